@@ -1,0 +1,55 @@
+// Package verify checks webhook signatures over the raw body, in constant time, one file per scheme.
+//
+// The rules that hold for every scheme are those of the providers' facts, section 2: raw bytes, the route names the
+// scheme, no secret no entry, one header value, timestamps are text, tolerance in both directions, several keys.
+package verify
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Request is a delivery as received. Header names are canonical ([http.Header]); Body is the raw body.
+type Request struct {
+	Method string
+	// URL is the public URL as the provider called it, for schemes that sign it.
+	URL    string
+	Header http.Header
+	Body   []byte
+}
+
+// Verifier checks one source's deliveries. Safe for concurrent use.
+type Verifier interface {
+	// Verify returns nil or an *Error. now is the intake's clock.
+	Verify(r *Request, now time.Time) error
+}
+
+// Reason is the closed list of refusals; a metric label, never shown to the sender.
+type Reason string
+
+const (
+	MissingHeader Reason = "missing_header"
+	Malformed     Reason = "malformed"
+	Mismatch      Reason = "mismatch"
+	TooOld        Reason = "too_old"
+	TooNew        Reason = "too_new"
+	BadKey        Reason = "bad_key"
+)
+
+// Error is a refusal. Its text names no secret, no signature and no body.
+type Error struct {
+	Reason Reason
+	Detail string
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return string(e.Reason)
+	}
+	return fmt.Sprintf("%s: %s", e.Reason, e.Detail)
+}
+
+func refuse(reason Reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}

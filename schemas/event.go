@@ -1,0 +1,66 @@
+package schemas
+
+import "time"
+
+// PayloadKind says what a body is: the state of the entity after the event, or a piece of news about it.
+type PayloadKind string
+
+const (
+	// Snapshot bodies hold the entity's whole state: an older one is superseded by a newer one.
+	Snapshot PayloadKind = "snapshot"
+	// Delta bodies hold news: an older one is late, never superseded.
+	Delta PayloadKind = "delta"
+)
+
+// Valid reports whether k is one of the declared kinds.
+func (k PayloadKind) Valid() bool { return k == Snapshot || k == Delta }
+
+// Header is one original request header kept on the event, with its name in lower case.
+type Header struct {
+	Name, Value string
+}
+
+// Event is the CloudEvent made from a verified delivery. Its identity is (Source, ID), never a Kafka offset.
+//
+// An Event is immutable once built: it may be shared between goroutines as long as nobody writes to it. Data is the
+// raw body byte for byte and is never nil on a record (an empty body is a zero-length value).
+type Event struct {
+	// ID is the provider's dedupe id, stable over its retries; 1 to 512 bytes without control characters.
+	ID string
+	// Source is "/<team>/<source>".
+	Source string
+	// Type is what the mapping gives, verbatim, for example "com.github.issues.labeled".
+	Type string
+	// Entity is the Kafka key, ce_subject and ce_partitionkey.
+	Entity EntityKey
+	// Time is the provider's event time, else the intake time.
+	Time time.Time
+	// RecordedTime is the intake time.
+	RecordedTime time.Time
+	// DataContentType is the body's content type as received; may be empty.
+	DataContentType string
+	// DataSchema is an absolute URI or empty.
+	DataSchema string
+	// Version orders the event on its entity's line; Kind none orders by arrival.
+	Version Version
+	// First is the value that the entity's first event carries on this line, where the provider promises one (1,
+	// Twilio 0); nil where it does not. Only kind sequence has it.
+	First *int64
+	// Payload says whether a stale body may be dropped.
+	Payload PayloadKind
+	// Deleted marks the event that ends the entity; its line stays.
+	Deleted bool
+	// Hash is the body's hash without the volatile pointers of its preset; see [HashBody].
+	Hash BodyHash
+	// TraceParent and TraceState are the W3C trace in which the event was created; empty where there is none.
+	TraceParent, TraceState string
+	// Headers are the allow-listed original request headers.
+	Headers []Header
+	// Extensions are CloudEvents attributes that this package has no field for; kept as they came.
+	Extensions map[string]string
+	// Data is the raw body.
+	Data []byte
+}
+
+// Key is the dedupe key of the event.
+func (e *Event) Key() EventKey { return NewEventKey(e.Source, e.ID) }

@@ -1,0 +1,92 @@
+package schemas
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+)
+
+// EntityKey is the entity's name inside its source: the mapped values percent-encoded and joined with "/".
+type EntityKey string
+
+// NewEntityKey joins values into a key. Every byte outside A-Z a-z 0-9 - . _ ~ : @ is percent-encoded, so that the
+// separator is never ambiguous and the key is always printable ASCII.
+func NewEntityKey(values ...string) EntityKey {
+	var b strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		escape(&b, v)
+	}
+	return EntityKey(b.String())
+}
+
+func escape(b *strings.Builder, s string) {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~:@", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
+	}
+}
+
+// EventKey is the dedupe key of an event: the first 16 bytes of SHA-256 over (source, id). Of fixed size, so that no
+// id, however long, breaks an index.
+type EventKey [16]byte
+
+// NewEventKey hashes the identity of an event.
+func NewEventKey(source, id string) EventKey {
+	return EventKey(hashParts(source, id))
+}
+
+// String is the key in hex.
+func (k EventKey) String() string { return hex.EncodeToString(k[:]) }
+
+// BodyHash is the first 16 bytes of SHA-256 over the body without its volatile pointers.
+type BodyHash [16]byte
+
+// HashBody hashes a body. Where a preset declares volatile pointers, the caller passes the body with the bytes of
+// those values cut out; everything else passes the raw body.
+func HashBody(body []byte) BodyHash {
+	sum := sha256.Sum256(body)
+	return BodyHash(sum[:16])
+}
+
+// String is the hash in hex.
+func (h BodyHash) String() string { return hex.EncodeToString(h[:]) }
+
+// ActionID is stable over every attempt of one effect for one event; it is the Idempotency-Key at destinations.
+type ActionID string
+
+var actionEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// NewActionID is "act_" and 26 characters over (namespace, generation, source, event id, action name).
+func NewActionID(namespace string, generation int32, source, eventID, action string) ActionID {
+	var gen [4]byte
+	binary.BigEndian.PutUint32(gen[:], uint32(generation))
+	h := hashParts(namespace, string(gen[:]), source, eventID, action)
+	return ActionID("act_" + actionEncoding.EncodeToString(h[:]))
+}
+
+// hashParts hashes parts with their lengths, so that no two lists of parts collide by their borders.
+func hashParts(parts ...string) [16]byte {
+	n := 0
+	for _, p := range parts {
+		n += 8 + len(p)
+	}
+	buf := make([]byte, 0, n)
+	for _, p := range parts {
+		buf = binary.BigEndian.AppendUint64(buf, uint64(len(p)))
+		buf = append(buf, p...)
+	}
+	sum := sha256.Sum256(buf)
+	return [16]byte(sum[:16])
+}

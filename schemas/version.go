@@ -1,0 +1,137 @@
+package schemas
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// VersionKind says how the values of a line relate to each other.
+type VersionKind string
+
+const (
+	// Sequence values are dense: a hole means a missing event.
+	Sequence VersionKind = "sequence"
+	// Monotonic values grow; holes are normal.
+	Monotonic VersionKind = "monotonic"
+	// Timestamp values are times; equal ones are common.
+	Timestamp VersionKind = "timestamp"
+	// None means that the provider gives no version: arrival orders.
+	None VersionKind = "none"
+)
+
+// Valid reports whether k is one of the declared kinds.
+func (k VersionKind) Valid() bool {
+	switch k {
+	case Sequence, Monotonic, Timestamp, None:
+		return true
+	}
+	return false
+}
+
+// Version is the place of an event on one of its entity's lines.
+//
+// Versions compare only within one line, that is with equal Clock and Kind.
+type Version struct {
+	// Clock names which of the entity's clocks it is ("issue", "comment"); empty is the entity's only one.
+	Clock string
+	// Kind is never empty: an event without a version has kind None.
+	Kind VersionKind
+	// Epoch grows when a provider starts its counter anew; the gate gives it, records never carry it.
+	Epoch int64
+	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters.
+	Value int64
+	// Sub breaks ties inside one value (a rank such as queued, in_progress, completed).
+	Sub int32
+}
+
+// Compare orders v and w of one line: by epoch, value, sub.
+func (v Version) Compare(w Version) int {
+	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), cmp.Compare(v.Sub, w.Sub))
+}
+
+// timeText is RFC 3339 in UTC with nine fractional digits, which sorts as text.
+const timeText = "2006-01-02T15:04:05.000000000Z"
+
+// MaxTimestamp and MinTimestamp bound kind Timestamp: years 0001 to 9999 do not fit 64 bits of nanoseconds, and four
+// digits of year are what makes the text sort.
+var (
+	MinTimestamp = time.Unix(0, math.MinInt64+1).UTC()
+	MaxTimestamp = time.Unix(0, math.MaxInt64).UTC()
+)
+
+// Text is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
+// fractional digits, "+00001" behind it for a sub, "e000001:" before it for an epoch. Kind None is the empty text.
+func (v Version) Text() string {
+	if v.Kind == None || v.Kind == "" {
+		return ""
+	}
+	var b strings.Builder
+	if v.Epoch > 0 {
+		fmt.Fprintf(&b, "e%06d:", v.Epoch)
+	}
+	if v.Kind == Timestamp {
+		b.WriteString(time.Unix(0, v.Value).UTC().Format(timeText))
+	} else {
+		s := strconv.FormatInt(v.Value, 10)
+		b.WriteString("00000000000000000000"[:20-len(s)])
+		b.WriteString(s)
+	}
+	if v.Sub > 0 {
+		fmt.Fprintf(&b, "+%05d", v.Sub)
+	}
+	return b.String()
+}
+
+// ParseVersion reads what [Version.Text] wrote.
+func ParseVersion(clock string, kind VersionKind, text string) (Version, error) {
+	v := Version{Clock: clock, Kind: kind}
+	if !kind.Valid() {
+		return v, fmt.Errorf("version kind %q is not one of sequence, monotonic, timestamp, none", kind)
+	}
+	if kind == None {
+		if text != "" {
+			return v, fmt.Errorf("version %q on kind none", text)
+		}
+		return v, nil
+	}
+	rest := text
+	if strings.HasPrefix(rest, "e") {
+		head, tail, ok := strings.Cut(rest[1:], ":")
+		epoch, err := parseDigits(head)
+		if !ok || err != nil {
+			return v, fmt.Errorf("version %q: malformed epoch", text)
+		}
+		v.Epoch, rest = epoch, tail
+	}
+	if head, tail, ok := strings.Cut(rest, "+"); ok {
+		sub, err := parseDigits(tail)
+		if err != nil || sub > math.MaxInt32 {
+			return v, fmt.Errorf("version %q: malformed sub", text)
+		}
+		v.Sub, rest = int32(sub), head
+	}
+	if kind == Timestamp {
+		t, err := time.Parse(timeText, rest)
+		if err != nil || t.Before(MinTimestamp) || t.After(MaxTimestamp) {
+			return v, fmt.Errorf("version %q: not a time with nine fractional digits in UTC", text)
+		}
+		v.Value = t.UnixNano()
+		return v, nil
+	}
+	value, err := parseDigits(rest)
+	if err != nil || len(rest) != 20 {
+		return v, fmt.Errorf("version %q: not a counter of 20 digits", text)
+	}
+	v.Value = value
+	return v, nil
+}
+
+// parseDigits reads an unsigned decimal that fits 63 bits, with leading zeros, without a sign.
+func parseDigits(s string) (int64, error) {
+	u, err := strconv.ParseUint(s, 10, 63)
+	return int64(u), err
+}

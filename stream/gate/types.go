@@ -1,0 +1,163 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Decision is what the gate said.
+type Decision string
+
+const (
+	Applied     Decision = "applied"     // its actions run
+	Duplicate   Decision = "duplicate"   // the same event was decided before
+	Stale       Decision = "stale"       // a snapshot strictly lower than its line
+	Late        Decision = "late"        // a delta, or a filler after a skip, behind its line: runs, marked
+	Conflict    Decision = "conflict"    // same id, other body: kept, alerted, not run
+	Buffered    Decision = "buffered"    // waits for the events before it
+	Parked      Decision = "parked"      // held until its filler or a person comes
+	Filtered    Decision = "filtered"    // the subscription does not want it
+	Quarantined Decision = "quarantined" // not decodable
+)
+
+// Runs reports whether actions follow from d.
+func (d Decision) Runs() bool { return d == Applied || d == Late }
+
+// Reason is the closed list of why. It is a metric label and a column.
+type Reason string
+
+const (
+	ReasonFirst        Reason = "first"         // first event of the entity's line
+	ReasonNext         Reason = "next"          // newer than the line
+	ReasonEqual        Reason = "equal"         // the line's own version, other id
+	ReasonArrival      Reason = "arrival"       // no version, or order: arrival
+	ReasonReleased     Reason = "released"      // was buffered; its filler came
+	ReasonGapSkipped   Reason = "gap_skipped"   // was buffered; the wait ended and the gap was skipped
+	ReasonSeen         Reason = "seen"          // same id, same body
+	ReasonBodyDiffers  Reason = "body_differs"  // same id, other body
+	ReasonOlder        Reason = "older"         // below the line
+	ReasonOlderDelta   Reason = "older_delta"   // below the line, but news
+	ReasonFiller       Reason = "filler"        // fills a place that was skipped
+	ReasonEqualLast    Reason = "equal_first"   // equal: first keeps the one before
+	ReasonGap          Reason = "gap"           // waits for a filler
+	ReasonStartGap     Reason = "start_gap"     // start: first, and this is not the first
+	ReasonOverflow     Reason = "overflow"      // the entity's or subscription's buffer is full
+	ReasonGapExpired   Reason = "gap_expired"   // the wait ended, then: park
+	ReasonBehindPark   Reason = "behind_park"   // the entity is parked for a gap
+	ReasonType         Reason = "type"          // filtered by type
+	ReasonUndecodable  Reason = "undecodable"   // not a CloudEvent of ours
+	ReasonDataRejected Reason = "data_rejected" // the database refused the row's data
+)
+
+// Record is what the gate needs to know of one record of a partition.
+type Record struct {
+	Offset     int64
+	AppendTime time.Time // the broker's; future timestamps are clamped against it
+	Key        schemas.EventKey
+	Hash       schemas.BodyHash
+	Entity     schemas.EntityKey
+	Version    schemas.Version
+	First      *int64
+	Payload    schemas.PayloadKind
+	Deleted    bool
+	Filtered   bool   // the subscription's filter said no
+	Broken     Reason // not empty: undecodable, nothing else is set
+}
+
+// Seen is what is known of an event that was decided before (filtered ones are not remembered).
+type Seen struct {
+	Hash     schemas.BodyHash
+	Decision Decision
+}
+
+// Line is the newest version of one of an entity's clocks.
+type Line struct {
+	At       schemas.Version
+	Key      schemas.EventKey // the event that brought the line to At
+	Filtered bool             // that event was filtered: its twin by version is not stale
+	Skipped  []Span           // places skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
+	Parked   Reason           // not empty: gap or overflow; the line does not advance until its filler comes
+}
+
+// Span is a closed range of sequence values.
+type Span struct{ From, To int64 }
+
+// MaxSpans bounds Line.Skipped; beyond it the oldest is forgotten, and a filler of it is then a plain late or stale.
+const MaxSpans = 16
+
+// Waiting is a record in the gap buffer.
+type Waiting struct {
+	Record
+	Decision Decision // Buffered or Parked
+}
+
+// LineKey names a line inside a partition.
+type LineKey struct {
+	Entity schemas.EntityKey
+	Clock  string
+}
+
+// State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
+// place. Every LineKey of the call's records is present in Lines if a line exists, with all of its Waiting.
+type State struct {
+	Seen    map[schemas.EventKey]Seen
+	Lines   map[LineKey]*Line
+	Waiting map[LineKey][]Waiting // ascending by version, then offset
+	// Buffered is how many events the subscription's buffer holds in this partition, for Policy.MaxBuffered.
+	Buffered int
+}
+
+// NewState is an empty state.
+func NewState() *State {
+	return &State{
+		Seen: map[schemas.EventKey]Seen{}, Lines: map[LineKey]*Line{}, Waiting: map[LineKey][]Waiting{},
+	}
+}
+
+// Order, Start, Equal and Then are a subscription's choices; their values are the configuration's words.
+type (
+	Order string
+	Start string
+	Equal string
+	Then  string
+)
+
+const (
+	OrderVersion Order = "version"
+	OrderArrival Order = "arrival"
+
+	StartAny   Start = "any"
+	StartFirst Start = "first"
+
+	EqualApply Equal = "apply"
+
+	ThenSkip Then = "skip"
+	ThenPark Then = "park"
+)
+
+// Policy is how a subscription wants its events ordered.
+type Policy struct {
+	Order Order
+	Start Start
+	Equal Equal
+	// GapWait is how long a gap is waited for; 0 acts at once. Then says what follows.
+	GapWait time.Duration
+	Then    Then
+	// MaxPerEntity and MaxBuffered cap the gap buffer; overflow parks the line.
+	MaxPerEntity, MaxBuffered int
+	// FutureSkew is how far a timestamp may lie ahead of the record's append time before it is clamped to it.
+	FutureSkew time.Duration
+}
+
+// Outcome is one decision. Outcomes come in the order in which their actions run: a filler before what it releases.
+type Outcome struct {
+	// Record is the index into the call's records, or -1 for one that came out of the gap buffer.
+	Record int
+	// Released is set when Record is -1.
+	Released *Waiting
+	Decision Decision
+	Reason   Reason
+	// Version is the event's version as the line took it (epoch given, future clamped).
+	Version schemas.Version
+}

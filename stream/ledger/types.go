@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// TopicID is Kafka's id of a topic: a recreated topic has another one.
+type TopicID [16]byte
+
+// Partition names a partition of a topic.
+type Partition struct {
+	Topic   string
+	TopicID TopicID
+	Number  int32
+}
+
+// Position is a place in a partition. Offset is the next record to read.
+type Position struct {
+	Offset      int64
+	LeaderEpoch int32 // of the record before Offset; -1 unknown
+}
+
+// Spec is what the ledger needs to know of a subscription. Its name is the namespace of everything it owns.
+type Spec struct {
+	Name       string // "<team>.<subscription>", the Kafka group
+	Generation int32  // 0 outside replays
+	Owner      string // this process, for people: host, pid
+	Actions    []ActionSpec
+	Policy     gate.Policy
+	// Window is how long dedupe remembers; 0 means for ever.
+	Window time.Duration
+}
+
+// ActionSpec is one action of a subscription, in listed order.
+type ActionSpec struct {
+	Name        string
+	Destination string // "<team>/<destination>"
+	OnDead      OnDead
+}
+
+// OnDead says what a dead action does to its lane.
+type OnDead string
+
+const (
+	Park     OnDead = "park"     // the entity stops with everything behind it
+	Continue OnDead = "continue" // the next action runs
+)
+
+// Claim is a held fence: the right to write one partition's gate and lanes until somebody claims it anew. It is
+// owned by one goroutine at a time; Apply advances its unexported cursors.
+type Claim struct {
+	ID        int32 // of the fence row
+	Partition Partition
+	Epoch     int64
+	Token     [16]byte
+	Next      Position // where to read on
+	Seek      *Seek    // not nil: the claim found a change of position and recorded it
+	Unclean   bool     // the owner before did not release: calls of its may be in flight
+
+	laneSeq int64 // next lane_seq to give
+}
+
+// Seek is a change of position by an operator, found at a claim.
+type Seek struct {
+	From, To int64 // From is the ledger's next offset; To where the group was set
+}
+
+// Start is what ClaimRequest.Confirm decides under the fence lock.
+type Start struct {
+	Position Position
+	Seek     *Seek
+}
+
+// ClaimRequest asks for a partition's fence.
+type ClaimRequest struct {
+	Partition Partition
+	// Partitions is the topic's partition count; another count than recorded is refused.
+	Partitions int32
+	// Confirm runs while the fence row is locked: it proves membership with a heartbeat and decides where to start,
+	// given what the ledger stored (nil on the first claim). An error rolls the claim back.
+	Confirm func(ctx context.Context, stored *Position) (Start, error)
+}
+
+// Pointer says where an event's bytes are.
+type Pointer struct {
+	TopicID     TopicID
+	Topic       string
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	Key         schemas.EventKey
+	Hash        schemas.BodyHash
+}
+
+// Record is one record of a batch, gate's view and the ledger's.
+type Record struct {
+	gate.Record
+	LeaderEpoch int32
+	Source, ID  string
+	Type        string
+	ReceivedAt  time.Time // intake time
+	// Packed gives the record in the form of schemas/record.Pack, for what must outlive the log. Called only for
+	// records that are buffered, parked, in conflict or undecodable.
+	Packed func() []byte
+	// Error says in words why a Broken record is not decodable.
+	Error string
+}
+
+// Slice is one partition's part of a batch, in offset order.
+type Slice struct {
+	Claim   *Claim
+	Records []Record
+	// Next is where to read on after the batch: behind the last record, control records included.
+	Next Position
+}
+
+// Applied is what became of one slice.
+type Applied struct {
+	Claim    *Claim
+	Fenced   bool // somebody else holds the fence: nothing of the slice was written
+	Outcomes []gate.Outcome
+	// Actions are the new open actions in lane_seq order. Action.Packed is set only where the event came out of the
+	// gap buffer; for the others Action.Record is the index into Slice.Records.
+	Actions []Action
+	// Quarantined are the indices of records whose data the database refused and that were set aside.
+	Quarantined []int
+	// Waiting says that the slice left something in the gap buffer, so that the owner asks NextDeadline again.
+	Waiting bool
+}
+
+// Status is an action's state.
+type Status string
+
+const (
+	Pending Status = "pending" // never tried
+	Failed  Status = "failed"  // tried, will be retried at NextAt
+	Done    Status = "done"
+	Dead    Status = "dead_letter" // given up
+	Held    Status = "parked"      // stands behind a dead head
+	Unknown Status = "unknown"     // an unsafe attempt whose outcome nobody knows
+)
+
+// Action is one effect of one event, as the ledger holds it.
+type Action struct {
+	Claim       int32 // fence row
+	LaneSeq     int64
+	ID          schemas.ActionID
+	Name        string
+	Destination string
+	OnDead      OnDead
+	Entity      schemas.EntityKey
+	Version     schemas.Version
+	Late        bool
+	Reason      gate.Reason
+	Pointer     Pointer
+	Source      string
+	EventID     string
+	EventType   string
+	Status      Status
+	Attempts    int
+	FirstAt     time.Time     // of the first attempt; zero before
+	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
+	Record      int           // see Applied.Actions; -1 elsewhere
+	Packed      []byte        // payload copy, where the ledger has one
+}
+
+// Result is the end of one attempt, or a change of an action's status, to be recorded under the fence.
+type Result struct {
+	Claim    *Claim
+	LaneSeq  int64
+	Status   Status // Done, Failed, Dead or Unknown
+	Attempt  int    // 1 for the first; 0 when no attempt was made
+	Class    string // closed list of stream.Class
+	Code     int    // HTTP status or 0
+	Latency  time.Duration
+	Error    string
+	Response []byte        // the first 4 KiB of the answer
+	NextIn   time.Duration // for Failed
+	// Packed is a payload copy to keep: given with an action's first failure.
+	Packed []byte
+}

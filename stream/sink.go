@@ -1,0 +1,66 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Idempotency is what a sink promises when one action is attempted more than once.
+type Idempotency string
+
+const (
+	// Idempotent sinks take the key with every attempt; the destination acts once per key. Retried freely.
+	Idempotent Idempotency = "idempotent"
+	// Fenced sinks pass the owner's epoch on and the destination refuses lower ones. Retried freely.
+	Fenced Idempotency = "fenced"
+	// Unsafe sinks may act twice: marked before the call, an unknown outcome is parked for a person.
+	Unsafe Idempotency = "unsafe"
+)
+
+// Sink makes one attempt at one destination.
+//
+// Do makes exactly one attempt and never retries: the lane does. It may be called concurrently, but never for two
+// actions of one entity and subscription at once. It returns when ctx is done, at the latest. The returned error says
+// with its class (see [ClassOf]) what the lane does next; the Outcome is recorded in both cases. Neither the error
+// text nor the Outcome may contain a secret of the destination.
+//
+// Close is called once, after the last Do has returned, and gives back what the sink holds.
+//
+// A sink may implement [Checker]; more such interfaces may follow, found by assertion.
+type Sink interface {
+	Do(ctx context.Context, a Action) (Outcome, error)
+	Close(ctx context.Context) error
+	// Idempotency never changes over the sink's life.
+	Idempotency() Idempotency
+}
+
+// Checker is implemented by sinks that can tell without acting whether their destination can be reached.
+type Checker interface {
+	Check(ctx context.Context) error
+}
+
+// Action is what a sink gets: one effect of one event. It is read-only.
+type Action struct {
+	ID           schemas.ActionID // Idempotency-Key and webhook-id, the same on every attempt
+	Name         string
+	Subscription string // "<team>.<subscription>"
+	Destination  string // "<team>/<destination>"
+	Generation   int32
+	Attempt      int   // 1 for the first
+	Epoch        int64 // of the owner's fence
+	Late         bool  // delivered although newer versions have run
+	Event        *schemas.Event
+	Timeout      time.Duration // the destination's; ctx ends with it
+}
+
+// Outcome is what an attempt brought back.
+type Outcome struct {
+	Code       int           // HTTP status, or 0
+	Response   []byte        // the first MaxResponse bytes of the answer
+	RetryAfter time.Duration // as the destination asked; 0 when it did not
+}
+
+// MaxResponse is how much of an answer is kept.
+const MaxResponse = 4 << 10
