@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// event is one record of the gate's bench, as both sides take it.
+type event struct {
+	source, id, typ, entity string
+	version                 int64
+	versionText             string
+	partition               int32
+	offset                  int64
+	hash                    schemas.BodyHash
+	key                     schemas.EventKey
+}
+
+// entitiesPerPartition and duplicateShare are the scenario's settings, as the issue names them.
+const (
+	entitiesPerPartition = 20_000
+	duplicateShare       = 0.05
+)
+
+// generator makes one partition's events: entities at random, versions rising per entity, one in twenty a repeat of a
+// recent event. Safe for concurrent use.
+type generator struct {
+	mu        sync.Mutex
+	partition int32
+	rng       *rand.Rand
+	versions  [entitiesPerPartition]int64
+	recent    [1024]event
+	offset    int64
+}
+
+func newGenerator(partition int32, seed uint64) *generator {
+	return &generator{partition: partition, rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+}
+
+func (g *generator) next() event {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer func() { g.offset++ }()
+	if g.offset > int64(len(g.recent)) && g.rng.Float64() < duplicateShare {
+		e := g.recent[g.rng.IntN(len(g.recent))]
+		e.offset = g.offset
+		return e
+	}
+	n := g.rng.IntN(entitiesPerPartition)
+	g.versions[n]++
+	e := event{
+		source: "/bench/github", typ: "com.github.issues.labeled",
+		id:     fmt.Sprintf("%08x-%04x-4000-8000-%012x", g.rng.Uint32(), g.partition, g.offset),
+		entity: fmt.Sprintf("186853002/%d", n), version: g.versions[n], partition: g.partition, offset: g.offset,
+	}
+	e.versionText = schemas.Version{Kind: schemas.Monotonic, Value: e.version}.Text()
+	e.key = schemas.NewEventKey(e.source, e.id)
+	e.hash = schemas.HashBody([]byte(e.id))
+	g.recent[g.offset%int64(len(g.recent))] = e
+	return e
+}

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// rivalSchema is what people write by hand for the same job: a dedupe table, a version per entity and an outbox, with
+// the same columns that matter and the same indexes as the ledger's hot tables.
+const rivalSchema = `
+CREATE SCHEMA rival;
+CREATE TABLE rival.seen (
+	source text NOT NULL, event_id text NOT NULL, type text NOT NULL, entity text NOT NULL, version text NOT NULL,
+	partition int NOT NULL, "offset" bigint NOT NULL, body_hash bytea NOT NULL, received_at timestamptz NOT NULL,
+	PRIMARY KEY (source, event_id));
+CREATE TABLE rival.entities (
+	source text NOT NULL, entity text NOT NULL, version bigint NOT NULL, PRIMARY KEY (source, entity)) WITH (fillfactor = 70);
+CREATE TABLE rival.outbox (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, source text NOT NULL, event_id text NOT NULL,
+	entity text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL, status text NOT NULL, done_at timestamptz) WITH (fillfactor = 70);
+`
+
+// The three statements of the transaction, and the completion after the action has run.
+const (
+	rivalSeen = `INSERT INTO rival.seen (source, event_id, type, entity, version, partition, "offset", body_hash, received_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now()) ON CONFLICT DO NOTHING`
+	rivalEntity = `INSERT INTO rival.entities (source, entity, version) VALUES ($1, $2, $3)
+		ON CONFLICT (source, entity) DO UPDATE SET version = excluded.version WHERE rival.entities.version <= excluded.version`
+	rivalOutbox = `INSERT INTO rival.outbox (source, event_id, entity, partition, "offset", status)
+		VALUES ($1, $2, $3, $4, $5, 'pending') RETURNING id`
+	rivalDone = `UPDATE rival.outbox SET status = 'done', done_at = now() WHERE id = $1`
+)
+
+// rivalPerEvent runs one transaction per event on conns connections for d and returns events per second. Events come
+// from the same generator as ours.
+func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, next func() event) (float64, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return 0, err
+	}
+	cfg.MaxConns, cfg.MinConns = int32(conns), int32(conns)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range conns {
+		wg.Go(func() {
+			for time.Since(begin) < d && ctx.Err() == nil {
+				if err := rivalEvent(ctx, pool, next()); err != nil {
+					cancel(fmt.Errorf("one transaction per event: %w", err))
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(done.Load()) / time.Since(begin).Seconds(), context.Cause(ctx)
+}
+
+func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	tag, err := tx.Exec(ctx, rivalSeen, e.source, e.id, e.typ, e.entity, e.versionText, e.partition, e.offset, e.hash[:])
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return tx.Commit(ctx) // a duplicate
+	}
+	if tag, err = tx.Exec(ctx, rivalEntity, e.source, e.entity, e.version); err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return tx.Commit(ctx) // stale
+	}
+	var id int64
+	if err := tx.QueryRow(ctx, rivalOutbox, e.source, e.id, e.entity, e.partition, e.offset).Scan(&id); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, rivalDone, id) // the action has run
+	return err
+}
