@@ -65,28 +65,40 @@ var (
 
 // Text is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
 // fractional digits, "+00001" behind it for a sub, "e000001:" before it for an epoch. Kind None is the empty text.
-func (v Version) Text() string {
+func (v Version) Text() string { return string(v.AppendText(nil)) }
+
+// AppendText appends [Version.Text] to b.
+func (v Version) AppendText(b []byte) []byte {
 	if v.Kind == None || v.Kind == "" {
-		return ""
+		return b
 	}
-	var b strings.Builder
 	if v.Epoch > 0 {
-		fmt.Fprintf(&b, "e%06d:", v.Epoch)
+		b = append(b, 'e')
+		b = appendPadded(b, v.Epoch, 6)
+		b = append(b, ':')
 	}
 	if v.Kind == Timestamp {
-		b.WriteString(time.Unix(0, v.Value).UTC().Format(timeText))
+		b = time.Unix(0, v.Value).UTC().AppendFormat(b, timeText)
 	} else {
-		s := strconv.FormatInt(v.Value, 10)
-		b.WriteString("00000000000000000000"[:20-len(s)])
-		b.WriteString(s)
+		b = appendPadded(b, v.Value, 20)
 	}
 	if v.Sub > 0 {
-		fmt.Fprintf(&b, "+%05d", v.Sub)
+		b = append(b, '+')
+		b = appendPadded(b, int64(v.Sub), 5)
 	}
-	return b.String()
+	return b
 }
 
-// ParseVersion reads what [Version.Text] wrote.
+func appendPadded(b []byte, n int64, width int) []byte {
+	var digits [20]byte
+	s := strconv.AppendInt(digits[:0], n, 10)
+	for range width - len(s) {
+		b = append(b, '0')
+	}
+	return append(b, s...)
+}
+
+// ParseVersion reads what [Version.Text] wrote, and only that form: two texts are equal exactly when their versions are.
 func ParseVersion(clock string, kind VersionKind, text string) (Version, error) {
 	v := Version{Clock: clock, Kind: kind}
 	if !kind.Valid() {
@@ -102,21 +114,21 @@ func ParseVersion(clock string, kind VersionKind, text string) (Version, error) 
 	if strings.HasPrefix(rest, "e") {
 		head, tail, ok := strings.Cut(rest[1:], ":")
 		epoch, err := parseDigits(head)
-		if !ok || err != nil {
+		if !ok || err != nil || len(head) != 6 || epoch == 0 {
 			return v, fmt.Errorf("version %q: malformed epoch", text)
 		}
 		v.Epoch, rest = epoch, tail
 	}
 	if head, tail, ok := strings.Cut(rest, "+"); ok {
 		sub, err := parseDigits(tail)
-		if err != nil || sub > math.MaxInt32 {
+		if err != nil || len(tail) != 5 || sub == 0 {
 			return v, fmt.Errorf("version %q: malformed sub", text)
 		}
 		v.Sub, rest = int32(sub), head
 	}
 	if kind == Timestamp {
 		t, err := time.Parse(timeText, rest)
-		if err != nil || t.Before(MinTimestamp) || t.After(MaxTimestamp) {
+		if err != nil || len(rest) != len(timeText) || rest[19] != '.' || t.Before(MinTimestamp) || t.After(MaxTimestamp) {
 			return v, fmt.Errorf("version %q: not a time with nine fractional digits in UTC", text)
 		}
 		v.Value = t.UnixNano()

@@ -1,0 +1,270 @@
+package record
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Decode reads a record in binary or structured mode. The event shares the record's bytes.
+//
+// A record of another CloudEvents producer lacks our extensions: its entity is partitionkey, else subject, else the
+// key (a subject beside a partitionkey stays in the log only); it has no version, a delta as payload unless it says otherwise, the record's timestamp where it has no time,
+// and the hash of its data. Errors are *schemas.Error of kind Invalid and name the attribute, never its value.
+func Decode(r *kgo.Record) (*schemas.Event, error) {
+	if r.Value == nil {
+		return nil, invalid("value is null")
+	}
+	ctype, structured, err := mode(r)
+	if err != nil {
+		return nil, err
+	}
+	e := &schemas.Event{}
+	var a attributes
+	if structured {
+		if e.Data, err = readStructured(r.Value, &a); err != nil {
+			return nil, err
+		}
+	} else {
+		if err := a.readHeaders(r.Headers, ctype); err != nil {
+			return nil, err
+		}
+		e.Data = r.Value
+	}
+	if err := fill(e, r, &a); err != nil {
+		return nil, err
+	}
+	if err := e.Validate(); err != nil {
+		return nil, invalid("%w", err)
+	}
+	return e, nil
+}
+
+func invalid(format string, args ...any) error {
+	return schemas.Errorf(schemas.Invalid, "read record", format, args...)
+}
+
+// mode finds the content type and what it says of the mode.
+func mode(r *kgo.Record) (ctype []byte, structured bool, err error) {
+	for i := range r.Headers {
+		if r.Headers[i].Key != contentType {
+			continue
+		}
+		if ctype != nil {
+			return nil, false, invalid("header content-type is there twice")
+		}
+		if ctype = r.Headers[i].Value; ctype == nil {
+			return nil, false, invalid("header content-type is null")
+		}
+	}
+	if !isCloudEvents(string(ctype)) {
+		return ctype, false, nil
+	}
+	return ctype, true, checkStructuredType(string(ctype))
+}
+
+func isCloudEvents(ctype string) bool {
+	const media = "application/cloudevents"
+	ctype = strings.TrimSpace(ctype)
+	return len(ctype) >= len(media) && strings.EqualFold(ctype[:len(media)], media)
+}
+
+func (a *attributes) readHeaders(headers []kgo.RecordHeader, ctype []byte) error {
+	for _, h := range headers {
+		name, ok := strings.CutPrefix(h.Key, prefix)
+		if !ok {
+			continue
+		}
+		if h.Value == nil {
+			return invalid("attribute %s is null", safe(name))
+		}
+		if err := a.set(name, h.Value); err != nil {
+			return err
+		}
+	}
+	if len(ctype) > 0 {
+		if a.known[attrDataContentType] != nil {
+			return invalid("datacontenttype is there twice")
+		}
+		a.known[attrDataContentType] = ctype
+	}
+	return nil
+}
+
+// set stores one attribute. value is not nil.
+func (a *attributes) set(name string, value []byte) error {
+	if known, ok := attrsByName[name]; ok {
+		if a.known[known] != nil {
+			return invalid("attribute %s is there twice", name)
+		}
+		if len(value) == 0 {
+			return invalid("attribute %s is empty", name)
+		}
+		a.known[known] = value
+		return nil
+	}
+	if !schemas.IsAttributeName(name) {
+		return invalid("%s does not name an attribute", safe(name))
+	}
+	if _, ok := a.extensions[name]; ok {
+		return invalid("attribute %s is there twice", name)
+	}
+	if a.extensions == nil {
+		a.extensions = make(map[string]string)
+	}
+	a.extensions[name] = string(value)
+	return nil
+}
+
+// safe is a name from outside, fit for an error's text.
+func safe(name string) string {
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	return strconv.QuoteToASCII(name)
+}
+
+func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
+	if version := a.known[attrSpecVersion]; string(version) != "1.0" {
+		if version == nil {
+			return invalid("attribute specversion is missing: not a CloudEvent")
+		}
+		return invalid("specversion is not 1.0")
+	}
+	e.ID = string(a.known[attrID])
+	e.Source = string(a.known[attrSource])
+	e.Type = string(a.known[attrType])
+	e.DataContentType = string(a.known[attrDataContentType])
+	e.DataSchema = string(a.known[attrDataSchema])
+	e.TraceParent = string(a.known[attrTraceParent])
+	e.TraceState = string(a.known[attrTraceState])
+	e.Extensions = a.extensions
+	for _, step := range [...]func(*schemas.Event, *kgo.Record, *attributes) error{
+		fillEntity, fillTimes, fillVersion, fillPayload, fillHeaders,
+	} {
+		if err := step(e, r, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fillEntity(e *schemas.Event, r *kgo.Record, a *attributes) error {
+	partitionKey, subject := a.known[attrPartitionKey], a.known[attrSubject]
+	switch {
+	case partitionKey != nil:
+		if r.Key == nil {
+			return invalid("key is missing")
+		}
+		if string(partitionKey) != string(r.Key) {
+			return invalid("key is not the partitionkey")
+		}
+		e.Entity = schemas.EntityKey(partitionKey)
+	case subject != nil:
+		e.Entity = schemas.EntityKey(subject)
+	case len(r.Key) > 0:
+		e.Entity = schemas.EntityKey(r.Key)
+	default:
+		return invalid("no entity: partitionkey, subject and key are missing")
+	}
+	return nil
+}
+
+func fillTimes(e *schemas.Event, r *kgo.Record, a *attributes) (err error) {
+	e.Time = r.Timestamp.UTC()
+	if text := a.known[attrTime]; text != nil {
+		if e.Time, err = parseTime(attrTime, text); err != nil {
+			return err
+		}
+	}
+	if text := a.known[attrRecordedTime]; text != nil {
+		e.RecordedTime, err = parseTime(attrRecordedTime, text)
+	}
+	return err
+}
+
+func parseTime(name attr, text []byte) (time.Time, error) {
+	var t time.Time
+	if err := t.UnmarshalText(text); err != nil { // strict RFC 3339, which time.Parse is not
+		return t, invalid("attribute %s is not an RFC 3339 time", name)
+	}
+	return t.UTC(), nil
+}
+
+func fillVersion(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
+	kind := schemas.None
+	if text := a.known[attrVersionKind]; text != nil {
+		kind = versionKind(text)
+	}
+	clock := string(a.known[attrVersionClock])
+	if e.Version, err = schemas.ParseVersion(clock, kind, string(a.known[attrEntityVersion])); err != nil {
+		return invalid("%w", &schemas.FieldError{Field: "entityversion", Reason: "bad_version", Detail: "not the text of its versionkind"})
+	}
+	if text := a.known[attrVersionFirst]; text != nil {
+		first, err := strconv.ParseUint(string(text), 10, 63)
+		if err != nil {
+			return invalid("attribute versionfirst is not a counter")
+		}
+		e.First = new(int64(first))
+	}
+	return nil
+}
+
+// versionKind converts without an allocation for the kinds there are.
+func versionKind(text []byte) schemas.VersionKind {
+	switch string(text) {
+	case string(schemas.Sequence):
+		return schemas.Sequence
+	case string(schemas.Monotonic):
+		return schemas.Monotonic
+	case string(schemas.Timestamp):
+		return schemas.Timestamp
+	case string(schemas.None):
+		return schemas.None
+	}
+	return schemas.VersionKind(text)
+}
+
+func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) error {
+	switch text := a.known[attrPayloadKind]; string(text) {
+	case "", string(schemas.Delta):
+		e.Payload = schemas.Delta
+	case string(schemas.Snapshot):
+		e.Payload = schemas.Snapshot
+	default:
+		return invalid("attribute payloadkind is neither snapshot nor delta")
+	}
+	switch text := a.known[attrEntityDeleted]; string(text) {
+	case "", "false":
+	case "true":
+		e.Deleted = true
+	default:
+		return invalid("attribute entitydeleted is not a Boolean")
+	}
+	text := a.known[attrBodyHash]
+	if text == nil {
+		e.Hash = schemas.HashBody(e.Data)
+		return nil
+	}
+	if len(text) != hex.EncodedLen(len(e.Hash)) {
+		return invalid("attribute bodyhash is not 32 hex digits")
+	}
+	if _, err := hex.Decode(e.Hash[:], text); err != nil {
+		return invalid("attribute bodyhash is not 32 hex digits")
+	}
+	return nil
+}
+
+func fillHeaders(e *schemas.Event, r *kgo.Record, _ *attributes) error {
+	for _, h := range r.Headers {
+		if name, ok := strings.CutPrefix(h.Key, httpPrefix); ok {
+			e.Headers = append(e.Headers, schemas.Header{Name: name, Value: string(h.Value)})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Package record maps events to Kafka records and back: the CloudEvents Kafka binding, written by hand.
+//
+// [Encode] writes binary mode, the form of every record of ours:
+//
+//	key      the entity
+//	value    the raw body, byte for byte, never null
+//	headers  ce_specversion ce_id ce_source ce_type ce_time ce_subject    CloudEvents
+//	         ce_partitionkey ce_recordedtime ce_traceparent ce_tracestate its extensions
+//	         ce_entityversion ce_versionkind ce_versionclock              what the gate orders by
+//	         ce_versionfirst ce_payloadkind ce_entitydeleted ce_bodyhash
+//	         content-type                                                 of the body, as received
+//	         traceparent tracestate                                       the hop, see [SetHop]
+//	         http_<name>                                                  original request headers
+//
+// [Decode] reads binary and structured mode, from us and from other CloudEvents producers. [Pack] and [Unpack] are
+// the byte form of a whole record for what must outlive its topic.
+package record

@@ -1,0 +1,120 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The packed form, version 1. Numbers are varints, bytes are their length plus one (zero is null) and themselves:
+//
+//	1 | seconds nanoseconds | topic | partition offset leaderEpoch | key | value | count (name value)...
+//
+// The zero time is written as it is. The producer's id and epoch and the attributes of the batch are left out.
+const packVersion = 1
+
+// Pack gives r as bytes that [Unpack] reads back: key, value, headers, timestamp and place, with null and empty told
+// apart.
+func Pack(r *kgo.Record) []byte {
+	n := 1 + 8*binary.MaxVarintLen64 + len(r.Topic) + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
+	}
+	b := append(make([]byte, 0, n), packVersion)
+	b = binary.AppendVarint(b, r.Timestamp.Unix())
+	b = binary.AppendVarint(b, int64(r.Timestamp.Nanosecond()))
+	b = appendBytes(b, []byte(r.Topic), false)
+	b = binary.AppendVarint(b, int64(r.Partition))
+	b = binary.AppendVarint(b, r.Offset)
+	b = binary.AppendVarint(b, int64(r.LeaderEpoch))
+	b = appendBytes(b, r.Key, r.Key == nil)
+	b = appendBytes(b, r.Value, r.Value == nil)
+	b = binary.AppendUvarint(b, uint64(len(r.Headers)))
+	for _, h := range r.Headers {
+		b = appendBytes(b, []byte(h.Key), false)
+		b = appendBytes(b, h.Value, h.Value == nil)
+	}
+	return b
+}
+
+func appendBytes(b, v []byte, null bool) []byte {
+	if null {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, uint64(len(v))+1)
+	return append(b, v...)
+}
+
+// Unpack reads what [Pack] wrote. The record shares b's bytes. Its timestamp is in UTC. Errors are *schemas.Error of
+// kind Invalid.
+func Unpack(b []byte) (*kgo.Record, error) {
+	if len(b) == 0 || b[0] != packVersion {
+		return nil, invalid("packed record: not of version %d", packVersion)
+	}
+	u := unpacker{rest: b[1:]}
+	sec, nsec := u.int(math.MinInt64, math.MaxInt64), u.int(0, 999_999_999)
+	r := &kgo.Record{Timestamp: time.Unix(sec, nsec).UTC()}
+	r.Topic = string(u.bytes())
+	r.Partition = int32(u.int(math.MinInt32, math.MaxInt32))
+	r.Offset = u.int(math.MinInt64, math.MaxInt64)
+	r.LeaderEpoch = int32(u.int(math.MinInt32, math.MaxInt32))
+	r.Key = u.bytes()
+	r.Value = u.bytes()
+	count := u.uint()
+	if count > uint64(len(u.rest))/2 { // a header is at least two bytes: no allocation for a claim
+		u.bad = true
+	}
+	if count > 0 && !u.bad {
+		r.Headers = make([]kgo.RecordHeader, 0, count)
+		for range count {
+			name := string(u.bytes())
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: u.bytes()})
+		}
+	}
+	if u.bad || len(u.rest) > 0 {
+		return nil, invalid("packed record: malformed")
+	}
+	return r, nil
+}
+
+// unpacker reads from rest until bad.
+type unpacker struct {
+	rest []byte
+	bad  bool
+}
+
+func (u *unpacker) uint() uint64 {
+	v, n := binary.Uvarint(u.rest)
+	if n <= 0 {
+		u.bad, u.rest = true, nil
+		return 0
+	}
+	u.rest = u.rest[n:]
+	return v
+}
+
+func (u *unpacker) int(low, high int64) int64 {
+	v, n := binary.Varint(u.rest)
+	if n <= 0 || v < low || v > high {
+		u.bad, u.rest = true, nil
+		return 0
+	}
+	u.rest = u.rest[n:]
+	return v
+}
+
+func (u *unpacker) bytes() []byte {
+	n := u.uint()
+	if n == 0 {
+		return nil
+	}
+	if n--; n > uint64(len(u.rest)) {
+		u.bad, u.rest = true, nil
+		return nil
+	}
+	v := u.rest[:n:n]
+	u.rest = u.rest[n:]
+	return v
+}
