@@ -1,0 +1,112 @@
+package integration
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// call is one request that the agent saw.
+type call struct {
+	key     string // Idempotency-Key
+	source  string // ce-source
+	event   string // ce-id
+	entity  string // ce-partitionkey
+	version string // ce-entityversion
+	begin   time.Time
+	end     time.Time // zero: never answered
+}
+
+// agent is the destination: it records every call in the order in which the calls began.
+type agent struct {
+	*httptest.Server
+	latency time.Duration
+	// answer decides the status; nil is 200.
+	answer func(c call) int
+
+	mu    sync.Mutex
+	calls []call
+	grew  chan struct{} // closed and replaced at every finished call
+
+	inFlight, most atomic.Int64
+}
+
+func newAgent(t *testing.T, latency time.Duration) *agent {
+	a := &agent{latency: latency, grew: make(chan struct{})}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if n := a.inFlight.Add(1); n > a.most.Load() {
+		a.most.Store(n)
+	}
+	defer a.inFlight.Add(-1)
+	c := call{
+		key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
+		entity: r.Header.Get("ce-partitionkey"), version: r.Header.Get("ce-entityversion"), begin: time.Now(),
+	}
+	a.mu.Lock()
+	at := len(a.calls)
+	a.calls = append(a.calls, c)
+	a.mu.Unlock()
+
+	io.Copy(io.Discard, r.Body)
+	select {
+	case <-time.After(a.latency):
+	case <-r.Context().Done(): // the caller was killed
+		return
+	}
+	status := http.StatusOK
+	if a.answer != nil {
+		status = a.answer(c)
+	}
+	w.WriteHeader(status)
+	a.mu.Lock()
+	a.calls[at].end = time.Now()
+	close(a.grew)
+	a.grew = make(chan struct{})
+	a.mu.Unlock()
+}
+
+// snapshot is a copy of the calls so far.
+func (a *agent) snapshot() []call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]call(nil), a.calls...)
+}
+
+// acted is how many different events were answered.
+func (a *agent) acted() int {
+	seen := map[string]bool{}
+	for _, c := range a.snapshot() {
+		if !c.end.IsZero() {
+			seen[c.source+" "+c.event] = true
+		}
+	}
+	return len(seen)
+}
+
+// waitActed waits until n different events were answered.
+func (a *agent) waitActed(t *testing.T, n int, within time.Duration) {
+	t.Helper()
+	deadline := time.After(within)
+	for {
+		a.mu.Lock()
+		grew := a.grew
+		a.mu.Unlock()
+		if a.acted() >= n {
+			return
+		}
+		select {
+		case <-grew:
+		case <-deadline:
+			t.Fatalf("after %s the agent acted on %d events, want %d", within, a.acted(), n)
+		}
+	}
+}

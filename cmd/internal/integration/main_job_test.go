@@ -1,0 +1,145 @@
+package integration
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestMainJob is the product's promise in one test: deliveries go in twice and shuffled, actions come out once and in
+// order.
+func TestMainJob(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{})
+		p := r.serve("intake,stream")
+
+		all := slices.Concat(lines(8, 6, func(e, n int) delivery { return order(orderName(e), n) })...)
+		all = append(all, all[:len(all)/3]...)
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, d := range all {
+			if status := r.sender.post(t.Context(), d); status != http.StatusAccepted {
+				t.Fatalf("delivery %s was answered %d", d.id, status)
+			}
+		}
+		r.agent.waitActed(t, 48, time.Minute)
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+
+		waitItems(t, r, p, 48, "--subscription", "fulfil", "--decision", "applied")
+	})
+}
+
+// TestForgedAndUnusable shows that a forged delivery is refused and an authentic one that has no id is kept aside.
+func TestForgedAndUnusable(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{})
+		p := r.serve("intake,stream")
+
+		forged := issue(7, 1, 1).request(t.Context(), p.intake)
+		forged.Header.Set("X-Hub-Signature-256", "sha256="+sign("another secret", []byte("another body")))
+		if status := do(t, forged); status != http.StatusUnauthorized {
+			t.Errorf("a forged delivery was answered %d", status)
+		}
+		nameless := order("o-1", 1).request(t.Context(), p.intake)
+		nameless.Header.Del("X-Event-Id")
+		if status := do(t, nameless); status != http.StatusAccepted {
+			t.Errorf("an authentic delivery without an id was answered %d", status)
+		}
+		out, err := r.try(p.operator, "quarantine", "list", "--team", "acme", "--source", "orders", "-o", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !containsAll(string(out), "missing_field") {
+			t.Errorf("quarantine list does not show the delivery: %s", out)
+		}
+		if n := len(r.agent.snapshot()); n != 0 {
+			t.Errorf("the agent was called %d times", n)
+		}
+	})
+}
+
+// TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
+// is late.
+func TestGapIsSkippedAfterItsWait(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{gap: "{wait: 2s, then: skip}"})
+		p := r.serve("intake,stream")
+		begin := time.Now()
+		for _, n := range []int{1, 3, 4} {
+			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 3, 30*time.Second)
+		calls := r.agent.snapshot()
+		if got := calls[1].begin.Sub(begin); got < 2*time.Second {
+			t.Errorf("revision 3 ran %s after the start, before the wait of 2s was over", got)
+		}
+		judge(r.sender.told(), calls).require(t)
+		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+			t.Fatal(err)
+		}
+		waitItems(t, r, p, 1, "--decision", "late")
+	})
+}
+
+// TestGapParks shows that then: park holds the entity, that others do not notice, and that the filler releases it.
+func TestGapParks(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})
+		p := r.serve("intake,stream")
+		for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-2", 1), order("o-2", 2)} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 3, 30*time.Second)
+		waitItems(t, r, p, 1, "--decision", "parked", "--entity", "o-1")
+		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 5, 30*time.Second)
+		judge(r.sender.told(), r.agent.snapshot()).require(t)
+	})
+}
+
+// TestDeadActionParksItsEntity shows that a 4xx stops one lane with everything behind it and no other.
+func TestDeadActionParksItsEntity(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{})
+		r.agent.answer = func(c call) int {
+			if c.entity == "7/1" {
+				return http.StatusUnprocessableEntity
+			}
+			return http.StatusOK
+		}
+		p := r.serve("intake,stream")
+		for _, d := range []delivery{issue(7, 1, 1), issue(7, 1, 2), issue(7, 2, 1), issue(7, 2, 2)} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 3, 30*time.Second)
+		waitItems(t, r, p, 1, "--status", "dead_letter")
+		waitItems(t, r, p, 1, "--status", "parked")
+		for _, c := range r.agent.snapshot() {
+			if c.event == issue(7, 1, 2).id {
+				t.Error("the event behind the dead one ran")
+			}
+		}
+	})
+}
+
+func do(t *testing.T, req *http.Request) int {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req.WithContext(context.WithoutCancel(t.Context())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}

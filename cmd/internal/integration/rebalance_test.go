@@ -1,0 +1,39 @@
+package integration
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRebalanceBetweenTwoStreams moves partitions to a second stream process and back: a clean hand-over repeats
+// nothing.
+func TestRebalanceBetweenTwoStreams(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+		r.serve("intake")
+		r.serve("stream")
+		v := underLoad(t, r, func() []time.Time {
+			second := r.serve("stream")
+			acted := r.agent.acted()
+			r.agent.waitActed(t, acted+100, time.Minute)
+			second.stop()
+			return nil
+		})
+		v.requireNoRepeats(t)
+	})
+}
+
+// TestSecondStreamTakesOver kills one of two stream processes: the other takes its partitions after the session.
+func TestSecondStreamTakesOver(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b broker) {
+		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+		r.serve("intake")
+		first := r.serve("stream")
+		r.serve("stream")
+		underLoad(t, r, func() []time.Time {
+			at := time.Now()
+			first.kill()
+			return []time.Time{at}
+		})
+	})
+}

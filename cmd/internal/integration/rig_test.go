@@ -1,0 +1,261 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// rig is one deployment: broker, database, config file, agent and provider. Processes are started by the tests.
+type rig struct {
+	t       *testing.T
+	broker  broker
+	dbURL   string
+	dir     string
+	config  string
+	agent   *agent
+	sender  *sender
+	intakes []*process
+}
+
+// options change the rig's config.
+type options struct {
+	latency time.Duration // of the agent
+	gap     string        // of the orders subscription
+	dbURL   string        // instead of a fresh database of the shared server
+}
+
+// newRig writes the config, migrates and creates the topics with the product's own commands.
+func newRig(t *testing.T, b broker, o options) *rig {
+	t.Helper()
+	r := &rig{t: t, broker: b, dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
+	if r.dbURL == "" {
+		r.dbURL = freshDatabase(t)
+	}
+	if o.gap == "" {
+		o.gap = "{wait: 60s, then: park}"
+	}
+	r.config = filepath.Join(r.dir, "forebay.yaml")
+	text := fmt.Sprintf(configText, strings.Join(strings.Split(b.Bootstrap(), ","), `", "`), r.agent.URL, r.agent.URL, o.gap)
+	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.sender = newSender(t, func() string { return r.intakes[len(r.intakes)-1].intake })
+	r.command("migrate", "-c", r.config)
+	r.command("topics", "apply", "-c", r.config)
+	return r
+}
+
+// configText is the deployment that all tests share: two sources, one agent, one subscription each.
+const configText = `version: 1
+kafka: {brokers: ["%s"], session_timeout: 6s}
+postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
+listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}"}
+topics: {partitions: 6, replication: 1, retention: 1d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: ["${env:GITHUB_SECRET}"]}
+      orders:
+        preset: generic
+        secrets: ["${env:ORDERS_SECRET}"]
+        verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
+        event:
+          id: header:X-Event-Id
+          type: /type
+          entity: [/order/id]
+          version: {from: /order/rev, kind: sequence}
+          payload: snapshot
+    destinations:
+      agent: {type: http, url: "%s/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
+      shop: {type: http, url: "%s/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
+    subscriptions:
+      triage:
+        sources: [github]
+        begin: all
+        actions: [{name: run, to: agent}]
+      fulfil:
+        sources: [orders]
+        begin: all
+        start: first
+        gap: %s
+        actions: [{name: run, to: shop}]
+`
+
+func (r *rig) env(intake, operator string) []string {
+	return append(os.Environ(), "FOREBAY_POSTGRES_URL="+r.dbURL, "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
+		"INTAKE="+intake, "OPERATOR="+operator, "FOREBAY_URL=http://"+operator)
+}
+
+// command runs the product's CLI to its end and returns stdout.
+func (r *rig) command(args ...string) []byte {
+	r.t.Helper()
+	out, err := r.try("127.0.0.1:0", args...)
+	if err != nil {
+		r.t.Fatalf("forebay %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func (r *rig) try(operator string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, forebay, args...)
+	cmd.Env = r.env("127.0.0.1:0", operator)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return out, nil
+}
+
+// process is one `forebay serve`.
+type process struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	intake   string // http://...
+	operator string // host:port
+	log      string
+	gone     chan struct{} // closed when it has ended
+}
+
+// serve starts a process with roles and waits until it is ready.
+func (r *rig) serve(roles string) *process {
+	r.t.Helper()
+	p := r.start(roles)
+	p.waitReady(60 * time.Second)
+	return p
+}
+
+// start starts a process with roles.
+func (r *rig) start(roles string) *process {
+	r.t.Helper()
+	intake, operator := freeAddress(r.t), freeAddress(r.t)
+	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("serve-%s-%d.log", strings.ReplaceAll(roles, ",", "-"), time.Now().UnixNano())))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.Command(forebay, "serve", "-c", r.config, "--roles", roles)
+	cmd.Env = r.env(intake, operator)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	p := &process{t: r.t, cmd: cmd, intake: "http://" + intake, operator: operator, log: log.Name(), gone: make(chan struct{})}
+	go func() {
+		cmd.Wait()
+		log.Close()
+		close(p.gone)
+	}()
+	r.t.Cleanup(p.end)
+	if strings.Contains(roles, "intake") {
+		r.intakes = append(r.intakes, p)
+	}
+	return p
+}
+
+// end kills what still runs and shows its log when the test has failed.
+func (p *process) end() {
+	p.kill()
+	if p.t.Failed() {
+		b, _ := os.ReadFile(p.log)
+		p.t.Logf("%s\n%s", p.log, tail(b, 12<<10))
+	}
+}
+
+func tail(b []byte, n int) []byte {
+	if len(b) > n {
+		return b[len(b)-n:]
+	}
+	return b
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.gone
+}
+
+// stop is SIGTERM and the wait for a clean end.
+func (p *process) stop() {
+	p.t.Helper()
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.gone:
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			p.t.Errorf("forebay serve ended with %d after SIGTERM", code)
+		}
+	case <-time.After(60 * time.Second):
+		p.t.Error("forebay serve did not end within a minute of SIGTERM")
+		p.kill()
+	}
+}
+
+func (p *process) waitReady(within time.Duration) {
+	p.t.Helper()
+	last := "no answer"
+	deadline := time.Now().Add(within)
+	for time.Now().Before(deadline) {
+		select {
+		case <-p.gone:
+			p.t.Fatalf("forebay serve ended before it was ready")
+		case <-time.After(50 * time.Millisecond):
+		}
+		resp, err := http.Get("http://" + p.operator + "/readyz")
+		if err != nil {
+			continue
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if last = string(b); resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	p.t.Fatalf("not ready after %s: %s", within, last)
+}
+
+// inbox asks the process through the CLI.
+func (r *rig) inbox(p *process, args ...string) []inboxItem {
+	r.t.Helper()
+	out, err := r.try(p.operator, append([]string{"inbox", "list", "-o", "json"}, args...)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var page struct{ Items []inboxItem }
+	if err := json.Unmarshal(out, &page); err != nil {
+		r.t.Fatalf("inbox list: %v in %s", err, out)
+	}
+	return page.Items
+}
+
+type inboxItem struct {
+	Subscription, Source, Entity, Type, Version, Status, Decision, Reason string
+	EventID                                                               string `json:"event_id"`
+	Attempts                                                              int
+	Partition                                                             int32
+	Offset                                                                int64
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,60 @@
+// Package integration runs the real binary against real parts: Postgres, and once the embedded broker, once Apache
+// Kafka. The provider is a simulator that retries until it is told 2xx, the agent a recorder; the checker reads only
+// what those two saw.
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forebay is the binary under test, built once for the suite.
+var forebay string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "forebay-suite-")
+	if err != nil {
+		panic(err)
+	}
+	forebay = filepath.Join(dir, "forebay")
+	build := exec.Command("go", "build", "-o", forebay, "github.com/forebay-io/forebay/cmd/forebay")
+	build.Stderr = os.Stderr
+	code := 1
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build forebay:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func orderName(n int) string { return fmt.Sprintf("o-%d", n) }
+
+func containsAll(s string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(s, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitItems waits until the inbox lists n items under the filter: statuses follow the agent's answer by a commit.
+func waitItems(t *testing.T, r *rig, p *process, n int, filter ...string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	var got []inboxItem
+	for time.Now().Before(deadline) {
+		if got = r.inbox(p, append(filter, "--limit", "500")...); len(got) == n {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	t.Errorf("inbox list %s shows %d items, want %d: %+v", strings.Join(filter, " "), len(got), n, got)
+}

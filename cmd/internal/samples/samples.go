@@ -1,0 +1,54 @@
+// Package samples holds real provider payloads for `forebay send` and for the scene that `forebay dev` plays. Their
+// origins and licences are in payloads/SOURCES.md.
+package samples
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed payloads
+var files embed.FS
+
+// Sample is one request body with the headers that came with it, signature and delivery id excepted.
+type Sample struct {
+	Provider string
+	Name     string // the file's name without its ending, "issues.labeled"
+	Headers  map[string]string
+	Body     []byte
+}
+
+// Names lists the samples as "provider/name".
+func Names() []string {
+	var names []string
+	dirs, _ := files.ReadDir("payloads") // embedded: cannot fail
+	for _, d := range dirs {
+		if !d.IsDir() {
+			continue
+		}
+		entries, _ := files.ReadDir(path.Join("payloads", d.Name()))
+		for _, e := range entries {
+			names = append(names, d.Name()+"/"+strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Lookup finds a sample by "provider/name".
+func Lookup(name string) (Sample, error) {
+	body, err := files.ReadFile("payloads/" + name + ".json")
+	if err != nil {
+		return Sample{}, fmt.Errorf("no sample %q; there are: %s", name, strings.Join(Names(), ", "))
+	}
+	provider, short, _ := strings.Cut(name, "/")
+	s := Sample{Provider: provider, Name: short, Body: body, Headers: map[string]string{"Content-Type": "application/json"}}
+	if provider == "github" {
+		event, _, _ := strings.Cut(short, ".")
+		s.Headers["X-GitHub-Event"] = event
+	}
+	return s, nil
+}
