@@ -1,0 +1,95 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Config is one source of the config file. The zero value of a field takes the preset's.
+type Config struct {
+	Team, Name string
+	// Preset is a name that [Presets] lists; required.
+	Preset string
+	// Secrets are the keys, any of which may match; at least one, none empty.
+	Secrets []schemas.Secret
+	// KeyEncoding says what the secrets are: text, hex or base64; empty is the scheme's own way.
+	KeyEncoding string
+	// Verify replaces single parameters of the preset's scheme, or all of them where it names another scheme.
+	Verify *verify.Params
+	// Event replaces single parts of the preset's mapping, for every event type.
+	Event *EventConfig
+	// MaxBody is in bytes; zero is the preset's.
+	MaxBody int64
+	// Deadline is how long the provider waits; zero is the preset's.
+	Deadline time.Duration
+}
+
+// EventConfig is a source's `event:`. Every `from` is a JSON Pointer into the body, header:<name>, form:<field> or
+// (id only) sha256:body.
+type EventConfig struct {
+	// ID is the dedupe id.
+	ID string `yaml:"id,omitempty" json:"id,omitempty"`
+	// Type is the event type, taken verbatim.
+	Type string `yaml:"type,omitempty" json:"type,omitempty"`
+	// Entity lists the values that name what the event is about. An empty list, written out, is the source itself: all
+	// its events then stand in one line.
+	Entity []string `yaml:"entity,omitempty" json:"entity,omitempty"`
+	// Version orders the events of an entity.
+	Version *VersionConfig `yaml:"version,omitempty" json:"version,omitempty"`
+	// Payload is snapshot or delta.
+	Payload string `yaml:"payload,omitempty" json:"payload,omitempty"`
+	// Deleted says which events end their entity.
+	Deleted *DeletedConfig `yaml:"deleted,omitempty" json:"deleted,omitempty"`
+	// First is the version of an entity's first event (kind sequence only).
+	First *int64 `yaml:"first,omitempty" json:"first,omitempty"`
+	// Volatile lists JSON Pointers whose values change from one retry of an event to the next.
+	Volatile []string `yaml:"volatile,omitempty" json:"volatile,omitempty"`
+	// Headers lists original request headers to keep on the event.
+	Headers []string `yaml:"headers,omitempty" json:"headers,omitempty"`
+}
+
+// VersionConfig is a source's `event.version`.
+type VersionConfig struct {
+	From string `yaml:"from,omitempty" json:"from,omitempty"`
+	// Kind is sequence, monotonic, timestamp or none.
+	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
+	// Clock names the line where an entity has several.
+	Clock string `yaml:"clock,omitempty" json:"clock,omitempty"`
+	// Resolution of a timestamp is the unit of one that is a bare number: 1s (default), 1ms, 1us or 1ns.
+	Resolution time.Duration `yaml:"resolution,omitempty" json:"resolution,omitempty"`
+}
+
+// DeletedConfig is a source's `event.deleted`.
+type DeletedConfig struct {
+	From string `yaml:"from,omitempty" json:"from,omitempty"`
+	// Is lists the values that mean deletion; default ["true"].
+	Is []string `yaml:"is,omitempty" json:"is,omitempty"`
+}
+
+// Info describes a preset for the documentation and the CLI.
+type Info struct {
+	Name string
+	// Title is the provider's own name.
+	Title string
+	// Scheme is the verification rule.
+	Scheme string
+	// MaxBody is in bytes.
+	MaxBody  int64
+	Deadline time.Duration
+	// ID says where the dedupe id comes from; Type how types are named.
+	ID, Type string
+	// Types lists the event types with a mapping of their own.
+	Types []TypeInfo
+	// Headers are the original request headers kept on the event.
+	Headers []string
+}
+
+// TypeInfo describes the mapping of one family of event types.
+type TypeInfo struct {
+	Match   string
+	Entity  string
+	Version string
+	Payload schemas.PayloadKind
+}

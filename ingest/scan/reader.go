@@ -1,0 +1,290 @@
+package scan
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// reader walks one text. With a nil node it only checks the form.
+type reader struct {
+	b     []byte
+	i     int
+	asked int // slots of the pointers themselves; the inner nodes lie behind
+	out   []Value
+}
+
+func (r *reader) fail(reason Reason) error { return &Error{Reason: reason, Offset: r.i} }
+
+func (r *reader) space() {
+	for r.i < len(r.b) && r.b[r.i] <= ' ' {
+		switch r.b[r.i] {
+		case ' ', '\n', '\t', '\r':
+			r.i++
+		default:
+			return
+		}
+	}
+}
+
+// value reads one value at r.i and stores it when n asks for it.
+func (r *reader) value(n *node, depth int) error {
+	if r.i >= len(r.b) {
+		return r.fail(Syntax)
+	}
+	start := r.i
+	v := Value{Start: start}
+	var err error
+	switch c := r.b[r.i]; {
+	case c == '"':
+		v.Kind = String
+		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.asked {
+			err = r.checkString(start, v.escaped)
+		}
+	case c == '{':
+		v.Kind = Object
+		err = r.object(n, depth+1)
+	case c == '[':
+		v.Kind = Array
+		err = r.array(n, depth+1)
+	case c == '-' || '0' <= c && c <= '9':
+		v.Kind = Number
+		err = r.number()
+	case c == 't':
+		v.Kind = Bool
+		err = r.word("true")
+	case c == 'f':
+		v.Kind = Bool
+		err = r.word("false")
+	case c == 'n':
+		v.Kind = Null
+		err = r.word("null")
+	default:
+		err = r.fail(Syntax)
+	}
+	if err != nil {
+		return err
+	}
+	if n != nil {
+		v.End, v.raw = r.i, r.b[start:r.i:r.i]
+		r.out[n.slot] = v
+	}
+	return nil
+}
+
+func (r *reader) object(n *node, depth int) error {
+	if depth > MaxDepth {
+		return r.fail(TooDeep)
+	}
+	r.i++
+	r.space()
+	if r.i < len(r.b) && r.b[r.i] == '}' {
+		r.i++
+		return nil
+	}
+	for {
+		if r.i >= len(r.b) || r.b[r.i] != '"' {
+			return r.fail(Syntax)
+		}
+		start := r.i
+		escaped, err := r.str()
+		if err != nil {
+			return err
+		}
+		next := n.member(r.b[start+1:r.i-1], escaped)
+		if next != nil && r.seen(next) {
+			r.i = start
+			return r.fail(DuplicateKey)
+		}
+		r.space()
+		if r.i >= len(r.b) || r.b[r.i] != ':' {
+			return r.fail(Syntax)
+		}
+		r.i++
+		r.space()
+		if err := r.value(next, depth); err != nil {
+			return err
+		}
+		done, err := r.more('}')
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) array(n *node, depth int) error {
+	if depth > MaxDepth {
+		return r.fail(TooDeep)
+	}
+	r.i++
+	r.space()
+	if r.i < len(r.b) && r.b[r.i] == ']' {
+		r.i++
+		return nil
+	}
+	for index := 0; ; index++ {
+		if err := r.value(n.element(index), depth); err != nil {
+			return err
+		}
+		done, err := r.more(']')
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// more reads the comma before the next member, or the end.
+func (r *reader) more(end byte) (done bool, err error) {
+	r.space()
+	if r.i >= len(r.b) {
+		return false, r.fail(Syntax)
+	}
+	switch r.b[r.i] {
+	case end:
+		r.i++
+		return true, nil
+	case ',':
+		r.i++
+		r.space()
+		return false, nil
+	}
+	return false, r.fail(Syntax)
+}
+
+func (n *node) member(key []byte, escaped bool) *node {
+	if n == nil || len(n.children) == 0 {
+		return nil
+	}
+	if escaped {
+		text, ok := unescape(key)
+		if !ok {
+			return nil // no pointer has such a name
+		}
+		key = []byte(text)
+	}
+	for i := range n.children {
+		if n.children[i].key == string(key) {
+			return n.children[i].node
+		}
+	}
+	return nil
+}
+
+func (n *node) element(index int) *node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.children {
+		if n.children[i].index == index {
+			return n.children[i].node
+		}
+	}
+	return nil
+}
+
+// seen works because every node stores its value, and without duplicates each is met at most once.
+func (r *reader) seen(n *node) bool { return r.out[n.slot].Kind != Absent }
+
+func (r *reader) word(w string) error {
+	if len(r.b)-r.i < len(w) || string(r.b[r.i:r.i+len(w)]) != w {
+		return r.fail(Syntax)
+	}
+	r.i += len(w)
+	return nil
+}
+
+func (r *reader) number() error {
+	if r.b[r.i] == '-' {
+		r.i++
+	}
+	switch {
+	case r.i < len(r.b) && r.b[r.i] == '0':
+		r.i++
+	case !r.digits():
+		return r.fail(Syntax)
+	}
+	if r.i < len(r.b) && r.b[r.i] == '.' {
+		r.i++
+		if !r.digits() {
+			return r.fail(Syntax)
+		}
+	}
+	if r.i < len(r.b) && (r.b[r.i] == 'e' || r.b[r.i] == 'E') {
+		r.i++
+		if r.i < len(r.b) && (r.b[r.i] == '+' || r.b[r.i] == '-') {
+			r.i++
+		}
+		if !r.digits() {
+			return r.fail(Syntax)
+		}
+	}
+	return nil
+}
+
+func (r *reader) digits() bool {
+	start := r.i
+	for r.i < len(r.b) && '0' <= r.b[r.i] && r.b[r.i] <= '9' {
+		r.i++
+	}
+	return r.i > start
+}
+
+const (
+	low  = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
+// str skips the string at r.i, eight bytes at a time, and says whether it has escapes.
+func (r *reader) str() (escaped bool, err error) {
+	b, i := r.b, r.i+1
+	for {
+		for i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			quote, slash := w^(low*'"'), w^(low*'\\')
+			// The lowest bit set marks the first quote, backslash or control character: borrows only run upwards.
+			hit := ((quote - low) &^ quote) | ((slash - low) &^ slash) | ((w - low*0x20) &^ w)
+			if hit &= high; hit != 0 {
+				i += bits.TrailingZeros64(hit) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			r.i = i
+			return escaped, r.fail(Syntax)
+		}
+		switch c := b[i]; {
+		case c == '"':
+			r.i = i + 1
+			return escaped, nil
+		case c == '\\':
+			escaped = true
+			n := escapeLen(b[i:])
+			if n == 0 {
+				r.i = i
+				return escaped, r.fail(Syntax)
+			}
+			i += n
+		case c < 0x20:
+			r.i = i
+			return escaped, r.fail(Syntax)
+		default:
+			i++
+		}
+	}
+}
+
+// escapeLen is the length of the escape at the start of b, or 0 when it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
+		}
+	}
+	return 0
+}

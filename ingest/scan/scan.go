@@ -1,0 +1,202 @@
+// Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest.
+//
+//	set, _ := scan.Compile("/action", "/issue/number")
+//	values, err := set.Scan(body, nil)
+//	values[1].Text() // "42", as it stands in the body
+//
+// The whole text must be one valid JSON value (RFC 8259, no deeper than [MaxDepth]). Keys are compared as text, after
+// unescaping and case-sensitively. A key that a pointer goes through must not stand twice in its object, because two
+// readers would then read two values; other duplicates are ignored. Strings that are read must be valid UTF-8
+// without unpaired surrogates; strings that are skipped are only checked for their form.
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxDepth is how many arrays and objects may stand inside each other.
+const MaxDepth = 128
+
+// Kind is what a pointer points to.
+type Kind uint8
+
+const (
+	Absent Kind = iota
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+func (k Kind) String() string {
+	return [...]string{"absent", "null", "boolean", "number", "string", "array", "object"}[k]
+}
+
+// Value is what stands at a pointer. It refers to the scanned body, which must not change while it is used.
+type Value struct {
+	Kind Kind
+	// Start and End are the span of the value in the body: body[Start:End], quotes and brackets included.
+	Start, End int
+	escaped    bool
+	raw        []byte
+}
+
+// Raw is the value's text in the body, quotes and brackets included.
+func (v Value) Raw() []byte { return v.raw }
+
+// Text is a string's content, or the exact source text of any other kind; "" for Absent.
+func (v Value) Text() string {
+	if v.Kind != String {
+		return string(v.raw)
+	}
+	content := v.raw[1 : len(v.raw)-1]
+	if !v.escaped {
+		return string(content)
+	}
+	text, _ := unescape(content) // checked while scanning
+	return text
+}
+
+// Set is a compiled set of JSON Pointers. Safe for concurrent use.
+type Set struct {
+	root     *node
+	nodes    int
+	pointers int
+}
+
+// node is one reference token of the pointers, as a tree.
+type node struct {
+	slot     int // where its value is stored; the pointers' own slots come first
+	children []child
+}
+
+type child struct {
+	key   string
+	index int // the token as an array index, or -1
+	node  *node
+}
+
+// Compile prepares the pointers (RFC 6901; "" is the whole text). Scan answers in their order.
+func Compile(pointers ...string) (*Set, error) {
+	s := &Set{pointers: len(pointers)}
+	var tokens [][]string
+	for _, p := range pointers {
+		t, err := split(p)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, t)
+	}
+	s.nodes = len(pointers)
+	s.root = &node{slot: -1}
+	for i, t := range tokens {
+		n := s.root
+		for _, token := range t {
+			n = n.grow(token)
+		}
+		if n.slot >= 0 {
+			return nil, fmt.Errorf("JSON Pointer %q is listed twice", pointers[i])
+		}
+		n.slot = i
+	}
+	s.number(s.root)
+	return s, nil
+}
+
+// number gives the inner nodes slots behind those of the pointers.
+func (s *Set) number(n *node) {
+	if n.slot < 0 {
+		n.slot = s.nodes
+		s.nodes++
+	}
+	for _, c := range n.children {
+		s.number(c.node)
+	}
+}
+
+func (n *node) grow(token string) *node {
+	for _, c := range n.children {
+		if c.key == token {
+			return c.node
+		}
+	}
+	c := child{key: token, index: -1, node: &node{slot: -1}}
+	if i, err := strconv.Atoi(token); err == nil && i >= 0 && strconv.Itoa(i) == token {
+		c.index = i
+	}
+	n.children = append(n.children, c)
+	return c.node
+}
+
+var unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
+
+func split(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
+	if pointer[0] != '/' {
+		return nil, fmt.Errorf("JSON Pointer %q does not begin with /", pointer)
+	}
+	tokens := strings.Split(pointer[1:], "/")
+	for i, t := range tokens {
+		for j := range len(t) {
+			if t[j] == '~' && (j+1 == len(t) || t[j+1] != '0' && t[j+1] != '1') {
+				return nil, fmt.Errorf("JSON Pointer %q: ~ must be written ~0, and / inside a name ~1", pointer)
+			}
+		}
+		tokens[i] = unescapeToken.Replace(t)
+	}
+	return tokens, nil
+}
+
+// Reason is the closed list of what can be wrong with a text.
+type Reason string
+
+const (
+	Syntax       Reason = "syntax"
+	DuplicateKey Reason = "duplicate_key"
+	BadString    Reason = "bad_string"
+	TooDeep      Reason = "too_deep"
+)
+
+// Error says what is wrong and where; it quotes nothing of the text.
+type Error struct {
+	Reason Reason
+	// Offset is the byte where the scanner stopped.
+	Offset int
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
+
+// ErrorReason is the reason of an error that Scan returned.
+func ErrorReason(err error) Reason {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+// Scan reads body. The values come in the order of the pointers; buf, if it has room, is used for them. The error is
+// an *[Error].
+func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
+	if cap(buf) < s.nodes {
+		buf = make([]Value, s.nodes)
+	}
+	buf = buf[:s.nodes]
+	clear(buf)
+	r := reader{b: body, asked: s.pointers, out: buf}
+	r.space()
+	if err := r.value(s.root, 0); err != nil {
+		return nil, err
+	}
+	r.space()
+	if r.i != len(body) {
+		return nil, r.fail(Syntax)
+	}
+	return buf[:s.pointers], nil
+}
