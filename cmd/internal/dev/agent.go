@@ -1,0 +1,126 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// call is what the sample agent saw of one action.
+type call struct {
+	Key     string    `json:"key"`
+	Source  string    `json:"source"`
+	Type    string    `json:"type"`
+	Entity  string    `json:"entity"`
+	Version string    `json:"version"`
+	EventID string    `json:"event_id"`
+	At      time.Time `json:"at"`
+}
+
+// agent is the sample agent: an HTTP server that remembers what it was asked to do, in order, up to a bound. It acts
+// once per Idempotency-Key, as a destination should.
+type agent struct {
+	server   *http.Server
+	listener net.Listener
+
+	mu    sync.Mutex
+	calls []call
+	keys  map[string]bool
+	again int           // calls whose key had been seen
+	grew  chan struct{} // closed and replaced at every call
+}
+
+// maxCalls bounds the agent's memory; the oldest is forgotten.
+const maxCalls = 10_000
+
+func newAgent(addr string) (*agent, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("start the sample agent: %w", err)
+	}
+	a := &agent{listener: l, keys: map[string]bool{}, grew: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /run", a.run)
+	mux.HandleFunc("GET /calls", a.list)
+	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
+	return a, nil
+}
+
+func (a *agent) url() string { return "http://" + a.listener.Addr().String() }
+
+// Run serves until ctx is done.
+func (a *agent) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { a.server.Close() })
+	defer stop()
+	if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (a *agent) run(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 32<<20)); err != nil {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	h := r.Header
+	a.add(call{
+		Key: h.Get("Idempotency-Key"), Source: h.Get("Ce-Source"), Type: h.Get("Ce-Type"), Entity: h.Get("Ce-Partitionkey"),
+		Version: h.Get("Ce-Entityversion"), EventID: h.Get("Ce-Id"), At: time.Now().UTC(),
+	})
+	w.Header().Set("Content-Type", "application/json")
+	io.WriteString(w, `{"ok":true}`)
+}
+
+func (a *agent) add(c call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.keys[c.Key] {
+		a.again++
+		return
+	}
+	if len(a.calls) == maxCalls {
+		delete(a.keys, a.calls[0].Key)
+		a.calls = a.calls[1:]
+	}
+	a.keys[c.Key] = true
+	a.calls = append(a.calls, c)
+	close(a.grew)
+	a.grew = make(chan struct{})
+}
+
+func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
+	calls, _ := a.seen()
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(map[string]any{"items": calls, "next": ""})
+}
+
+// seen is what the agent did so far and how many calls came again under a known key.
+func (a *agent) seen() ([]call, int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]call{}, a.calls...), a.again
+}
+
+// wait returns when the agent has done n things or ctx ends.
+func (a *agent) wait(ctx context.Context, n int) error {
+	for {
+		a.mu.Lock()
+		have, grew := len(a.calls), a.grew
+		a.mu.Unlock()
+		if have >= n {
+			return nil
+		}
+		select {
+		case <-grew:
+		case <-ctx.Done():
+			return fmt.Errorf("the agent did %d of %d things: %w", have, n, context.Cause(ctx))
+		}
+	}
+}

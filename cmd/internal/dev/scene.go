@@ -1,0 +1,165 @@
+package dev
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/samples"
+)
+
+// The scene's size, as it is told to the user: 40 deliveries, a third of them sent twice, one forged, one unusable
+// and one withheld, so that its entity has a gap.
+const (
+	sceneDeliveries = 40
+	sceneRepeats    = sceneDeliveries / 3
+	withheldOrder   = 3
+	withheldRev     = 3
+)
+
+// part is what a delivery plays in the scene.
+type part int
+
+const (
+	plain    part = iota
+	forged        // signed with a secret that is not ours
+	unusable      // authentic, but without the id that the mapping asks for
+)
+
+// delivery is one request of the scene.
+type delivery struct {
+	part    part
+	source  string
+	id      string
+	entity  string
+	version int // its place on the entity's line, from 1
+	headers map[string]string
+	body    []byte
+}
+
+// scene is what is sent, in the order in which it is sent. It is the same at every play with the same run id, which
+// only keeps the delivery ids of two plays apart.
+func scene(run string) ([]delivery, error) {
+	all, err := lines(run)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(40, 13))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	out := append([]delivery(nil), all...)
+	out = append(out, all[:sceneRepeats]...)
+	bad, keyless := all[0], all[1]
+	bad.part, bad.id = forged, bad.id+"-forged"
+	keyless.part = unusable
+	out = append(out, bad, keyless)
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out, nil
+}
+
+// lines makes the plain deliveries: four issues, two pull requests and three orders with their histories.
+func lines(run string) ([]delivery, error) {
+	var all []delivery
+	add := func(n int, make1 func(string, int, int) (delivery, error), entity int) error {
+		for v := 1; v <= n; v++ {
+			d, err := make1(run, entity, v)
+			if err != nil {
+				return err
+			}
+			if d.source == "orders" && entity == withheldOrder && v == withheldRev {
+				continue
+			}
+			all = append(all, d)
+		}
+		return nil
+	}
+	for entity := 1; entity <= 4; entity++ {
+		if err := add(4, issue, entity); err != nil {
+			return nil, err
+		}
+	}
+	for entity := 1; entity <= 2; entity++ {
+		if err := add(5, pullRequest, entity); err != nil {
+			return nil, err
+		}
+	}
+	for entity := 1; entity <= 3; entity++ {
+		if err := add(5, order, entity); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) != sceneDeliveries {
+		return nil, fmt.Errorf("the scene has %d deliveries instead of %d", len(all), sceneDeliveries)
+	}
+	return all, nil
+}
+
+func issue(run string, number, v int) (delivery, error) {
+	return github(run, "github/issues.labeled", number, v, "/issue/number", "/issue/updated_at")
+}
+
+func pullRequest(run string, number, v int) (delivery, error) {
+	return github(run, "github/pull_request.synchronize", 100+number, v, "/pull_request/number", "/pull_request/updated_at")
+}
+
+const repository = 186853002 // of the captured payloads
+
+func github(run, sample string, number, v int, numberAt, timeAt string) (delivery, error) {
+	at := time.Date(2026, 7, 1, 9, v, number%60, 0, time.UTC).Format(time.RFC3339)
+	s, body, err := vary(sample, map[string]any{numberAt: number, timeAt: at})
+	if err != nil {
+		return delivery{}, err
+	}
+	d := delivery{source: "github", entity: fmt.Sprintf("%d/%d", repository, number), version: v, headers: s.Headers, body: body}
+	d.id = fmt.Sprintf("%s-%d-%d", run, number, v)
+	d.headers["X-GitHub-Delivery"] = d.id
+	return d, nil
+}
+
+// order varies a captured Shopify order: a dense revision makes it a sequence, and its id is beyond 2^53 as in life.
+func order(run string, n, rev int) (delivery, error) {
+	id := json.Number(fmt.Sprint(820982911946154500 + n))
+	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev})
+	if err != nil {
+		return delivery{}, err
+	}
+	d := delivery{source: "orders", entity: id.String(), version: rev, headers: s.Headers, body: body}
+	d.id = fmt.Sprintf("%s-order-%d-%d", run, n, rev)
+	d.headers["X-Event-Id"] = d.id
+	return d, nil
+}
+
+// vary replaces members of a sample's body; pointers are of one or two steps.
+func vary(name string, values map[string]any) (samples.Sample, []byte, error) {
+	s, err := samples.Lookup(name)
+	if err != nil {
+		return s, nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(s.Body))
+	dec.UseNumber()
+	doc := map[string]any{}
+	if err := dec.Decode(&doc); err != nil {
+		return s, nil, fmt.Errorf("sample %s: %w", name, err)
+	}
+	for pointer, v := range values {
+		if err := set(doc, pointer, v); err != nil {
+			return s, nil, fmt.Errorf("sample %s: %w", name, err)
+		}
+	}
+	body, err := json.Marshal(doc)
+	return s, body, err
+}
+
+func set(doc map[string]any, pointer string, v any) error {
+	steps := splitPointer(pointer)
+	for _, step := range steps[:len(steps)-1] {
+		next, ok := doc[step].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: no object %q", pointer, step)
+		}
+		doc = next
+	}
+	doc[steps[len(steps)-1]] = v
+	return nil
+}
