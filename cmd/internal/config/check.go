@@ -1,0 +1,238 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// checker holds the configuration against what its keys mean together. What is unresolved, because this process does
+// not use it or because it was reported already, is left alone.
+type checker struct {
+	c        *Config
+	options  *Options
+	problems Problems
+}
+
+func (ck *checker) problem(path, format string, args ...any) {
+	at := ck.c.at(path)
+	ck.problems = append(ck.problems, Problem{File: at.file, Line: at.line, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (ck *checker) note(path, format string, args ...any) {
+	at := ck.c.at(path)
+	ck.c.notes = append(ck.c.notes, Problem{File: at.file, Line: at.line, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// skip reports whether path has no value to check.
+func (ck *checker) skip(path string) bool { return ck.c.unresolved[path] }
+
+func (ck *checker) written(path string) bool { _, ok := ck.c.places[path]; return ok }
+
+func (ck *checker) run() {
+	ck.kafka()
+	ck.postgres()
+	ck.listen()
+	ck.topics("topics", ck.c.Topics)
+	for _, name := range slices.Sorted(maps.Keys(ck.c.Teams)) {
+		ck.team("teams."+name, ck.c.Teams[name])
+	}
+}
+
+func (ck *checker) kafka() {
+	brokers := ck.c.Kafka.Brokers
+	if len(brokers) == 0 && !ck.options.Embedded && !ck.skip("kafka.brokers") {
+		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
+	}
+	for i, b := range brokers {
+		path := "kafka.brokers[" + itoa(i) + "]"
+		if !ck.skip(path) {
+			ck.address(path, b)
+		}
+	}
+}
+
+// address reports what is wrong with host:port; port 0 is allowed where it says so.
+func (ck *checker) address(path, s string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		ck.problem(path, "%q is not host:port", clip(s))
+		return "", false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		ck.problem(path, "%q has no port between 0 and 65535", clip(s))
+		return "", false
+	}
+	return host, true
+}
+
+func (ck *checker) postgres() {
+	o := ck.options
+	if !o.Embedded && ck.c.Postgres.URL.IsZero() && !ck.skip("postgres.url") && o.uses("postgres.url") {
+		ck.problem("postgres.url", "is missing: the stream role keeps its ledger there")
+	}
+	if !ck.skip("postgres.url") && !ck.c.Postgres.URL.IsZero() {
+		u, err := url.Parse(ck.c.Postgres.URL.Reveal())
+		if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+			ck.problem("postgres.url", "is not a URL of the form postgres://user:password@host:5432/database")
+		}
+	}
+	if s := ck.c.Postgres.Schema; !ck.skip("postgres.schema") && !validSchema(s) {
+		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,62}", clip(s))
+	}
+}
+
+func validSchema(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= 63
+}
+
+func (ck *checker) listen() {
+	l := ck.c.Listen
+	if !ck.skip("listen.intake") {
+		ck.address("listen.intake", l.Intake)
+	}
+	if ck.skip("listen.operator") {
+		return
+	}
+	if host, ok := ck.address("listen.operator", l.Operator); ok && !loopback(host) {
+		ck.problem("listen.operator", "%s is not loopback; the operator listener has no authentication yet, so it stays on 127.0.0.1", l.Operator)
+	}
+}
+
+func (ck *checker) topics(path string, t Topics) {
+	if t.Replication == 0 && !ck.skip(path+".replication") {
+		if path == "topics" && !ck.skip("kafka.brokers") {
+			ck.problem(path+".replication", "must be written out: the brokers are not all on this machine (3 is usual)")
+		}
+		return
+	}
+	if t.Replication >= 3 && t.MinInsync < 2 && !ck.skip(path+".min_insync") {
+		ck.problem(path+".min_insync", "must be at least 2 with replication %d, or an acknowledged event can be lost", t.Replication)
+	}
+	if t.MinInsync > t.Replication && t.Replication > 0 {
+		ck.problem(path+".min_insync", "%d is more than replication %d: nothing could be written", t.MinInsync, t.Replication)
+	}
+	if ck.written(path+".retention") && !ck.skip(path+".retention") && t.Retention.Std() < time.Hour {
+		ck.problem(path+".retention", "must be at least 1h: payloads of open actions are read back from the log")
+	}
+}
+
+func (ck *checker) team(path string, t *Team) {
+	for _, name := range slices.Sorted(maps.Keys(t.Sources)) {
+		ck.source(path+".sources."+name, t.Sources[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Destinations)) {
+		ck.destination(path+".destinations."+name, t.Destinations[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Subscriptions)) {
+		ck.subscription(path+".subscriptions."+name, t, t.Subscriptions[name])
+	}
+}
+
+func (ck *checker) networks(path string, list []string) []netip.Prefix {
+	var out []netip.Prefix
+	for i, s := range list {
+		at := path + "[" + itoa(i) + "]"
+		if ck.skip(at) {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			ck.problem(at, "%q is not a network such as 127.0.0.0/8", clip(s))
+		case p != p.Masked():
+			ck.problem(at, "%s has bits behind its mask; write %s", s, p.Masked())
+		default:
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (ck *checker) destination(path string, d *Destination) {
+	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
+	ck.retry(path+".retry", d.Retry)
+	allowed := ck.networks(path+".allow_networks", d.AllowNetworks)
+	if ck.skip(path + ".type") {
+		return
+	}
+	if d.Type == "log" {
+		for _, key := range []string{"url", "secret", "allow_networks"} {
+			if ck.written(path + "." + key) {
+				ck.problem(path+"."+key, "has no meaning for type log")
+			}
+		}
+		return
+	}
+	if !ck.skip(path + ".url") {
+		ck.destinationURL(path+".url", d.URL, allowed, len(d.AllowNetworks) > 0)
+	}
+}
+
+func (ck *checker) destinationURL(path, text string, allowed []netip.Prefix, anyAllowed bool) {
+	if text == "" {
+		ck.problem(path, "is missing: where the calls go")
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		ck.problem(path, "is not an absolute http or https URL")
+		return
+	case u.User != nil:
+		ck.problem(path, "carries credentials; use secret, which signs the calls")
+		return
+	case u.Fragment != "":
+		ck.problem(path, "has a fragment, which is never sent")
+		return
+	}
+	if u.Scheme == "http" && !anyAllowed {
+		ck.problem(path, "plain http is refused unless allow_networks lists the network that it goes to")
+		return
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return
+	}
+	inside := slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
+	private := addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
+	if (private || u.Scheme == "http") && !inside {
+		ck.problem(path, "%s is in none of allow_networks", addr)
+	}
+}
+
+func (ck *checker) between(path string, d, low, high Duration) {
+	if !ck.skip(path) && (d < low || d > high) {
+		ck.problem(path, "%s is not between %s and %s", d, low, high)
+	}
+}
+
+func (ck *checker) retry(path string, r Retry) {
+	if !ck.skip(path+".attempts") && r.Attempts > 1000 {
+		ck.problem(path+".attempts", "%d is more than 1000", r.Attempts)
+	}
+	ck.between(path+".within", r.Within, Duration(time.Second), Duration(30*24*time.Hour))
+	ck.between(path+".min", r.Min, Duration(time.Millisecond), Duration(24*time.Hour))
+	ck.between(path+".max", r.Max, Duration(time.Millisecond), Duration(7*24*time.Hour))
+	if !ck.skip(path+".min") && !ck.skip(path+".max") && r.Min > r.Max {
+		ck.problem(path+".min", "%s is more than max %s", r.Min, r.Max)
+	}
+}
+
+// controls reports whether s has characters that no name, header or glob has.
+func controls(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"time"
+)
+
+// maxBodyLimit is the most a source may take; the broker must take it too.
+const maxBodyLimit = Size(100 << 20)
+
+func (ck *checker) source(path string, s *Source) {
+	if len(s.Secrets) == 0 && !ck.skip(path+".secrets") && ck.written(path+".secrets") {
+		ck.problem(path+".secrets", "is empty; a source without a secret would let everybody in")
+	}
+	if s.MaxBody > maxBodyLimit {
+		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
+	}
+	if s.PublicURL != "" && !ck.skip(path+".public_url") {
+		if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			ck.problem(path+".public_url", "is not an absolute http or https URL")
+		}
+	}
+	ck.topics(path+".topics", s.Topics)
+	if ck.skip(path + ".preset") {
+		return
+	}
+	if s.Preset == "generic" {
+		ck.generic(path, s)
+		return
+	}
+	if s.Event != nil {
+		ck.problem(path+".event", "preset %s knows its events; event is for generic", s.Preset)
+	}
+	if s.Verify != nil {
+		ck.presetVerify(path+".verify", s.Preset)
+	}
+}
+
+// presetVerify allows what a preset leaves open: how long a signature is fresh.
+func (ck *checker) presetVerify(path, preset string) {
+	for _, f := range shapes[verifyType].fields {
+		if f.name != "tolerance" && ck.written(path+"."+f.name) {
+			ck.problem(path+"."+f.name, "preset %s fixes it; only tolerance may be set", preset)
+		}
+	}
+}
+
+func (ck *checker) generic(path string, s *Source) {
+	if s.Verify == nil {
+		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
+	} else if s.Verify.SignatureHeader == "" && !ck.skip(path+".verify.signature_header") {
+		ck.problem(path+".verify", "signature_header is missing")
+	}
+	if s.Event == nil {
+		ck.problem(path, "event is missing: preset generic needs event.id, event.type and event.entity")
+		return
+	}
+	if len(s.Event.Entity) == 0 && ck.written(path+".event.entity") {
+		ck.problem(path+".event.entity", "is empty; name at least one value")
+	}
+	if v := s.Event.Version; v != nil {
+		if v.Kind != "none" && v.From == "" && !ck.skip(path+".event.version.from") {
+			ck.problem(path+".event.version", "from is missing")
+		}
+		if v.Kind == "none" && v.From != "" {
+			ck.problem(path+".event.version.from", "has no meaning with kind none")
+		}
+	}
+}
+
+func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
+	if len(sub.Sources) == 0 && ck.written(path+".sources") {
+		ck.problem(path+".sources", "is empty; name at least one source")
+	}
+	ck.subscribed(path+".sources", t, sub)
+	ck.types(path+".types", sub.Types)
+	if !ck.skip(path + ".begin") {
+		if _, err := ParseBegin(sub.Begin); err != nil {
+			ck.problem(path+".begin", "%v", err)
+		}
+	}
+	if sub.Start == "first" && !sub.allSequence(t) {
+		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")
+	}
+	if ck.written(path+".gap") && !sub.anySequence(t) {
+		ck.note(path+".gap", "has no effect: none of the sources has versions of kind sequence")
+	}
+	if least := sub.minWindow(ck.c, t); !ck.skip(path+".dedupe.window") && sub.Dedupe.Window < least {
+		ck.problem(path+".dedupe.window", "%s is less than %s (topic retention + segment time + redelivery horizon): an event could run twice", sub.Dedupe.Window, least)
+	}
+	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
+	ck.actions(path+".actions", t, sub.Actions)
+}
+
+func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
+	for i, name := range sub.Sources {
+		at := path + "[" + itoa(i) + "]"
+		if ck.skip(at) {
+			continue
+		}
+		if _, ok := t.Sources[name]; !ok {
+			ck.missing(at, "source", name, keys(t.Sources))
+		} else if slices.Index(sub.Sources, name) < i {
+			ck.problem(at, "source %s is listed twice", name)
+		}
+	}
+}
+
+func (ck *checker) types(path string, globs []string) {
+	for i, g := range globs {
+		at := path + "[" + itoa(i) + "]"
+		if !ck.skip(at) && (g == "" || len(g) > 256 || controls(g)) {
+			ck.problem(at, "a type glob has 1 to 256 characters and no control characters")
+		}
+	}
+}
+
+func (ck *checker) actions(path string, t *Team, actions []Action) {
+	if len(actions) == 0 && ck.written(path) {
+		ck.problem(path, "is empty; a subscription runs at least one action")
+	}
+	names := map[string]bool{}
+	for i, a := range actions {
+		at := path + "[" + itoa(i) + "]"
+		if a.Name != "" && !validName(a.Name) {
+			ck.problem(at+".name", "name %q must match [a-z0-9-]{1,40}", clip(a.Name))
+		} else if a.Name != "" && names[a.Name] {
+			ck.problem(at+".name", "action %s is listed twice", a.Name)
+		}
+		names[a.Name] = true
+		if a.To == "" || ck.skip(at+".to") {
+			continue
+		}
+		if _, ok := t.Destinations[a.To]; !ok {
+			ck.missing(at+".to", "destination", a.To, keys(t.Destinations))
+		}
+	}
+}
+
+func (ck *checker) missing(path, what, name string, known []string) {
+	if near := nearest(name, known); near != "" {
+		ck.problem(path, "the team has no %s %q; did you mean %s?", what, clip(name), near)
+		return
+	}
+	ck.problem(path, "the team has no %s %q", what, clip(name))
+}

@@ -1,0 +1,267 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// decoder fills structs from nodes by their declared shapes and collects every problem on the way.
+type decoder struct {
+	file       string
+	env        environment
+	uses       func(path string) bool
+	problems   Problems
+	places     map[string]place
+	unresolved map[string]bool
+}
+
+func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
+	d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+var (
+	secretType   = reflect.TypeFor[schemas.Secret]()
+	durationType = reflect.TypeFor[Duration]()
+	sizeType     = reflect.TypeFor[Size]()
+)
+
+// value decodes n into v, whose type is one of those that file.go uses.
+func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
+	d.places[path] = place{d.file, n.Line}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		d.problem(n, path, "anchors and aliases are not supported; write the value out")
+		return
+	}
+	switch t := v.Type(); {
+	case t.Kind() == reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
+		d.value(n, path, v.Elem(), f)
+	case t == secretType, t == durationType, t == sizeType, t.Kind() == reflect.String, t.Kind() == reflect.Int:
+		d.scalar(n, path, v, f)
+	case t.Kind() == reflect.Struct:
+		d.mapping(n, path, v)
+	case t.Kind() == reflect.Map:
+		d.table(n, path, v)
+	case t.Kind() == reflect.Slice:
+		d.list(n, path, v, f)
+	default:
+		panic("config: no decoder for " + t.String()) // a type that file.go must not use
+	}
+}
+
+// pairs walks a mapping and reports what is not a plain, unique text key.
+func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, path, "expected a mapping (key: value), found %s", describe(n))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if k.Kind != yaml.ScalarNode || k.Anchor != "" {
+			d.problem(k, path, "a key must be plain text")
+			continue
+		}
+		if k.Tag == "!!merge" {
+			d.problem(k, path, "merge keys are not supported; write the value out")
+			continue
+		}
+		if line, ok := seen[k.Value]; ok {
+			d.problem(k, join(path, k.Value), "duplicate key; the first one is on line %d", line)
+			continue
+		}
+		seen[k.Value] = k.Line
+		visit(k.Value, k, n.Content[i+1])
+	}
+}
+
+func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
+	s := shapes[v.Type()]
+	written := map[string]bool{}
+	list := members(v.Type())
+	if !isNull(n) {
+		d.pairs(n, path, func(key string, k, value *yaml.Node) {
+			i := slices.IndexFunc(list, func(m member) bool { return m.name == key })
+			if i < 0 {
+				d.unknown(k, join(path, key), key, s)
+				return
+			}
+			written[key] = true
+			if isNull(value) {
+				d.null(value, join(path, key), v.Field(list[i].index), list[i].field)
+				return
+			}
+			d.value(value, join(path, key), v.Field(list[i].index), list[i].field)
+		})
+	}
+	for _, m := range list {
+		if m.required && !written[m.name] {
+			d.problem(n, path, "%s is missing: %s", m.name, m.doc)
+		}
+	}
+}
+
+// null accepts an empty mapping or table ("teams:") and refuses an empty value.
+func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
+	switch t := v.Type(); {
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct && t != secretType:
+		d.value(&yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, path, v, f)
+	default:
+		d.problem(n, path, "has no value")
+	}
+}
+
+func (d *decoder) unknown(n *yaml.Node, path, key string, s *shape) {
+	if slices.Contains(s.later, key) {
+		d.problem(n, path, "%s is not built yet in this version; remove it", key)
+		return
+	}
+	if near := nearest(key, s.names()); near != "" {
+		d.problem(n, path, "unknown key; did you mean %s?", near)
+		return
+	}
+	d.problem(n, path, "unknown key; known are %s", strings.Join(s.names(), ", "))
+}
+
+func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
+	v.Set(reflect.MakeMap(v.Type()))
+	d.pairs(n, path, func(key string, k, value *yaml.Node) {
+		at := join(path, key)
+		if !validName(key) {
+			d.problem(k, path, "name %q must match [a-z0-9-]{1,40}", clip(key))
+			return
+		}
+		if isNull(value) {
+			value = &yaml.Node{Kind: yaml.MappingNode, Line: k.Line}
+		}
+		entry := reflect.New(v.Type().Elem()).Elem()
+		d.value(value, at, entry, field{})
+		if !entry.IsNil() {
+			v.SetMapIndex(reflect.ValueOf(key), entry)
+		}
+	})
+}
+
+func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, f field) {
+	if n.Kind != yaml.SequenceNode {
+		d.problem(n, path, "expected a list ([a, b]), found %s", describe(n))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if isNull(item) {
+			d.problem(item, at, "has no value")
+			continue
+		}
+		d.value(item, at, v.Index(i), field{values: f.values, later: f.later})
+	}
+}
+
+// scalar resolves references, then parses by type. A value that this process does not use keeps its references.
+func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
+	if n.Kind != yaml.ScalarNode {
+		d.problem(n, path, "expected %s, found %s%s", wanted(v.Type()), describe(n), quoteHint(n))
+		return
+	}
+	if n.Tag == "!!binary" || strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
+		d.problem(n, path, "tag %s is not supported", n.Tag)
+		return
+	}
+	text := n.Value
+	if hasReference(text) {
+		if !d.uses(path) {
+			d.unresolved[path] = true
+			if v.Kind() == reflect.String {
+				v.SetString(text)
+			}
+			return
+		}
+		resolved, err := d.env.expand(text)
+		if err != nil {
+			d.problem(n, path, "%v", err)
+			d.unresolved[path] = true
+			return
+		}
+		text = resolved
+	}
+	if err := setScalar(v, text, f); err != nil {
+		if text != n.Value { // what a reference leads to may be a secret: never print it
+			err = fmt.Errorf("the value of %s does not fit here", clip(n.Value))
+		}
+		d.problem(n, path, "%v", err)
+		d.unresolved[path] = true // already reported; later checks leave it alone
+	}
+}
+
+// setScalar parses text into v and holds it against the closed list of f.
+func setScalar(v reflect.Value, text string, f field) error {
+	switch {
+	case v.Type() == secretType:
+		if text == "" {
+			return fmt.Errorf("is empty")
+		}
+		v.Set(reflect.ValueOf(schemas.NewSecret(text)))
+		return nil
+	case v.Type() == durationType:
+		return setDuration(v, text)
+	case v.Type() == sizeType:
+		size, err := ParseSize(text)
+		if err == nil && int64(size) < f.minimum {
+			err = fmt.Errorf("must be at least %d", f.minimum)
+		}
+		v.SetInt(int64(size))
+		return err
+	case v.Kind() == reflect.Int:
+		i, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", clip(text))
+		}
+		if i < f.minimum {
+			return fmt.Errorf("must be at least %d", f.minimum)
+		}
+		v.SetInt(i)
+	default:
+		v.SetString(text)
+	}
+	return oneOf(text, f)
+}
+
+func setDuration(v reflect.Value, text string) error {
+	duration, err := ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if duration < 0 {
+		return fmt.Errorf("%q is negative", text)
+	}
+	v.SetInt(int64(duration))
+	return nil
+}
+
+func oneOf(text string, f field) error {
+	if len(f.values) == 0 || slices.Contains(f.values, text) {
+		return nil
+	}
+	if slices.Contains(f.later, text) {
+		return fmt.Errorf("%s is not built yet in this version; today: %s", text, strings.Join(f.values, ", "))
+	}
+	if near := nearest(text, f.values); near != "" {
+		return fmt.Errorf("%q is not one of %s; did you mean %s?", clip(text), strings.Join(f.values, ", "), near)
+	}
+	return fmt.Errorf("%q is not one of %s", clip(text), strings.Join(f.values, ", "))
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"reflect"
+	"time"
+)
+
+const (
+	// RedeliveryHorizon is how long providers may deliver an event again.
+	RedeliveryHorizon = Duration(7 * 24 * time.Hour)
+	// SegmentTime is the segment.ms that `topics apply` sets: what is past retention is gone after one more segment.
+	SegmentTime = Duration(24 * time.Hour)
+)
+
+// fillStatic sets every declared default below v that was not written.
+func (c *Config) fillStatic(v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.fillStatic(v.Elem(), path)
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			c.fillStatic(v.MapIndex(k), join(path, k.String()))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			c.fillStatic(v.Index(i), path+"["+itoa(i)+"]")
+		}
+	case reflect.Struct:
+		if v.Type() == secretType || (v.Type() == topicsType && path != "topics") {
+			return // a source's topics inherit
+		}
+		for _, m := range members(v.Type()) {
+			at := join(path, m.name)
+			f := v.Field(m.index)
+			if _, written := c.places[at]; !written && m.def != "" {
+				if err := setScalar(f, m.def, field{}); err != nil {
+					panic("config: default of " + at + ": " + err.Error()) // a slip in shape.go
+				}
+				continue
+			}
+			c.fillStatic(f, at)
+		}
+	}
+}
+
+var topicsType = reflect.TypeFor[Topics]()
+
+// fillComputed sets the defaults that depend on other keys.
+func (c *Config) fillComputed() {
+	if c.Topics.Replication == 0 && allLoopback(c.Kafka.Brokers) {
+		c.Topics.Replication = 1
+	}
+	if c.Topics.MinInsync == 0 {
+		c.Topics.MinInsync = minInsync(c.Topics.Replication)
+	}
+	for _, team := range c.Teams {
+		for _, s := range team.Sources {
+			s.fill(c.Topics)
+		}
+		for _, sub := range team.Subscriptions {
+			sub.fill(c, team)
+		}
+	}
+}
+
+func minInsync(replication int) int {
+	if replication >= 3 {
+		return 2
+	}
+	return 1
+}
+
+func (s *Source) fill(top Topics) {
+	t := &s.Topics
+	if t.Partitions == 0 {
+		t.Partitions = top.Partitions
+	}
+	if t.Retention == 0 {
+		t.Retention = top.Retention
+	}
+	switch {
+	case t.MinInsync != 0:
+	case t.Replication != 0:
+		t.MinInsync = minInsync(t.Replication)
+	default:
+		t.MinInsync = top.MinInsync
+	}
+	if t.Replication == 0 {
+		t.Replication = top.Replication
+	}
+	if s.Rate != nil && s.Rate.Burst == 0 {
+		s.Rate.Burst = s.Rate.PerSecond
+	}
+}
+
+// Sequence reports whether the source's versions are dense, so that gaps can be seen.
+func (s *Source) Sequence() bool {
+	return s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "sequence"
+}
+
+func (sub *Subscription) fill(c *Config, team *Team) {
+	if sub.Start == "" {
+		sub.Start = "any"
+		if sub.allSequence(team) {
+			sub.Start = "first"
+		}
+	}
+	if sub.Dedupe.Window == 0 {
+		sub.Dedupe.Window = sub.minWindow(c, team)
+	}
+}
+
+func (sub *Subscription) allSequence(team *Team) bool {
+	for _, name := range sub.Sources {
+		if s, ok := team.Sources[name]; !ok || !s.Sequence() {
+			return false
+		}
+	}
+	return len(sub.Sources) > 0
+}
+
+func (sub *Subscription) anySequence(team *Team) bool {
+	for _, name := range sub.Sources {
+		if s, ok := team.Sources[name]; ok && s.Sequence() {
+			return true
+		}
+	}
+	return false
+}
+
+// minWindow is the least time for which events must be remembered: as long as one may still be read or sent again.
+func (sub *Subscription) minWindow(c *Config, team *Team) Duration {
+	longest := Duration(0)
+	for _, name := range sub.Sources {
+		if s, ok := team.Sources[name]; ok {
+			longest = max(longest, s.Topics.Retention)
+		}
+	}
+	if longest == 0 {
+		longest = c.Topics.Retention
+	}
+	return longest + SegmentTime + RedeliveryHorizon
+}
+
+// allLoopback reports whether every broker is on this machine. No broker at all means an embedded one.
+func allLoopback(brokers []string) bool {
+	for _, b := range brokers {
+		host, _, err := net.SplitHostPort(b)
+		if err != nil || !loopback(host) {
+			return false
+		}
+	}
+	return true
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,150 @@
+package config
+
+import "github.com/forebay-io/forebay/schemas"
+
+// Config is the whole configuration, defaults filled in. Read-only once loaded.
+type Config struct {
+	Version  int              `yaml:"version"`
+	Kafka    Kafka            `yaml:"kafka"`
+	Postgres Postgres         `yaml:"postgres"`
+	Listen   Listen           `yaml:"listen"`
+	Topics   Topics           `yaml:"topics"`
+	TeamsDir string           `yaml:"teams_dir"`
+	Teams    map[string]*Team `yaml:"teams"`
+
+	places     map[string]place
+	unresolved map[string]bool
+	files      []string
+	notes      []Problem
+}
+
+// Kafka says where the log is.
+type Kafka struct {
+	Brokers []string `yaml:"brokers"`
+}
+
+// Postgres says where the ledger is.
+type Postgres struct {
+	URL      schemas.Secret `yaml:"url"`
+	Schema   string         `yaml:"schema"`
+	MaxConns int            `yaml:"max_conns"`
+}
+
+// Listen holds the addresses that the process listens on.
+type Listen struct {
+	Intake   string `yaml:"intake"`
+	Operator string `yaml:"operator"`
+}
+
+// Topics are the settings that `topics apply` gives to a topic. In a source, zero values mean: as at the top.
+type Topics struct {
+	Partitions  int      `yaml:"partitions"`
+	Replication int      `yaml:"replication"`
+	MinInsync   int      `yaml:"min_insync"`
+	Retention   Duration `yaml:"retention"`
+}
+
+// Team owns sources, destinations and subscriptions.
+type Team struct {
+	Sources       map[string]*Source       `yaml:"sources"`
+	Destinations  map[string]*Destination  `yaml:"destinations"`
+	Subscriptions map[string]*Subscription `yaml:"subscriptions"`
+}
+
+// Source is an intake endpoint.
+type Source struct {
+	Preset    string           `yaml:"preset"`
+	Secrets   []schemas.Secret `yaml:"secrets"`
+	Verify    *Verify          `yaml:"verify"`
+	Event     *Event           `yaml:"event"`
+	MaxBody   Size             `yaml:"max_body"`
+	Rate      *Rate            `yaml:"rate"`
+	PublicURL string           `yaml:"public_url"`
+	Topics    Topics           `yaml:"topics"`
+}
+
+// Verify describes the signature of a generic source, or adjusts that of a preset.
+type Verify struct {
+	Algorithm        string   `yaml:"algorithm"`
+	SignatureHeader  string   `yaml:"signature_header"`
+	Prefix           string   `yaml:"prefix"`
+	Encoding         string   `yaml:"encoding"`
+	Separator        string   `yaml:"separator"`
+	Signed           string   `yaml:"signed"`
+	KeyEncoding      string   `yaml:"key_encoding"`
+	TimestampHeader  string   `yaml:"timestamp_header"`
+	TimestampPointer string   `yaml:"timestamp_pointer"`
+	TimestampUnit    string   `yaml:"timestamp_unit"`
+	Tolerance        Duration `yaml:"tolerance"`
+}
+
+// Event says where a generic source's bodies carry the event's identity.
+type Event struct {
+	ID      string        `yaml:"id"`
+	Type    string        `yaml:"type"`
+	Entity  []string      `yaml:"entity"`
+	Version *EventVersion `yaml:"version"`
+	Payload string        `yaml:"payload"`
+}
+
+// EventVersion says where the version is.
+type EventVersion struct {
+	From string `yaml:"from"`
+	Kind string `yaml:"kind"`
+}
+
+// Rate limits a source: a token bucket.
+type Rate struct {
+	PerSecond int `yaml:"per_second"`
+	Burst     int `yaml:"burst"`
+}
+
+// Destination is a configured sink.
+type Destination struct {
+	Type          string         `yaml:"type"`
+	URL           string         `yaml:"url"`
+	Secret        schemas.Secret `yaml:"secret"`
+	Timeout       Duration       `yaml:"timeout"`
+	Retry         Retry          `yaml:"retry"`
+	AllowNetworks []string       `yaml:"allow_networks"`
+}
+
+// Retry bounds the attempts of one action.
+type Retry struct {
+	Attempts int      `yaml:"attempts"`
+	Within   Duration `yaml:"within"`
+	Min      Duration `yaml:"min"`
+	Max      Duration `yaml:"max"`
+}
+
+// Subscription is a team's consumer.
+type Subscription struct {
+	Sources []string `yaml:"sources"`
+	Types   []string `yaml:"types"`
+	Begin   string   `yaml:"begin"`
+	Order   string   `yaml:"order"`
+	Start   string   `yaml:"start"`
+	Equal   string   `yaml:"equal"`
+	Gap     Gap      `yaml:"gap"`
+	Backlog string   `yaml:"backlog"`
+	Dedupe  Dedupe   `yaml:"dedupe"`
+	Actions []Action `yaml:"actions"`
+}
+
+// Gap says how long a missing event is waited for and what follows.
+type Gap struct {
+	Wait Duration `yaml:"wait"`
+	Then string   `yaml:"then"`
+}
+
+// Dedupe says how long events are remembered.
+type Dedupe struct {
+	Window Duration `yaml:"window"`
+}
+
+// Action is one effect of a subscription.
+type Action struct {
+	Name   string `yaml:"name"`
+	To     string `yaml:"to"`
+	OnDead string `yaml:"on_dead"`
+}

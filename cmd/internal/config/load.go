@@ -1,0 +1,232 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Role is a part that a process plays, or a command that reads a part of the file.
+type Role string
+
+const (
+	RoleIntake  Role = "intake"  // takes deliveries in
+	RoleStream  Role = "stream"  // runs subscriptions
+	RoleTopics  Role = "topics"  // `forebay topics apply`
+	RoleMigrate Role = "migrate" // `forebay migrate`
+	RoleSend    Role = "send"    // `forebay send`: signs as the provider does
+)
+
+// ServeRoles are the roles of `forebay serve`, in the order in which they are started.
+func ServeRoles() []Role { return []Role{RoleStream, RoleIntake} }
+
+// part names what a path belongs to; "" is what every process uses.
+func part(path string) string {
+	steps := strings.Split(path, ".")
+	switch {
+	case steps[0] == "postgres":
+		return "postgres"
+	case steps[0] == "kafka":
+		return "kafka"
+	case path == "listen.intake":
+		return "intake"
+	case len(steps) > 2 && steps[0] == "teams" && steps[2] == "destinations":
+		return "destinations"
+	case len(steps) > 4 && steps[2] == "sources" && strings.HasPrefix(steps[4], "secrets"):
+		return "secrets"
+	}
+	return ""
+}
+
+var uses = map[Role][]string{
+	RoleIntake:  {"kafka", "intake", "secrets"},
+	RoleStream:  {"kafka", "postgres", "destinations"},
+	RoleTopics:  {"kafka"},
+	RoleMigrate: {"postgres"},
+	RoleSend:    {"intake", "secrets"},
+}
+
+// Options say what to load and how.
+type Options struct {
+	// Path is the file. Required, even with Data, for it names the file in problems.
+	Path string
+	// Data is the file's content where it is at hand already; nil reads Path.
+	Data []byte
+	// TeamsDir wins over the file's teams_dir.
+	TeamsDir string
+	// Roles decide which references are resolved; none means all.
+	Roles []Role
+	// Embedded allows kafka and postgres to be left out: the caller supplies both.
+	Embedded bool
+	// Lookup finds environment variables; nil is os.LookupEnv.
+	Lookup func(name string) (string, bool)
+}
+
+func (o *Options) uses(path string) bool {
+	p := part(path)
+	if p == "" || len(o.Roles) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(o.Roles, func(r Role) bool { return slices.Contains(uses[r], p) })
+}
+
+// teamFile is one file of the teams directory.
+type teamFile struct {
+	Version int              `yaml:"version"`
+	Teams   map[string]*Team `yaml:"teams"`
+}
+
+// Load reads, resolves, completes and checks the configuration. The error is [Problems] with everything that is
+// wrong; the Config is then nil.
+func Load(o Options) (*Config, error) {
+	l := &loader{options: o, env: osEnvironment()}
+	if o.Lookup != nil {
+		l.env.lookup = o.Lookup
+	}
+	c := l.load()
+	if len(l.problems) > 0 {
+		return nil, l.problems.sorted()
+	}
+	return c, nil
+}
+
+type loader struct {
+	options  Options
+	env      environment
+	problems Problems
+}
+
+func (l *loader) add(ps ...Problem) { l.problems = append(l.problems, ps...) }
+
+func (l *loader) load() *Config {
+	c := &Config{places: map[string]place{}, unresolved: map[string]bool{}}
+	if !l.decode(c, l.options.Path, l.options.Data, reflect.ValueOf(c).Elem()) {
+		return nil
+	}
+	l.teams(c)
+	c.fillStatic(reflect.ValueOf(c).Elem(), "")
+	c.fillComputed()
+	ck := &checker{c: c, options: &l.options}
+	ck.run()
+	l.add(ck.problems...)
+	return c
+}
+
+// decode reads one file into v and keeps where everything was written in c.
+func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bool {
+	if data == nil {
+		var err error
+		if data, err = os.ReadFile(file); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("no such file; `forebay config init %s` writes an example", file)
+			}
+			l.add(Problem{File: file, Message: err.Error()})
+			return false
+		}
+	}
+	node, problems := parse(file, data)
+	if len(problems) > 0 {
+		l.add(problems...)
+		return false
+	}
+	if node == nil {
+		l.add(Problem{File: file, Message: "is empty; `forebay config init` writes an example"})
+		return false
+	}
+	d := &decoder{file: file, env: l.env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved}
+	if root := node; root.Kind == yaml.MappingNode {
+		d.value(root, "", v, field{})
+	} else {
+		d.problem(root, "", "expected a mapping (key: value), found %s", describe(root))
+	}
+	l.add(d.problems...)
+	for path, at := range d.places {
+		if _, ok := c.places[path]; !ok {
+			c.places[path] = at
+		}
+	}
+	c.files = append(c.files, file)
+	return true
+}
+
+// teams merges the team files, where there is a directory of them.
+func (l *loader) teams(c *Config) {
+	dir := l.options.TeamsDir
+	if dir == "" && c.TeamsDir != "" {
+		if dir = c.TeamsDir; !filepath.IsAbs(dir) {
+			dir = filepath.Join(filepath.Dir(l.options.Path), dir)
+		}
+	}
+	if c.Teams == nil {
+		c.Teams = map[string]*Team{}
+	}
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		at := c.places["teams_dir"]
+		l.add(Problem{File: at.file, Line: at.line, Path: "teams_dir", Message: err.Error()})
+		return
+	}
+	for _, e := range entries {
+		ext := filepath.Ext(e.Name())
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		l.teamFile(c, filepath.Join(dir, e.Name()))
+	}
+}
+
+func (l *loader) teamFile(c *Config, file string) {
+	var tf teamFile
+	own := &Config{places: map[string]place{}, unresolved: c.unresolved}
+	if !l.decode(own, file, nil, reflect.ValueOf(&tf).Elem()) {
+		return
+	}
+	c.files = append(c.files, file)
+	for _, name := range slices.Sorted(maps.Keys(tf.Teams)) {
+		path := "teams." + name
+		if _, ok := c.Teams[name]; ok {
+			first := c.places[path]
+			l.add(Problem{File: file, Line: own.places[path].line, Path: path,
+				Message: fmt.Sprintf("team %s is already in %s, line %d; a team lives in one file", name, first.file, first.line)})
+			continue
+		}
+		c.Teams[name] = tf.Teams[name]
+		for p, at := range own.places {
+			if p == path || strings.HasPrefix(p, path+".") {
+				c.places[p] = at
+			}
+		}
+	}
+}
+
+// Files are the files that were read, for watching.
+func (c *Config) Files() []string { return slices.Clone(c.files) }
+
+// Notes are remarks on what is allowed and has no effect.
+func (c *Config) Notes() []Problem { return slices.Clone(c.notes) }
+
+// at is where path, or the nearest mapping around it, was written.
+func (c *Config) at(path string) place {
+	for p := path; p != ""; {
+		if at, ok := c.places[p]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(p, ".[")
+		if i < 0 {
+			break
+		}
+		p = p[:i]
+	}
+	return c.places[""]
+}

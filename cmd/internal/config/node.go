@@ -1,0 +1,114 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds one configuration file.
+const maxFile = 4 << 20
+
+// parse reads exactly one YAML document. An empty one is a nil node.
+func parse(file string, data []byte) (*yaml.Node, Problems) {
+	if len(data) > maxFile {
+		return nil, Problems{{File: file, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, syntaxProblems(file, data, err)
+	}
+	if err := dec.Decode(&second); err == nil {
+		return nil, Problems{{File: file, Line: second.Line, Message: "has more than one YAML document"}}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxProblems(file, data, err)
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || isNull(doc.Content[0]) {
+		return nil, nil
+	}
+	return doc.Content[0], nil
+}
+
+var (
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	// unquoted finds a reference that is not quoted inside [] or {}, the usual cause of a syntax error.
+	unquoted = regexp.MustCompile(`[\[{][^"'\n]*\$\{`)
+)
+
+const quoting = `; inside [] and {} a reference needs quotes: ["${env:NAME}"]`
+
+func syntaxProblems(file string, data []byte, err error) Problems {
+	message, line := err.Error(), 0
+	if m := yamlLine.FindStringSubmatch(message); m != nil {
+		message = strings.TrimPrefix(message, m[0])
+		line, _ = strconv.Atoi(m[1])
+	}
+	message = "not YAML: " + message
+	if unquoted.Match(data) {
+		message += quoting
+	}
+	return Problems{{File: file, Line: line, Message: message}}
+}
+
+// quoteHint explains a mapping or list that was meant to be a reference: {url: ${env:X}} parses in odd ways.
+func quoteHint(n *yaml.Node) string {
+	for _, c := range n.Content {
+		if strings.Contains(c.Value, "env") || strings.Contains(c.Value, "file") || strings.HasSuffix(c.Value, "$") {
+			return quoting
+		}
+	}
+	return ""
+}
+
+func isNull(n *yaml.Node) bool {
+	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Anchor == ""
+}
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	return fmt.Sprintf("%q", clip(n.Value))
+}
+
+// wanted names a scalar type in an error.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == durationType:
+		return "a duration"
+	case t == sizeType:
+		return "a size"
+	case t.Kind() == reflect.Int:
+		return "a number"
+	}
+	return "text"
+}
+
+// clip bounds text that came from outside and is quoted in an error.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "..."
+	}
+	return s
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+// validName reports whether s may name a team, source, destination, subscription or action.
+func validName(s string) bool { return nameForm.MatchString(s) }

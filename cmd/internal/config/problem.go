@@ -1,0 +1,94 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with the configuration.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"` // 0 where the problem has no line
+	Path    string `json:"path"` // "teams.acme.sources.github.preset"
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d", p.Line)
+		}
+		b.WriteString(": ")
+	}
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	return b.String() + p.Message
+}
+
+// Problems is every problem of a configuration, as one error. It is never empty when returned.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
+	})
+	return slices.Compact(ps)
+}
+
+// place is where a path was written.
+type place struct {
+	file string
+	line int
+}
+
+// nearest is the name among names that a typing slip may have meant, or "".
+func nearest(word string, names []string) string {
+	best, bestDistance := "", 1+max(2, len(word)/3)
+	for _, name := range names {
+		if d := distance(strings.ToLower(word), name); d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// distance is Damerau's: insertions, deletions, substitutions and swaps of neighbours.
+func distance(a, b string) int {
+	if len(a) > 80 || len(b) > 80 {
+		return 80
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

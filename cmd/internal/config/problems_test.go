@@ -1,0 +1,305 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// TestProblems edits the design's file by one replacement and names what must be said, with its line.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, old, new, want string }{
+		{"unknown key", "preset: github", "presett: github", `forebay.yaml:12: teams.acme.sources.github.presett: unknown key; did you mean preset?`},
+		{"missing key", "preset: github", "", `teams.acme.sources.github: preset is missing`},
+		{"unknown top key", "topics: {", "topicz: {", `forebay.yaml:7: topicz: unknown key; did you mean topics?`},
+		{"unknown key without a near name", "  operator:", "  zzzzzzzzzzz:", "known are intake, operator"},
+		{"duplicate key", "        preset: github", "        preset: github\n        preset: slack", "forebay.yaml:13: teams.acme.sources.github.preset: duplicate key; the first one is on line 12"},
+		{"unset variable", "${env:GITHUB_SECRET}", "${env:NOPE}", "environment variable NOPE is not set"},
+		{"empty variable", "${env:GITHUB_SECRET}", "${env:EMPTY}", "environment variable EMPTY is empty"},
+		{"absent file", "/run/secrets/github_old", "/nope", "open /nope: file does not exist"},
+		{"empty file", "/run/secrets/github_old", "/empty", "/empty is empty"},
+		{"unknown reference", "${env:GITHUB_SECRET}", "${vault:x}", "use ${env:NAME} or ${file:PATH}"},
+		{"open reference", "${env:GITHUB_SECRET}", "${env:GITHUB_SECRET", "not closed"},
+		{"unquoted reference in a list", `["${env:ORDERS_SECRET}"]`, `[${env:ORDERS_SECRET}]`, `needs quotes: ["${env:NAME}"]`},
+		{"unquoted reference in a mapping", `{url: "${env:FOREBAY_POSTGRES_URL}"}`, `{url: ${env:FOREBAY_POSTGRES_URL}}`, `needs quotes: ["${env:NAME}"]`},
+		{"later preset", "preset: github", "preset: gitlab", "gitlab is not built yet in this version"},
+		{"unknown preset", "preset: github", "preset: githup", "did you mean github?"},
+		{"later sink", "type: http", "type: slack", "slack is not built yet in this version; today: http, log"},
+		{"later gap policy", "then: skip", "then: backfill", "backfill is not built yet"},
+		{"later dead letter policy", "then: skip", "then: dead_letter", "dead_letter is not built yet"},
+		{"later start", "start: any", "start: backfill", "backfill is not built yet"},
+		{"later equal", "order: version", "equal: hold", "hold is not built yet"},
+		{"later backlog", "order: version", "backlog: latest", "latest is not built yet"},
+		{"later key match", "order: version", "match: 'true'", "teams.acme.subscriptions.triage.match: match is not built yet in this version"},
+		{"later key policy", "order: version", "policy: {}", "policy is not built yet in this version"},
+		{"later key retention", "order: version", "retention: {done: 7d}", "retention is not built yet in this version"},
+		{"start first without sequence", "start: any", "start: first", "forebay.yaml:38: teams.acme.subscriptions.triage.start: first needs sources whose versions are of kind sequence"},
+		{"unknown source", "sources: [github]", "sources: [github, gitub]", `sources[1]: the team has no source "gitub"; did you mean github?`},
+		{"unknown destination", "to: coder", "to: codr", `the team has no destination "codr"; did you mean coder?`},
+		{"source twice", "sources: [github]", "sources: [github, github]", "source github is listed twice"},
+		{"action twice", "{name: run, to: coder, on_dead: park}", "{name: run, to: coder}, {name: run, to: coder}", "action run is listed twice"},
+		{"no actions", "[{name: run, to: coder, on_dead: park}]", "[]", "actions: is empty"},
+		{"bad name", "      coder:", "      Coder_1:", `name "Coder_1" must match [a-z0-9-]{1,40}`},
+		{"bad begin", "begin: now", "begin: yesterday", `"yesterday" is not now, all or a time`},
+		{"window too short", "begin: now", "begin: now\n        dedupe: {window: 7d}", "7d is less than 15d"},
+		{"negative duration", "timeout: 10s", "timeout: -10s", "is negative"},
+		{"bad duration", "timeout: 10s", "timeout: 10 seconds", `"10 seconds" is not a duration`},
+		{"timeout bounds", "timeout: 10s", "timeout: 3h", "3h is not between 100ms and 10m"},
+		{"retry min over max", "min: 1s, max: 1h", "min: 2h, max: 1h", "2h is more than max 1h"},
+		{"retry attempts", "attempts: 7", "attempts: 0", "must be at least 1"},
+		{"url scheme", "https://agents.example.com/run", "ftp://x/y", "not an absolute http or https URL"},
+		{"url credentials", "https://agents", "https://u:p@agents", "carries credentials"},
+		{"url private", "https://agents.example.com/run", "https://10.1.2.3/run", "10.1.2.3 is in none of allow_networks"},
+		{"plain http", "allow_networks: [127.0.0.0/8]", "allow_networks: []", ""},
+		{"bad network", "[127.0.0.0/8]", "[127.0.0.1/8]", "write 127.0.0.0/8"},
+		{"operator not loopback", "operator: 127.0.0.1:9090", "operator: 0.0.0.0:9090", "0.0.0.0:9090 is not loopback"},
+		{"bad listen", "intake: 127.0.0.1:8080", "intake: 8080", "is not host:port"},
+		{"bad broker", `"127.0.0.1:9092"`, `"127.0.0.1"`, "is not host:port"},
+		{"replication to be written", `brokers: ["127.0.0.1:9092"]`, `brokers: ["kafka-1:9092"]`, ""},
+		{"min insync over replication", "replication: 1", "replication: 2, min_insync: 3", "3 is more than replication 2"},
+		{"min insync 1 of 3", "replication: 1", "replication: 3, min_insync: 1", "must be at least 2 with replication 3"},
+		{"wrong version", "version: 1\n", "version: 2\n", `"2" is not one of 1`},
+		{"number", "partitions: 12", "partitions: many", `"many" is not a whole number`},
+		{"anchors", "begin: now", "begin: &a now", "anchors and aliases are not supported"},
+		{"two documents", "version: 1\n", "version: 1\n---\n", "more than one YAML document"},
+		{"event on a preset", "        preset: github\n", "        preset: github\n        event: {id: /a, type: /b, entity: [/c]}\n", "event is for generic"},
+		{"verify on a preset", "        preset: github\n", "        preset: github\n        verify: {algorithm: sha1}\n", "only tolerance may be set"},
+		{"no secrets", `secrets: ["${env:ORDERS_SECRET}"]`, `secrets: []`, "a source without a secret would let everybody in"},
+		{"empty secret", `secrets: ["${env:ORDERS_SECRET}"]`, `secrets: [""]`, "secrets[0]: is empty"},
+		{"list for text", "preset: github", "preset: [github]", "expected text, found a list"},
+		{"mapping for text", "begin: now", "begin: {a: b}", "expected text, found a mapping"},
+		{"text for list", "sources: [github]", "sources: github", `expected a list ([a, b]), found "github"`},
+		{"null value", "begin: now", "begin:", "begin: has no value"},
+	}
+	env := map[string]string{"EMPTY": ""}
+	for k, v := range designEnv {
+		env[k] = v
+	}
+	files := map[string]string{"/empty": "\n"}
+	for k, v := range designFiles {
+		files[k] = v
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(design, tt.old) {
+				t.Fatalf("the design's file has no %q", tt.old)
+			}
+			_, problems := load(strings.Replace(design, tt.old, tt.new, 1), env, files, Options{})
+			if tt.want == "" {
+				if len(problems) > 0 {
+					t.Errorf("unexpected problems:\n%v", problems)
+				}
+				return
+			}
+			if !strings.Contains(problems.Error(), tt.want) {
+				t.Errorf("no %q in\n%v", tt.want, problems)
+			}
+		})
+	}
+}
+
+func TestEveryProblemIsReported(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer("preset: github", "preset: githb", "timeout: 10s", "timeout: x", "to: coder", "to: c", "partitions: 12", "partitions: 0").Replace(design)
+	_, problems := load(text, designEnv, designFiles, Options{})
+	if len(problems) != 4 {
+		t.Errorf("%d problems, want 4:\n%v", len(problems), problems)
+	}
+	for _, p := range problems {
+		if p.Line == 0 || p.File != "forebay.yaml" {
+			t.Errorf("no place on %v", p)
+		}
+	}
+}
+
+func TestReplicationMustBeWrittenOffLoopback(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer(`["127.0.0.1:9092"]`, `["kafka-1:9092"]`, "replication: 1, ", "").Replace(design)
+	_, problems := load(text, designEnv, designFiles, Options{})
+	if !strings.Contains(problems.Error(), "topics.replication: must be written out") {
+		t.Errorf("problems:\n%v", problems)
+	}
+	text = strings.Replace(text, "partitions: 12, ", "replication: 3, ", 1)
+	c, problems := load(text, designEnv, designFiles, Options{})
+	if len(problems) > 0 || c.Topics.MinInsync != 2 {
+		t.Errorf("replication 3 gives min_insync %v, want 2; problems:\n%v", c, problems)
+	}
+}
+
+func TestValuesOfReferencesNeverPrint(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer("partitions: 12", `partitions: "${env:GITHUB_SECRET}"`, "timeout: 10s", `timeout: "${env:GITHUB_SECRET}"`,
+		"preset: github", `preset: "${env:GITHUB_SECRET}"`, `{url: "${env:FOREBAY_POSTGRES_URL}"}`, `{url: "gh-secret:// %zz"}`).Replace(design)
+	_, problems := load(text, designEnv, designFiles, Options{})
+	if len(problems) < 4 || strings.Contains(problems.Error(), "gh-secret") {
+		t.Errorf("a resolved value is printed, or not refused:\n%v", problems)
+	}
+}
+
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	env := osEnvironment()
+	env.lookup = func(n string) (string, bool) { return "<" + n + ">", true }
+	for in, want := range map[string]string{
+		"$${env:A}": "${env:A}", "a${env:A}b${env:B}": "a<A>b<B>", "$": "$", "$$": "$$", "$$$${": "$$${", "": "",
+	} {
+		if got, err := env.expand(in); err != nil || got != want {
+			t.Errorf("expand(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+}
+
+func TestReferencedFileIsBounded(t *testing.T) {
+	t.Parallel()
+	if _, err := readSmall("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("an endless file: %v", err)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"7d": "7d", "168h": "7d", "1d12h": "1d12h", "90s": "1m30s", "24h": "1d", "1500ms": "1.5s", "0s": "0s", "10m": "10m", "1h": "1h"} {
+		if d, err := ParseDuration(in); err != nil || d.String() != want {
+			t.Errorf("%s = %s, %v; want %s", in, d, err, want)
+		}
+	}
+	for _, in := range []string{"", "d", "-1d", "1.5d", "1d-2h", "99999999d", "1w", "7", "1d7", "2562047h48m"} {
+		if d, err := ParseDuration(in); err == nil {
+			t.Errorf("%q reads as %s, want an error", in, d)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	c, problems := load(design, designEnv, designFiles, Options{})
+	if len(problems) > 0 || len(c.Notes()) != 1 || !strings.Contains(c.Notes()[0].Message, "has no effect") {
+		t.Errorf("notes = %v, want one on the inert gap", c.Notes())
+	}
+}
+
+// TestDeclaration holds shape.go against file.go: every key once in both, every default and doc usable.
+func TestDeclaration(t *testing.T) {
+	t.Parallel()
+	for typ, s := range shapes {
+		tags := map[string]bool{}
+		for i := range typ.NumField() {
+			if tag := typ.Field(i).Tag.Get("yaml"); tag != "" {
+				tags[tag] = true
+			}
+		}
+		for _, f := range s.fields {
+			if !tags[f.name] {
+				t.Errorf("%s declares %s, which the struct does not have, or twice", typ, f.name)
+			}
+			delete(tags, f.name)
+			if f.doc == "" || !strings.HasSuffix(f.doc, ".") {
+				t.Errorf("%s.%s: doc %q is not a sentence", typ, f.name, f.doc)
+			}
+		}
+		for tag := range tags {
+			t.Errorf("%s.%s is not declared", typ, tag)
+		}
+	}
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	schema, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schema.golden.json", schema)
+	var doc any
+	if err := json.Unmarshal(schema, &doc); err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("config.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(text string) error {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		return compiled.Validate(v)
+	}
+	for name, text := range map[string]string{"design": design, "example": string(Example())} {
+		if err := valid(text); err != nil {
+			t.Errorf("the schema refuses the %s's file: %v", name, err)
+		}
+	}
+	for _, bad := range []string{"version: 2", "version: 1\nnope: 1", strings.Replace(design, "then: skip", "then: backfill", 1), strings.Replace(design, "10s", "soon", 1)} {
+		if valid(bad) == nil {
+			t.Errorf("the schema accepts\n%s", bad)
+		}
+	}
+}
+
+func TestLive(t *testing.T) {
+	t.Parallel()
+	before, _ := load(design, designEnv, designFiles, Options{})
+	change := func(old, new string) []string {
+		t.Helper()
+		after, problems := load(strings.Replace(design, old, new, 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return Live(before, after)
+	}
+	if got := change("${env:GITHUB_SECRET}", "rotated"); len(got) != 0 {
+		t.Errorf("a new secret of a source needs a restart of %v", got)
+	}
+	for want, edit := range map[string][2]string{
+		"listen":                           {"8080", "8081"},
+		"teams.acme.destinations.coder":    {"timeout: 10s", "timeout: 11s"},
+		"teams.acme.subscriptions.triage":  {"wait: 30s", "wait: 31s"},
+		"topics teams.acme.sources.github": {"retention: 7d", "retention: 6d"},
+	} {
+		got := strings.Join(change(edit[0], edit[1]), " ")
+		if !strings.HasPrefix(got, strings.Fields(want)[0]) {
+			t.Errorf("%v needs a restart of %q, want %q", edit, got, want)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(design)
+	f.Add(string(Example()))
+	for _, s := range []string{"", "version: 1", "- a", "a: [", "version: 1\nteams: {a: {sources: {b: }}}", "&a [*a]", "? {a: b}\n: c", "version: !!binary aGk=", "<<: {version: 1}", "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, problems := load(text, designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			for _, p := range problems {
+				if strings.Contains(p.String(), "pg-password") {
+					t.Fatalf("a problem prints a secret: %v", p)
+				}
+			}
+			return
+		}
+		if c == nil {
+			t.Fatal("no problem and no configuration")
+		}
+		shown, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := yaml.Unmarshal(shown, &v); err != nil || reflect.TypeOf(v).Kind() != reflect.Map {
+			t.Fatalf("config show is not YAML: %v\n%s", err, shown)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Live compares what runs with what was read anew. Sources change live: their secrets, limits and mappings, and
+// sources that are new or gone. Everything else needs a restart: the list names it by path, empty when nothing does.
+func Live(running, read *Config) (needRestart []string) {
+	a, b := reflect.ValueOf(running).Elem(), reflect.ValueOf(read).Elem()
+	for _, m := range members(a.Type()) {
+		if m.name == "teams" || m.name == "teams_dir" {
+			continue
+		}
+		if !reflect.DeepEqual(a.Field(m.index).Interface(), b.Field(m.index).Interface()) {
+			needRestart = append(needRestart, m.name)
+		}
+	}
+	names := append(keys(running.Teams), keys(read.Teams)...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		needRestart = append(needRestart, liveTeam("teams."+name, running.Teams[name], read.Teams[name])...)
+	}
+	return needRestart
+}
+
+func liveTeam(path string, a, b *Team) (list []string) {
+	if a == nil {
+		a = &Team{}
+	}
+	if b == nil {
+		b = &Team{}
+	}
+	list = append(list, differences(path+".destinations", a.Destinations, b.Destinations)...)
+	list = append(list, differences(path+".subscriptions", a.Subscriptions, b.Subscriptions)...)
+	for name, s := range a.Sources {
+		if t, ok := b.Sources[name]; ok && s.Topics != t.Topics {
+			list = append(list, path+".sources."+name+".topics")
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func differences[V any](path string, a, b map[string]*V) (list []string) {
+	names := append(keys(a), keys(b)...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if !reflect.DeepEqual(a[name], b[name]) {
+			list = append(list, path+"."+name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+)
+
+// reference is what may stand in the place of any scalar.
+var reference = map[string]any{"type": "string", "pattern": `\$\{(env|file):.+\}`}
+
+// Schema is the JSON Schema (2020-12) of the file, generated from the same declaration that decodes it.
+func Schema() ([]byte, error) {
+	root := schemaOf(reflect.TypeFor[Config](), field{})
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$id"] = "https://forebay.io/schemas/config-1.json"
+	root["title"] = "Forebay configuration"
+	data, err := json.MarshalIndent(root, "", "  ")
+	return append(data, '\n'), err
+}
+
+func schemaOf(t reflect.Type, f field) map[string]any {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return schemaOf(t.Elem(), f)
+	case t == secretType, t.Kind() == reflect.String, t == durationType, t == sizeType, t.Kind() == reflect.Int:
+		return describeField(scalarSchema(t, f), f)
+	case t.Kind() == reflect.Slice:
+		items := schemaOf(t.Elem(), field{values: f.values})
+		return describeField(map[string]any{"type": "array", "items": items}, f)
+	case t.Kind() == reflect.Map:
+		return describeField(map[string]any{
+			"type": "object", "additionalProperties": schemaOf(t.Elem(), field{}),
+			"propertyNames": map[string]any{"pattern": nameForm.String()},
+		}, f)
+	}
+	return describeField(objectSchema(t), f)
+}
+
+func objectSchema(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, m := range members(t) {
+		properties[m.name] = schemaOf(t.Field(m.index).Type, m.field)
+		if m.required {
+			required = append(required, m.name)
+		}
+	}
+	object := map[string]any{
+		"type": "object", "description": shapes[t].doc, "properties": properties, "additionalProperties": false,
+	}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	return object
+}
+
+func scalarSchema(t reflect.Type, f field) map[string]any {
+	switch {
+	case t == durationType:
+		return map[string]any{"type": "string", "pattern": `^\$\{|^([0-9]+d)?(([0-9]+(\.[0-9]+)?)(ns|us|µs|ms|s|m|h))*$|^0$`}
+	case t == sizeType:
+		return map[string]any{"anyOf": []any{
+			map[string]any{"type": "integer", "minimum": f.minimum},
+			map[string]any{"type": "string", "pattern": `^\$\{|^[0-9]+ ?([KMG]iB)?$`},
+		}}
+	case t.Kind() == reflect.Int && len(f.values) == 0:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": f.minimum}, reference}}
+	case t.Kind() == reflect.Int:
+		return map[string]any{"enum": []any{json.RawMessage(f.values[0])}}
+	case len(f.values) > 0:
+		return map[string]any{"anyOf": []any{map[string]any{"enum": f.values}, reference}}
+	}
+	return map[string]any{"type": []string{"string", "number"}}
+}
+
+func describeField(s map[string]any, f field) map[string]any {
+	if f.doc != "" {
+		s["description"] = f.doc
+	}
+	if f.computed != "" {
+		s["description"] = f.doc + " Default: " + f.computed + "."
+	}
+	if f.def != "" {
+		s["default"] = f.def
+	}
+	return s
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// field declares one key: what it means, its default and what may be written. Its type is that of the struct field
+// with the same yaml tag.
+type field struct {
+	name     string
+	doc      string
+	def      string   // as it would be written; empty where there is none or it is computed
+	computed string   // in words, where the default depends on other keys
+	values   []string // the closed list, where there is one
+	later    []string // values that are known and not built yet
+	required bool
+	minimum  int64 // of numbers
+}
+
+// shape is the declaration of one mapping.
+type shape struct {
+	doc    string
+	fields []field
+	later  []string // keys that are known and not built yet
+}
+
+func (s *shape) field(name string) (field, bool) {
+	for _, f := range s.fields {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+func (s *shape) names() []string {
+	names := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		names[i] = f.name
+	}
+	return names
+}
+
+// presets lists what a source may be today; later ones are refused by name.
+var (
+	presets      = []string{"generic", "github", "slack", "standard-webhooks", "stripe"}
+	laterPresets = []string{
+		"anthropic", "bitbucket-cloud", "bitbucket-data-center", "circleci", "cloudevents", "cycles", "discord", "gitea",
+		"gitlab", "gogs", "hubspot", "jira", "linear", "mailgun", "okta", "openai", "paddle", "pagerduty", "sendgrid",
+		"sentry", "shopify", "sns", "square", "svix", "telegram", "twilio", "vercel", "zoom",
+	}
+)
+
+const pointerForms = "a JSON Pointer into the body, header:<name>, form:<field> or sha256:body"
+
+// shapes declares every mapping of the file by the type it is decoded into.
+var shapes = map[reflect.Type]*shape{
+	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"policy", "budgets", "schemas", "console"}, fields: []field{
+		{name: "version", doc: "Format of this file; 1.", required: true, values: []string{"1"}},
+		{name: "kafka", doc: "The log; only `forebay dev` can do without it."},
+		{name: "postgres", doc: "The ledger; only the stream role opens it."},
+		{name: "listen", doc: "Addresses to listen on."},
+		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
+		{name: "teams_dir", doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
+		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
+	}},
+	reflect.TypeFor[Kafka](): {doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
+		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
+	}},
+	reflect.TypeFor[teamFile](): {doc: "A file of the teams directory.", fields: []field{
+		{name: "version", doc: "Format of this file; 1.", values: []string{"1"}},
+		{name: "teams", doc: "Teams by name; each in one file only.", required: true},
+	}},
+	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
+		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
+		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
+		{name: "max_conns", doc: "Most connections of a process.", def: "8", minimum: 2},
+	}},
+	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
+		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
+		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
+	}},
+	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{
+		{name: "partitions", doc: "Partitions of a new topic; cannot be changed later.", def: "12", minimum: 1},
+		{name: "replication", doc: "Copies of every record.", computed: "1 where all brokers are loopback; else it must be written", minimum: 1},
+		{name: "min_insync", doc: "Copies that must have a record before it is acknowledged.", computed: "2 where replication >= 3, else 1", minimum: 1},
+		{name: "retention", doc: "How long the log keeps events.", def: "7d"},
+	}},
+	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"policy", "budget", "rights"}, fields: []field{
+		{name: "sources", doc: "Intake endpoints by name."},
+		{name: "destinations", doc: "Configured sinks by name."},
+		{name: "subscriptions", doc: "Consumers by name."},
+	}},
+	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks", "allow_sha1", "topic"}, fields: []field{
+		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presets, later: laterPresets},
+		{name: "secrets", doc: "Signing secrets; any of them may match.", required: true},
+		{name: "verify", doc: "How deliveries are signed; needed for generic."},
+		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
+		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
+		{name: "rate", doc: "Limit on deliveries; none when absent."},
+		{name: "public_url", doc: "URL as the provider calls it, for signatures over the URL."},
+		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
+	}},
+	reflect.TypeFor[Verify](): {doc: "How deliveries are signed.", later: []string{"field", "item_separator", "field_separator", "id_header"}, fields: []field{
+		{name: "algorithm", doc: "HMAC algorithm.", computed: "sha256 for generic", values: []string{"sha1", "sha256", "sha512"}},
+		{name: "signature_header", doc: "Header with the signature."},
+		{name: "prefix", doc: "Text before the signature, for example sha256=."},
+		{name: "encoding", doc: "Encoding of the signature.", computed: "hex for generic", values: []string{"hex", "base64", "base64url"}},
+		{name: "separator", doc: "Separates several signatures inside the header's value."},
+		{name: "signed", doc: "What is signed: {body}, {timestamp}, {url} and literals.", computed: "{body} for generic"},
+		{name: "key_encoding", doc: "Encoding of the secrets.", computed: "text", values: []string{"text", "hex", "base64"}},
+		{name: "timestamp_header", doc: "Header with the time of signing."},
+		{name: "timestamp_pointer", doc: "JSON Pointer to the time of signing in the body."},
+		{name: "timestamp_unit", doc: "Unit of the time of signing.", computed: "s", values: []string{"s", "ms", "rfc3339"}},
+		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
+	}},
+	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + pointerForms + ".", later: []string{"time", "deleted", "volatile"}, fields: []field{
+		{name: "id", doc: "Dedupe id, stable over the sender's retries.", required: true},
+		{name: "type", doc: "Type of the event.", required: true},
+		{name: "entity", doc: "Values that name the entity; order holds per entity.", required: true},
+		{name: "version", doc: "What orders the events of an entity; none when absent."},
+		{name: "payload", doc: "Whether a body is the entity's whole state or news about it.", def: "snapshot", values: []string{"snapshot", "delta"}},
+	}},
+	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"clock", "sub", "first", "unit"}, fields: []field{
+		{name: "from", doc: "Where it is: " + pointerForms + "."},
+		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
+	}},
+	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{
+		{name: "per_second", doc: "Deliveries a second in the long run.", required: true, minimum: 1},
+		{name: "burst", doc: "Deliveries at once.", computed: "as per_second", minimum: 1},
+	}},
+	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"http", "log"}, later: []string{"slack", "github", "kafka", "postgres", "exec", "email", "pubsub", "sqs", "nats"}},
+		{name: "url", doc: "Where http calls go."},
+		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
+		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
+		{name: "retry", doc: "How failed attempts are repeated."},
+		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+	}},
+	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
+		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
+		{name: "within", doc: "Longest time from the first attempt.", def: "24h"},
+		{name: "min", doc: "First delay.", def: "1s"},
+		{name: "max", doc: "Longest delay.", def: "1h"},
+	}},
+	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "retention", "expire", "mode"}, fields: []field{
+		{name: "sources", doc: "Sources of the same team.", required: true},
+		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
+		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
+		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
+		{name: "start", doc: "First event of an unknown entity: any, or only the preset's first value.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first"}, later: []string{"backfill"}},
+		{name: "equal", doc: "Another event with the line's own version.", def: "apply", values: []string{"apply"}, later: []string{"first", "last", "hold"}},
+		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
+		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
+		{name: "dedupe", doc: "How long events are remembered."},
+		{name: "actions", doc: "What runs for every event, in order.", required: true},
+	}},
+	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
+		{name: "wait", doc: "How long it is waited for.", def: "30s"},
+		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park"}, later: []string{"backfill", "dead_letter"}},
+	}},
+	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
+		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},
+	}},
+	reflect.TypeFor[Action](): {doc: "One effect.", later: []string{"when", "template", "approval", "timeout"}, fields: []field{
+		{name: "name", doc: "Name, unique in the subscription.", required: true},
+		{name: "to", doc: "Destination of the same team.", required: true},
+		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
+	}},
+}
+
+// member is a struct field with its declaration.
+type member struct {
+	field
+	index int
+}
+
+// members pairs the declaration of t with its struct fields, in declared order.
+func members(t reflect.Type) []member {
+	byTag := map[string]int{}
+	for i := range t.NumField() {
+		if tag, ok := t.Field(i).Tag.Lookup("yaml"); ok {
+			name, _, _ := strings.Cut(tag, ",")
+			byTag[name] = i
+		}
+	}
+	list := make([]member, 0, len(byTag))
+	for _, f := range shapes[t].fields {
+		list = append(list, member{field: f, index: byTag[f.name]})
+	}
+	return list
+}

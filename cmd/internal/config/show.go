@@ -1,0 +1,102 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// YAML is the effective configuration with every default filled in and secrets redacted, in declared order. It is
+// for people to read; it loads again once its secrets are written back.
+func (c *Config) YAML() ([]byte, error) {
+	var b strings.Builder
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := enc.Encode(nodeOf(reflect.ValueOf(c).Elem()))
+	if err == nil {
+		err = enc.Close()
+	}
+	return []byte(b.String()), err
+}
+
+// Value is the effective configuration as plain maps, for other output formats.
+func (c *Config) Value() (any, error) {
+	var v any
+	err := nodeOf(reflect.ValueOf(c).Elem()).Decode(&v)
+	return v, err
+}
+
+// nodeOf is v as a YAML node; nil leaves a key out.
+func nodeOf(v reflect.Value) *yaml.Node {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return nodeOf(v.Elem())
+	case reflect.Map:
+		return tableNode(v)
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for i := range v.Len() {
+			n.Content = append(n.Content, nodeOf(v.Index(i)))
+		}
+		return n
+	case reflect.Struct:
+		if v.Type() != secretType {
+			return structNode(v)
+		}
+	}
+	return scalarNode(v)
+}
+
+func structNode(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, m := range members(v.Type()) {
+		f := v.Field(m.index)
+		if f.IsZero() && m.def == "" {
+			continue // not written and without a default: absent
+		}
+		if c := nodeOf(f); c != nil {
+			n.Content = append(n.Content, text(m.name), c)
+		}
+	}
+	return n
+}
+
+func tableNode(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	names := v.MapKeys()
+	slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, name := range names {
+		n.Content = append(n.Content, text(name.String()), nodeOf(v.MapIndex(name)))
+	}
+	return n
+}
+
+func text(s string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s)
+	return n
+}
+
+func scalarNode(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{}
+	switch {
+	case v.Type() == secretType:
+		return text("<redacted>")
+	case v.Type() == durationType:
+		return text(Duration(v.Int()).String())
+	case v.Type() == sizeType:
+		return text(Size(v.Int()).String())
+	case v.Kind() == reflect.Int:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: itoa(int(v.Int()))}
+	}
+	// Encode quotes what would read as another type, "yes" or "12".
+	if err := n.Encode(v.String()); err != nil {
+		return text(v.String())
+	}
+	return n
+}
