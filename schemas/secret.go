@@ -1,20 +1,41 @@
 package schemas
 
-import "log/slog"
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"unique"
+)
 
 const redacted = "<redacted>"
 
-// Secret is text that never prints: not by fmt, slog, JSON or YAML. Only [Secret.Reveal] gives it away.
-type Secret struct{ text string }
+// Secret is text that never prints: not by fmt with any verb, slog, JSON or YAML. Only [Secret.Reveal] gives it away.
+// Secrets of equal text are equal.
+//
+// The text lies behind a pointer because fmt calls no method on an unexported field: it prints what it finds there.
+type Secret struct{ text unique.Handle[string] }
 
 // NewSecret wraps text.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{unique.Make(text)}
+}
 
 // Reveal is the text itself.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string {
+	if s.IsZero() {
+		return ""
+	}
+	return s.text.Value()
+}
 
 // IsZero reports whether there is no secret.
-func (s Secret) IsZero() bool { return s.text == "" }
+func (s Secret) IsZero() bool { return s == Secret{} }
+
+// Format prints the placeholder for every verb and flag.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 func (s Secret) String() string               { return redacted }
 func (s Secret) GoString() string             { return redacted }

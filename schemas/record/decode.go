@@ -189,11 +189,24 @@ func fillTimes(e *schemas.Event, r *kgo.Record, a *attributes) (err error) {
 }
 
 func parseTime(name attr, text []byte) (time.Time, error) {
-	var t time.Time
-	if err := t.UnmarshalText(text); err != nil { // strict RFC 3339, which time.Parse is not
+	t, err := time.Parse(time.RFC3339Nano, string(text))
+	if err != nil || !strictTime(text) {
 		return t, invalid("attribute %s is not an RFC 3339 time", name)
 	}
 	return t.UTC(), nil
+}
+
+// strictTime refuses what time.Parse takes beyond RFC 3339: hours of one digit, a comma before the fraction, offsets
+// past 23:59.
+func strictTime(text []byte) bool {
+	if len(text) < len("2006-01-02T15:04:05Z") || text[13] != ':' || text[19] == ',' {
+		return false
+	}
+	if text[len(text)-1] == 'Z' {
+		return true
+	}
+	offset := string(text[len(text)-len("07:00"):])
+	return offset[:2] < "24" && offset[3:] < "60"
 }
 
 func fillVersion(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {

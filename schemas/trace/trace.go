@@ -1,0 +1,97 @@
+// Package trace reads and starts W3C trace contexts.
+package trace
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+)
+
+const (
+	length   = len("00-12345678901234567890123456789012-1234567890123456-01")
+	maxState = 512
+)
+
+// Parse reads the values of a request's traceparent header and gives its context in version 00. Anything but exactly
+// one valid header is not ok: a new trace is to be started then.
+func Parse(values []string) (parent string, ok bool) {
+	if len(values) != 1 {
+		return "", false
+	}
+	s := strings.Trim(values[0], " \t")
+	if len(s) < length || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+		return "", false
+	}
+	version, id, span, flags := s[:2], s[3:35], s[36:52], s[53:55]
+	if !lowerHex(version) || !lowerHex(id) || !lowerHex(span) || !lowerHex(flags) || zero(id) || zero(span) {
+		return "", false
+	}
+	switch {
+	case version == "ff":
+		return "", false
+	case version == "00":
+		return s, len(s) == length
+	case len(s) > length && s[length] != '-':
+		return "", false
+	}
+	// Of a version to come only the parts of version 00 are known, and of its flags only "sampled".
+	b, _ := hex.DecodeString(flags)
+	return "00-" + id + "-" + span + "-" + hex.EncodeToString([]byte{b[0] & 1}), true
+}
+
+func lowerHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func zero(s string) bool { return strings.Trim(s, "0") == "" }
+
+// New starts a trace that nobody records yet. Ids need to be distinct, not secret.
+func New() string {
+	var id [24]byte
+	binary.BigEndian.PutUint64(id[0:], nonZero())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	binary.BigEndian.PutUint64(id[16:], nonZero())
+	b := make([]byte, 0, length)
+	b = append(b, "00-"...)
+	b = hex.AppendEncode(b, id[:16])
+	b = append(b, '-')
+	b = hex.AppendEncode(b, id[16:])
+	return string(append(b, "-00"...))
+}
+
+func nonZero() uint64 {
+	for {
+		if n := rand.Uint64(); n != 0 {
+			return n
+		}
+	}
+}
+
+// Accept is the context of a request: the caller's with its state, or a new one without, where the caller's is
+// missing or not valid. States are the values of the tracestate headers.
+func Accept(parents, states []string) (parent, state string) {
+	parent, ok := Parse(parents)
+	if !ok {
+		return New(), ""
+	}
+	state = strings.Join(states, ",")
+	if len(state) > maxState || !printable(state) {
+		return parent, ""
+	}
+	return parent, state
+}
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7E {
+			return false
+		}
+	}
+	return true
+}

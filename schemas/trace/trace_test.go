@@ -1,0 +1,99 @@
+package trace
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The cases of the W3C's own suite.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/traceparent.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		ID     string
+		Values []string
+		Valid  bool
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) != 15 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		parent, ok := Parse(c.Values)
+		if ok != c.Valid {
+			t.Errorf("%s: valid %t, want %t", c.ID, ok, c.Valid)
+		}
+		if want := "00-12345678901234567890123456789012-1234567890123456-01"; ok && parent != want {
+			t.Errorf("%s: %s, want %s", c.ID, parent, want)
+		}
+	}
+}
+
+func TestParseMore(t *testing.T) {
+	t.Parallel()
+	const rest = "-12345678901234567890123456789012-1234567890123456-"
+	for _, test := range []struct{ value, want string }{
+		{"00" + rest + "03", "00" + rest + "03"},
+		{"01" + rest + "a1", "00" + rest + "01"}, // only "sampled" of a version to come
+		{"01" + rest + "ae", "00" + rest + "00"},
+		{"01" + rest + "00", "00" + rest + "00"},
+		{"01" + rest + "0000", ""},
+		{"00" + rest + "0A", ""},
+		{"00-12345678901234567890123456789012-0000000000000000-01", ""},
+		{"", ""}, {"00", ""}, {strings.Repeat("-", 55), ""},
+	} {
+		if got, ok := Parse([]string{test.value}); got != test.want && ok || ok != (test.want != "") {
+			t.Errorf("%q: %q, %t, want %q", test.value, got, ok, test.want)
+		}
+	}
+	if _, ok := Parse(nil); ok {
+		t.Error("no header is a context")
+	}
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	const valid = "00-12345678901234567890123456789012-1234567890123456-01"
+	for _, test := range []struct {
+		name            string
+		parents, states []string
+		keep            bool
+		state           string
+	}{
+		{"both", []string{valid}, []string{"a=1", "b=2"}, true, "a=1,b=2"},
+		{"no state", []string{valid}, nil, true, ""},
+		{"long state", []string{valid}, []string{strings.Repeat("x", 513)}, true, ""},
+		{"control character", []string{valid}, []string{"a=\x80"}, true, ""},
+		{"state without parent", nil, []string{"a=1"}, false, ""},
+		{"state of a bad parent", []string{"x"}, []string{"a=1"}, false, ""},
+	} {
+		parent, state := Accept(test.parents, test.states)
+		if (parent == valid) != test.keep || state != test.state {
+			t.Errorf("%s: %q %q", test.name, parent, state)
+		}
+		if got, ok := Parse([]string{parent}); !ok || got != parent {
+			t.Errorf("%s: accepted %q does not parse", test.name, parent)
+		}
+	}
+	if a, b := New(), New(); a[3:35] == b[3:35] || a[36:52] == b[36:52] {
+		t.Errorf("two new traces share an id: %s %s", a, b)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("00-12345678901234567890123456789012-1234567890123456-01")
+	f.Add("cc-12345678901234567890123456789012-1234567890123456-01-what")
+	f.Fuzz(func(t *testing.T, s string) {
+		parent, ok := Parse([]string{s})
+		if !ok {
+			return
+		}
+		if again, ok := Parse([]string{parent}); !ok || again != parent {
+			t.Errorf("%q gave %q, which does not parse", s, parent)
+		}
+	})
+}
