@@ -1,0 +1,294 @@
+package verify
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// HMAC is the configurable scheme; most providers are one set of [Params] for it. Safe for concurrent use. The zero
+// value refuses everything.
+type HMAC struct {
+	params    Params
+	signature string // header names, canonical
+	timestamp string
+	id        string
+	pieces    []piece
+	stamped   bool // the source has a timestamp
+	pointer   *scan.Set
+	keys      []*macKey
+}
+
+// NewHMAC compiles params. The error names what is wrong in the words of [Params]; an unusable secret is an *[Error]
+// of reason BadKey.
+func NewHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
+	params = params.withDefaults()
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	return newHMAC(params, secrets)
+}
+
+// newHMAC takes params that hold: those of a user after Validate, or our own.
+func newHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
+	params = params.withDefaults()
+	if params.Tolerance == 0 {
+		params.Tolerance = DefaultTolerance
+	}
+	pieces, err := parseTemplate(params.Signed)
+	if err != nil {
+		return nil, err
+	}
+	h := &HMAC{
+		params:    params,
+		signature: http.CanonicalHeaderKey(params.SignatureHeader),
+		timestamp: http.CanonicalHeaderKey(params.TimestampHeader),
+		id:        http.CanonicalHeaderKey(params.IDHeader),
+		pieces:    pieces,
+		stamped:   params.TimestampHeader != "" || params.TimestampField != "" || params.TimestampPointer != "",
+	}
+	if params.TimestampPointer != "" {
+		if h.pointer, err = scan.Compile(params.TimestampPointer); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := decodeKeys(secrets, params.KeyEncoding, params.KeyPrefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		h.keys = append(h.keys, newMACKey(params.Algorithm, k))
+	}
+	return h, nil
+}
+
+// parts are the texts of a request that are signed beside its body.
+type parts struct {
+	timestamp, id string
+	signatures    []string
+}
+
+// Verify implements [Verifier].
+func (h *HMAC) Verify(r *Request, now time.Time) error {
+	if len(h.keys) == 0 {
+		return refuse(BadKey, "no secret")
+	}
+	p, err := h.read(r)
+	if err != nil {
+		return err
+	}
+	// A timestamp outside the body is looked at first: it is cheaper than the digest. One inside the body is only
+	// believed after the digest.
+	if h.stamped && h.pointer == nil {
+		if err := fresh(h.params.TimestampUnit, p.timestamp, h.params.Tolerance, now); err != nil {
+			return err
+		}
+	}
+	if err := h.compare(r, &p); err != nil {
+		return err
+	}
+	if h.pointer != nil {
+		return h.freshBody(r, &p, now)
+	}
+	return nil
+}
+
+func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
+	if p.timestamp == "" {
+		text, err := h.bodyStamp(r.Body)
+		if err != nil {
+			return err
+		}
+		p.timestamp = text
+	}
+	if err := fresh(h.params.TimestampUnit, p.timestamp, h.params.Tolerance, now); err != nil {
+		return err
+	}
+	return nil
+}
+
+// read takes the request apart without believing any of it.
+func (h *HMAC) read(r *Request) (parts, error) {
+	var p parts
+	value, err := single(r.Header, h.signature)
+	if err != nil {
+		return p, err
+	}
+	if p.signatures, p.timestamp, err = h.split(value); err != nil {
+		return p, err
+	}
+	if h.timestamp != "" {
+		if p.timestamp, err = single(r.Header, h.timestamp); err != nil {
+			return p, err
+		}
+	}
+	if h.id != "" {
+		if p.id, err = single(r.Header, h.id); err != nil {
+			return p, err
+		}
+	}
+	if uses(h.pieces, pieceURL) && r.URL == "" {
+		return p, refuse(Malformed, "the URL is signed and not known: set the source's public URL")
+	}
+	if h.pointer != nil && uses(h.pieces, pieceTimestamp) {
+		if p.timestamp, err = h.bodyStamp(r.Body); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// split finds the signatures, and the timestamp where it stands beside them.
+func (h *HMAC) split(value string) (signatures []string, timestamp string, err *Error) {
+	if h.params.Field != "" {
+		return h.splitFields(value)
+	}
+	if h.params.Separator == "" {
+		s, ok := strings.CutPrefix(value, h.params.Prefix)
+		if !ok {
+			return nil, "", refuse(Malformed, "%s does not begin with its prefix", h.signature)
+		}
+		return []string{s}, "", nil
+	}
+	for item := range strings.SplitSeq(value, h.params.Separator) {
+		if s, ok := strings.CutPrefix(strings.TrimSpace(item), h.params.Prefix); ok {
+			signatures = append(signatures, s)
+		}
+	}
+	return signatures, "", h.count(signatures)
+}
+
+func (h *HMAC) splitFields(value string) (signatures []string, timestamp string, err *Error) {
+	stamps := 0
+	for item := range strings.SplitSeq(value, h.params.ItemSeparator) {
+		name, text, ok := strings.Cut(strings.TrimSpace(item), h.params.FieldSeparator)
+		switch {
+		case !ok:
+			return nil, "", refuse(Malformed, "%s has a field without a value", h.signature)
+		case name == h.params.Field:
+			signatures = append(signatures, text)
+		case name == h.params.TimestampField:
+			timestamp = text
+			stamps++
+		}
+	}
+	if h.params.TimestampField != "" && (stamps != 1 || timestamp == "") {
+		return nil, "", refuse(Malformed, "%s has %d timestamps", h.signature, stamps)
+	}
+	return signatures, timestamp, h.count(signatures)
+}
+
+func (h *HMAC) count(signatures []string) *Error {
+	if len(signatures) == 0 {
+		return refuse(Malformed, "%s has no signature of the expected form", h.signature)
+	}
+	if len(signatures) > maxSignatures {
+		return refuse(Malformed, "%s has more than %d signatures", h.signature, maxSignatures)
+	}
+	return nil
+}
+
+func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
+	values, err := h.pointer.Scan(body, nil)
+	if err != nil {
+		return "", refuse(Malformed, "the body has no readable timestamp: %v", err)
+	}
+	if v := values[0]; v.Kind == scan.String || v.Kind == scan.Number {
+		if text := v.Text(); text != "" {
+			return text, nil
+		}
+	}
+	return "", refuse(Malformed, "the body has no timestamp at %s", h.params.TimestampPointer)
+}
+
+// compare holds every digest against every signature.
+func (h *HMAC) compare(r *Request, p *parts) error {
+	var buf [96]byte
+	readable := false
+	for _, k := range h.keys {
+		m := k.get()
+		want := h.digest(m, r, p)
+		for _, s := range p.signatures {
+			got, ok := decodeDigest(h.params.Encoding, s, buf[:])
+			readable = readable || ok
+			if ok && hmac.Equal(got, want) {
+				k.put(m)
+				return nil
+			}
+		}
+		k.put(m)
+	}
+	if !readable {
+		return refuse(Malformed, "%s is not %s", h.signature, h.params.Encoding)
+	}
+	return refuse(Mismatch, "%s", h.signature)
+}
+
+// digest writes the signed pieces one after another; the body is never copied.
+func (h *HMAC) digest(m *mac, r *Request, p *parts) []byte {
+	for _, piece := range h.pieces {
+		switch piece.kind {
+		case pieceLiteral:
+			m.write(piece.literal)
+		case pieceBody:
+			m.Write(r.Body)
+		case pieceTimestamp:
+			m.write(p.timestamp)
+		case pieceID:
+			m.write(p.id)
+		case pieceURL:
+			m.write(r.URL)
+		case pieceMethod:
+			m.write(r.Method)
+		}
+	}
+	return m.digest()
+}
+
+// Sign implements [Signer] with the first secret.
+func (h *HMAC) Sign(r *Request, now time.Time) error {
+	if len(h.keys) == 0 {
+		return refuse(BadKey, "no secret")
+	}
+	p := parts{}
+	switch {
+	case h.pointer != nil && uses(h.pieces, pieceTimestamp):
+		text, err := h.bodyStamp(r.Body)
+		if err != nil {
+			return err
+		}
+		p.timestamp = text
+	case h.pointer == nil && h.stamped:
+		p.timestamp = formatStamp(h.params.TimestampUnit, now)
+	}
+	if h.timestamp != "" {
+		r.Header.Set(h.timestamp, p.timestamp)
+	}
+	if h.id != "" {
+		if r.Header.Get(h.id) == "" {
+			r.Header.Set(h.id, "msg_"+rand.Text())
+		}
+		p.id = r.Header.Get(h.id)
+	}
+	m := h.keys[0].get()
+	defer h.keys[0].put(m)
+	signature := encodeDigest(h.params.Encoding, h.digest(m, r, &p))
+	r.Header.Set(h.signature, h.headerValue(signature, p.timestamp))
+	return nil
+}
+
+func (h *HMAC) headerValue(signature, timestamp string) string {
+	if h.params.Field == "" {
+		return h.params.Prefix + signature
+	}
+	value := h.params.Field + h.params.FieldSeparator + signature
+	if h.params.TimestampField != "" {
+		value = h.params.TimestampField + h.params.FieldSeparator + timestamp + h.params.ItemSeparator + value
+	}
+	return value
+}

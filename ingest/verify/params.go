@@ -1,0 +1,256 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+)
+
+// DefaultTolerance is the replay window of a scheme that signs a timestamp and names no other.
+const DefaultTolerance = 5 * time.Minute
+
+// Names of the schemes, as Params.Scheme and the vectors' `scheme` spell them.
+const (
+	SchemeHMAC             = "hmac"
+	SchemeStandardWebhooks = "standard_webhooks"
+	SchemeGitHub           = "github"
+	SchemeStripe           = "stripe"
+	SchemePaddle           = "paddle"
+	SchemeWebSub           = "websub"
+	SchemeToken            = "token"
+)
+
+// Params describes how a source signs. Its keys are those of the config's `verify:` and of the vectors' `params`.
+//
+// The zero value of a field is its default; a field that the scheme does not know is an error.
+type Params struct {
+	// Scheme names the rule; empty is hmac (in a source with a preset: the preset's).
+	Scheme string `yaml:"scheme,omitempty" json:"scheme,omitempty"`
+
+	// Algorithm is sha1, sha256 (default) or sha512.
+	Algorithm string `yaml:"algorithm,omitempty" json:"algorithm,omitempty"`
+	// SignatureHeader carries the signature or the list of signatures.
+	SignatureHeader string `yaml:"signature_header,omitempty" json:"signature_header,omitempty"`
+	// Encoding of the digest is hex (default), base64 or base64url.
+	Encoding string `yaml:"encoding,omitempty" json:"encoding,omitempty"`
+	// Prefix stands before every signature ("sha256=").
+	Prefix string `yaml:"prefix,omitempty" json:"prefix,omitempty"`
+	// Separator splits a list of signatures; empty means that the value is one signature.
+	Separator string `yaml:"separator,omitempty" json:"separator,omitempty"`
+	// Field names the signature inside a header of fields ("v1" in "t=..,v1=.."); excludes Prefix and Separator.
+	Field string `yaml:"field,omitempty" json:"field,omitempty"`
+	// ItemSeparator splits the fields of the header; default ",".
+	ItemSeparator string `yaml:"item_separator,omitempty" json:"item_separator,omitempty"`
+	// FieldSeparator splits a field's name from its value; default "=".
+	FieldSeparator string `yaml:"field_separator,omitempty" json:"field_separator,omitempty"`
+
+	// TimestampHeader, TimestampField (of the signature header) and TimestampPointer (into the body) say where the
+	// timestamp is; at most one of them.
+	TimestampHeader  string `yaml:"timestamp_header,omitempty" json:"timestamp_header,omitempty"`
+	TimestampField   string `yaml:"timestamp_field,omitempty" json:"timestamp_field,omitempty"`
+	TimestampPointer string `yaml:"timestamp_pointer,omitempty" json:"timestamp_pointer,omitempty"`
+	// TimestampUnit is s (default), ms or rfc3339.
+	TimestampUnit string `yaml:"timestamp_unit,omitempty" json:"timestamp_unit,omitempty"`
+	// Tolerance is how far the timestamp may be from our clock, in both directions, inclusive; zero is 5m.
+	Tolerance time.Duration `yaml:"tolerance,omitempty" json:"tolerance,omitempty"`
+
+	// Signed is the template of what is signed: {body} (required), {timestamp}, {id}, {url}, {method} and literals;
+	// default "{body}".
+	Signed string `yaml:"signed,omitempty" json:"signed,omitempty"`
+	// IDHeader is where {id} comes from.
+	IDHeader string `yaml:"id_header,omitempty" json:"id_header,omitempty"`
+
+	// KeyEncoding says what the secrets are: text (default), hex or base64.
+	KeyEncoding string `yaml:"key_encoding,omitempty" json:"key_encoding,omitempty"`
+	// KeyPrefix is cut off the secrets before they are decoded, where it is there.
+	KeyPrefix string `yaml:"key_prefix,omitempty" json:"key_prefix,omitempty"`
+
+	// HeaderPrefix (standard_webhooks) is "webhook-" or "svix-"; empty takes either family.
+	HeaderPrefix string `yaml:"header_prefix,omitempty" json:"header_prefix,omitempty"`
+	// Header (token) carries the shared token.
+	Header string `yaml:"header,omitempty" json:"header,omitempty"`
+	// AllowSHA1 (github) falls back to X-Hub-Signature where X-Hub-Signature-256 is missing.
+	AllowSHA1 bool `yaml:"allow_sha1,omitempty" json:"allow_sha1,omitempty"`
+}
+
+// Validate says what is wrong and what to do about it, in the config's words. It does not look at secrets.
+func (p Params) Validate() error {
+	if p.Scheme == "" {
+		p.Scheme = SchemeHMAC
+	}
+	known, ok := schemeFields[p.Scheme]
+	if !ok {
+		return fmt.Errorf("scheme %q does not exist; use one of %s", p.Scheme, strings.Join(Schemes(), ", "))
+	}
+	for _, f := range p.set() {
+		if !strings.Contains(known, " "+f+" ") {
+			return fmt.Errorf("%s has no meaning for scheme %s: remove it, or set scheme", f, p.Scheme)
+		}
+	}
+	if p.Tolerance < 0 {
+		return errors.New("tolerance must not be negative: leave it out for 5m")
+	}
+	if err := oneOf("key_encoding", p.KeyEncoding, "text", "hex", "base64"); err != nil {
+		return err
+	}
+	switch p.Scheme {
+	case SchemeHMAC:
+		return p.withDefaults().validateHMAC()
+	case SchemeToken:
+		return headerName("header", p.Header, "the header that carries the token")
+	case SchemeStandardWebhooks:
+		return oneOf("header_prefix", p.HeaderPrefix, "webhook-", "svix-")
+	case SchemeWebSub:
+		if p.SignatureHeader != "" {
+			return headerName("signature_header", p.SignatureHeader, "")
+		}
+	}
+	return nil
+}
+
+// schemeFields lists what each scheme knows, with a space on either side of every name.
+var schemeFields = map[string]string{
+	SchemeHMAC: " algorithm signature_header encoding prefix separator field item_separator field_separator timestamp_header " +
+		"timestamp_field timestamp_pointer timestamp_unit tolerance signed id_header key_encoding key_prefix ",
+	SchemeStandardWebhooks: " header_prefix tolerance key_encoding ",
+	SchemeGitHub:           " allow_sha1 key_encoding key_prefix ",
+	SchemeStripe:           " tolerance key_encoding ",
+	SchemePaddle:           " tolerance key_encoding ",
+	SchemeWebSub:           " signature_header key_encoding key_prefix ",
+	SchemeToken:            " header prefix ",
+}
+
+// set lists the names of the fields that are not zero, Scheme aside.
+func (p Params) set() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"algorithm", p.Algorithm != ""}, {"signature_header", p.SignatureHeader != ""}, {"encoding", p.Encoding != ""},
+		{"prefix", p.Prefix != ""}, {"separator", p.Separator != ""}, {"field", p.Field != ""},
+		{"item_separator", p.ItemSeparator != ""}, {"field_separator", p.FieldSeparator != ""},
+		{"timestamp_header", p.TimestampHeader != ""}, {"timestamp_field", p.TimestampField != ""},
+		{"timestamp_pointer", p.TimestampPointer != ""}, {"timestamp_unit", p.TimestampUnit != ""},
+		{"tolerance", p.Tolerance != 0}, {"signed", p.Signed != ""}, {"id_header", p.IDHeader != ""},
+		{"key_encoding", p.KeyEncoding != ""}, {"key_prefix", p.KeyPrefix != ""},
+		{"header_prefix", p.HeaderPrefix != ""}, {"header", p.Header != ""}, {"allow_sha1", p.AllowSHA1},
+	} {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+func (p Params) validateHMAC() error {
+	if err := headerName("signature_header", p.SignatureHeader, "the header that carries the signature"); err != nil {
+		return err
+	}
+	if err := errors.Join(
+		oneOf("algorithm", p.Algorithm, "sha1", "sha256", "sha512"),
+		oneOf("encoding", p.Encoding, "hex", "base64", "base64url"),
+		oneOf("timestamp_unit", p.TimestampUnit, "s", "ms", "rfc3339"),
+	); err != nil {
+		return err
+	}
+	pieces, err := parseTemplate(p.Signed)
+	if err != nil {
+		return err
+	}
+	if p.Field != "" && (p.Prefix != "" || p.Separator != "") {
+		return errors.New("field excludes prefix and separator: with field, item_separator and field_separator split the header")
+	}
+	if p.Field == "" && p.TimestampField != "" {
+		return errors.New("timestamp_field needs field: both are read from the fields of the signature header")
+	}
+	if p.Field != "" && p.Field == p.TimestampField {
+		return errors.New("field and timestamp_field must differ")
+	}
+	return p.validateSigned(pieces)
+}
+
+func (p Params) validateSigned(pieces []piece) error {
+	if !uses(pieces, pieceBody) {
+		return errors.New("signed must contain {body}: a body that is not signed can be replaced")
+	}
+	n := 0
+	for _, from := range []string{p.TimestampHeader, p.TimestampField, p.TimestampPointer} {
+		if from != "" {
+			n++
+		}
+	}
+	stamped := uses(pieces, pieceTimestamp)
+	switch {
+	case n > 1:
+		return errors.New("set only one of timestamp_header, timestamp_field and timestamp_pointer")
+	case n == 0 && stamped:
+		return errors.New("signed contains {timestamp}: set timestamp_header, timestamp_field or timestamp_pointer")
+	case n == 1 && !stamped && p.TimestampPointer == "":
+		return errors.New("the timestamp is not signed and proves nothing: put {timestamp} into signed, or remove timestamp_header and timestamp_field")
+	case n == 0 && (p.Tolerance != 0 && p.Tolerance != DefaultTolerance || p.TimestampUnit != "s"):
+		return errors.New("tolerance and timestamp_unit need a timestamp: set timestamp_header, timestamp_field or timestamp_pointer")
+	case uses(pieces, pieceID) != (p.IDHeader != ""):
+		return errors.New("{id} in signed and id_header belong together: set both or neither")
+	}
+	if p.TimestampHeader != "" {
+		if err := headerName("timestamp_header", p.TimestampHeader, ""); err != nil {
+			return err
+		}
+	}
+	if p.IDHeader != "" {
+		if err := headerName("id_header", p.IDHeader, ""); err != nil {
+			return err
+		}
+	}
+	if p.TimestampPointer != "" {
+		if _, err := scan.Compile(p.TimestampPointer); err != nil {
+			return fmt.Errorf("timestamp_pointer: %w", err)
+		}
+	}
+	return nil
+}
+
+// withDefaults fills in what the hmac engine assumes.
+func (p Params) withDefaults() Params {
+	for _, d := range []struct {
+		field *string
+		value string
+	}{
+		{&p.Scheme, SchemeHMAC}, {&p.Algorithm, "sha256"}, {&p.Encoding, "hex"}, {&p.Signed, "{body}"},
+		{&p.ItemSeparator, ","}, {&p.FieldSeparator, "="}, {&p.TimestampUnit, "s"},
+	} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	return p
+}
+
+func oneOf(name, value string, allowed ...string) error {
+	if value == "" {
+		return nil
+	}
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q is not one of %s", name, value, strings.Join(allowed, ", "))
+}
+
+func headerName(name, value, what string) error {
+	if value == "" {
+		return fmt.Errorf("%s is missing: name %s", name, what)
+	}
+	for i := range len(value) {
+		c := value[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return fmt.Errorf("%s %q is not a header name", name, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Signer makes the headers that the same secrets verify: for sending samples and for tests.
+type Signer interface {
+	// Sign sets the signature, timestamp and id headers on r.Header, which must not be nil.
+	Sign(r *Request, now time.Time) error
+}
+
+// Scheme verifies and signs. Safe for concurrent use.
+type Scheme interface {
+	Verifier
+	Signer
+}
+
+// Schemes lists the names that [New] knows, sorted.
+func Schemes() []string { return slices.Sorted(maps.Keys(schemeFields)) }
+
+// New builds the scheme that params names. The error speaks the config's words; one about a secret is an *[Error]
+// with reason BadKey and quotes nothing of it.
+func New(params Params, secrets []schemas.Secret) (Scheme, error) {
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	switch params.Scheme {
+	case SchemeStandardWebhooks:
+		return scheme(NewStandardWebhooks(params, secrets))
+	case SchemeGitHub:
+		return scheme(NewGitHub(params, secrets))
+	case SchemeToken:
+		return scheme(NewToken(params, secrets))
+	case SchemeStripe, SchemePaddle, SchemeWebSub:
+		return scheme(newHMAC(builtIn(params), secrets))
+	}
+	return scheme(NewHMAC(params, secrets))
+}
+
+// scheme keeps a typed nil from looking like a scheme.
+func scheme[S Scheme](s S, err error) (Scheme, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// builtIn writes the schemes that are only a set of parameters.
+func builtIn(p Params) Params {
+	b := Params{KeyEncoding: p.KeyEncoding, KeyPrefix: p.KeyPrefix, Tolerance: p.Tolerance}
+	switch p.Scheme {
+	case SchemeStripe: // the key is the whole whsec_... text; v0 and unknown fields are ignored
+		b.SignatureHeader, b.Field, b.TimestampField = "Stripe-Signature", "v1", "t"
+		b.Signed = "{timestamp}.{body}"
+	case SchemePaddle:
+		b.SignatureHeader, b.Field, b.TimestampField, b.ItemSeparator = "Paddle-Signature", "h1", "ts", ";"
+		b.Signed = "{timestamp}:{body}"
+		if b.Tolerance == 0 {
+			b.Tolerance = 5 * time.Second
+		}
+	case SchemeWebSub: // method=hex; only sha256 is taken, whatever method the value names
+		b.SignatureHeader, b.Prefix = p.SignatureHeader, "sha256="
+		if b.SignatureHeader == "" {
+			b.SignatureHeader = "X-Hub-Signature"
+		}
+	}
+	return b
+}

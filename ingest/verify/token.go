@@ -1,0 +1,68 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Token is a shared secret sent along in a header; nothing is signed. Safe for concurrent use. The zero value refuses
+// everything.
+type Token struct {
+	header, prefix string
+	secrets        []schemas.Secret
+	sums           [][sha256.Size]byte
+}
+
+// NewToken compares params.Header, after params.Prefix ("Bearer "), with the secrets as text.
+func NewToken(params Params, secrets []schemas.Secret) (*Token, error) {
+	params.Scheme = SchemeToken
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	keys, err := decodeKeys(secrets, "text", "")
+	if err != nil {
+		return nil, err
+	}
+	t := &Token{header: http.CanonicalHeaderKey(params.Header), prefix: params.Prefix, secrets: secrets}
+	for _, k := range keys {
+		t.sums = append(t.sums, sha256.Sum256(k))
+	}
+	return t, nil
+}
+
+// Verify implements [Verifier]. Hashes are compared, so that the time tells not even the secret's length.
+func (t *Token) Verify(r *Request, _ time.Time) error {
+	if len(t.sums) == 0 {
+		return refuse(BadKey, "no secret")
+	}
+	value, err := single(r.Header, t.header)
+	if err != nil {
+		return err
+	}
+	token, ok := strings.CutPrefix(value, t.prefix)
+	if !ok {
+		return refuse(Malformed, "%s does not begin with its prefix", t.header)
+	}
+	got, match := sha256.Sum256([]byte(token)), 0
+	for _, want := range t.sums {
+		match |= subtle.ConstantTimeCompare(got[:], want[:])
+	}
+	if match != 1 {
+		return refuse(Mismatch, "%s", t.header)
+	}
+	return nil
+}
+
+// Sign implements [Signer]: it sends the first secret along.
+func (t *Token) Sign(r *Request, _ time.Time) error {
+	if len(t.secrets) == 0 {
+		return refuse(BadKey, "no secret")
+	}
+	r.Header.Set(t.header, t.prefix+t.secrets[0].Reveal())
+	return nil
+}
