@@ -3,12 +3,9 @@ package config
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 )
-
-var verifyType = reflect.TypeFor[Verify]()
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

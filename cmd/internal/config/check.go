@@ -52,6 +52,7 @@ func (ck *checker) kafka() {
 	if len(brokers) == 0 && !ck.options.Embedded && !ck.skip("kafka.brokers") {
 		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
 	}
+	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
 		if !ck.skip(path) {
@@ -86,7 +87,7 @@ func (ck *checker) postgres() {
 		}
 	}
 	if s := ck.c.Postgres.Schema; !ck.skip("postgres.schema") && !validSchema(s) {
-		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,62}", clip(s))
+		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,39}", clip(s))
 	}
 }
 
@@ -96,7 +97,7 @@ func validSchema(s string) bool {
 			return false
 		}
 	}
-	return 0 < len(s) && len(s) <= 63
+	return 0 < len(s) && len(s) <= 40
 }
 
 func (ck *checker) listen() {

@@ -27,25 +27,16 @@ func (ck *checker) source(path string, s *Source) {
 	}
 	if s.Preset == "generic" {
 		ck.generic(path, s)
-		return
 	}
-	if s.Event != nil {
-		ck.problem(path+".event", "preset %s knows its events; event is for generic", s.Preset)
+	if v := s.Verify; v != nil && v.KeyEncoding != "" && s.KeyEncoding != "" && v.KeyEncoding != s.KeyEncoding {
+		ck.problem(path+".verify.key_encoding", "%s contradicts key_encoding %s beside secrets", v.KeyEncoding, s.KeyEncoding)
 	}
-	if s.Verify != nil {
-		ck.presetVerify(path+".verify", s.Preset)
-	}
-}
-
-// presetVerify allows what a preset leaves open: how long a signature is fresh.
-func (ck *checker) presetVerify(path, preset string) {
-	for _, f := range shapes[verifyType].fields {
-		if f.name != "tolerance" && ck.written(path+"."+f.name) {
-			ck.problem(path+"."+f.name, "preset %s fixes it; only tolerance may be set", preset)
-		}
+	if e := s.Event; e != nil && e.Version != nil {
+		ck.version(path+".event.version", e.Version)
 	}
 }
 
+// generic names what only the user can know of a sender without a preset.
 func (ck *checker) generic(path string, s *Source) {
 	if s.Verify == nil {
 		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
@@ -56,16 +47,19 @@ func (ck *checker) generic(path string, s *Source) {
 		ck.problem(path, "event is missing: preset generic needs event.id, event.type and event.entity")
 		return
 	}
-	if len(s.Event.Entity) == 0 && ck.written(path+".event.entity") {
-		ck.problem(path+".event.entity", "is empty; name at least one value")
+	for _, key := range []string{"id", "type", "entity"} {
+		if !ck.written(path + ".event." + key) {
+			ck.problem(path+".event", "%s is missing: preset generic needs event.id, event.type and event.entity", key)
+		}
 	}
-	if v := s.Event.Version; v != nil {
-		if v.Kind != "none" && v.From == "" && !ck.skip(path+".event.version.from") {
-			ck.problem(path+".event.version", "from is missing")
-		}
-		if v.Kind == "none" && v.From != "" {
-			ck.problem(path+".event.version.from", "has no meaning with kind none")
-		}
+}
+
+func (ck *checker) version(path string, v *EventVersion) {
+	if v.Kind != "none" && v.From == "" && !ck.skip(path+".from") && !ck.skip(path+".kind") {
+		ck.problem(path, "from is missing")
+	}
+	if v.Kind == "none" && v.From != "" {
+		ck.problem(path+".from", "has no meaning with kind none")
 	}
 }
 

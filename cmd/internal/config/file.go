@@ -20,7 +20,8 @@ type Config struct {
 
 // Kafka says where the log is.
 type Kafka struct {
-	Brokers []string `yaml:"brokers"`
+	Brokers        []string `yaml:"brokers"`
+	SessionTimeout Duration `yaml:"session_timeout"`
 }
 
 // Postgres says where the ledger is.
@@ -53,44 +54,64 @@ type Team struct {
 
 // Source is an intake endpoint.
 type Source struct {
-	Preset    string           `yaml:"preset"`
-	Secrets   []schemas.Secret `yaml:"secrets"`
-	Verify    *Verify          `yaml:"verify"`
-	Event     *Event           `yaml:"event"`
-	MaxBody   Size             `yaml:"max_body"`
-	Rate      *Rate            `yaml:"rate"`
-	PublicURL string           `yaml:"public_url"`
-	Topics    Topics           `yaml:"topics"`
+	Preset      string           `yaml:"preset"`
+	Secrets     []schemas.Secret `yaml:"secrets"`
+	KeyEncoding string           `yaml:"key_encoding"`
+	Verify      *Verify          `yaml:"verify"`
+	Event       *Event           `yaml:"event"`
+	MaxBody     Size             `yaml:"max_body"`
+	Rate        *Rate            `yaml:"rate"`
+	PublicURL   string           `yaml:"public_url"`
+	Topics      Topics           `yaml:"topics"`
 }
 
-// Verify describes the signature of a generic source, or adjusts that of a preset.
+// Verify describes the signature of a generic source, or adjusts that of a preset. The names are those of
+// [verify.Params].
 type Verify struct {
 	Algorithm        string   `yaml:"algorithm"`
 	SignatureHeader  string   `yaml:"signature_header"`
 	Prefix           string   `yaml:"prefix"`
 	Encoding         string   `yaml:"encoding"`
 	Separator        string   `yaml:"separator"`
+	Field            string   `yaml:"field"`
+	ItemSeparator    string   `yaml:"item_separator"`
+	FieldSeparator   string   `yaml:"field_separator"`
 	Signed           string   `yaml:"signed"`
+	IDHeader         string   `yaml:"id_header"`
 	KeyEncoding      string   `yaml:"key_encoding"`
+	KeyPrefix        string   `yaml:"key_prefix"`
 	TimestampHeader  string   `yaml:"timestamp_header"`
+	TimestampField   string   `yaml:"timestamp_field"`
 	TimestampPointer string   `yaml:"timestamp_pointer"`
 	TimestampUnit    string   `yaml:"timestamp_unit"`
 	Tolerance        Duration `yaml:"tolerance"`
 }
 
-// Event says where a generic source's bodies carry the event's identity.
+// Event says where bodies carry the event's identity: all of it for a generic source, single parts for a preset.
 type Event struct {
-	ID      string        `yaml:"id"`
-	Type    string        `yaml:"type"`
-	Entity  []string      `yaml:"entity"`
-	Version *EventVersion `yaml:"version"`
-	Payload string        `yaml:"payload"`
+	ID       string        `yaml:"id"`
+	Type     string        `yaml:"type"`
+	Entity   []string      `yaml:"entity"`
+	Version  *EventVersion `yaml:"version"`
+	Payload  string        `yaml:"payload"`
+	First    *int          `yaml:"first"`
+	Deleted  *Deleted      `yaml:"deleted"`
+	Volatile []string      `yaml:"volatile"`
+	Headers  []string      `yaml:"headers"`
 }
 
 // EventVersion says where the version is.
 type EventVersion struct {
-	From string `yaml:"from"`
-	Kind string `yaml:"kind"`
+	From       string   `yaml:"from"`
+	Kind       string   `yaml:"kind"`
+	Clock      string   `yaml:"clock"`
+	Resolution Duration `yaml:"resolution"`
+}
+
+// Deleted says which events end their entity.
+type Deleted struct {
+	From string   `yaml:"from"`
+	Is   []string `yaml:"is"`
 }
 
 // Rate limits a source: a token bucket.

@@ -67,6 +67,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Kafka](): {doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
+		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 	}},
 	reflect.TypeFor[teamFile](): {doc: "A file of the teams directory.", fields: []field{
 		{name: "version", doc: "Format of this file; 1.", values: []string{"1"}},
@@ -95,6 +96,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks", "allow_sha1", "topic"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presets, later: laterPresets},
 		{name: "secrets", doc: "Signing secrets; any of them may match.", required: true},
+		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
 		{name: "verify", doc: "How deliveries are signed; needed for generic."},
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
@@ -102,29 +104,45 @@ var shapes = map[reflect.Type]*shape{
 		{name: "public_url", doc: "URL as the provider calls it, for signatures over the URL."},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
 	}},
-	reflect.TypeFor[Verify](): {doc: "How deliveries are signed.", later: []string{"field", "item_separator", "field_separator", "id_header"}, fields: []field{
+	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", later: []string{"allow_sha1", "header_prefix"}, fields: []field{
 		{name: "algorithm", doc: "HMAC algorithm.", computed: "sha256 for generic", values: []string{"sha1", "sha256", "sha512"}},
 		{name: "signature_header", doc: "Header with the signature."},
 		{name: "prefix", doc: "Text before the signature, for example sha256=."},
 		{name: "encoding", doc: "Encoding of the signature.", computed: "hex for generic", values: []string{"hex", "base64", "base64url"}},
 		{name: "separator", doc: "Separates several signatures inside the header's value."},
-		{name: "signed", doc: "What is signed: {body}, {timestamp}, {url} and literals.", computed: "{body} for generic"},
-		{name: "key_encoding", doc: "Encoding of the secrets.", computed: "text", values: []string{"text", "hex", "base64"}},
+		{name: "field", doc: "Name of the signature inside a header of fields (v1 in t=..,v1=..)."},
+		{name: "item_separator", doc: "Separates the fields of the header.", computed: "a comma"},
+		{name: "field_separator", doc: "Separates a field's name from its value.", computed: "an equals sign"},
+		{name: "signed", doc: "What is signed: {body}, {timestamp}, {id}, {url}, {method} and literals.", computed: "{body} for generic"},
+		{name: "id_header", doc: "Header with the {id} that is signed."},
+		{name: "key_encoding", doc: "What the secrets are, as beside secrets.", computed: "text", values: []string{"text", "hex", "base64"}},
+		{name: "key_prefix", doc: "Text cut off the secrets before they are decoded."},
 		{name: "timestamp_header", doc: "Header with the time of signing."},
+		{name: "timestamp_field", doc: "Field of the signature header with the time of signing."},
 		{name: "timestamp_pointer", doc: "JSON Pointer to the time of signing in the body."},
 		{name: "timestamp_unit", doc: "Unit of the time of signing.", computed: "s", values: []string{"s", "ms", "rfc3339"}},
 		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
 	}},
-	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + pointerForms + ".", later: []string{"time", "deleted", "volatile"}, fields: []field{
-		{name: "id", doc: "Dedupe id, stable over the sender's retries.", required: true},
-		{name: "type", doc: "Type of the event.", required: true},
-		{name: "entity", doc: "Values that name the entity; order holds per entity.", required: true},
-		{name: "version", doc: "What orders the events of an entity; none when absent."},
-		{name: "payload", doc: "Whether a body is the entity's whole state or news about it.", def: "snapshot", values: []string{"snapshot", "delta"}},
+	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + pointerForms + ". A preset needs none of it.", later: []string{"time"}, fields: []field{
+		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},
+		{name: "type", doc: "Type of the event; needed for generic."},
+		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
+		{name: "version", doc: "What orders the events of an entity.", computed: "none for generic"},
+		{name: "payload", doc: "Whether a body is the entity's whole state or news about it.", computed: "snapshot for generic", values: []string{"snapshot", "delta"}},
+		{name: "first", doc: "Version of an entity's first event, where it is always the same; kind sequence only.", computed: "1 for kind sequence"},
+		{name: "deleted", doc: "Which events end their entity."},
+		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
+		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},
-	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"clock", "sub", "first", "unit"}, fields: []field{
+	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"sub", "epoch"}, fields: []field{
 		{name: "from", doc: "Where it is: " + pointerForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
+		{name: "clock", doc: "Names the line where an entity has several."},
+		{name: "resolution", doc: "Unit of a timestamp that is a bare number: 1s, 1ms, 1us or 1ns.", computed: "1s"},
+	}},
+	reflect.TypeFor[Deleted](): {doc: "Which events end their entity.", fields: []field{
+		{name: "from", doc: "Where to look: " + pointerForms + ".", required: true},
+		{name: "is", doc: "Values that mean deletion.", computed: "the text true"},
 	}},
 	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{
 		{name: "per_second", doc: "Deliveries a second in the long run.", required: true, minimum: 1},
