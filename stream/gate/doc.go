@@ -2,5 +2,67 @@
 // filtered or quarantined, always with a reason.
 //
 // It is pure: no I/O, no clock, no randomness. The ledger gives it the state of the entities that a batch touches, it
-// gives back the outcomes and has advanced that state in place. Whoever rolls back throws the state away.
+// gives back the outcomes and has advanced that state in place. Whoever rolls back throws the state away. The same
+// records give the same outcomes however they are cut into batches.
+//
+// The questions come in this order: decodable? seen? filtered? version? gap? This is every answer:
+//
+//	decision     reason         when
+//	quarantined  undecodable    the record is not a CloudEvent of ours; nothing of it is remembered
+//	quarantined  data_rejected  the database refused its data (said by the ledger, through Record.Broken)
+//	duplicate    seen           same key, same body hash: decided before, in this batch, or waiting in the buffer
+//	conflict     body_differs   same key, another body hash; the first one stays what is remembered
+//	filtered     type           the filter said no (see below)
+//	applied      arrival        order: arrival, or kind none: no line is touched
+//	applied      first          begins its line: unknown, or of another kind until now
+//	applied      next           newer than the line; for kind sequence, exactly the next value
+//	applied      equal          the line's own version under another id (equal: apply)
+//	applied      released       waited or was parked, and the line reached it
+//	applied      gap_skipped    stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
+//	late         older_delta    below the line, and not a snapshot: news all the same
+//	late         filler         kind sequence: fills a place that was skipped, snapshot or not
+//	stale        older          a snapshot below the line, or below the first value of a line that has not begun
+//	buffered     gap            kind sequence: places before it are missing; waits with a deadline
+//	buffered     start_gap      kind sequence: the line has not begun (start: first), and this is not its first value
+//	parked       gap_expired    the wait ended or had no length (then: park): held until its filler or a person comes
+//	parked       overflow       one event too many for a cap, and everything that waited on its line with it
+//	parked       behind_park    places before it are missing on a line that is parked
+//
+// # Lines
+//
+// A line is one clock of one entity. Values compare inside the line's epoch, which records do not carry, by value and
+// sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any
+// other and keeps the line.
+//
+// Values of different kinds do not compare. An event of another kind than its line's begins the line anew, whatever
+// start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
+//
+// With start: first, an event without First begins its line like with start: any, unless others are waiting for the
+// beginning already: then it joins them. A value below the first one is stale or late and begins nothing.
+//
+// # Gaps
+//
+// Only kind sequence has gaps. The next value applies and releases what follows it densely, in version order; two
+// waiting events of one version are both kept and both released. A gap that is skipped is remembered in Line.Skipped,
+// the newest MaxSpans of them: the filler that comes after all is late, once per place, marked, and does not move the
+// line. That holds for snapshots too: the subscription asked for every event and was told of a hole; it is for the
+// mark to say that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
+//
+// On a parked line, values at or below the line are decided as ever, the next one applies and releases, and when
+// nothing waits any more the line is not parked any more. Nothing is dropped at a cap: it turns events that wait with a
+// deadline into parked ones, and how many of those there are is for the ledger to bear and for a person to end.
+// A wait of no length (GapWait 0) never buffers: the gap is skipped, or the line parked, with the event that shows it.
+//
+// # Filtered events
+//
+// A filtered event of kind sequence moves its line exactly as if it were wanted, so that the filter makes no gaps: it
+// is `filtered` where it would be applied, late or stale, it is buffered or parked where it is ahead of its turn (with
+// Record.Filtered set; its release is then `filtered`), and it leaves the line marked with Line.Filtered. Of other
+// kinds it leaves the line alone.
+//
+// Filtered events are not remembered as seen: after the filter is mended, a rewind decides them again. One whose
+// version is the line's own then applies (equal), one that waits in the buffer leaves it (filtered) and is decided
+// anew, one that would fill a skipped place still does. Any other one lies below the line and is what it looks like: a
+// delta is late and runs, a snapshot is stale, because a newer one has run or is the line's own. Nothing remembers
+// which places below a line were filtered.
 package gate

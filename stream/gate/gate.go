@@ -1,13 +1,115 @@
 package gate
 
+import (
+	"github.com/forebay-io/forebay/schemas"
+)
+
 // Decide says what becomes of records, which are one partition's in offset order, and advances st. It never fails.
+//
+// Every record gets exactly one outcome with its index. Records are decided one after the other, so that the same
+// records in other batches get the same outcomes. Decide keeps nothing of records or st after it returns, but
+// Outcome.Released points into memory of st; both belong to the caller.
 func Decide(st *State, records []Record, p Policy) []Outcome {
-	panic("being written")
+	d := decider{st: st, p: p, out: make([]Outcome, 0, len(records))}
+	for i := range records {
+		d.decide(subject{index: i, Record: &records[i]})
+	}
+	return d.out
 }
 
 // Expire ends the wait of the given lines: Then skip releases the lowest waiting event and what follows it densely,
 // Then park parks the line. Lines whose wait may end are named by the caller, who has checked deadline and read
 // position. It advances st.
+//
+// One call ends one gap per line, however often the line is named: what waits behind another gap goes on waiting (see
+// State.Waits) and gets its own deadline. Lines on which nothing waits, or which are parked already, are left alone.
 func Expire(st *State, lines []LineKey, p Policy) []Outcome {
-	panic("being written")
+	d := decider{st: st, p: p}
+	ended := make(map[LineKey]bool, len(lines))
+	for _, k := range lines {
+		if _, waits := st.Waits(k); !waits || ended[k] {
+			continue
+		}
+		ended[k] = true
+		if p.Then == ThenPark {
+			d.park(k, ReasonGapExpired)
+		} else {
+			d.skip(k)
+		}
+	}
+	return d.out
+}
+
+// decider is one call: the state that it advances and the outcomes so far.
+type decider struct {
+	st  *State
+	p   Policy
+	out []Outcome
+}
+
+// subject is the event being decided: a record of the call, or one out of the gap buffer.
+type subject struct {
+	index int // into the call's records, or -1
+	*Record
+	waited *Waiting // set when index is -1
+}
+
+// decide asks the questions in their order: decodable? seen? filtered? version? gap? The filter's answer is asked for
+// inside place, because a filtered event of kind sequence moves its line like any other.
+func (d *decider) decide(s subject) {
+	switch {
+	case s.Broken != "":
+		d.add(s, s.Version, Quarantined, s.Broken)
+	case !d.known(s):
+		d.place(s)
+	}
+}
+
+// known answers "seen?", and gives the outcome where the answer is yes.
+func (d *decider) known(s subject) bool {
+	seen, ok := d.st.Seen[s.Key]
+	ok = ok && seen.Decision != Filtered // a filtered event is decided again, whoever remembers it
+	if !ok || seen.Decision == Buffered || seen.Decision == Parked {
+		// The buffer knows better: it outlives the dedupe window, and only it knows the filtered ones.
+		k := LineKey{s.Entity, s.Version.Clock}
+		if i := d.find(k, s.Key); i >= 0 {
+			w := &d.st.Waiting[k][i]
+			if w.Filtered && !sameEvent(&w.Record, s.Record) {
+				d.withdraw(k, i)
+				return false
+			}
+			seen, ok = Seen{w.Hash, w.Decision}, true
+		}
+	}
+	switch {
+	case !ok:
+		return false
+	case seen.Hash == s.Hash:
+		d.add(s, s.Version, Duplicate, ReasonSeen)
+	default:
+		d.add(s, s.Version, Conflict, ReasonBodyDiffers)
+	}
+	return true
+}
+
+// sameEvent reports whether a filtered event that waits would be decided just the same if it were decided again.
+func sameEvent(w, r *Record) bool {
+	return r.Filtered && w.Hash == r.Hash && w.Version.Kind == r.Version.Kind &&
+		w.Version.Value == r.Version.Value && w.Version.Sub == r.Version.Sub
+}
+
+// conclude gives the outcome of an event that was placed and remembers it as seen, filtered ones excepted. What would
+// be applied, late or stale is `filtered` where the filter said no; what has to wait for its place waits either way.
+func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
+	switch {
+	case !s.Filtered:
+		d.st.Seen[s.Key] = Seen{s.Hash, dec}
+	case dec != Buffered && dec != Parked:
+		dec, why = Filtered, ReasonType
+	}
+	d.add(s, v, dec, why)
+}
+
+func (d *decider) add(s subject, v schemas.Version, dec Decision, why Reason) {
+	d.out = append(d.out, Outcome{Record: s.index, Released: s.waited, Decision: dec, Reason: why, Version: v})
 }

@@ -65,19 +65,20 @@ type Record struct {
 	Broken     Reason // not empty: undecodable, nothing else is set
 }
 
-// Seen is what is known of an event that was decided before (filtered ones are not remembered).
+// Seen is what is known of an event that was decided before. Filtered ones are not remembered: an entry that says
+// Filtered counts as none. A conflict never replaces the event that came first.
 type Seen struct {
 	Hash     schemas.BodyHash
 	Decision Decision
 }
 
-// Line is the newest version of one of an entity's clocks.
+// Line is the newest version of one of an entity's clocks. Deletions keep it.
 type Line struct {
 	At       schemas.Version
 	Key      schemas.EventKey // the event that brought the line to At
-	Filtered bool             // that event was filtered: its twin by version is not stale
+	Filtered bool             // that event was filtered: its twin by version is not stale (kind sequence only)
 	Skipped  []Span           // places skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
-	Parked   Reason           // not empty: gap or overflow; the line does not advance until its filler comes
+	Parked   Reason           // gap_expired or overflow while events are parked on it; only their filler advances it
 }
 
 // Span is a closed range of sequence values.
@@ -86,7 +87,11 @@ type Span struct{ From, To int64 }
 // MaxSpans bounds Line.Skipped; beyond it the oldest is forgotten, and a filler of it is then a plain late or stale.
 const MaxSpans = 16
 
-// Waiting is a record in the gap buffer.
+// Waiting is a record in the gap buffer, with all fields that it came with (First and Filtered included). All that
+// waits on a line is Buffered, with a deadline that the ledger keeps, or all of it is Parked, without one.
+//
+// Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
+// waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
 type Waiting struct {
 	Record
 	Decision Decision // Buffered or Parked
@@ -103,9 +108,20 @@ type LineKey struct {
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[LineKey]*Line
-	Waiting map[LineKey][]Waiting // ascending by version, then offset
-	// Buffered is how many events the subscription's buffer holds in this partition, for Policy.MaxBuffered.
+	Waiting map[LineKey][]Waiting // ascending by version, then offset; never an empty list
+	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered.
+	// Parked ones do not count: a parked entity takes no room from the others.
 	Buffered int
+}
+
+// Waits gives the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
+// it tells which lines need a deadline: none where nothing waits or all of it is parked.
+func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
+	w := st.Waiting[k]
+	if len(w) == 0 || w[0].Decision == Parked {
+		return nil, false
+	}
+	return &w[0], true
 }
 
 // NewState is an empty state.
@@ -136,7 +152,7 @@ const (
 	ThenPark Then = "park"
 )
 
-// Policy is how a subscription wants its events ordered.
+// Policy is how a subscription wants its events ordered. Empty words mean version, any, apply and skip.
 type Policy struct {
 	Order Order
 	Start Start
@@ -144,17 +160,24 @@ type Policy struct {
 	// GapWait is how long a gap is waited for; 0 acts at once. Then says what follows.
 	GapWait time.Duration
 	Then    Then
-	// MaxPerEntity and MaxBuffered cap the gap buffer; overflow parks the line.
+	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition; 0 is no cap. The event
+	// that would be over a cap parks its line and everything that waits on it. Nothing is ever dropped: the caps bound
+	// what waits with a deadline, and what is parked is the ledger's to keep.
 	MaxPerEntity, MaxBuffered int
-	// FutureSkew is how far a timestamp may lie ahead of the record's append time before it is clamped to it.
+	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration
 }
 
 // Outcome is one decision. Outcomes come in the order in which their actions run: a filler before what it releases.
+//
+// An event enters the gap buffer with Buffered or Parked and a Record >= 0. It leaves it with Record -1 and any other
+// decision; Record -1 with Parked means that it stays, parked from now on. One key may leave and enter in one call,
+// with the same offset even: a filtered event that waited is `filtered` and its redelivery decided anew (take removals
+// before entries).
 type Outcome struct {
 	// Record is the index into the call's records, or -1 for one that came out of the gap buffer.
 	Record int
-	// Released is set when Record is -1.
+	// Released is set when Record is -1: the event as it waited.
 	Released *Waiting
 	Decision Decision
 	Reason   Reason

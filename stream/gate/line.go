@@ -1,0 +1,143 @@
+package gate
+
+import (
+	"math"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// place puts an event that was not seen before on its line.
+func (d *decider) place(s subject) {
+	v := s.Version
+	versioned := d.p.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
+	if !versioned || s.Filtered && v.Kind != schemas.Sequence {
+		d.conclude(s, v, Applied, ReasonArrival)
+		return
+	}
+	k := LineKey{s.Entity, v.Clock}
+	line := d.st.Lines[k]
+	if line != nil {
+		v.Epoch = line.At.Epoch
+	}
+	if v.Kind == schemas.Timestamp {
+		v.Value = clamp(v.Value, s.AppendTime, d.p.FutureSkew)
+	}
+	switch kind := d.kind(k, line); {
+	case kind != "" && kind != v.Kind:
+		d.restart(k, s, v)
+	case line == nil:
+		d.start(k, s, v)
+	default:
+		d.compare(k, line, s, v)
+	}
+}
+
+// kind is what the line's values are; empty where nothing is known of it.
+func (d *decider) kind(k LineKey, line *Line) schemas.VersionKind {
+	if line != nil {
+		return line.At.Kind
+	}
+	if len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0 {
+		return schemas.Sequence // nothing else ever waits
+	}
+	return ""
+}
+
+// compare decides an event of a line that has begun.
+func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
+	switch c := v.Compare(line.At); {
+	case c < 0:
+		d.behind(line, s, v)
+	case c == 0:
+		line.twin(s)
+		d.conclude(s, v, Applied, ReasonEqual)
+	case ahead(v, line.At):
+		d.gap(k, line, s, v, ReasonGap)
+	default:
+		line.advance(s, v)
+		d.conclude(s, v, Applied, ReasonNext)
+		d.settle(k, line)
+	}
+}
+
+// start decides an event of a line that has not begun. It begins with any event, unless the subscription wants the
+// first one and the provider promises which that is, or others are waiting for the beginning already.
+func (d *decider) start(k LineKey, s subject, v schemas.Version) {
+	waits := len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0
+	if v.Kind == schemas.Sequence && (waits || d.p.Start == StartFirst && s.First != nil) {
+		switch {
+		case s.First == nil || v.Value > *s.First:
+			d.gap(k, nil, s, v, ReasonStartGap)
+			return
+		case v.Value < *s.First:
+			d.behind(nil, s, v)
+			return
+		}
+	}
+	d.begin(k, s, v)
+}
+
+// begin makes s the line's first event.
+func (d *decider) begin(k LineKey, s subject, v schemas.Version) {
+	line := &Line{}
+	d.st.Lines[k] = line
+	line.advance(s, v)
+	d.conclude(s, v, Applied, ReasonFirst)
+	d.settle(k, line)
+}
+
+// restart begins a line anew whose values are of another kind from now on. No filler can come for what waits on the
+// old one, parked or not: it goes first, in its order.
+func (d *decider) restart(k LineKey, s subject, v schemas.Version) {
+	for len(d.st.Waiting[k]) > 0 {
+		d.skip(k)
+	}
+	d.begin(k, s, v)
+}
+
+// behind decides an event below its line, or below the first value of one that has not begun (line is nil). Only a
+// body that is known to be a snapshot is ever dropped.
+func (d *decider) behind(line *Line, s subject, v schemas.Version) {
+	switch {
+	case line != nil && line.fill(v.Value, s.Filtered):
+		d.conclude(s, v, Late, ReasonFiller)
+	case s.Payload == schemas.Snapshot:
+		d.conclude(s, v, Stale, ReasonOlder)
+	default:
+		d.conclude(s, v, Late, ReasonOlderDelta)
+	}
+}
+
+// advance moves the line to v.
+func (l *Line) advance(s subject, v schemas.Version) {
+	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
+}
+
+// twin notes an event of the line's own version: one that is wanted takes the place of one that was filtered.
+func (l *Line) twin(s subject) {
+	if l.Filtered && !s.Filtered {
+		l.Key, l.Filtered = s.Key, false
+	}
+}
+
+// ahead reports whether places are missing between at and v. Only values of kind sequence are dense.
+func ahead(v, at schemas.Version) bool {
+	return v.Kind == schemas.Sequence && v.Value > at.Value && v.Value-1 != at.Value
+}
+
+// clamp bounds a timestamp by the record's append time and the allowed skew: the lower of the two, so that clamping
+// never turns two events round, and the same on every replay. Without an append time nothing is known.
+func clamp(value int64, appended time.Time, skew time.Duration) int64 {
+	if appended.IsZero() {
+		return value
+	}
+	limit := appended.Add(skew)
+	if !time.Unix(0, value).After(limit) {
+		return value
+	}
+	if limit.Before(schemas.MinTimestamp) {
+		return math.MinInt64 + 1
+	}
+	return limit.UnixNano()
+}

@@ -1,0 +1,42 @@
+package gate
+
+import "slices"
+
+// skip remembers the places from..to as skipped; they lie above all earlier ones.
+func (l *Line) skip(from, to int64) {
+	l.Skipped = append(l.Skipped, Span{from, to})
+	l.forget()
+}
+
+// fill reports whether value was skipped, and takes its place unless keep is set: a filtered event leaves it open, so
+// that after the filter is mended the event is still a filler.
+func (l *Line) fill(value int64, keep bool) bool {
+	i := slices.IndexFunc(l.Skipped, func(s Span) bool { return s.From <= value && value <= s.To })
+	if i < 0 {
+		return false
+	}
+	if keep {
+		return true
+	}
+	s := l.Skipped[i]
+	var rest []Span
+	if s.From < value {
+		rest = append(rest, Span{s.From, value - 1})
+	}
+	if value < s.To {
+		rest = append(rest, Span{value + 1, s.To})
+	}
+	l.Skipped = slices.Replace(l.Skipped, i, i+1, rest...)
+	l.forget()
+	return true
+}
+
+// forget keeps the newest MaxSpans.
+func (l *Line) forget() {
+	if over := len(l.Skipped) - MaxSpans; over > 0 {
+		l.Skipped = slices.Delete(l.Skipped, 0, over)
+	}
+	if len(l.Skipped) == 0 {
+		l.Skipped = nil
+	}
+}
