@@ -1,0 +1,425 @@
+package gate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+)
+
+// rec builds a record of the one line "e"; its key is its number, and its offset too until at says otherwise.
+func rec(id int, kind schemas.VersionKind, value int64, opts ...func(*Record)) Record {
+	r := Record{
+		Offset: int64(id), Key: key(id), Hash: schemas.BodyHash{byte(id)}, Entity: "e",
+		Version: schemas.Version{Kind: kind, Value: value}, Payload: schemas.Snapshot,
+	}
+	for _, o := range opts {
+		o(&r)
+	}
+	return r
+}
+
+func key(id int) (k schemas.EventKey) {
+	binary.BigEndian.PutUint64(k[:], uint64(id))
+	return k
+}
+
+func idOf(k schemas.EventKey) int { return int(binary.BigEndian.Uint64(k[:])) }
+
+func seq(id int, value int64, opts ...func(*Record)) Record {
+	return rec(id, schemas.Sequence, value, opts...)
+}
+
+func delta(r *Record)    { r.Payload = schemas.Delta }
+func filtered(r *Record) { r.Filtered = true }
+func deleted(r *Record)  { r.Deleted = true }
+func forged(r *Record)   { r.Hash[15] = 0xff }
+func first(v int64) func(*Record) {
+	return func(r *Record) { r.First = &v }
+}
+func on(entity schemas.EntityKey) func(*Record) { return func(r *Record) { r.Entity = entity } }
+func clock(c string) func(*Record)              { return func(r *Record) { r.Version.Clock = c } }
+func sub(s int32) func(*Record)                 { return func(r *Record) { r.Version.Sub = s } }
+func appended(t time.Time) func(*Record)        { return func(r *Record) { r.AppendTime = t } }
+
+// step is one thing that happens to a state: a batch, or the end of a wait, or another policy from here on.
+type step struct {
+	records []Record
+	expire  []LineKey
+	policy  *Policy
+}
+
+func in(records ...Record) step     { return step{records: records} }
+func expire(lines ...LineKey) step  { return step{expire: lines} }
+func policy(p Policy) step          { return step{policy: &p} }
+func line(e schemas.EntityKey) step { return expire(LineKey{Entity: e}) }
+
+// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released".
+func say(out []Outcome, records []Record) []string {
+	said := []string{}
+	for _, o := range out {
+		id := ""
+		if o.Record >= 0 {
+			id = fmt.Sprint(idOf(records[o.Record].Key))
+		} else {
+			id = fmt.Sprintf("*%d", idOf(o.Released.Key))
+		}
+		said = append(said, fmt.Sprintf("%s %s/%s", id, o.Decision, o.Reason))
+	}
+	return said
+}
+
+func run(st *State, p Policy, steps []step) []string {
+	said := []string{}
+	for _, s := range steps {
+		switch {
+		case s.policy != nil:
+			p = *s.policy
+		case s.expire != nil:
+			said = append(said, say(Expire(st, s.expire, p), nil)...)
+		default:
+			said = append(said, say(Decide(st, s.records, p), s.records)...)
+		}
+	}
+	return said
+}
+
+func waitingIDs(st *State, k LineKey) string {
+	var ids []string
+	for _, w := range st.Waiting[k] {
+		ids = append(ids, fmt.Sprintf("%d:%s", idOf(w.Key), w.Decision))
+	}
+	return strings.Join(ids, " ")
+}
+
+// wait is the policy of most tests: gaps are waited for, then skipped.
+var wait = Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip}
+
+func with(change func(*Policy)) Policy {
+	p := wait
+	change(&p)
+	return p
+}
+
+var (
+	park    = with(func(p *Policy) { p.Then = ThenPark })
+	fromOne = with(func(p *Policy) { p.Start = StartFirst })
+	arrival = with(func(p *Policy) { p.Order = OrderArrival })
+	atOnce  = with(func(p *Policy) { p.GapWait = 0 })
+	parkNow = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
+	e       = LineKey{Entity: "e"}
+)
+
+type table []struct {
+	name    string
+	policy  Policy
+	steps   []step
+	want    []string
+	waiting string // of line e, at the end
+	line    *Line  // of e, at the end; compared where set, without Key
+}
+
+// test runs each case in its own batches, and again with every record in a batch of its own.
+func (tt table) test(t *testing.T) {
+	t.Helper()
+	for _, c := range tt {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var single []step
+			for _, s := range c.steps {
+				for _, r := range s.records {
+					single = append(single, in(r))
+				}
+				if s.records == nil {
+					single = append(single, s)
+				}
+			}
+			for _, steps := range [][]step{c.steps, single} {
+				st := NewState()
+				if diff := cmp.Diff(c.want, run(st, c.policy, steps)); diff != "" {
+					t.Fatalf("outcomes in %d steps (-want +got):\n%s", len(steps), diff)
+				}
+				if got := waitingIDs(st, e); got != c.waiting {
+					t.Errorf("waiting: got %q, want %q", got, c.waiting)
+				}
+				if c.line != nil {
+					got := *st.Lines[e]
+					got.Key = c.line.Key
+					if diff := cmp.Diff(*c.line, got); diff != "" {
+						t.Errorf("line (-want +got):\n%s", diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+func at(value int64) schemas.Version { return schemas.Version{Kind: schemas.Sequence, Value: value} }
+
+func TestOrderOfQuestions(t *testing.T) {
+	t.Parallel()
+	table{
+		{
+			name: "undecodable is quarantined and not remembered", policy: wait,
+			steps: []step{in(Record{Broken: ReasonUndecodable}, Record{Broken: ReasonUndecodable}, Record{Broken: ReasonDataRejected})},
+			want:  []string{"0 quarantined/undecodable", "0 quarantined/undecodable", "0 quarantined/data_rejected"},
+		}, {
+			name: "same key and hash is a duplicate, inside a batch and across batches", policy: wait,
+			steps: []step{in(seq(1, 1), seq(1, 1)), in(seq(1, 1))},
+			want:  []string{"1 applied/first", "1 duplicate/seen", "1 duplicate/seen"},
+		}, {
+			name: "same key and another hash is a conflict that does not replace the first", policy: wait,
+			steps: []step{in(seq(1, 1), seq(1, 2, forged), seq(1, 1), seq(1, 2, forged))},
+			want:  []string{"1 applied/first", "1 conflict/body_differs", "1 duplicate/seen", "1 conflict/body_differs"},
+		}, {
+			name: "a duplicate of an event that waits", policy: wait,
+			steps:   []step{in(seq(1, 1), seq(3, 3), seq(3, 3), seq(3, 3, forged))},
+			want:    []string{"1 applied/first", "3 buffered/gap", "3 duplicate/seen", "3 conflict/body_differs"},
+			waiting: "3:buffered",
+		}, {
+			name: "a duplicate of an event that was released", policy: wait,
+			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2), seq(3, 3))},
+			want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released", "3 duplicate/seen"},
+		}, {
+			name: "seen is asked before filtered", policy: wait,
+			steps: []step{in(seq(1, 1), seq(1, 1, filtered))},
+			want:  []string{"1 applied/first", "1 duplicate/seen"},
+		}, {
+			name: "filtered is asked before version", policy: wait,
+			steps: []step{in(seq(5, 5), seq(4, 4, filtered), rec(6, schemas.None, 0, filtered))},
+			want:  []string{"5 applied/first", "4 filtered/type", "6 filtered/type"},
+			line:  &Line{At: at(5)},
+		}, {
+			name: "filtered is not remembered as seen", policy: arrival,
+			steps: []step{in(seq(1, 1, filtered), seq(1, 1, filtered), seq(1, 1), seq(1, 1))},
+			want:  []string{"1 filtered/type", "1 filtered/type", "1 applied/arrival", "1 duplicate/seen"},
+		},
+	}.test(t)
+}
+
+func TestArrival(t *testing.T) {
+	t.Parallel()
+	table{
+		{
+			name: "order arrival runs everything once and touches no line", policy: arrival,
+			steps: []step{in(seq(3, 3), seq(1, 1), seq(1, 1), rec(2, schemas.Timestamp, 5))},
+			want:  []string{"3 applied/arrival", "1 applied/arrival", "1 duplicate/seen", "2 applied/arrival"},
+		}, {
+			name: "kind none touches no line", policy: wait,
+			steps: []step{in(seq(1, 1), rec(2, schemas.None, 0), rec(3, "", 0), seq(4, 2))},
+			want:  []string{"1 applied/first", "2 applied/arrival", "3 applied/arrival", "4 applied/next"},
+			line:  &Line{At: at(2)},
+		},
+	}.test(t)
+	st := NewState()
+	Decide(st, []Record{seq(1, 1), rec(2, schemas.None, 0)}, arrival)
+	if len(st.Lines) != 0 {
+		t.Errorf("order arrival left lines: %v", st.Lines)
+	}
+}
+
+func TestSequence(t *testing.T) {
+	t.Parallel()
+	table{
+		{
+			name: "the next value applies and releases densely in version order", policy: wait,
+			steps:   []step{in(seq(1, 1), seq(7, 7), seq(4, 4), seq(3, 3), seq(2, 2))},
+			want:    []string{"1 applied/first", "7 buffered/gap", "4 buffered/gap", "3 buffered/gap", "2 applied/next", "*3 applied/released", "*4 applied/released"},
+			waiting: "7:buffered",
+		}, {
+			name: "equal under another id applies", policy: wait,
+			steps: []step{in(seq(1, 1), seq(2, 1))},
+			want:  []string{"1 applied/first", "2 applied/equal"},
+		}, {
+			name: "lower is stale for a snapshot, late for a delta and for a body of unknown kind", policy: wait,
+			steps: []step{in(seq(5, 5), seq(1, 1), seq(2, 2, delta), seq(3, 3, func(r *Record) { r.Payload = "" }))},
+			want:  []string{"5 applied/first", "1 stale/older", "2 late/older_delta", "3 late/older_delta"},
+			line:  &Line{At: at(5)},
+		}, {
+			name: "a stale one is remembered as seen", policy: wait,
+			steps: []step{in(seq(5, 5), seq(1, 1), seq(1, 1))},
+			want:  []string{"5 applied/first", "1 stale/older", "1 duplicate/seen"},
+		}, {
+			name: "two waiting events of one version are both kept and both released", policy: wait,
+			steps: []step{in(seq(1, 1), seq(31, 3), seq(30, 3), seq(2, 2))},
+			want:  []string{"1 applied/first", "31 buffered/gap", "30 buffered/gap", "2 applied/next", "*30 applied/released", "*31 applied/released"},
+		}, {
+			name: "sub breaks ties inside a value and makes no gap", policy: wait,
+			steps: []step{in(seq(1, 1), seq(2, 1, sub(2)), seq(3, 1, sub(1)), seq(4, 2, sub(7)), seq(5, 2, sub(7)))},
+			want:  []string{"1 applied/first", "2 applied/next", "3 stale/older", "4 applied/next", "5 applied/equal"},
+		}, {
+			name: "clocks and entities do not meet", policy: wait,
+			steps: []step{in(seq(1, 9), seq(2, 1, clock("c")), seq(3, 1, on("f")), seq(4, 2, clock("c")))},
+			want:  []string{"1 applied/first", "2 applied/first", "3 applied/first", "4 applied/next"},
+		}, {
+			name: "a deletion keeps its line", policy: wait,
+			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2, deleted), seq(10, 1), seq(4, 4))},
+			want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released", "10 stale/older", "4 applied/next"},
+		}, {
+			name: "another kind begins the line anew and lets go what waited, parked or not", policy: park,
+			steps: []step{
+				in(seq(1, 1), seq(3, 3), seq(6, 6)), line("e"), in(rec(7, schemas.Timestamp, 100), rec(8, schemas.Timestamp, 99), seq(9, 2), seq(10, 3)),
+			},
+			want: []string{
+				"1 applied/first", "3 buffered/gap", "6 buffered/gap", "*3 parked/gap_expired", "*6 parked/gap_expired",
+				"*3 applied/gap_skipped", "*6 applied/gap_skipped", "7 applied/first", "8 stale/older", "9 applied/first", "10 applied/next",
+			},
+			line: &Line{At: at(3)},
+		}, {
+			name: "another kind before the line began", policy: fromOne,
+			steps: []step{in(seq(3, 3, first(1)), rec(4, schemas.Monotonic, 1), seq(5, 9, first(1)))},
+			want:  []string{"3 buffered/start_gap", "*3 applied/gap_skipped", "4 applied/first", "5 applied/first"},
+			line:  &Line{At: at(9)},
+		},
+	}.test(t)
+}
+
+func TestMonotonicAndTimestamp(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp} {
+		table{
+			{
+				name: string(kind) + " has no gaps", policy: wait,
+				steps: []step{in(rec(1, kind, 10), rec(2, kind, 500), rec(3, kind, 500), rec(4, kind, 499), rec(5, kind, 20, delta))},
+				want:  []string{"1 applied/first", "2 applied/next", "3 applied/equal", "4 stale/older", "5 late/older_delta"},
+			}, {
+				name: string(kind) + " filtered leaves the line alone", policy: wait,
+				steps: []step{in(rec(1, kind, 10, filtered), rec(2, kind, 5), rec(3, kind, 10, filtered), rec(4, kind, 7))},
+				want:  []string{"1 filtered/type", "2 applied/first", "3 filtered/type", "4 applied/next"},
+			}, {
+				name: string(kind) + " knows no first", policy: fromOne,
+				steps: []step{in(rec(1, kind, 10, first(1)))},
+				want:  []string{"1 applied/first"},
+			},
+		}.test(t)
+	}
+}
+
+func TestTimestampIsClampedAgainstTheAppendTime(t *testing.T) {
+	t.Parallel()
+	base := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
+	p := with(func(p *Policy) { p.FutureSkew = time.Minute })
+	far := time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		value    int64
+		appended time.Time
+		want     int64
+	}{
+		"past":               {base.UnixNano() - 5, base, base.UnixNano() - 5},
+		"inside the skew":    {base.Add(time.Minute).UnixNano(), base, base.Add(time.Minute).UnixNano()},
+		"beyond":             {base.Add(time.Hour).UnixNano(), base, base.Add(time.Minute).UnixNano()},
+		"largest":            {math.MaxInt64, base, base.Add(time.Minute).UnixNano()},
+		"smallest":           {math.MinInt64, base, math.MinInt64},
+		"no append time":     {math.MaxInt64, time.Time{}, math.MaxInt64},
+		"append time beyond": {math.MaxInt64, far, math.MaxInt64},
+		"append time before": {5, time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC), math.MinInt64 + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := NewState()
+			out := Decide(st, []Record{rec(1, schemas.Timestamp, c.value, appended(c.appended))}, p)
+			if out[0].Version.Value != c.want || st.Lines[e].At.Value != c.want {
+				t.Errorf("got %d on a line at %d, want %d", out[0].Version.Value, st.Lines[e].At.Value, c.want)
+			}
+		})
+	}
+	// A wild clock holds the line back by no more than the skew.
+	st := NewState()
+	got := run(st, p, []step{in(
+		rec(1, schemas.Timestamp, math.MaxInt64, appended(base)),
+		rec(2, schemas.Timestamp, base.Add(2*time.Minute).UnixNano(), appended(base.Add(2*time.Minute))))})
+	if diff := cmp.Diff([]string{"1 applied/first", "2 applied/next"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStart(t *testing.T) {
+	t.Parallel()
+	one := first(1)
+	table{
+		{
+			name: "any begins with any value", policy: wait,
+			steps: []step{in(seq(7, 7, one), seq(8, 8, one))},
+			want:  []string{"7 applied/first", "8 applied/next"},
+		}, {
+			name: "first waits for the first and releases", policy: fromOne,
+			steps:   []step{in(seq(5, 5, one), seq(3, 3, one), seq(2, 2, one), seq(1, 1, one))},
+			want:    []string{"5 buffered/start_gap", "3 buffered/start_gap", "2 buffered/start_gap", "1 applied/first", "*2 applied/released", "*3 applied/released"},
+			waiting: "5:buffered",
+		}, {
+			name: "first value applies at once, zero included", policy: fromOne,
+			steps: []step{in(seq(1, 0, first(0)), seq(2, 1, first(0)))},
+			want:  []string{"1 applied/first", "2 applied/next"},
+		}, {
+			name: "below the first is stale or late and begins nothing", policy: fromOne,
+			steps: []step{in(seq(1, 0, one), seq(2, -4, one, delta), seq(3, 1, one))},
+			want:  []string{"1 stale/older", "2 late/older_delta", "3 applied/first"},
+		}, {
+			name: "without First, first is any", policy: fromOne,
+			steps: []step{in(seq(7, 7), seq(8, 8, one))},
+			want:  []string{"7 applied/first", "8 applied/next"},
+		}, {
+			name: "without First an event joins those that wait for the beginning", policy: fromOne,
+			steps:   []step{in(seq(7, 7, one), seq(3, 3), seq(1, 1, one))},
+			want:    []string{"7 buffered/start_gap", "3 buffered/start_gap", "1 applied/first"},
+			waiting: "3:buffered 7:buffered",
+		}, {
+			name: "start any joins them too", policy: fromOne,
+			steps:   []step{in(seq(7, 7, one)), policy(wait), in(seq(8, 8, one)), line("e")},
+			want:    []string{"7 buffered/start_gap", "8 buffered/start_gap", "*7 applied/gap_skipped", "*8 applied/released"},
+			line:    &Line{At: at(8), Skipped: []Span{{1, 6}}},
+			waiting: "",
+		}, {
+			name: "skip makes the lowest waiting one the start; the first ones are fillers then", policy: fromOne,
+			steps: []step{in(seq(5, 5, one), seq(3, 3, one)), line("e"), in(seq(1, 1, one), seq(0, 0, one), seq(4, 4, one))},
+			want: []string{
+				"5 buffered/start_gap", "3 buffered/start_gap", "*3 applied/gap_skipped", "1 late/filler", "0 stale/older", "4 applied/next", "*5 applied/released",
+			},
+			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
+		}, {
+			name: "park holds a line that has not begun; its first begins it, parked still", policy: with(func(p *Policy) { p.Start, p.Then = StartFirst, ThenPark }),
+			steps: []step{in(seq(5, 5, one), seq(2, 2, one)), line("e"), in(seq(6, 6, one), seq(1, 1, one), seq(7, 7, one))},
+			want: []string{
+				"5 buffered/start_gap", "2 buffered/start_gap", "*2 parked/gap_expired", "*5 parked/gap_expired", "6 parked/behind_park",
+				"1 applied/first", "*2 applied/released", "7 parked/behind_park",
+			},
+			waiting: "5:parked 6:parked 7:parked",
+			line:    &Line{At: at(2), Parked: ReasonGapExpired},
+		}, {
+			name: "no wait: the first seen begins", policy: with(func(p *Policy) { p.Start, p.GapWait = StartFirst, 0 }),
+			steps: []step{in(seq(3, 3, one), seq(1, 1, one))},
+			want:  []string{"3 applied/gap_skipped", "1 late/filler"},
+			line:  &Line{At: at(3), Skipped: []Span{{2, 2}}},
+		},
+	}.test(t)
+}
+
+func TestIDsOfTheBuffer(t *testing.T) {
+	t.Parallel()
+	st := NewState()
+	Decide(st, []Record{seq(1, 1), seq(3, 3), seq(9, 9)}, wait)
+	if w, ok := st.Waits(e); !ok || idOf(w.Key) != 3 || st.Buffered != 2 {
+		t.Errorf("got %v %v with %d buffered, want 3 as the lowest of 2", w, ok, st.Buffered)
+	}
+	Expire(st, []LineKey{e, e, e}, wait) // one gap a call, however often it is named
+	if w, ok := st.Waits(e); !ok || idOf(w.Key) != 9 || st.Buffered != 1 {
+		t.Errorf("got %v %v with %d buffered, want 9 alone", w, ok, st.Buffered)
+	}
+	Expire(st, []LineKey{e}, park)
+	if w, ok := st.Waits(e); ok || st.Buffered != 0 {
+		t.Errorf("got %v %v with %d buffered, want none with a deadline", w, ok, st.Buffered)
+	}
+	if out := Expire(st, []LineKey{e, {Entity: "unknown"}}, wait); len(out) != 0 {
+		t.Errorf("a parked and an unknown line expired: %v", out)
+	}
+	want := []Span{{2, 2}}
+	if !slices.Equal(st.Lines[e].Skipped, want) {
+		t.Errorf("skipped %v, want %v", st.Lines[e].Skipped, want)
+	}
+}
