@@ -1,0 +1,146 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long a server that an earlier process left behind gets to stop cleanly, and then to stop at all.
+const (
+	leftoverClean = 20 * time.Second
+	leftoverHard  = 10 * time.Second
+)
+
+// stopLeftovers ends the server that a killed forebay left running in the data directory, and then any of its children
+// that outlived it: a second server beside them would destroy the data. It removes a pid file that names a living
+// process of somebody else, which is the one stale pid file that PostgreSQL does not see through itself.
+func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error {
+	running, err := processesIn(data)
+	if err != nil {
+		return err
+	}
+	postmaster := pidFile(data)
+	if len(running) == 0 {
+		return removeStrangersPID(data, postmaster, logger)
+	}
+	logger.Info("a PostgreSQL left behind by an earlier process is stopped", "pid", postmaster, "data", data)
+	if postmaster != 0 && slices.Contains(running, postmaster) {
+		clean, cancel := context.WithTimeout(ctx, leftoverClean)
+		defer cancel()
+		if err := syscall.Kill(postmaster, syscall.SIGINT); err == nil && gone(clean, data) == nil {
+			return nil
+		}
+	}
+	hard, cancel := context.WithTimeout(ctx, leftoverHard)
+	defer cancel()
+	return endAll(hard, data, syscall.SIGKILL)
+}
+
+// endForGood ends whatever works in a data directory that nobody wants any more.
+func endForGood(data string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leftoverHard)
+	defer cancel()
+	return endAll(ctx, data, syscall.SIGKILL)
+}
+
+// endAll signals every process of the data directory and waits until there is none.
+func endAll(ctx context.Context, data string, signal syscall.Signal) error {
+	running, err := processesIn(data)
+	if err != nil {
+		return err
+	}
+	for _, pid := range running {
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end process %d of %s: %w", pid, data, err)
+		}
+	}
+	return gone(ctx, data)
+}
+
+// gone waits until no process works in the data directory.
+func gone(ctx context.Context, data string) error {
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		running, err := processesIn(data)
+		if err != nil || len(running) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v still work in %s: %w", running, data, context.Cause(ctx))
+		case <-look.C:
+		}
+	}
+}
+
+// processesIn lists the processes whose working directory is the data directory. All of PostgreSQL's are: the server
+// changes there at start and its children stay. Unlike a pid file this cannot be stale. Where there is no /proc (not
+// Linux) the pid file has to do.
+func processesIn(data string) ([]int, error) {
+	want, err := filepath.EvalSymlinks(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		if pid := pidFile(data); pid != 0 && syscall.Kill(pid, 0) == nil {
+			return []int{pid}, nil
+		}
+		return nil, nil
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		// Unreadable: ended meanwhile, a zombie, or another user's, who cannot be in a directory that is ours alone.
+		if cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && cwd == want {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
+
+// pidFile is the server's process id by its own pid file, 0 when there is none.
+func pidFile(data string) int {
+	f, err := os.Open(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	first := bufio.NewScanner(f)
+	if !first.Scan() {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(first.Text()))
+	if err != nil || pid <= 0 {
+		return 0
+	}
+	return pid
+}
+
+// removeStrangersPID: no process works in the directory, yet the pid in the file lives: the number was given to
+// somebody else, after a reboot for instance. PostgreSQL would refuse to start.
+func removeStrangersPID(data string, pid int, logger *slog.Logger) error {
+	if pid == 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return nil
+	}
+	logger.Warn("a stale pid file is removed: its process is not PostgreSQL", "pid", pid, "data", data)
+	return os.Remove(filepath.Join(data, "postmaster.pid"))
+}

@@ -1,0 +1,304 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func startPostgres(t *testing.T, dir string) *Postgres {
+	t.Helper()
+	p, err := StartPostgres(t.Context(), PostgresConfig{Dir: dir, Logger: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	return p
+}
+
+// query runs statements on the server; the result is the text of the first column of the last one's first row, if any.
+func query(t *testing.T, url string, statements ...string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var text string
+	for _, statement := range statements {
+		rows, err := conn.Query(t.Context(), statement)
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		for rows.Next() {
+			values, err := rows.Values()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = fmt.Sprint(values[0])
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return text
+}
+
+func stop(t *testing.T, p *Postgres) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func needsServers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real servers")
+	}
+	t.Parallel()
+}
+
+func TestPostgresKeepsDataPortAndDurability(t *testing.T) {
+	needsServers(t)
+	dir := filepath.Join(openDir(t), "pg")
+	p := startPostgres(t, dir)
+	query(t, p.URL().Reveal(), `CREATE TABLE kept (x int)`, `INSERT INTO kept VALUES (42)`,
+		`ALTER SYSTEM SET fsync = off`, `ALTER SYSTEM SET synchronous_commit = off`, `ALTER SYSTEM SET full_page_writes = off`)
+
+	_, err := StartPostgres(t.Context(), PostgresConfig{Dir: dir})
+	if held := new(HeldError); !errors.As(err, &held) || !strings.Contains(held.Holder, strconv.Itoa(os.Getpid())) {
+		t.Errorf("second start on the same directory: %v", err)
+	}
+	stop(t, p)
+	select {
+	case <-p.Done():
+	default:
+		t.Error("Done is open after Stop")
+	}
+
+	again := startPostgres(t, dir)
+	if again.URL() != p.URL() {
+		t.Error("the URL changed with the restart")
+	}
+	if got := query(t, again.URL().Reveal(), `SELECT x FROM kept`); got != "42" {
+		t.Errorf("kept row: %q", got)
+	}
+	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+		if got := query(t, again.URL().Reveal(), `SHOW `+setting); got != "on" {
+			t.Errorf("%s = %s", setting, got)
+		}
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v", again.URL(), again.URL()), again.password) {
+		t.Error("the URL prints its password")
+	}
+	for _, file := range []string{"password", "server/server.log"} {
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+	if _, err := pgx.Connect(t.Context(), strings.Replace(again.URL().Reveal(), again.password, "guess", 1)); err == nil {
+		t.Error("a wrong password was let in")
+	}
+}
+
+func TestPostgresRecoversFromKill(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	p := startPostgres(t, dir)
+	query(t, p.URL().Reveal(), `CREATE TABLE kept (x int)`, `INSERT INTO kept VALUES (7)`)
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	again := startPostgres(t, dir)
+	if got := query(t, again.URL().Reveal(), `SELECT x FROM kept`); got != "7" {
+		t.Errorf("committed row after a kill: %q", got)
+	}
+}
+
+// helpPostgres starts a server, prints its URL and stays until it is killed.
+func helpPostgres(dir string) {
+	p, err := StartPostgres(context.Background(), PostgresConfig{Dir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+	fmt.Println(p.URL().Reveal())
+	<-p.Done()
+}
+
+// TestPostgresOutlivesItsParent: forebay is killed, its server runs on, the next forebay puts it away and goes on with
+// the same data.
+func TestPostgresOutlivesItsParent(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	cmd := helper(t, "postgres "+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := bufio.NewScanner(out)
+	if !line.Scan() {
+		t.Fatal("the helper did not start a server")
+	}
+	url := line.Text()
+	query(t, url, `CREATE TABLE kept (x int)`, `INSERT INTO kept VALUES (9)`)
+	cmd.Process.Kill()
+	cmd.Wait()
+	orphan := pidFile(filepath.Join(dir, "server", "data"))
+	if got := query(t, url, `SELECT x FROM kept`); got != "9" {
+		t.Fatalf("the server did not outlive its parent, which this test is about: %q", got)
+	}
+	p := startPostgres(t, dir)
+	if p.URL().Reveal() != url {
+		t.Error("another URL after the restart")
+	}
+	if got := query(t, url, `SELECT x FROM kept`); got != "9" {
+		t.Errorf("kept row: %q", got)
+	}
+	running, err := processesIn(p.data())
+	if err != nil || orphan == 0 || slices.Contains(running, orphan) {
+		t.Errorf("the old server, process %d, is among %v, %v", orphan, running, err)
+	}
+}
+
+// TestPostgresChildrenThatOutliveTheServer: the server is killed while one of its processes is frozen and cannot notice.
+// Starting beside it would destroy the data.
+func TestPostgresChildrenThatOutliveTheServer(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	p := startPostgres(t, dir)
+	running, err := processesIn(p.data())
+	if err != nil || len(running) < 2 {
+		t.Fatalf("processes %v, %v", running, err)
+	}
+	var child int
+	for _, pid := range running {
+		if pid != p.cmd.Process.Pid {
+			child = pid
+		}
+	}
+	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.kill(syscall.SIGKILL)
+	<-p.Done()
+	p.lock.release()
+	p.once.Do(func() {}) // stopped, as far as the clean-up is concerned
+	startPostgres(t, dir)
+	running, err = processesIn(p.data())
+	if err != nil || slices.Contains(running, child) {
+		t.Errorf("process %d of the dead server is among %v, %v", child, running, err)
+	}
+}
+
+func TestPostgresStaleFiles(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	leave := func(path, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(filepath.Join(dir, "server", "data.new", "PG_VERSION"), "15\n") // initdb was interrupted
+	p := startPostgres(t, dir)
+	if got := query(t, p.URL().Reveal(), `SELECT 1`); got != "1" {
+		t.Errorf("after an interrupted initdb: %q", got)
+	}
+	stop(t, p)
+
+	// The pid of a living process that is no PostgreSQL: ours. It must survive, too.
+	pidfile := filepath.Join(p.data(), "postmaster.pid")
+	leave(pidfile, fmt.Sprintf("%d\n%s\n%d\n%d\n\n127.0.0.1\n", os.Getpid(), p.data(), time.Now().Unix(), p.Port()))
+	if err := p.account.own(pidfile); err != nil {
+		t.Fatal(err)
+	}
+	p = startPostgres(t, dir)
+	stop(t, p)
+
+	if err := os.Remove(filepath.Join(dir, "password")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := StartPostgres(t.Context(), PostgresConfig{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "password is gone") {
+		t.Errorf("without its password: %v", err)
+	}
+	leave(filepath.Join(p.data(), "PG_VERSION"), "9\n")
+	_, err = StartPostgres(t.Context(), PostgresConfig{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "postgresql-9") {
+		t.Errorf("data of an old version: %v", err)
+	}
+}
+
+// TestPostgresDownloaded really fetches the programs, into an empty cache, and runs them.
+func TestPostgresDownloaded(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	cfg := PostgresConfig{Dir: filepath.Join(dir, "pg"), Cache: filepath.Join(dir, "cache"), Download: true, Logger: testLog(t)}
+	p, err := StartPostgres(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("this test needs Maven Central once (15 MB): %v", err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	if got := query(t, p.URL().Reveal(), `SHOW server_version`); !strings.HasPrefix(got, "17.") {
+		t.Errorf("version %s runs", got)
+	}
+	if !strings.Contains(p.Origin(), "downloaded") {
+		t.Errorf("origin: %s", p.Origin())
+	}
+	stop(t, p)
+	p, err = StartPostgres(t.Context(), cfg) // from the cache
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Discard(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exists(cfg.Dir) {
+		t.Errorf("%s is still there after Discard", cfg.Dir)
+	}
+}
+
+func TestPostgresCannotBeFetched(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(openDir(t), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := findPrograms(ctx, PostgresConfig{Download: true, Cache: file}.withDefaults(), "", nil)
+	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") {
+		t.Errorf("no way out is named: %v", err)
+	}
+}
+
+func TestPostgresSettingsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "port", "data_directory"} {
+		_, err := StartPostgres(t.Context(), PostgresConfig{Dir: t.TempDir(), Settings: map[string]string{name: "off"}})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := StartPostgres(t.Context(), PostgresConfig{}); err == nil {
+		t.Error("no directory was accepted")
+	}
+}
