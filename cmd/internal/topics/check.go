@@ -1,0 +1,48 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// unsafe are the settings without which an acknowledged event can be lost or refused.
+var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage}
+
+// Check is asked before a process starts: every topic must exist and keep P1. The error names the command that mends
+// it; file is the configuration's path.
+func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) error {
+	changes, err := Plan(ctx, adm, wanted)
+	if err != nil {
+		return err
+	}
+	var missing, wrong []string
+	for _, c := range changes {
+		switch {
+		case c.Action == Create:
+			missing = append(missing, c.Topic)
+		case c.Action == Refused:
+			wrong = append(wrong, c.Topic+" "+c.Detail)
+		default:
+			for key := range c.alter {
+				if slices.Contains(unsafe, key) {
+					wrong = append(wrong, fmt.Sprintf("%s: %s", c.Topic, c.Detail))
+					break
+				}
+			}
+		}
+	}
+	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
+	switch {
+	case len(missing) > 0:
+		return schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
+	case len(wrong) > 0:
+		return schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Verb is what a change does.
+type Verb string
+
+const (
+	Create  Verb = "create"
+	Alter   Verb = "alter"
+	Keep    Verb = "ok"
+	Differs Verb = "differs" // and is left as it is: the detail says why and how to change it
+	Refused Verb = "refused" // breaks a promise and cannot be altered here
+)
+
+// Change is what happens to one topic.
+type Change struct {
+	Topic      string `json:"topic"`
+	Action     Verb   `json:"action"`
+	Partitions int32  `json:"partitions"`
+	Detail     string `json:"detail"`
+
+	want  Topic
+	alter map[string]string
+}
+
+// Plan compares the topics that exist with those that should.
+func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, error) {
+	names := make([]string, len(wanted))
+	for i, w := range wanted {
+		names[i] = w.Name
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	// Asking for authorized operations is kadm's way past the client's metadata cache, which may be seconds old.
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	if err != nil {
+		return nil, unavailable("list topics", err)
+	}
+	var existing []string
+	for _, d := range details.Sorted() {
+		switch {
+		case d.Err == nil:
+			existing = append(existing, d.Topic)
+		case !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+			return nil, unavailable("describe topic "+d.Topic, d.Err)
+		}
+	}
+	configs, err := describe(ctx, adm, existing)
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]Change, len(wanted))
+	for i, w := range wanted {
+		if d := details[w.Name]; slices.Contains(existing, w.Name) {
+			changes[i] = compareTopic(w, d, configs[w.Name])
+			continue
+		}
+		changes[i] = Change{Topic: w.Name, Action: Create, Partitions: w.Partitions, want: w,
+			Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication)}
+	}
+	return changes, nil
+}
+
+func unavailable(op string, err error) error {
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: err}
+}
+
+func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string]map[string]string, error) {
+	out := map[string]map[string]string{}
+	if len(names) == 0 {
+		return out, nil
+	}
+	list, err := adm.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return nil, unavailable("describe the topics' settings", err)
+	}
+	for _, r := range list {
+		if r.Err != nil {
+			return nil, unavailable("describe the settings of "+r.Name, r.Err)
+		}
+		out[r.Name] = map[string]string{}
+		for _, c := range r.Configs {
+			out[r.Name][c.Key] = c.MaybeValue()
+		}
+	}
+	return out, nil
+}
+
+// compareTopic holds an existing topic against what it should be.
+func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
+	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
+	var says []string
+	note := func(v Verb, format string, args ...any) {
+		if c.Action != Refused {
+			c.Action = v
+		}
+		says = append(says, fmt.Sprintf(format, args...))
+	}
+	if n := int32(len(d.Partitions)); n != w.Partitions {
+		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
+			"write partitions: %d for this source, or give it another name and let subscriptions read both", n, w.Partitions, n)
+	}
+	if n := d.Partitions.NumReplicas(); n != int(w.Replication) {
+		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", n, w.Replication)
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.Configs)) {
+		was, known := have[key]
+		if !known || was == w.Configs[key] { // a broker without the setting (the embedded one) cannot break it
+			continue
+		}
+		if why := keep(key, was, w.Configs[key]); why != "" {
+			note(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
+			continue
+		}
+		c.alter[key] = w.Configs[key]
+	}
+	if len(c.alter) > 0 && c.Action != Refused {
+		c.Action = Alter
+		for _, key := range slices.Sorted(maps.Keys(c.alter)) {
+			says = append(says, fmt.Sprintf("%s %s -> %s", key, have[key], c.alter[key]))
+		}
+	}
+	c.Detail = strings.Join(says, "; ")
+	return c
+}
+
+// keep says why a difference is left alone, or "" where altering it is safe: it makes the topic hold more, for longer,
+// or safer.
+func keep(key, was, want string) string {
+	a, errA := strconv.ParseInt(was, 10, 64)
+	b, errB := strconv.ParseInt(want, 10, 64)
+	if errA != nil || errB != nil {
+		return ""
+	}
+	switch key {
+	case retention:
+		if a < 0 || b < a {
+			return "shortening it deletes events; do it with kafka-configs"
+		}
+	case maxMessage:
+		if b < a {
+			return "a larger limit is harmless"
+		}
+	case minInsync:
+		if b < a {
+			return "a stricter value is kept"
+		}
+	}
+	return ""
+}
+
+// Apply creates and alters what [Plan] says, and returns the changes made. A refused topic is left alone and is no
+// error of the others; see [Problems].
+func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) ([]Change, error) {
+	changes, err := Plan(ctx, adm, wanted)
+	if err != nil || dryRun {
+		return changes, err
+	}
+	for i := range changes {
+		switch c := &changes[i]; c.Action {
+		case Create:
+			err = create(ctx, adm, c)
+		case Alter:
+			err = alter(ctx, adm, c)
+		}
+		if err != nil {
+			return changes[:i], err
+		}
+	}
+	return changes, nil
+}
+
+// create makes the topic. A broker that does not know a setting of ours, as the embedded one does not know unclean
+// election, gets the topic without it.
+func create(ctx context.Context, adm *kadm.Client, c *Change) error {
+	configs := map[string]*string{}
+	for k, v := range c.want.Configs {
+		configs[k] = &v
+	}
+	_, err := adm.CreateTopic(ctx, c.want.Partitions, c.want.Replication, configs, c.Topic)
+	if errors.Is(err, kerr.InvalidConfig) {
+		delete(configs, unclean)
+		if _, err = adm.CreateTopic(ctx, c.want.Partitions, c.want.Replication, configs, c.Topic); err == nil {
+			c.Detail += "; without " + unclean + ", which this broker does not have"
+		}
+	}
+	switch {
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		return nil // somebody else was faster; the next run compares it
+	case errors.Is(err, kerr.InvalidReplicationFactor):
+		return schemas.Errorf(schemas.Invalid, "create topic "+c.Topic, "the cluster has fewer brokers than replication %d: %w", c.want.Replication, err)
+	case err != nil:
+		return unavailable("create topic "+c.Topic, err)
+	}
+	return nil
+}
+
+func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
+	var list []kadm.AlterConfig
+	for _, key := range slices.Sorted(maps.Keys(c.alter)) {
+		value := c.alter[key]
+		list = append(list, kadm.AlterConfig{Op: kadm.SetConfig, Name: key, Value: &value})
+	}
+	responses, err := adm.AlterTopicConfigs(ctx, list, c.Topic)
+	if err == nil {
+		_, err = responses.On(c.Topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
+	}
+	if err != nil {
+		return unavailable("alter topic "+c.Topic, err)
+	}
+	return nil
+}
+
+// Problems joins what was refused, nil where nothing was.
+func Problems(changes []Change) error {
+	var errs []error
+	for _, c := range changes {
+		if c.Action == Refused {
+			errs = append(errs, schemas.Errorf(schemas.Conflict, "topic "+c.Topic, "%s", c.Detail))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,85 @@
+// Package topics gives every source its two topics with the settings that the promises rest on, and checks them.
+//
+//	events.<team>.<source>      verified events, keyed by entity
+//	quarantine.<team>.<source>  authentic deliveries that could not become events
+//
+// An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
+// there are three copies. Partition counts never change: entities would move and lose their order.
+package topics
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// HeaderRoom is what a topic takes beyond the largest body: attributes and headers of a record.
+const HeaderRoom = 256 << 10
+
+const (
+	cleanupPolicy = "cleanup.policy"
+	retention     = "retention.ms"
+	segment       = "segment.ms"
+	minInsync     = "min.insync.replicas"
+	unclean       = "unclean.leader.election.enable"
+	maxMessage    = "max.message.bytes"
+	timestampType = "message.timestamp.type"
+)
+
+// Events is the topic of a source's events.
+func Events(team, source string) string { return "events." + team + "." + source }
+
+// Quarantine is the topic of a source's unusable deliveries.
+func Quarantine(team, source string) string { return "quarantine." + team + "." + source }
+
+// Topic is a topic as it should be.
+type Topic struct {
+	Name        string
+	Partitions  int32
+	Replication int16
+	Configs     map[string]string
+}
+
+// Wanted lists the topics of a configuration, sorted by name. maxBody is the largest body of a source in bytes.
+func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
+	var list []Topic
+	for _, team := range slices.Sorted(maps.Keys(c.Teams)) {
+		sources := c.Teams[team].Sources
+		for _, name := range slices.Sorted(maps.Keys(sources)) {
+			t := sources[name].Topics
+			configs := settings(t, maxBody(team, name))
+			list = append(list,
+				Topic{Events(team, name), int32(t.Partitions), int16(t.Replication), configs},
+				Topic{Quarantine(team, name), 1, int16(t.Replication), configs})
+		}
+	}
+	slices.SortFunc(list, func(a, b Topic) int { return compare(a.Name, b.Name) })
+	return list
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func settings(t config.Topics, maxBody int64) map[string]string {
+	keep := t.Retention.Std()
+	return map[string]string{
+		cleanupPolicy: "delete",
+		retention:     strconv.FormatInt(keep.Milliseconds(), 10),
+		// Segments are what retention deletes by: with Kafka's week-long default, a week of retention would last two.
+		segment:   strconv.FormatInt(min(keep, config.SegmentTime.Std()).Milliseconds(), 10),
+		minInsync: strconv.Itoa(t.MinInsync),
+		unclean:   "false",
+		// The gate clamps future versions against the append time, so it has to be the broker's.
+		timestampType: "LogAppendTime",
+		maxMessage:    strconv.FormatInt(maxBody+HeaderRoom, 10),
+	}
+}

@@ -1,0 +1,183 @@
+package topics
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const file = `version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: postgres://h/d}
+topics: {partitions: 4, replication: 3, retention: 2d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: [s]}
+      small: {preset: github, secrets: [s], topics: {partitions: 2, replication: 1, retention: 6h}}
+`
+
+func setup(t *testing.T) (*kadm.Client, []Topic) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl), wanted(t, file)
+}
+
+func wanted(t *testing.T, text string) []Topic {
+	t.Helper()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Wanted(c, func(string, string) int64 { return 25 << 20 })
+}
+
+func verbs(changes []Change) string {
+	var list []string
+	for _, c := range changes {
+		list = append(list, c.Topic+"="+string(c.Action))
+	}
+	return strings.Join(list, " ")
+}
+
+func TestApplyCreatesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	adm, want := setup(t)
+	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
+		t.Errorf("check before apply: %v", err)
+	}
+	dry, err := Apply(t.Context(), adm, want, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := "events.acme.github=create events.acme.small=create quarantine.acme.github=create quarantine.acme.small=create"
+	if verbs(dry) != all {
+		t.Errorf("dry run says %s", verbs(dry))
+	}
+	if changes, err := Apply(t.Context(), adm, want, false); err != nil || verbs(changes) != all {
+		t.Fatalf("apply after a dry run: %s, %v", verbs(changes), err)
+	}
+	have, err := describe(t.Context(), adm, []string{"events.acme.github", "events.acme.small"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, configs := range map[string]map[string]string{
+		"events.acme.github": {cleanupPolicy: "delete", retention: "172800000", segment: "86400000", minInsync: "2", maxMessage: "26476544", timestampType: "LogAppendTime"},
+		"events.acme.small":  {retention: "21600000", segment: "21600000", minInsync: "1"},
+	} {
+		for key, value := range configs {
+			if have[topic][key] != value {
+				t.Errorf("%s: %s = %q, want %q", topic, key, have[topic][key], value)
+			}
+		}
+	}
+	if err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+		t.Errorf("check after apply: %v", err)
+	}
+	again, err := Apply(t.Context(), adm, want, false)
+	if err != nil || strings.Contains(verbs(again), "create") || strings.Contains(verbs(again), "alter") {
+		t.Errorf("a second apply does %s, %v", verbs(again), err)
+	}
+}
+
+func TestApplyMendsSafeDriftOnly(t *testing.T) {
+	t.Parallel()
+	adm, want := setup(t)
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact", maxMessage: "1048576", retention: "864000000"})
+	set(t, adm, "events.acme.small", map[string]string{retention: "3600000"})
+	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
+		t.Errorf("check does not refuse a compacted topic: %v", err)
+	}
+	changes, err := Apply(t.Context(), adm, want, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	github := changes[0]
+	for _, says := range []string{"cleanup.policy compact -> delete", "max.message.bytes 1048576 -> 26476544", "shortening it deletes events"} {
+		if !strings.Contains(github.Detail, says) {
+			t.Errorf("no %q in %q", says, github.Detail)
+		}
+	}
+	have, err := describe(t.Context(), adm, []string{"events.acme.github", "events.acme.small"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have["events.acme.github"][retention] != "864000000" || have["events.acme.small"][retention] != "21600000" {
+		t.Errorf("retention was shortened, or not lengthened: %v", have)
+	}
+}
+
+func set(t *testing.T, adm *kadm.Client, topic string, configs map[string]string) {
+	t.Helper()
+	if err := alter(t.Context(), adm, &Change{Topic: topic, alter: configs}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPartitionsAreNeverChanged(t *testing.T) {
+	t.Parallel()
+	adm, want := setup(t)
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	more := wanted(t, strings.Replace(file, "partitions: 4", "partitions: 8", 1))
+	changes, err := Apply(t.Context(), adm, more, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "write partitions: 4 for this source") {
+		t.Errorf("a changed partition count: %v", err)
+	}
+	details, err := adm.ListTopics(t.Context(), "events.acme.github")
+	if err != nil || len(details["events.acme.github"].Partitions) != 4 {
+		t.Errorf("the topic has %d partitions, %v", len(details["events.acme.github"].Partitions), err)
+	}
+	if err := Check(t.Context(), adm, more, "f.yaml"); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("check: %v", err)
+	}
+}
+
+func TestReplicationBeyondTheCluster(t *testing.T) {
+	t.Parallel()
+	adm, _ := setup(t)
+	_, err := Apply(t.Context(), adm, wanted(t, strings.Replace(file, "replication: 3", "replication: 5", 1)), false)
+	if err == nil {
+		t.Error("five copies on three brokers were accepted")
+	}
+}
+
+func TestUnreachableBrokers(t *testing.T) {
+	t.Parallel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("error = %v, want unavailable", err)
+	}
+}
