@@ -1,0 +1,190 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// run brings a head from the ready queue to a completion, or puts it back where no attempt could be made.
+func (l *Lanes) run(e *entry, d *destination) {
+	p := e.lane.part
+	event, err := l.payload(p.ctx, e)
+	switch {
+	case p.ctx.Err() != nil:
+		l.abandon(e, d)
+	case err != nil && stream.ClassOf(err) == stream.ClassPayload:
+		d.metrics.attempts[stream.ClassPayload].Inc()
+		l.log.Error("payload lost", "event_id", e.EventID, "source", e.Source, "action_id", e.ID, "error", err)
+		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)})
+	case err != nil:
+		l.putOff(e, d, err)
+	case !l.alive():
+		l.postpone(e, d, aliveWait)
+	case d.Sink.Idempotency() == stream.Unsafe && !l.mark(e):
+		l.abandon(e, d)
+	default:
+		l.finish(e, d, l.attempt(e, d, event))
+	}
+}
+
+// payload is the event of an action: at hand, or unpacked, or read from the ledger's copy, or from the log.
+func (l *Lanes) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
+	if e.event != nil {
+		return e.event, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	event, err := l.fetch(ctx, e)
+	l.loaded(e, event)
+	return event, err
+}
+
+func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
+	if !e.copied {
+		return l.cfg.Payloads.Load(ctx, e.Pointer)
+	}
+	packed := e.Packed
+	if packed == nil {
+		actions, _, err := l.cfg.Ledger.Open(ctx, e.lane.part.claim, e.LaneSeq-1, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(actions) == 0 || actions[0].LaneSeq != e.LaneSeq || len(actions[0].Packed) == 0 {
+			return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: errors.New("the ledger's payload copy is gone")}
+		}
+		packed = actions[0].Packed
+	}
+	event, err := l.cfg.Codec.Unpack(packed)
+	if err != nil {
+		return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: fmt.Errorf("unpack the payload copy: %w", err)}
+	}
+	return event, nil
+}
+
+// alive asks whether the process may act, and logs when the answer changes.
+func (l *Lanes) alive() bool {
+	ok := l.cfg.Alive()
+	l.mu.Lock()
+	changed := l.notAlive == ok
+	l.notAlive = !ok
+	l.mu.Unlock()
+	switch {
+	case changed && ok:
+		l.log.Info("group membership is confirmed again, attempts go on")
+	case changed:
+		l.log.Warn("group membership is not confirmed, attempts wait")
+	}
+	return ok
+}
+
+// mark records that an unsafe attempt is about to begin and waits until it is committed and the process alive. When it
+// says no, the claim is being given up; the mark may stand, and then the outcome counts as unknown.
+func (l *Lanes) mark(e *entry) bool {
+	ctx := e.lane.part.ctx
+	committed := make(chan struct{})
+	l.submit(completion{e: e, marked: committed, res: ledger.Result{
+		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Unknown, Attempt: e.Attempts + 1,
+	}})
+	select {
+	case <-committed:
+	case <-ctx.Done():
+		return false
+	}
+	for !l.alive() {
+		sleep(ctx, aliveWait)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// attempt makes one attempt and says what is to be recorded of it.
+func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.Result {
+	n := e.Attempts + 1
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
+	out, err := l.call(ctx, d.Sink, stream.Action{
+		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
+		Generation: l.cfg.Generation, Attempt: n, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Event: event,
+		Timeout: d.Timeout,
+	})
+	class := stream.ClassOf(err)
+	if class == stream.ClassBug && context.Cause(ctx) == errTimeout && errors.Is(err, context.DeadlineExceeded) {
+		class = stream.ClassTimeout
+	}
+	cancel()
+	latency := time.Since(began)
+	d.metrics.observe(class, latency)
+
+	if e.FirstAt.IsZero() {
+		e.FirstAt = began
+	}
+	res := ledger.Result{
+		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Error: clean(err),
+		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
+	}
+	wait := Delay(d.Retry, n, out.RetryAfter, l.cfg.Rand())
+	switch judge(d.Retry, d.Sink.Idempotency(), class, n, began.Sub(e.FirstAt), wait) {
+	case succeeded:
+		res.Status = ledger.Done
+	case retry:
+		res.Status, res.NextIn = ledger.Failed, wait
+	case dead:
+		res.Status = ledger.Dead
+	case unknown:
+		res.Status = ledger.Unknown
+	}
+	l.line(e, &res)
+	return res
+}
+
+// call is the sink's Do with its panics turned into our own fault.
+func (l *Lanes) call(ctx context.Context, sink stream.Sink, a stream.Action) (out stream.Outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.log.Error("sink panicked", "destination", a.Destination, "action_id", a.ID, "stack", string(debug.Stack()))
+			err = &stream.AttemptError{Class: stream.ClassBug, Err: errors.New("the sink panicked; the stack is in the log")}
+		}
+	}()
+	return sink.Do(ctx, a)
+}
+
+// copyFor is the payload copy that goes with an action's first failure: what waits or is dead must outlive the log.
+func (l *Lanes) copyFor(e *entry, status ledger.Status) []byte {
+	if e.copied || status == ledger.Done || e.event == nil {
+		return nil
+	}
+	packed, err := l.cfg.Codec.Pack(e.event)
+	if err != nil {
+		l.log.Error("pack a payload copy", "event_id", e.EventID, "source", e.Source, "action_id", e.ID, "error", err)
+		return nil
+	}
+	return packed
+}
+
+// maxError is how much of an error's text is recorded.
+const maxError = 1 << 10
+
+// clean is an error's text as the database takes it: valid, without control characters, bounded.
+func clean(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,105 @@
+package lane
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Close implements [stream.Lanes]. An error means that attempts were cancelled or their results not recorded when ctx
+// ended: the caller should then not release the fence as clean.
+func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
+	l.mu.Lock()
+	p := l.parts[c]
+	if p == nil || p.closing {
+		l.mu.Unlock()
+		return nil
+	}
+	p.closing = true
+	quiet := make(chan struct{})
+	if p.busy == 0 {
+		close(quiet)
+	} else {
+		p.quiet = quiet
+	}
+	l.mu.Unlock()
+
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	busy := p.busy
+	if !p.gone {
+		l.forget(p, errClosed)
+	}
+	l.unwrite(p)
+	if busy > 0 {
+		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
+			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
+	}
+	return nil
+}
+
+// Drop implements [stream.Lanes].
+func (l *Lanes) Drop(c *ledger.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.parts[c]; p != nil {
+		l.forget(p, errFenced)
+	}
+}
+
+// forget lets go of a part: attempts in flight are cancelled, their results come to nothing.
+func (l *Lanes) forget(p *part, cause error) {
+	p.gone = true
+	p.cancel(cause)
+	delete(l.parts, p.claim)
+	l.unready(p)
+	l.timers = slices.DeleteFunc(l.timers, func(e *entry) bool { return e.lane.part == p })
+	heap.Init(&l.timers)
+	for _, la := range p.lanes {
+		for e := la.head; e != nil; e = e.next {
+			if busy := e == la.head && (la.state == running || la.state == recording); !busy {
+				l.free(e)
+			}
+		}
+	}
+	l.open -= p.open
+	p.open = 0
+	clear(p.thirsty)
+	l.toRecord.Broadcast()
+	l.wake()
+}
+
+// unready takes the part's lanes out of the ready queues.
+func (l *Lanes) unready(p *part) {
+	for _, d := range l.turns {
+		la := d.first
+		d.first, d.last = nil, nil
+		for la != nil {
+			next := la.nextReady
+			if la.part == p {
+				la.nextReady, la.state = nil, idle
+				l.ready--
+			} else {
+				d.push(la)
+			}
+			la = next
+		}
+	}
+}
+
+// unwrite makes sure that no Record under way holds a result of p when it returns: it is cut short and waited for.
+func (l *Lanes) unwrite(p *part) {
+	for slices.ContainsFunc(l.committing, func(c completion) bool { return c.e.lane.part == p }) {
+		if l.abort != nil {
+			l.abort(errClosed)
+		}
+		l.toRecord.Wait()
+	}
+}

@@ -1,0 +1,279 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// hanging is a sink that hangs until it is released or cancelled, and reports why it was cancelled.
+func hanging(r *rig) (release chan struct{}, causes chan error) {
+	release, causes = make(chan struct{}), make(chan error, 10)
+	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		select {
+		case <-release:
+			return stream.Outcome{Code: 200}, nil
+		case <-ctx.Done():
+			causes <- context.Cause(ctx)
+			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+		}
+	}
+	return release, causes
+}
+
+func TestCloseDrains(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		release, _ := hanging(r)
+		r.add("a", "a", "b")
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- r.Close(context.Background(), r.claim) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Fatal("closed with attempts under way")
+		default:
+		}
+		r.add("c")
+		close(release)
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		same(t, "what was in flight is recorded", r.mem.count(r.claim, ledger.Done), 2)
+		time.Sleep(time.Hour)
+		same(t, "nothing started after", len(r.sink.ids()), 2)
+		r.begin(t) // claimed again by the same process
+		synctest.Wait()
+		same(t, "the rest runs then", r.mem.count(r.claim, ledger.Done), 4)
+	})
+}
+
+func TestCloseGivesUpWhenItsTimeEnds(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		_, causes := hanging(r)
+		r.add("a", "b")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := r.Close(ctx, r.claim)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v", err)
+		}
+		same(t, "cause", errors.Is(<-causes, errClosed), true)
+		time.Sleep(time.Hour)
+		same(t, "nothing is written", len(r.mem.records), 0)
+		same(t, "attempts", len(r.sink.ids()), 2)
+	})
+}
+
+func TestCloseCutsTheLedgerOff(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		other := claimOf(2)
+		if err := r.Open(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		away := true
+		r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
+			if away {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		}
+		r.add("a")
+		synctest.Wait()
+		item := r.make("b", func(a *ledger.Action) { a.Claim = 2 })
+		r.Add(other, []stream.Item{item})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := r.Close(ctx, r.claim); err == nil {
+			t.Fatal("closed clean with an unrecorded result")
+		}
+		away = false
+		r.Drop(claimOf(9)) // not ours: nothing happens
+		r.mu.Lock()
+		if r.abort != nil {
+			r.abort(errClosed) // the group of the other claim hangs in the double
+		}
+		r.mu.Unlock()
+		time.Sleep(time.Minute)
+		same(t, "a is left to the next owner", r.mem.status(r.claim, 1), ledger.Pending)
+		same(t, "b's result was never dropped", r.mem.status(other, 2), ledger.Done)
+	})
+}
+
+func TestDropWritesNothing(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		_, causes := hanging(r)
+		r.add("a", "a", "b")
+		synctest.Wait()
+		r.Drop(r.claim)
+		synctest.Wait()
+		same(t, "cause", errors.Is(<-causes, errFenced), true)
+		time.Sleep(time.Hour)
+		same(t, "records", len(r.mem.records), 0)
+		same(t, "attempts", len(r.sink.ids()), 2)
+		same(t, "busy slots", r.dests[destName].running, 0)
+		same(t, "bytes", r.queuedBytes+r.flyingBytes, int64(0))
+		r.Drop(r.claim)
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFencedResultDropsTheClaimAlone(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		other := claimOf(2)
+		if err := r.Open(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		r.mem.fenced[r.claim] = true
+		r.add("a", "a", "b")
+		r.Add(other, []stream.Item{
+			r.make("a", func(a *ledger.Action) { a.Claim = 2 }), r.make("a", func(a *ledger.Action) { a.Claim = 2 }),
+		})
+		synctest.Wait()
+		same(t, "the other claim goes on", r.mem.count(other, ledger.Done), 2)
+		same(t, "the fenced one wrote nothing", r.mem.count(r.claim, ledger.Done), 0)
+		same(t, "and stopped", slices.Contains(r.sink.ids(), "a#2"), false)
+		r.add("c")
+		synctest.Wait()
+		same(t, "and takes nothing more", slices.Contains(r.sink.ids(), "c#6"), false)
+	})
+}
+
+func TestLedgerErrorsAreRetriedNeverDropped(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		fails := 5
+		r.mem.before = func(context.Context, []ledger.Result) error {
+			if fails > 0 {
+				fails--
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		r.add("a", "a", "b")
+		time.Sleep(time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 3)
+		same(t, "attempts", len(r.sink.ids()), 3)
+	})
+}
+
+func TestOneBadResultHoldsNobodyElse(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.mem.before = func(_ context.Context, results []ledger.Result) error {
+			for _, res := range results {
+				if res.LaneSeq == 1 {
+					return errors.New("the database never takes this one")
+				}
+			}
+			return nil
+		}
+		for range 20 {
+			r.add("bad", "a", "b", "c", "d", "e", "f", "g")
+		}
+		time.Sleep(10 * time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 140)
+		same(t, "bad was tried once", countOf(r, "bad"), 1)
+	})
+}
+
+func TestRunRecordsWhatIsThereWhenItEnds(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		commit := make(chan struct{})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+		r.add("a", "b", "c")
+		synctest.Wait()
+		go func() { time.Sleep(time.Second); close(commit) }()
+		r.stop()
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 3)
+		if err := r.Open(t.Context(), claimOf(7)); err == nil {
+			t.Error("opened after the end")
+		}
+	})
+}
+
+func TestUnsafeIsMarkedBeforeTheCall(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.kind = stream.Unsafe
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if s := r.mem.status(r.claim, int64(a.Event.ID[2]-'0')); s != ledger.Unknown {
+				t.Errorf("called with status %s", s)
+			}
+			switch a.Event.Entity {
+			case "t":
+				if a.Attempt < 3 {
+					return failWith(stream.ClassThrottled)(ctx, a)
+				}
+			case "n":
+				return failWith(stream.ClassNetwork)(ctx, a)
+			case "r":
+				return failWith(stream.ClassRejected)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.add("g", "t", "n", "r", "n")
+		time.Sleep(time.Hour)
+		same(t, "good", r.mem.status(r.claim, 1), ledger.Done)
+		same(t, "a refusal by rate is retried", r.mem.status(r.claim, 2), ledger.Done)
+		same(t, "an unknown outcome stays", r.mem.status(r.claim, 3), ledger.Unknown)
+		same(t, "a refusal is dead", r.mem.status(r.claim, 4), ledger.Dead)
+		same(t, "unknown is never retried", countOf(r, "n"), 1)
+		marks := r.mem.resultsOf(2)
+		same(t, "marks and results", len(marks), 6)
+		same(t, "mark", marks[0].Attempt, 1)
+	})
+}
+
+func TestUnsafeUnknownStandsAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, nil)
+		defer r.stop()
+		r.sink.kind = stream.Unsafe
+		r.make("a", func(a *ledger.Action) { a.Status, a.Attempts = ledger.Unknown, 1 })
+		r.make("a", nil)
+		r.begin(t)
+		r.add("a", "b")
+		time.Sleep(time.Hour)
+		same(t, "calls", r.sink.ids(), []string{"b#4"})
+	})
+}
+
+func TestUnsafeCancelledAfterItsMark(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.kind = stream.Unsafe
+		hanging(r)
+		r.add("a")
+		synctest.Wait()
+		r.Drop(r.claim)
+		synctest.Wait()
+		same(t, "the mark stands: nobody knows", r.mem.status(r.claim, 1), ledger.Unknown)
+		same(t, "results", len(r.mem.resultsOf(1)), 1)
+		same(t, "busy slots", r.dests[destName].running, 0)
+	})
+}
+
+func TestUnsafeDroppedWhileMarking(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.kind = stream.Unsafe
+		commit := make(chan struct{})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return errors.New("cut") }
+		r.add("a", "b")
+		synctest.Wait()
+		r.Drop(r.claim)
+		synctest.Wait()
+		close(commit)
+		time.Sleep(time.Minute)
+		same(t, "calls", len(r.sink.ids()), 0)
+		same(t, "busy slots", r.dests[destName].running, 0)
+		same(t, "unrecorded", r.unrecorded, 0)
+	})
+}

@@ -1,0 +1,246 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// completion is a result that waits for the ledger.
+type completion struct {
+	e   *entry
+	res ledger.Result
+	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
+	marked chan struct{}
+}
+
+// finish gives an attempt's slot back and its result to the completer.
+func (l *Lanes) finish(e *entry, d *destination, res ledger.Result) {
+	p := e.lane.part
+	res.Claim, res.LaneSeq = p.claim, e.LaneSeq
+	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done
+	if !cancelled {
+		res.Packed = l.copyFor(e, res.Status)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.running--
+	if p.gone || cancelled { // what failed because we cancelled it says nothing about the destination
+		l.discard(e)
+	} else {
+		e.lane.state = recording
+		l.queue(completion{e: e, res: res})
+	}
+	l.wake()
+}
+
+// submit hands a completion over.
+func (l *Lanes) submit(c completion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !c.e.lane.part.gone {
+		l.queue(c)
+	}
+}
+
+func (l *Lanes) queue(c completion) {
+	l.pending = append(l.pending, c)
+	l.unrecorded++
+	if len(l.pending) == 1 {
+		l.toRecord.Broadcast()
+	}
+}
+
+// abandon gives back a head whose attempt did not come about because its claim is being given up.
+func (l *Lanes) abandon(e *entry, d *destination) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.running--
+	l.discard(e)
+	l.wake()
+}
+
+// putOff lets a head wait whose payload could not be read. That is no attempt.
+func (l *Lanes) putOff(e *entry, d *destination, err error) {
+	e.loads++
+	wait := Delay(RetryPolicy{Min: time.Second, Max: time.Minute}, e.loads, 0, l.cfg.Rand())
+	l.log.Warn("load payload, again in a moment", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
+		"error", err, "wait", wait)
+	l.postpone(e, d, wait)
+}
+
+// postpone lets a head wait without an attempt.
+func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.running--
+	p := e.lane.part
+	if p.gone {
+		l.discard(e)
+	} else {
+		e.notBefore = time.Now().Add(wait)
+		l.land(e)
+		l.settle(p)
+		e.lane.state = idle
+		l.arm(e.lane)
+	}
+	l.wake()
+}
+
+// discard ends a running or recorded head without a trace.
+func (l *Lanes) discard(e *entry) {
+	l.free(e)
+	e.lane.state = idle
+	l.settle(e.lane.part)
+}
+
+// settle counts a head as no longer busy, and tells Close when none is left.
+func (l *Lanes) settle(p *part) {
+	p.busy--
+	if p.busy == 0 && p.quiet != nil {
+		close(p.quiet)
+		p.quiet = nil
+	}
+}
+
+// record writes completions in groups: whatever is ready, at once when the ledger is idle, more under load.
+func (l *Lanes) record(ctx context.Context) {
+	var results []ledger.Result
+	wait := time.Duration(0)
+	for {
+		groupCtx, group, ok := l.gather(ctx)
+		if !ok {
+			return
+		}
+		results = results[:0]
+		for i := range group {
+			results = append(results, group[i].res)
+		}
+		fenced, err := l.cfg.Ledger.Record(groupCtx, results)
+		clear(results) // lets go of packed copies and answers
+		if err == nil {
+			wait = 0
+			l.committed(group, fenced)
+			continue
+		}
+		l.requeue(group)
+		if ctx.Err() != nil {
+			return // the next owner finds the actions open
+		}
+		if context.Cause(groupCtx) == errClosed {
+			continue // cut short by Close; the rest goes again at once
+		}
+		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
+		l.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
+		sleep(ctx, wait)
+	}
+}
+
+// gather waits for completions and takes a group of them, without those whose claim was forgotten.
+func (l *Lanes) gather(ctx context.Context) (context.Context, []completion, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for len(l.pending) == 0 {
+			if l.drained || ctx.Err() != nil {
+				return nil, nil, false
+			}
+			l.toRecord.Wait()
+		}
+		group := l.committing[:0]
+		n := min(len(l.pending), l.group)
+		for _, c := range l.pending[:n] {
+			if c.e.lane.part.gone {
+				l.drop(c)
+				continue
+			}
+			group = append(group, c)
+		}
+		rest := copy(l.pending, l.pending[n:])
+		clear(l.pending[rest:])
+		l.pending, l.committing = l.pending[:rest], group
+		if len(group) == 0 {
+			continue
+		}
+		groupCtx, abort := context.WithCancelCause(ctx)
+		l.abort = abort
+		return groupCtx, group, true
+	}
+}
+
+// drop forgets a completion. The mark of an unsafe attempt is still with its worker, which settles it.
+func (l *Lanes) drop(c completion) {
+	l.unrecorded--
+	if c.marked == nil {
+		l.discard(c.e)
+	}
+}
+
+// requeue puts a group that was not recorded behind the others and makes the next ones smaller, so that a result that
+// the database never takes ends up alone and holds nobody else.
+func (l *Lanes) requeue(group []completion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = append(l.pending, group...)
+	l.group = max(1, len(group)/2)
+	l.recorded()
+}
+
+// recorded ends a Record, whatever came of it.
+func (l *Lanes) recorded() {
+	l.abort(errors.New("record has ended"))
+	l.abort = nil
+	clear(l.committing)
+	l.committing = l.committing[:0]
+	l.toRecord.Broadcast()
+}
+
+// committed moves lanes on after their results are in the ledger.
+func (l *Lanes) committed(group []completion, fenced map[int32]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.group = min(2*l.group, l.cfg.MaxGroup)
+	for i := range group {
+		c := &group[i]
+		p := c.e.lane.part
+		if fenced[p.claim.ID] && !p.gone {
+			l.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
+			l.forget(p, errFenced)
+		}
+		switch {
+		case p.gone:
+			l.drop(*c)
+		case c.marked != nil:
+			l.unrecorded--
+			close(c.marked)
+		default:
+			l.unrecorded--
+			l.proceed(c.e, &c.res)
+		}
+		if l.room(p) > 0 || len(p.thirsty) > 0 {
+			kick(l.toLoad)
+		}
+	}
+	l.recorded()
+	l.wake()
+}
+
+// proceed applies a recorded result to its lane.
+func (l *Lanes) proceed(e *entry, res *ledger.Result) {
+	la := e.lane
+	e.Attempts = max(e.Attempts, res.Attempt)
+	e.copied = e.copied || res.Packed != nil
+	e.Status = res.Status
+	la.state = idle
+	l.settle(la.part)
+	switch {
+	case res.Status == ledger.Failed:
+		e.notBefore = time.Now().Add(res.NextIn)
+		l.land(e)
+	case res.Status == ledger.Done, res.Status == ledger.Dead && e.OnDead == ledger.Continue:
+		l.pop(la)
+	}
+	l.arm(la) // dead and unknown heads stand
+}

@@ -1,0 +1,150 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Ledger is what lanes need of [ledger.Namespace].
+//
+// Record is called again with the same results when its outcome is unknown, so it must be idempotent by claim,
+// lane_seq, attempt and status. Neither method may keep the slices it is given.
+type Ledger interface {
+	Open(ctx context.Context, c *ledger.Claim, after int64, limit int) (actions []ledger.Action, more bool, err error)
+	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
+}
+
+// Codec packs an event for what must outlive the log and reads it back: schemas/record's Pack and Unpack.
+type Codec struct {
+	Pack   func(*schemas.Event) ([]byte, error)
+	Unpack func([]byte) (*schemas.Event, error)
+}
+
+// Destination is a configured sink and how it is to be called.
+type Destination struct {
+	Sink stream.Sink
+	// Timeout bounds one attempt; default 10 s.
+	Timeout time.Duration
+	Retry   RetryPolicy
+	// Concurrency caps attempts under way at this destination; default a quarter of MaxInFlight, at least 1.
+	Concurrency int
+}
+
+// RetryPolicy says how often and when an action is tried again. A zero field takes its default.
+type RetryPolicy struct {
+	Attempts int           // in all, the first included; default 7
+	Within   time.Duration // no attempt starts later than this after the first; default 24 h
+	Min      time.Duration // bound of the first delay, doubled by each failure; default 1 s
+	Max      time.Duration // cap of every delay, Retry-After included; default 1 h
+}
+
+// Config makes [Lanes]. A zero limit takes its default.
+type Config struct {
+	Subscription string // "<team>.<subscription>"
+	Generation   int32
+	Ledger       Ledger
+	Payloads     stream.Payloads
+	Codec        Codec
+	Destinations map[string]Destination // by "<team>/<destination>"
+	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
+	Alive stream.Alive
+	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
+	MaxInFlight int
+	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
+	// 256 MiB. An action whose size is not known before it is loaded may exceed it by its own size, at most
+	// sixteen of them at once; a single payload larger than the cap runs alone.
+	MaxBytes int64
+	// MaxOpen caps loaded actions per partition; default 16384. LaneWindow caps them per lane; default 128.
+	MaxOpen, LaneWindow int
+	// MaxUnrecorded caps results waiting for the ledger, beyond which no attempt starts; default 16 times MaxInFlight.
+	MaxUnrecorded int
+	// MaxGroup caps the results of one Record; default 1000.
+	MaxGroup int
+	// Rand gives uniform numbers in [0, 1) for jitter; default math/rand/v2. Called by several goroutines at once.
+	Rand       func() float64
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+const (
+	defaultTimeout = 10 * time.Second
+	maxLoads       = 16               // loads of unknown size at once
+	loadTimeout    = 30 * time.Second // one read of a payload
+	aliveWait      = 500 * time.Millisecond
+	drainTime      = 5 * time.Second // for what is unrecorded when Run ends
+)
+
+func (c Config) withDefaults() Config {
+	def(&c.MaxInFlight, 256)
+	def(&c.MaxBytes, 256<<20)
+	def(&c.MaxOpen, 16384)
+	def(&c.LaneWindow, min(128, c.MaxOpen))
+	def(&c.MaxUnrecorded, 16*c.MaxInFlight)
+	def(&c.MaxGroup, 1000)
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	return c
+}
+
+func (d Destination) withDefaults(maxInFlight int) Destination {
+	def(&d.Timeout, defaultTimeout)
+	def(&d.Concurrency, max(1, maxInFlight/4))
+	d.Retry = d.Retry.withDefaults()
+	return d
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	def(&p.Attempts, 7)
+	def(&p.Within, 24*time.Hour)
+	def(&p.Min, time.Second)
+	def(&p.Max, time.Hour)
+	return p
+}
+
+func def[T int | int64 | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func (c Config) validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.Subscription != "", "subscription has no name")
+	need(c.Ledger != nil, "ledger is missing")
+	need(c.Payloads != nil, "payloads are missing")
+	need(c.Codec.Pack != nil && c.Codec.Unpack != nil, "codec is missing")
+	need(c.Alive != nil, "alive is missing")
+	need(c.MaxInFlight > 0 && c.MaxBytes > 0 && c.MaxOpen > 0 && c.LaneWindow > 0 && c.MaxUnrecorded > 0 && c.MaxGroup > 0,
+		"a limit is negative")
+	need(c.LaneWindow <= c.MaxOpen, "lane window %d is larger than the partition's %d", c.LaneWindow, c.MaxOpen)
+	for name, d := range c.Destinations {
+		need(d.Sink != nil, "destination %s has no sink", name)
+		need(d.Timeout >= 0 && d.Concurrency >= 0, "destination %s: timeout or concurrency is negative", name)
+		r := d.Retry.withDefaults()
+		need(r.Attempts > 0 && r.Within > 0 && r.Min > 0 && r.Max >= r.Min,
+			"destination %s: retry needs attempts, within and min above zero and max not below min", name)
+	}
+	return errors.Join(errs...)
+}

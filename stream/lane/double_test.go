@@ -1,0 +1,335 @@
+package lane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is a ledger in memory: rows by claim id (fence row) and lane_seq. It is the double of the lane tests.
+type memory struct {
+	mu      sync.Mutex
+	rows    map[int32]map[int64]*row
+	fenced  map[*ledger.Claim]bool
+	opens   int
+	records [][]ledger.Result // every group that was written
+	// before runs before a Record is looked at; an error fails it, with nothing written.
+	before func(ctx context.Context, results []ledger.Result) error
+	onOpen func(after int64, limit int) error
+}
+
+// row is an action with when its retry is due, by the double's clock.
+type row struct {
+	ledger.Action
+	due time.Time
+}
+
+func newMemory() *memory {
+	return &memory{rows: map[int32]map[int64]*row{}, fenced: map[*ledger.Claim]bool{}}
+}
+
+func (m *memory) put(actions ...ledger.Action) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range actions {
+		if m.rows[a.Claim] == nil {
+			m.rows[a.Claim] = map[int64]*row{}
+		}
+		if a.Status == "" {
+			a.Status = ledger.Pending
+		}
+		m.rows[a.Claim][a.LaneSeq] = &row{Action: a}
+	}
+}
+
+func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit int) ([]ledger.Action, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opens++
+	if m.onOpen != nil {
+		if err := m.onOpen(after, limit); err != nil {
+			return nil, false, err
+		}
+	}
+	var out []ledger.Action
+	for _, seq := range slices.Sorted(maps.Keys(m.rows[c.ID])) {
+		r := m.rows[c.ID][seq]
+		open := r.Status != ledger.Done && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
+		if seq <= after || !open {
+			continue
+		}
+		if len(out) == limit {
+			return out, true, nil
+		}
+		a := r.Action
+		a.NextIn = max(0, time.Until(r.due))
+		if r.due.IsZero() {
+			a.NextIn = 0
+		}
+		out = append(out, a)
+	}
+	return out, false, nil
+}
+
+func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
+	m.mu.Lock()
+	before := m.before
+	m.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, results); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	fenced := map[int32]bool{}
+	for _, res := range results {
+		if m.fenced[res.Claim] {
+			fenced[res.Claim.ID] = true
+			continue
+		}
+		r := m.rows[res.Claim.ID][res.LaneSeq]
+		if r == nil {
+			return nil, fmt.Errorf("no action %d", res.LaneSeq)
+		}
+		if r.Status == ledger.Done || r.Status == ledger.Dead {
+			return nil, fmt.Errorf("action %d is %s already", res.LaneSeq, r.Status)
+		}
+		r.Status = res.Status
+		r.Attempts = max(r.Attempts, res.Attempt)
+		if r.FirstAt.IsZero() && res.Attempt > 0 {
+			r.FirstAt = time.Now().Add(-res.Latency)
+		}
+		r.due = time.Now().Add(res.NextIn)
+		if res.Packed != nil {
+			r.Packed = slices.Clone(res.Packed)
+		}
+	}
+	m.records = append(m.records, slices.Clone(results))
+	return fenced, nil
+}
+
+func (m *memory) status(c *ledger.Claim, seq int64) ledger.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rows[c.ID][seq].Status
+}
+
+func (m *memory) action(c *ledger.Claim, seq int64) ledger.Action {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rows[c.ID][seq].Action
+}
+
+func (m *memory) count(c *ledger.Claim, s ledger.Status) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.rows[c.ID] {
+		if r.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *memory) resultsOf(seq int64) (out []ledger.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, group := range m.records {
+		for _, r := range group {
+			if r.LaneSeq == seq {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// script is a sink that does what do says and keeps what it was called with.
+type script struct {
+	mu    sync.Mutex
+	calls []stream.Action
+	at    []time.Time
+	kind  stream.Idempotency
+	do    func(ctx context.Context, a stream.Action) (stream.Outcome, error)
+}
+
+func (s *script) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	s.mu.Lock()
+	s.calls = append(s.calls, a)
+	s.at = append(s.at, time.Now())
+	s.mu.Unlock()
+	if s.do == nil {
+		return stream.Outcome{Code: 200}, nil
+	}
+	return s.do(ctx, a)
+}
+func (s *script) Close(context.Context) error { return nil }
+func (s *script) Idempotency() stream.Idempotency {
+	if s.kind == "" {
+		return stream.Idempotent
+	}
+	return s.kind
+}
+
+// ids are the event ids in call order.
+func (s *script) ids() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.calls {
+		ids = append(ids, a.Event.ID)
+	}
+	return ids
+}
+
+func (s *script) times() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.at)
+}
+
+// log is a payload store: events by offset, which the tests set to lane_seq.
+type eventLog struct {
+	mu     sync.Mutex
+	events map[int64]*schemas.Event
+	loads  int
+	fail   func(p ledger.Pointer) error
+}
+
+func (g *eventLog) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.loads++
+	if g.fail != nil {
+		if err := g.fail(p); err != nil {
+			return nil, err
+		}
+	}
+	if e := g.events[p.Offset]; e != nil {
+		return e, nil
+	}
+	return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: errors.New("below the log's start")}
+}
+
+var jsonCodec = Codec{
+	Pack: func(e *schemas.Event) ([]byte, error) { return json.Marshal(e) },
+	Unpack: func(b []byte) (*schemas.Event, error) {
+		e := new(schemas.Event)
+		return e, json.Unmarshal(b, e)
+	},
+}
+
+// rig is lanes on doubles.
+type rig struct {
+	*Lanes
+	mem   *memory
+	log   *eventLog
+	sink  *script
+	claim *ledger.Claim
+	seq   int64
+	stop  func()
+}
+
+const destName = "acme/agent"
+
+func claimOf(id int32) *ledger.Claim {
+	return &ledger.Claim{ID: id, Epoch: 3, Partition: ledger.Partition{Topic: "events.acme.orders", Number: id}}
+}
+
+// setup makes lanes with one destination, runs them and opens claim 1 once begin is called.
+func setup(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{mem: newMemory(), log: &eventLog{events: map[int64]*schemas.Event{}}, sink: &script{}, claim: claimOf(1)}
+	return r.again(t, change)
+}
+
+// again makes new lanes on the same ledger, log and sink: a restart.
+func (r *rig) again(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	cfg := Config{
+		Subscription: "acme.triage", Ledger: r.mem, Payloads: r.log, Codec: jsonCodec, MaxInFlight: 8,
+		Destinations: map[string]Destination{destName: {Sink: r.sink, Timeout: 5 * time.Second, Concurrency: 8}},
+		Alive:        func() bool { return true },
+		Logger:       slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError + 4})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	l, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Lanes = l
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.Run(ctx)
+	}()
+	r.stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) begin(t testing.TB) {
+	t.Helper()
+	if err := r.Open(context.Background(), r.claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// make makes the next action of an entity and puts it into ledger and log.
+func (r *rig) make(entity string, change func(*ledger.Action)) stream.Item {
+	r.seq++
+	id := fmt.Sprintf("%s#%d", entity, r.seq)
+	e := &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(entity), Data: []byte(`{"n":1}`)}
+	a := ledger.Action{
+		Claim: r.claim.ID, LaneSeq: r.seq, ID: schemas.NewActionID("acme.triage", 0, e.Source, id, "run"), Name: "run",
+		Destination: destName, OnDead: ledger.Park, Entity: e.Entity, EventID: id, Source: e.Source,
+		Status: ledger.Pending, Pointer: ledger.Pointer{Offset: r.seq},
+	}
+	if change != nil {
+		change(&a)
+	}
+	r.mem.put(a)
+	r.log.mu.Lock()
+	r.log.events[r.seq] = e
+	r.log.mu.Unlock()
+	return stream.Item{Action: a, Event: e}
+}
+
+// add makes actions for entities and adds them as one batch.
+func (r *rig) add(entities ...string) {
+	items := make([]stream.Item, 0, len(entities))
+	for _, e := range entities {
+		items = append(items, r.make(e, nil))
+	}
+	r.Add(r.claim, items)
+}
+
+func failWith(class stream.Class) func(context.Context, stream.Action) (stream.Outcome, error) {
+	return func(context.Context, stream.Action) (stream.Outcome, error) {
+		return stream.Outcome{Code: 500}, &stream.AttemptError{Class: class, Err: errors.New("scripted")}
+	}
+}

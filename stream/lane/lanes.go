@@ -1,0 +1,197 @@
+package lane
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+var (
+	errStopped = errors.New("lanes stop")
+	errClosed  = errors.New("claim is given up")
+	errFenced  = errors.New("claim has lost its fence")
+	errTimeout = errors.New("destination's timeout")
+)
+
+// Lanes runs the actions of one subscription in this process; it implements [stream.Lanes]. All methods are safe for
+// concurrent use.
+type Lanes struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+
+	toClock chan struct{} // capacity 1, never closed: the timers' top has changed
+	toLoad  chan struct{} // capacity 1, never closed: a part may have room
+
+	mu       sync.Mutex
+	toRun    *sync.Cond // workers wait for ready lanes
+	toRecord *sync.Cond // the completer waits for results; Close for the end of a Record
+	parts    map[*ledger.Claim]*part
+	dests    map[string]*destination
+	turns    []*destination // the values of dests, in the order in which they take turns
+	turn     int
+	timers   timers
+	sleeping int // workers that wait
+	ready    int // lanes ready at all destinations
+	open     int // loaded actions
+
+	queuedBytes, flyingBytes int64
+	loads                    int // of unknown size, under way
+
+	pending    []completion
+	unrecorded int // pending and being recorded
+	group      int // how many results the next Record takes at most
+	committing []completion
+	abort      context.CancelCauseFunc // of the Record under way; nil: none
+	stopped    bool                    // Run ends: workers and clock stop
+	drained    bool                    // the workers have stopped: the completer ends when nothing is pending
+	notAlive   bool                    // for logging the change alone
+}
+
+var _ stream.Lanes = (*Lanes)(nil)
+
+// New makes lanes that hold nothing. Run must run for them to do anything.
+func New(cfg Config) (*Lanes, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "make lanes of "+cfg.Subscription, "%w", err)
+	}
+	l := &Lanes{
+		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
+		toClock: make(chan struct{}, 1), toLoad: make(chan struct{}, 1),
+		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{}, group: cfg.MaxGroup,
+	}
+	l.toRun, l.toRecord = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
+	m, err := newMetrics(l)
+	if err != nil {
+		return nil, err
+	}
+	l.metrics = m
+	for name, d := range cfg.Destinations {
+		l.addDestination(name, d)
+	}
+	slices.SortFunc(l.turns, func(a, b *destination) int { return cmp.Compare(a.name, b.name) })
+	return l, nil
+}
+
+func (l *Lanes) addDestination(name string, d Destination) *destination {
+	dest := &destination{name: name, Destination: d.withDefaults(l.cfg.MaxInFlight), metrics: l.metrics.of(name)}
+	l.dests[name] = dest
+	l.turns = append(l.turns, dest)
+	return dest
+}
+
+// destination finds a destination by name. An action of one that is configured no longer gets a sink that says so, and
+// so ends as a dead letter after its retries instead of vanishing.
+func (l *Lanes) destination(name string) *destination {
+	if d := l.dests[name]; d != nil {
+		return d
+	}
+	return l.addDestination(name, Destination{Sink: missing(name)})
+}
+
+type missing string
+
+func (m missing) Do(context.Context, stream.Action) (stream.Outcome, error) {
+	return stream.Outcome{}, &stream.AttemptError{
+		Class: stream.ClassBug, Err: fmt.Errorf("destination %s is not configured", string(m)),
+	}
+}
+func (missing) Close(context.Context) error     { return nil }
+func (missing) Idempotency() stream.Idempotency { return stream.Idempotent }
+
+// Run runs lanes until ctx ends. Claims should have been closed before: attempts that are still under way then are
+// cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.
+// It may run once.
+func (l *Lanes) Run(ctx context.Context) error {
+	var workers, rest, recorder sync.WaitGroup
+	for range l.cfg.MaxInFlight {
+		workers.Go(l.work)
+	}
+	rest.Go(func() { l.clock(ctx) })
+	rest.Go(func() { l.load(ctx) })
+	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	recorder.Go(func() { l.record(recordCtx) })
+
+	<-ctx.Done()
+	l.halt()
+	workers.Wait()
+	rest.Wait()
+	timer := time.AfterFunc(drainTime, func() { cancel(errStopped) })
+	l.mu.Lock()
+	l.drained = true
+	l.toRecord.Broadcast()
+	l.mu.Unlock()
+	recorder.Wait()
+	timer.Stop()
+	cancel(errStopped)
+	return nil
+}
+
+// halt lets no attempt start and cancels those under way.
+func (l *Lanes) halt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	for _, p := range l.parts {
+		p.cancel(errStopped)
+	}
+	l.toRun.Broadcast()
+}
+
+// Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
+func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
+	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, thirsty: map[*lane]struct{}{}, more: true}
+	if c.Unclean {
+		p.safeFrom = time.Now()
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	actions, more, err := l.cfg.Ledger.Open(ctx, c, 0, min(l.cfg.MaxOpen, pageSize))
+	if err != nil {
+		p.cancel(errClosed)
+		return fmt.Errorf("read open actions of %s/%d: %w", c.Partition.Topic, c.Partition.Number, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		p.cancel(errStopped)
+		return errStopped
+	}
+	l.parts[c] = p
+	l.takePage(p, actions, more, 0)
+	l.wake()
+	kick(l.toLoad)
+	return nil
+}
+
+// Add implements [stream.Lanes].
+func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.parts[c]
+	if p == nil || p.closing {
+		return // the next owner reads them from the ledger
+	}
+	for i := range items {
+		if p.more || p.open >= l.cfg.MaxOpen {
+			p.more = true
+			p.adds++
+			kick(l.toLoad)
+			break
+		}
+		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster
+			p.loadedTo = seq
+			l.push(p, &items[i].Action, items[i].Event, true)
+		}
+	}
+	l.wake()
+}

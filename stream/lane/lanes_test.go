@@ -1,0 +1,400 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// in runs f in a bubble of simulated time with lanes that have opened claim 1.
+func in(t *testing.T, change func(*Config), f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, change)
+		defer r.stop()
+		r.begin(t)
+		f(t, r)
+	})
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestOrderInsideAndConcurrencyAcrossEntities(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		gates := map[string]chan struct{}{"a": make(chan struct{}, 10), "b": make(chan struct{}, 10)}
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			<-gates[string(a.Event.Entity)]
+			return stream.Outcome{}, nil
+		}
+		r.add("a", "a", "b", "b")
+		synctest.Wait()
+		got := r.sink.ids()
+		slices.Sort(got)
+		same(t, "both heads run, nothing behind them", got, []string{"a#1", "b#3"})
+		gates["b"] <- struct{}{}
+		synctest.Wait()
+		same(t, "b goes on while a hangs", r.sink.ids()[2:], []string{"b#4"})
+		for range 2 {
+			gates["a"] <- struct{}{}
+		}
+		gates["b"] <- struct{}{}
+		synctest.Wait()
+		same(t, "all done", r.mem.count(r.claim, ledger.Done), 4)
+	})
+}
+
+func TestNextHeadStartsOnlyAfterTheCommit(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		commit := make(chan struct{})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+		r.add("a", "a", "b")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		got := r.sink.ids()
+		slices.Sort(got)
+		same(t, "attempts before any commit", got, []string{"a#1", "b#3"})
+		close(commit)
+		synctest.Wait()
+		same(t, "attempt after the commit", r.sink.ids()[2:], []string{"a#2"})
+	})
+}
+
+func TestCompletionsAreGrouped(t *testing.T) {
+	in(t, func(c *Config) { c.MaxInFlight = 4 }, func(t *testing.T, r *rig) {
+		commit := make(chan struct{}, 100)
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+		r.add("first")
+		synctest.Wait()
+		var many []string
+		for i := range 40 {
+			many = append(many, fmt.Sprint("e", i))
+		}
+		r.add(many...)
+		synctest.Wait()
+		commit <- struct{}{}
+		commit <- struct{}{}
+		synctest.Wait()
+		r.mem.mu.Lock()
+		defer r.mem.mu.Unlock()
+		var sizes []int
+		for _, g := range r.mem.records {
+			sizes = append(sizes, len(g))
+		}
+		same(t, "groups: at once when idle, all that gathered under load", sizes, []int{1, 40})
+	})
+}
+
+func TestParkStopsOneEntity(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.ID == "bad#1" {
+				return failWith(stream.ClassRejected)(ctx, a)
+			}
+			return stream.Outcome{Code: 200}, nil
+		}
+		r.add("bad", "bad", "good", "good", "bad")
+		synctest.Wait()
+		r.add("bad", "good")
+		synctest.Wait()
+		got := r.sink.ids()
+		slices.Sort(got)
+		same(t, "calls", got, []string{"bad#1", "good#3", "good#4", "good#7"})
+		same(t, "head", r.mem.status(r.claim, 1), ledger.Dead)
+		for _, seq := range []int64{2, 5, 6} {
+			same(t, "behind it", r.mem.status(r.claim, seq), ledger.Pending)
+		}
+		if got := r.mem.action(r.claim, 1).Packed; got == nil {
+			t.Error("a dead letter has no payload copy")
+		}
+		// after a restart it stands still all the same
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r.again(t, nil)
+		defer r.stop()
+		r.begin(t)
+		r.add("bad", "good")
+		synctest.Wait()
+		same(t, "calls after the restart", r.sink.ids()[4:], []string{"good#9"})
+	})
+}
+
+func TestContinueRunsTheNext(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if strings.HasSuffix(a.Event.ID, "#1") {
+				return failWith(stream.ClassDenied)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		one := r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })
+		r.Add(r.claim, []stream.Item{one, r.make("a", nil)})
+		synctest.Wait()
+		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})
+		same(t, "first", r.mem.status(r.claim, 1), ledger.Dead)
+		same(t, "second", r.mem.status(r.claim, 2), ledger.Done)
+	})
+}
+
+func TestRetryScheduleAndExhaustion(t *testing.T) {
+	half := func(c *Config) { c.Rand = func() float64 { return 0.5 } }
+	in(t, half, func(t *testing.T, r *rig) {
+		r.sink.do = failWith(stream.ClassBusy)
+		r.add("a", "a")
+		time.Sleep(48 * time.Hour)
+		var gaps []time.Duration
+		at := r.sink.times()
+		for i := 1; i < len(at); i++ {
+			gaps = append(gaps, at[i].Sub(at[i-1]))
+		}
+		ms := time.Millisecond
+		same(t, "delays", gaps, []time.Duration{500 * ms, 1000 * ms, 2000 * ms, 4000 * ms, 8000 * ms, 16000 * ms})
+		same(t, "head", r.mem.status(r.claim, 1), ledger.Dead)
+		same(t, "behind it", r.mem.status(r.claim, 2), ledger.Pending)
+		res := r.mem.resultsOf(1)
+		for i, x := range res {
+			if (x.Packed != nil) != (i == 0) {
+				t.Errorf("result %d: the payload copy goes with the first failure alone", i)
+			}
+			same(t, "attempt number", x.Attempt, i+1)
+			same(t, "class", x.Class, string(stream.ClassBusy))
+		}
+	})
+}
+
+func TestRetryAfterAndWithin(t *testing.T) {
+	cfg := func(c *Config) {
+		d := c.Destinations[destName]
+		d.Retry = RetryPolicy{Attempts: 100, Within: time.Hour, Min: time.Second, Max: 20 * time.Minute}
+		c.Destinations[destName] = d
+		c.Rand = func() float64 { return 0 }
+	}
+	in(t, cfg, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			out, err := failWith(stream.ClassThrottled)(ctx, a)
+			out.RetryAfter = []time.Duration{25 * time.Minute, 5 * time.Minute}[min(a.Attempt-1, 1)]
+			return out, err
+		}
+		r.add("a")
+		time.Sleep(24 * time.Hour)
+		at := r.sink.times()
+		same(t, "Retry-After capped by max", at[1].Sub(at[0]), 20*time.Minute)
+		same(t, "Retry-After as a floor", at[2].Sub(at[1]), 5*time.Minute)
+		last := at[len(at)-1].Sub(at[0])
+		same(t, "the last attempt is within the hour", last, time.Hour)
+		same(t, "then dead", r.mem.status(r.claim, 1), ledger.Dead)
+	})
+}
+
+func TestRestartResumes(t *testing.T) {
+	in(t, func(c *Config) { c.Rand = func() float64 { return 0.999999 } }, func(t *testing.T, r *rig) {
+		r.sink.do = failWith(stream.ClassNetwork)
+		r.add("a", "a", "b")
+		time.Sleep(2 * time.Second) // two attempts each, the third 2 s away
+		synctest.Wait()
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		n := len(r.sink.ids())
+		same(t, "attempts before", n, 4)
+		left := time.Until(r.mem.rows[1][1].due)
+		r.sink.do = nil
+		clear(r.log.events) // the payload copies must do
+		r.again(t, nil)
+		defer r.stop()
+		began := time.Now()
+		r.begin(t)
+		time.Sleep(time.Minute)
+		same(t, "nothing before it is due", r.sink.times()[n].Sub(began) >= left-time.Millisecond, true)
+		r.sink.mu.Lock()
+		defer r.sink.mu.Unlock()
+		for _, a := range r.sink.calls[n : n+2] {
+			same(t, "attempts go on counting", a.Attempt, 3)
+		}
+		same(t, "a#2 has no copy and its payload is lost", r.mem.status(r.claim, 2), ledger.Dead)
+	})
+}
+
+func TestPayloadLostIsDead(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		item := r.make("a", nil)
+		item.Event = nil
+		clear(r.log.events)
+		r.Add(r.claim, []stream.Item{item})
+		synctest.Wait()
+		same(t, "calls", len(r.sink.ids()), 0)
+		res := r.mem.resultsOf(1)
+		same(t, "results", len(res), 1)
+		same(t, "status", res[0].Status, ledger.Dead)
+		same(t, "class", res[0].Class, "payload_lost")
+		same(t, "no attempt was made", res[0].Attempt, 0)
+	})
+}
+
+func TestLogAwayIsNoAttempt(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		var away atomic.Bool
+		away.Store(true)
+		r.log.fail = func(ledger.Pointer) error {
+			if away.Load() {
+				return errors.New("broker is away")
+			}
+			return nil
+		}
+		item := r.make("a", nil)
+		item.Event = nil
+		r.Add(r.claim, []stream.Item{item})
+		time.Sleep(10 * time.Minute)
+		same(t, "results while away", len(r.mem.resultsOf(1)), 0)
+		away.Store(false)
+		time.Sleep(2 * time.Minute)
+		res := r.mem.resultsOf(1)
+		same(t, "results", len(res), 1)
+		same(t, "first attempt", res[0].Attempt, 1)
+		same(t, "done", res[0].Status, ledger.Done)
+	})
+}
+
+func TestNotAliveWaits(t *testing.T) {
+	var alive atomic.Bool
+	in(t, func(c *Config) { c.Alive = alive.Load }, func(t *testing.T, r *rig) {
+		r.add("a", "b")
+		time.Sleep(time.Hour)
+		same(t, "calls", len(r.sink.ids()), 0)
+		same(t, "results", len(r.mem.resultsOf(1)), 0)
+		alive.Store(true)
+		time.Sleep(time.Second)
+		same(t, "calls", len(r.sink.ids()), 2)
+	})
+}
+
+func TestUncleanClaimWaitsOutTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, nil)
+		defer r.stop()
+		r.make("a", nil)
+		r.make("a", nil)
+		r.claim.Unclean = true
+		began := time.Now()
+		r.begin(t)
+		r.add("b")
+		time.Sleep(time.Minute)
+		at := r.sink.times()
+		same(t, "order", r.sink.ids(), []string{"b#3", "a#1", "a#2"})
+		same(t, "what came after the claim runs at once", at[0].Sub(began), time.Duration(0))
+		same(t, "what was open waits for the destination's timeout once", at[1].Sub(began), 5*time.Second)
+		same(t, "its successor does not wait again", at[2].Sub(began), 5*time.Second)
+	})
+}
+
+func TestPanicIsOurFault(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
+		var once sync.Once
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+			once.Do(func() { panic("boom") })
+			return stream.Outcome{}, nil
+		}
+		r.add("a")
+		time.Sleep(time.Minute)
+		res := r.mem.resultsOf(1)
+		same(t, "results", len(res), 2)
+		same(t, "class", res[0].Class, string(stream.ClassBug))
+		same(t, "done", res[1].Status, ledger.Done)
+		want := `# HELP forebay_lane_attempts_total Attempts by destination and class of failure; class ok is success.
+# TYPE forebay_lane_attempts_total counter
+`
+		for _, c := range []string{"denied 0", "forbidden 0", "internal 1", "network 0", "ok 1", "payload_lost 0",
+			"rejected 0", "throttled 0", "timeout 0", "unavailable 0"} {
+			class, n, _ := strings.Cut(c, " ")
+			want += fmt.Sprintf("forebay_lane_attempts_total{class=%q,destination=%q,subscription=\"acme.triage\"} %s\n",
+				class, destName, n)
+		}
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "forebay_lane_attempts_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDestinationTimeout(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Attempt > 1 {
+				return stream.Outcome{}, nil
+			}
+			<-ctx.Done()
+			return stream.Outcome{}, ctx.Err()
+		}
+		r.add("a")
+		time.Sleep(time.Minute)
+		res := r.mem.resultsOf(1)
+		same(t, "class", res[0].Class, string(stream.ClassTimeout))
+		same(t, "latency", res[0].Latency, 5*time.Second)
+		same(t, "then done", res[1].Status, ledger.Done)
+	})
+}
+
+func TestUnknownDestinationEndsDead(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.Add(r.claim, []stream.Item{r.make("a", func(a *ledger.Action) { a.Destination = "acme/gone" })})
+		time.Sleep(48 * time.Hour)
+		res := r.mem.resultsOf(1)
+		same(t, "attempts", len(res), 7)
+		same(t, "dead", res[6].Status, ledger.Dead)
+		if !strings.Contains(res[6].Error, "acme/gone is not configured") {
+			t.Errorf("error %q", res[6].Error)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	good := func() Config {
+		return Config{
+			Subscription: "a.b", Ledger: newMemory(), Payloads: &eventLog{}, Codec: jsonCodec, Alive: func() bool { return true },
+		}
+	}
+	if _, err := New(good()); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"no name":     func(c *Config) { c.Subscription = "" },
+		"no ledger":   func(c *Config) { c.Ledger = nil },
+		"no payloads": func(c *Config) { c.Payloads = nil },
+		"no codec":    func(c *Config) { c.Codec.Pack = nil },
+		"no alive":    func(c *Config) { c.Alive = nil },
+		"negative":    func(c *Config) { c.MaxOpen = -1 },
+		"window":      func(c *Config) { c.MaxOpen, c.LaneWindow = 5, 6 },
+		"no sink":     func(c *Config) { c.Destinations = map[string]Destination{"x": {}} },
+		"max below min": func(c *Config) {
+			c.Destinations = map[string]Destination{"x": {Sink: &script{}, Retry: RetryPolicy{Max: 1}}}
+		},
+	} {
+		cfg := good()
+		spoil(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

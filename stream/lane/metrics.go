@@ -1,0 +1,123 @@
+package lane
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// metrics are the lanes' figures; every one carries the subscription.
+type metrics struct {
+	attempts *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(l *Lanes) (*metrics, error) {
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forebay_lane_attempts_total",
+			Help: "Attempts by destination and class of failure; class ok is success.",
+		}, []string{"destination", "class"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "forebay_lane_attempt_duration_seconds",
+			Help:    "Duration of attempts by destination.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
+		}, []string{"destination"}),
+	}
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return read()
+		})
+	}
+	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": l.cfg.Subscription}, l.cfg.Registerer)
+	for _, c := range []prometheus.Collector{
+		m.attempts, m.seconds,
+		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
+			func() float64 { return float64(l.open) }),
+		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
+			func() float64 { return float64(len(l.timers)) }),
+		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
+		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
+			func() float64 { return float64(l.unrecorded) }),
+		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
+			func() float64 { return float64(l.queuedBytes + l.flyingBytes) }),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (l *Lanes) parkedLanes() float64 {
+	n := 0
+	for _, p := range l.parts {
+		n += p.parked
+	}
+	return float64(n)
+}
+
+// classes are the values of the class label besides ok.
+var classes = []stream.Class{
+	stream.ClassOK, stream.ClassRejected, stream.ClassDenied, stream.ClassThrottled, stream.ClassBusy, stream.ClassTimeout,
+	stream.ClassNetwork, stream.ClassForbidden, stream.ClassPayload, stream.ClassBug,
+}
+
+// destinationMetrics are one destination's, resolved once because attempts are many.
+type destinationMetrics struct {
+	attempts map[stream.Class]prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+func (m *metrics) of(destination string) destinationMetrics {
+	d := destinationMetrics{
+		attempts: make(map[stream.Class]prometheus.Counter, len(classes)),
+		seconds:  m.seconds.WithLabelValues(destination),
+	}
+	for _, c := range classes {
+		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))
+	}
+	return d
+}
+
+func (d *destinationMetrics) observe(class stream.Class, latency time.Duration) {
+	counter, ok := d.attempts[class]
+	if !ok { // a sink made a class up
+		counter = d.attempts[stream.ClassBug]
+	}
+	counter.Inc()
+	d.seconds.Observe(latency.Seconds())
+}
+
+// line logs one attempt: the canonical line.
+func (l *Lanes) line(e *entry, res *ledger.Result) {
+	level := slog.LevelInfo
+	if res.Status != ledger.Done {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("event_id", e.EventID), slog.String("source", e.Source), slog.String("entity", string(e.Entity)),
+		slog.String("action_id", string(e.ID)), slog.String("destination", e.Destination),
+		slog.Int("attempt", res.Attempt), slog.String("status", string(res.Status)), slog.String("class", res.Class),
+		slog.Int("code", res.Code), slog.Duration("latency", res.Latency),
+	}
+	if res.Error != "" {
+		attrs = append(attrs, slog.String("error", res.Error))
+	}
+	if res.Status == ledger.Failed {
+		attrs = append(attrs, slog.Duration("next_in", res.NextIn))
+	}
+	l.log.LogAttrs(ctx, level, "attempt", attrs...)
+}

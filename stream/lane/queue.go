@@ -1,0 +1,177 @@
+package lane
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// entry is one loaded action. It is in exactly one lane.
+type entry struct {
+	ledger.Action
+	lane *lane
+	next *entry // behind it in the lane
+
+	event     *schemas.Event // nil: to be loaded
+	size      int            // payload bytes; 0 as long as they are not known
+	copied    bool           // the ledger holds a payload copy
+	notBefore time.Time      // no attempt earlier; zero: at once
+	loads     int            // loads of the payload that did not work, since the last that did
+	charge    charge         // payload bytes held on its account
+}
+
+// state is where a lane is on its way around.
+type state uint8
+
+const (
+	idle      state = iota // no head in memory
+	ready                  // the head waits for a worker
+	running                // an attempt of the head is under way
+	recording              // its result waits for the ledger
+	waiting                // the head waits for its time
+	standing               // dead or unknown head: waits for a person
+)
+
+// lane is the queue of one entity's actions.
+type lane struct {
+	part       *part
+	entity     schemas.EntityKey
+	head, last *entry
+	nextReady  *lane // behind it among a destination's ready lanes
+	n          int   // loaded
+	state      state
+	tail       int64 // see the package comment
+	skippedTo  int64
+	skipped    int // how many were left in the ledger, as far as known
+}
+
+// overflow reports whether the lane left actions in the ledger.
+func (la *lane) overflow() bool { return la.skippedTo > la.tail }
+
+// part is the lanes of one claim.
+type part struct {
+	claim    *ledger.Claim
+	lanes    map[schemas.EntityKey]*lane
+	open     int // loaded entries
+	parked   int // lanes standing
+	loadedTo int64
+	more     bool   // the ledger has, or may have, open actions beyond loadedTo
+	adds     uint64 // grows with each Add that was left to the ledger
+	thirsty  map[*lane]struct{}
+
+	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	busy     int           // heads running or recording
+	closing  bool          // nothing new starts
+	gone     bool          // forgotten: nothing is written
+	quiet    chan struct{} // made by Close, closed when busy is 0
+}
+
+// push appends an action that belongs into the window, or leaves it to the ledger.
+func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool) {
+	la := p.lanes[a.Entity]
+	if la == nil {
+		la = &lane{part: p, entity: a.Entity}
+		p.lanes[a.Entity] = la
+	}
+	if la.state == standing || la.overflow() || la.n >= l.cfg.LaneWindow {
+		la.skippedTo = a.LaneSeq
+		la.skipped++
+		return
+	}
+	l.append(la, a, event, fresh)
+}
+
+// append puts an action at the end of its lane and arms the lane when it is the head.
+func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
+	e := &entry{Action: *a, lane: la, event: event, copied: len(a.Packed) > 0}
+	e.Packed = nil
+	if !fresh {
+		l.restore(e)
+	}
+	l.hold(e, a.Packed)
+	if la.last == nil {
+		la.head = e
+	} else {
+		la.last.next = e
+	}
+	la.last = e
+	la.n++
+	la.tail = a.LaneSeq
+	la.part.open++
+	l.open++
+	if la.head == e && la.state == idle {
+		l.arm(la)
+	}
+}
+
+// restore sets when an action read back from the ledger may run: when its retry is due and, after an unclean claim,
+// not before what the owner before may have in flight has timed out.
+func (l *Lanes) restore(e *entry) {
+	if e.NextIn > 0 {
+		e.notBefore = time.Now().Add(e.NextIn)
+	}
+	if p := e.lane.part; !p.safeFrom.IsZero() {
+		if safe := p.safeFrom.Add(l.destination(e.Destination).Timeout); safe.After(e.notBefore) {
+			e.notBefore = safe
+		}
+	}
+}
+
+// pop takes the head off its lane and gives back what it held.
+func (l *Lanes) pop(la *lane) {
+	e := la.head
+	l.free(e)
+	la.head, e.next = e.next, nil
+	if la.head == nil {
+		la.last = nil
+	}
+	la.n--
+	la.part.open--
+	l.open--
+	la.state = idle
+	if la.overflow() && la.n <= l.cfg.LaneWindow/2 {
+		la.part.thirsty[la] = struct{}{}
+	}
+}
+
+// arm sets the lane's head going, or forgets a lane that has none.
+func (l *Lanes) arm(la *lane) {
+	e := la.head
+	switch {
+	case la.part.closing || la.part.gone:
+	case e == nil && !la.overflow():
+		delete(la.part.lanes, la.entity)
+	case e == nil:
+		la.part.thirsty[la] = struct{}{}
+	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
+		l.stand(la)
+	case e.notBefore.After(time.Now()):
+		l.delay(e)
+	default:
+		la.state = ready
+		l.destination(e.Destination).push(la)
+		l.ready++
+	}
+}
+
+// stand stops a lane at its head: nothing of it stays in memory, what it has is counted as left in the ledger.
+func (l *Lanes) stand(la *lane) {
+	head := la.head.LaneSeq
+	behind := la.n - 1
+	if behind > 0 || la.overflow() {
+		la.skippedTo = max(la.skippedTo, la.tail)
+	}
+	for la.head != nil {
+		l.pop(la)
+	}
+	la.tail = head
+	la.skipped += behind
+	la.state = standing
+	la.part.parked++
+	delete(la.part.thirsty, la)
+	kick(l.toLoad)
+}

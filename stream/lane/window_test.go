@@ -1,0 +1,296 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func small(c *Config) { c.MaxOpen, c.LaneWindow = 8, 4 }
+
+func (r *rig) loaded() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, p := range r.parts {
+		for _, la := range p.lanes {
+			for e := la.head; e != nil; e = e.next {
+				n++
+			}
+		}
+		if n != p.open {
+			panic(fmt.Sprintf("%d entries, %d counted", n, p.open))
+		}
+	}
+	return n
+}
+
+func TestWindowOverflowRunsEverythingOnceInOrder(t *testing.T) {
+	in(t, small, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+			<-release
+			return stream.Outcome{}, nil
+		}
+		most := 0
+		for i := range 50 {
+			r.add(fmt.Sprint("e", i%5), "hot", "hot")
+			synctest.Wait()
+			most = max(most, r.loaded())
+		}
+		if most > 8 {
+			t.Errorf("%d actions loaded, the window is 8", most)
+		}
+		close(release)
+		time.Sleep(time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 150)
+		same(t, "left in memory", r.loaded(), 0)
+		checkOrder(t, r)
+	})
+}
+
+// checkOrder looks that every entity's calls are in lane order, each action once, whatever repeats of the head.
+func checkOrder(t *testing.T, r *rig) {
+	t.Helper()
+	last := map[schemas.EntityKey]int64{}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for _, a := range r.sink.calls {
+		var name string
+		var seq int64
+		for i := len(a.Event.ID) - 1; i > 0; i-- {
+			if a.Event.ID[i] == '#' {
+				name = a.Event.ID[:i]
+				_, _ = fmt.Sscan(a.Event.ID[i+1:], &seq)
+				break
+			}
+		}
+		if seq <= last[a.Event.Entity] {
+			t.Fatalf("%s: %d after %d", name, seq, last[a.Event.Entity])
+		}
+		last[a.Event.Entity] = seq
+	}
+}
+
+func TestParkedBacklogLeavesTheWindowToOthers(t *testing.T) {
+	in(t, small, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.Entity == "bad" {
+				return failWith(stream.ClassRejected)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.add("bad")
+		for range 200 {
+			r.add("bad", "bad", "bad")
+		}
+		r.add("good")
+		for range 10 {
+			r.add("bad", "bad", "good")
+		}
+		time.Sleep(time.Second)
+		same(t, "bad was called once", countOf(r, "bad"), 1)
+		same(t, "good ran", countOf(r, "good"), 11)
+		same(t, "nothing of it is loaded", r.loaded(), 0)
+
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		r.again(t, small)
+		defer r.stop()
+		r.make("good", nil)
+		r.begin(t)
+		time.Sleep(time.Second)
+		same(t, "after a restart good is found behind bad's backlog", countOf(r, "good"), 12)
+		same(t, "bad stands", countOf(r, "bad"), 1)
+	})
+}
+
+func countOf(r *rig, entity schemas.EntityKey) (n int) {
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for _, a := range r.sink.calls {
+		if a.Event.Entity == entity {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSlowEntityDoesNotFillTheWindow(t *testing.T) {
+	in(t, func(c *Config) { c.MaxOpen, c.LaneWindow = 16, 4 }, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.Entity == "slow" {
+				<-release
+			}
+			return stream.Outcome{}, nil
+		}
+		for range 100 {
+			r.add("slow", "slow", "quick")
+		}
+		synctest.Wait()
+		same(t, "quick is through", countOf(r, "quick"), 100)
+		same(t, "slow holds its lane window", r.loaded(), 4)
+		close(release)
+		time.Sleep(time.Second)
+		same(t, "slow is through", countOf(r, "slow"), 200)
+		checkOrder(t, r)
+	})
+}
+
+func TestAddWhileTheLoaderReads(t *testing.T) {
+	in(t, small, func(t *testing.T, r *rig) {
+		var hold atomic.Bool
+		reading, goOn := make(chan struct{}), make(chan struct{})
+		for range 9 {
+			r.make(fmt.Sprint("e", r.seq), nil)
+		}
+		r.mem.onOpen = func(after int64, _ int) error {
+			if after == 8 && hold.CompareAndSwap(true, false) {
+				r.mem.mu.Unlock()
+				reading <- struct{}{}
+				<-goOn
+				r.mem.mu.Lock()
+			}
+			return nil
+		}
+		// nine are in the ledger of which the window takes eight; while the loader reads the ninth, a tenth is
+		// committed that its read sees, and added afterwards all the same
+		hold.Store(true)
+		items := make([]stream.Item, 0, 9)
+		for seq := int64(1); seq <= 9; seq++ {
+			items = append(items, stream.Item{Action: r.mem.action(r.claim, seq)})
+		}
+		r.Add(r.claim, items)
+		<-reading
+		tenth := r.make("e3", nil)
+		close(goOn)
+		synctest.Wait()
+		r.Add(r.claim, []stream.Item{tenth})
+		r.add("e1")
+		synctest.Wait()
+		same(t, "calls", len(r.sink.ids()), 11)
+		checkOrder(t, r)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 11)
+	})
+}
+
+func TestLoaderGoesOnAfterErrors(t *testing.T) {
+	in(t, small, func(t *testing.T, r *rig) {
+		fails := 3
+		r.mem.onOpen = func(int64, int) error {
+			if fails > 0 {
+				fails--
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		var many []string
+		for i := range 30 {
+			many = append(many, fmt.Sprint("e", i%7))
+		}
+		r.add(many...)
+		time.Sleep(time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 30)
+		same(t, "failed reads", fails, 0)
+		checkOrder(t, r)
+	})
+}
+
+func TestOpenFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, nil)
+		defer r.stop()
+		away := errors.New("away")
+		r.mem.onOpen = func(int64, int) error { return away }
+		if err := r.Open(t.Context(), r.claim); !errors.Is(err, away) {
+			t.Fatalf("got %v", err)
+		}
+		r.add("a")
+		synctest.Wait()
+		same(t, "nothing runs of a claim that was not opened", len(r.sink.ids()), 0)
+	})
+}
+
+func TestPayloadBytesAreCapped(t *testing.T) {
+	const size = 10_000
+	capped := func(c *Config) { c.MaxBytes = 8 * size }
+	in(t, capped, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+			<-release
+			return stream.Outcome{}, nil
+		}
+		var items []stream.Item
+		for i := range 50 {
+			item := r.make(fmt.Sprint("e", i), nil)
+			item.Event.Data = make([]byte, size-512)
+			items = append(items, item)
+		}
+		r.Add(r.claim, items)
+		synctest.Wait()
+		r.mu.Lock()
+		held := r.queuedBytes + r.flyingBytes
+		r.mu.Unlock()
+		same(t, "bytes held", held <= 8*size, true)
+		same(t, "attempts under way: what half of the cap allows", len(r.sink.ids()), 4)
+		close(release)
+		time.Sleep(time.Second)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
+		r.mu.Lock()
+		same(t, "bytes held at the end", r.queuedBytes+r.flyingBytes, int64(0))
+		r.mu.Unlock()
+		if r.log.loads == 0 {
+			t.Error("nothing was loaded again: the cap was not reached")
+		}
+	})
+}
+
+func TestPayloadLargerThanTheCapRunsAlone(t *testing.T) {
+	in(t, func(c *Config) { c.MaxBytes = 1000 }, func(t *testing.T, r *rig) {
+		for _, known := range []bool{true, false} {
+			item := r.make("a", nil)
+			item.Event.Data = make([]byte, 50_000)
+			if !known {
+				item.Event = nil
+			}
+			r.Add(r.claim, []stream.Item{item})
+		}
+		synctest.Wait()
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 2)
+	})
+}
+
+func TestLedgerCopyIsReadAgain(t *testing.T) {
+	tight := func(c *Config) { c.MaxBytes = 2 }
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, tight)
+		defer r.stop()
+		packed, err := jsonCodec.Pack(&schemas.Event{ID: "a#1", Entity: "a", Data: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.make("a", func(a *ledger.Action) { a.Packed = packed })
+		r.make("b", func(a *ledger.Action) { a.Packed = []byte("not json") })
+		clear(r.log.events)
+		r.begin(t)
+		time.Sleep(time.Second)
+		same(t, "calls", r.sink.ids(), []string{"a#1"})
+		same(t, "a", r.mem.status(r.claim, 1), ledger.Done)
+		same(t, "a copy that does not unpack is lost", r.mem.resultsOf(2)[0].Class, "payload_lost")
+		if !slices.Contains([]ledger.Status{ledger.Dead}, r.mem.status(r.claim, 2)) {
+			t.Error("b is not dead")
+		}
+	})
+}
