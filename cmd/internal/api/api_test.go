@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// fake records what it was asked and answers with what it was given.
+type fake struct {
+	filter InboxFilter
+	asked  []string
+	err    error
+}
+
+func (f *fake) Items(_ context.Context, filter InboxFilter) (Page[InboxItem], error) {
+	f.filter = filter
+	return Page[InboxItem]{Items: []InboxItem{{Team: "acme", EventID: "e1", Offset: 7}}, Next: "more"}, f.err
+}
+
+func (f *fake) Item(_ context.Context, team, subscription, source, id string) (*InboxDetail, error) {
+	f.asked = []string{team, subscription, source, id}
+	return &InboxDetail{InboxItem: InboxItem{EventID: id}}, f.err
+}
+
+func (f *fake) Raw(_ context.Context, team, subscription, source, id string) (*Raw, error) {
+	f.asked = []string{team, subscription, source, id}
+	return &Raw{ContentType: "text/html", Data: []byte("<script>\x00\n")}, f.err
+}
+
+func (f *fake) Quarantined(_ context.Context, q QuarantineFilter) ([]QuarantineItem, error) {
+	f.asked = []string{q.Team, q.Source}
+	return nil, f.err
+}
+
+func setup(t *testing.T, change func(*Config)) (*Client, *fake) {
+	t.Helper()
+	f := &fake{}
+	cfg := Config{Ready: func(context.Context) []Check { return []Check{{Name: "log", OK: true}} }, Inbox: f, Quarantine: f,
+		Sources:       func() []SourceItem { return []SourceItem{{Team: "acme", Source: "github"}} },
+		Subscriptions: func() []SubscriptionItem { return nil }, Gatherer: prometheus.NewRegistry()}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	c, err := NewClient(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, f
+}
+
+func TestClientAndServerAgree(t *testing.T) {
+	t.Parallel()
+	c, f := setup(t, nil)
+	want := InboxFilter{Team: "acme", Subscription: "triage", Source: "github", Entity: "1/2", Type: "com.x y&z", Status: "done",
+		Decision: "applied", Since: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Limit: 500, Cursor: "abc="}
+	page, err := c.Items(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, f.filter); diff != "" {
+		t.Error(diff)
+	}
+	if len(page.Items) != 1 || page.Items[0].Offset != 7 || page.Next != "more" {
+		t.Errorf("page = %+v", page)
+	}
+	id := "a/b?c%2F #…"
+	if d, err := c.Item(t.Context(), "acme", "triage", "github", id); err != nil || d.EventID != id {
+		t.Errorf("item with a hostile id: %+v, %v; the server saw %q", d, err, f.asked)
+	}
+	raw, err := c.Raw(t.Context(), "acme", "triage", "github", id)
+	if err != nil || string(raw.Data) != "<script>\x00\n" || raw.ContentType != "text/html" {
+		t.Errorf("raw = %+v, %v", raw, err)
+	}
+	if sources, err := c.Sources(t.Context()); err != nil || len(sources.Items) != 1 {
+		t.Errorf("sources = %+v, %v", sources, err)
+	}
+	if subs, err := c.Subscriptions(t.Context()); err != nil || subs.Items == nil {
+		t.Errorf("an empty list must be [], not null: %+v, %v", subs, err)
+	}
+	if _, err := c.Quarantined(t.Context(), QuarantineFilter{Team: "acme", Source: "github"}); err != nil || f.asked[1] != "github" {
+		t.Errorf("quarantine: %v, asked %v", err, f.asked)
+	}
+}
+
+func TestErrorsKeepTheirKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range schemas.Kinds() {
+		c, f := setup(t, nil)
+		f.err = schemas.Errorf(kind, "look", "because")
+		if _, err := c.Item(t.Context(), "a", "b", "c", "d"); schemas.KindOf(err) != kind || !strings.Contains(err.Error(), "look: because") {
+			t.Errorf("%s came back as %s: %v", kind, schemas.KindOf(err), err)
+		}
+	}
+}
+
+func TestBadQuestionsAreRefused(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, nil)
+	for path, kind := range map[string]schemas.Kind{
+		"/v1/inbox?limit=0": schemas.Invalid, "/v1/inbox?limit=1001": schemas.Invalid, "/v1/inbox?limit=x": schemas.Invalid,
+		"/v1/inbox?since=yesterday": schemas.Invalid, "/v1/inbox?desicion=stale": schemas.Invalid, "/v1/quarantine?status=x": schemas.Invalid,
+		"/v1/nothing": schemas.NotFound, "/": schemas.NotFound,
+	} {
+		p, q, _ := strings.Cut(path, "?")
+		values := map[string][]string{}
+		if k, v, ok := strings.Cut(q, "="); ok {
+			values[k] = []string{v}
+		}
+		if _, _, err := c.do(t.Context(), p, values); schemas.KindOf(err) != kind {
+			t.Errorf("%s: %v, want kind %s", path, err, kind)
+		}
+	}
+}
+
+func TestProcessWithoutTheRoleSaysSo(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, func(cfg *Config) { cfg.Inbox = nil })
+	for name, ask := range map[string]func() error{
+		"items": func() error { _, err := c.Items(t.Context(), InboxFilter{}); return err },
+		"item":  func() error { _, err := c.Item(t.Context(), "a", "b", "c", "d"); return err },
+		"raw":   func() error { _, err := c.Raw(t.Context(), "a", "b", "c", "d"); return err },
+	} {
+		if err := ask(); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no stream role") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOnlyLoopbackNamesAreAnswered(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, nil)
+	ask := func(method, path, host, origin string) int {
+		req, err := http.NewRequestWithContext(t.Context(), method, c.base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for host, want := range map[string]int{"localhost:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200, "evil.example": 421, "127.0.0.1.evil.example:9090": 421, "10.0.0.1": 421} {
+		for _, path := range []string{"/v1/inbox", "/metrics"} {
+			if got := ask("GET", path, host, ""); got != want {
+				t.Errorf("GET %s for host %s: %d, want %d", path, host, got, want)
+			}
+		}
+	}
+	if got := ask("GET", "/livez", "evil.example", ""); got != 200 {
+		t.Errorf("health is for everybody: %d", got)
+	}
+	if got := ask("POST", "/v1/inbox", "127.0.0.1", "https://evil.example"); got != http.StatusForbidden {
+		t.Errorf("a cross-origin POST: %d, want 403", got)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, func(cfg *Config) {
+		cfg.Ready = func(context.Context) []Check {
+			return []Check{{Name: "log", OK: true}, {Name: "subscription acme.triage", Error: "its begin is not stored yet"}}
+		}
+	})
+	resp, err := http.Get(c.base + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body Readiness
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != 503 || body.Ready || len(body.Checks) != 2 {
+		t.Errorf("%d %+v %v", resp.StatusCode, body, err)
+	}
+}
+
+func TestClientErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	c, err := NewClient("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sources(t.Context()); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "FOREBAY_URL") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if _, err := NewClient("127.0.0.1:9090"); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("no scheme: %v", err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	if c, err = NewClient(other.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sources(t.Context()); err == nil || !strings.Contains(err.Error(), "is it a Forebay operator listener?") {
+		t.Errorf("another server: %v", err)
+	}
+}
+
+func TestNewRefusesHalfAConfig(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{}); err == nil {
+		t.Error("an empty configuration was accepted")
+	}
+}

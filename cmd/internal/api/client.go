@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Client asks an operator listener. Safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// NewClient asks the listener at base, for example http://127.0.0.1:9090.
+func NewClient(base string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, schemas.Errorf(schemas.Invalid, "", "%q is not a URL such as http://127.0.0.1:9090", base)
+	}
+	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Timeout: 30 * time.Second}}, nil
+}
+
+// maxAnswer bounds what is read of one answer: a body of 100 MiB and some more.
+const maxAnswer = 128 << 20
+
+func (c *Client) do(ctx context.Context, path string, query url.Values) ([]byte, http.Header, error) {
+	address := c.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay serve` running there? --url or FOREBAY_URL names another address", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, c.problem(resp, body)
+	}
+	return body, resp.Header, nil
+}
+
+// problem turns a problem body back into the error that it was made from.
+func (c *Client) problem(resp *http.Response, body []byte) error {
+	var p Problem
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Detail != "" {
+		for _, k := range schemas.Kinds() {
+			if string(k) == p.Kind {
+				return schemas.Errorf(k, "", "%s", p.Detail)
+			}
+		}
+		return schemas.Errorf(schemas.Internal, "ask "+c.base, "%s", p.Detail)
+	}
+	return schemas.Errorf(schemas.Internal, "ask "+c.base, "answered %s: is it a Forebay operator listener?", resp.Status)
+}
+
+func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	var v T
+	body, _, err := c.do(ctx, path, query)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, schemas.Errorf(schemas.Internal, "ask "+c.base, "answer is not what was expected: %w", err)
+	}
+	return v, nil
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// Items lists events.
+func (c *Client) Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error) {
+	q := url.Values{}
+	for name, value := range map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": f.Entity,
+		"type": f.Type, "status": f.Status, "decision": f.Decision, "cursor": f.Cursor} {
+		set(q, name, value)
+	}
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339))
+	}
+	return ask[Page[InboxItem]](ctx, c, "/v1/inbox", q)
+}
+
+func itemPath(team, subscription, source, eventID string) string {
+	return fmt.Sprintf("/v1/inbox/%s/%s/%s/%s", url.PathEscape(team), url.PathEscape(subscription), url.PathEscape(source), url.PathEscape(eventID))
+}
+
+// Item is one event with its actions and attempts.
+func (c *Client) Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error) {
+	return ask[*InboxDetail](ctx, c, itemPath(team, subscription, source, eventID), nil)
+}
+
+// Raw is an event's body, byte for byte.
+func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID string) (*Raw, error) {
+	body, header, err := c.do(ctx, itemPath(team, subscription, source, eventID)+"/raw", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Raw{ContentType: header.Get("Forebay-Content-Type"), Data: body}, nil
+}
+
+// Quarantined lists what is kept aside.
+func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
+	q := url.Values{}
+	set(q, "team", f.Team)
+	set(q, "source", f.Source)
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	return ask[Page[QuarantineItem]](ctx, c, "/v1/quarantine", q)
+}
+
+// Sources lists the configured sources.
+func (c *Client) Sources(ctx context.Context) (Page[SourceItem], error) {
+	return ask[Page[SourceItem]](ctx, c, "/v1/sources", nil)
+}
+
+// Subscriptions lists the configured subscriptions.
+func (c *Client) Subscriptions(ctx context.Context) (Page[SubscriptionItem], error) {
+	return ask[Page[SubscriptionItem]](ctx, c, "/v1/subscriptions", nil)
+}

@@ -1,0 +1,12 @@
+// Package api is the operator listener: health, readiness, metrics, and the questions that the command line and later
+// the console ask about what runs. It has no authentication yet, so it answers on loopback only and refuses what a
+// browser could be tricked into asking.
+//
+//	GET /livez /readyz /metrics
+//	GET /v1/inbox?team=&subscription=&source=&entity=&type=&status=&decision=&since=&limit=&cursor=
+//	GET /v1/inbox/{team}/{subscription}/{source}/{event_id}        and /raw behind it: the body, byte for byte
+//	GET /v1/quarantine?team=&source=&limit=
+//	GET /v1/sources, GET /v1/subscriptions
+//
+// Lists are {"items": [...], "next": "<cursor>"}; errors are RFC 9457 problems.
+package api

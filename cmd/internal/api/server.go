@@ -1,0 +1,272 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Inbox answers from the ledger. Errors are *schemas.Error.
+type Inbox interface {
+	Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error)
+	Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error)
+	Raw(ctx context.Context, team, subscription, source, eventID string) (*Raw, error)
+}
+
+// Quarantine answers from the quarantine topics, newest first.
+type Quarantine interface {
+	Quarantined(ctx context.Context, f QuarantineFilter) ([]QuarantineItem, error)
+}
+
+// Config wires a Server.
+type Config struct {
+	// Ready lists what must work; asked by /readyz. Required.
+	Ready func(ctx context.Context) []Check
+	// Inbox is nil in a process without the stream role, which then says so.
+	Inbox Inbox
+	// Quarantine is required.
+	Quarantine    Quarantine
+	Sources       func() []SourceItem
+	Subscriptions func() []SubscriptionItem
+	Gatherer      prometheus.Gatherer
+	Logger        *slog.Logger
+}
+
+// limits of a list.
+const (
+	defaultLimit = 50
+	maxLimit     = 1000
+	askTimeout   = 20 * time.Second
+)
+
+type server struct{ Config }
+
+// New makes the handler of the operator listener. Safe for concurrent use.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Ready == nil || cfg.Quarantine == nil || cfg.Sources == nil || cfg.Subscriptions == nil || cfg.Gatherer == nil {
+		return nil, errors.New("operator listener: a part of its configuration is missing")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &server{cfg}
+	asked := http.NewServeMux()
+	asked.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
+	asked.HandleFunc("GET /v1/inbox", s.inbox)
+	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
+	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
+	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
+	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
+	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
+	asked.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path))
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("/", loopbackOnly(http.NewCrossOriginProtection().Handler(asked)))
+	return mux, nil
+}
+
+// loopbackOnly refuses names that are not this machine's: a page of another site whose name was rebound to 127.0.0.1
+// still sends that name.
+func loopbackOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		addr, err := netip.ParseAddr(host)
+		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
+			write(w, http.StatusMisdirectedRequest, Problem{Type: "about:blank", Title: "Misdirected Request", Status: http.StatusMisdirectedRequest,
+				Detail: "the operator listener answers to localhost, 127.0.0.1 and [::1] only"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	body, status := Readiness{Ready: true, Checks: s.Ready(ctx)}, http.StatusOK
+	for _, c := range body.Checks {
+		if !c.OK {
+			body.Ready, status = false, http.StatusServiceUnavailable
+		}
+	}
+	write(w, status, body)
+}
+
+func (s *server) inbox(w http.ResponseWriter, r *http.Request) {
+	f, err := inboxFilter(r)
+	if err != nil || !s.hasInbox(&err) {
+		s.fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	page, err := s.Inbox.Items(ctx, f)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	list(w, page.Items, page.Next)
+}
+
+func (s *server) hasInbox(err *error) bool {
+	if s.Inbox == nil {
+		*err = schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`")
+		return false
+	}
+	return true
+}
+
+func (s *server) item(w http.ResponseWriter, r *http.Request) {
+	var err error
+	if !s.hasInbox(&err) {
+		s.fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	d, err := s.Inbox.Item(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	write(w, http.StatusOK, d)
+}
+
+func (s *server) raw(w http.ResponseWriter, r *http.Request) {
+	var err error
+	if !s.hasInbox(&err) {
+		s.fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	// The bytes are a provider's, or a forger's with its secret: nothing may run them.
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Forebay-Content-Type", raw.ContentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", "attachment")
+	w.Write(raw.Data)
+}
+
+func (s *server) quarantine(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := limitOf(q.Get("limit"))
+	if err == nil {
+		err = onlyKnown(r, "team", "source", "limit")
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	items, err := s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit})
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	list(w, items, "")
+}
+
+func inboxFilter(r *http.Request) (InboxFilter, error) {
+	q := r.URL.Query()
+	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: q.Get("entity"),
+		Type: q.Get("type"), Status: q.Get("status"), Decision: q.Get("decision"), Cursor: q.Get("cursor")}
+	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "status", "decision", "cursor", "limit", "since"); err != nil {
+		return f, err
+	}
+	var err error
+	if f.Limit, err = limitOf(q.Get("limit")); err != nil {
+		return f, err
+	}
+	if since := q.Get("since"); since != "" {
+		if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return f, schemas.Errorf(schemas.Invalid, "", "since %q is not an RFC 3339 time", since)
+		}
+	}
+	return f, nil
+}
+
+// onlyKnown refuses parameters that would be ignored: a filter with a typing slip must not list everything.
+func onlyKnown(r *http.Request, names ...string) error {
+	known := map[string]bool{}
+	for _, n := range names {
+		known[n] = true
+	}
+	for name := range r.URL.Query() {
+		if !known[name] {
+			return schemas.Errorf(schemas.Invalid, "", "unknown parameter %q", name)
+		}
+	}
+	return nil
+}
+
+func limitOf(text string) (int, error) {
+	if text == "" {
+		return defaultLimit, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, schemas.Errorf(schemas.Invalid, "", "limit must be between 1 and %d", maxLimit)
+	}
+	return n, nil
+}
+
+func list[T any](w http.ResponseWriter, items []T, next string) {
+	if items == nil {
+		items = []T{}
+	}
+	write(w, http.StatusOK, Page[T]{Items: items, Next: next})
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	kind := "application/json"
+	if _, ok := body.(Problem); ok {
+		kind = "application/problem+json"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body)
+}
+
+// statuses maps error kinds to HTTP.
+var statuses = map[schemas.Kind]int{
+	schemas.Invalid: http.StatusBadRequest, schemas.Unauthenticated: http.StatusUnauthorized, schemas.NotFound: http.StatusNotFound,
+	schemas.Conflict: http.StatusConflict, schemas.TooLarge: http.StatusRequestEntityTooLarge, schemas.Throttled: http.StatusTooManyRequests,
+	schemas.Unavailable: http.StatusServiceUnavailable, schemas.Permanent: http.StatusGone, schemas.Internal: http.StatusInternalServerError,
+}
+
+func (s *server) fail(w http.ResponseWriter, err error) {
+	kind := schemas.KindOf(err)
+	status := statuses[kind]
+	if status >= http.StatusInternalServerError {
+		s.Logger.Warn("operator question", "error", err)
+	}
+	write(w, status, Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprint(err), Kind: string(kind)})
+}

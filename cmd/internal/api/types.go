@@ -1,0 +1,147 @@
+package api
+
+import "time"
+
+// Page is a list as it goes over the wire. Next is empty on the last page.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next"`
+}
+
+// InboxItem is one event in one subscription.
+type InboxItem struct {
+	Team         string     `json:"team"`
+	Subscription string     `json:"subscription"`
+	Source       string     `json:"source"`
+	EventID      string     `json:"event_id"`
+	Entity       string     `json:"entity"`
+	Type         string     `json:"type"`
+	Version      string     `json:"version"`
+	VersionKind  string     `json:"version_kind"`
+	Status       string     `json:"status"`
+	Decision     string     `json:"decision"`
+	Reason       string     `json:"reason"`
+	Attempts     int        `json:"attempts"`
+	NextActionAt *time.Time `json:"next_action_at"`
+	LastError    string     `json:"last_error"`
+	Owner        string     `json:"owner"`
+	Topic        string     `json:"topic"`
+	Partition    int32      `json:"partition"`
+	Offset       int64      `json:"offset"`
+	ReceivedAt   time.Time  `json:"received_at"`
+	DecidedAt    time.Time  `json:"decided_at"`
+}
+
+// InboxDetail is an event with its actions and their attempts.
+type InboxDetail struct {
+	InboxItem
+	Actions []ActionItem `json:"actions"`
+}
+
+// ActionItem is one action of an event.
+type ActionItem struct {
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Destination string        `json:"destination"`
+	Status      string        `json:"status"`
+	LaneSeq     int64         `json:"lane_seq"`
+	NextAt      *time.Time    `json:"next_at"`
+	Attempts    []AttemptItem `json:"attempts"`
+}
+
+// AttemptItem is one try of an action.
+type AttemptItem struct {
+	Attempt   int       `json:"attempt"`
+	At        time.Time `json:"at"`
+	Class     string    `json:"class"`
+	Code      int       `json:"code"`
+	LatencyMS float64   `json:"latency_ms"`
+	Error     string    `json:"error"`
+	Response  string    `json:"response"`
+}
+
+// QuarantineItem is a delivery that is kept aside.
+type QuarantineItem struct {
+	Team       string    `json:"team"`
+	Source     string    `json:"source"`
+	Kind       string    `json:"kind"`
+	Reason     string    `json:"reason"`
+	Detail     string    `json:"detail"`
+	Bytes      int       `json:"bytes"`
+	Topic      string    `json:"topic"`
+	Partition  int32     `json:"partition"`
+	Offset     int64     `json:"offset"`
+	ReceivedAt time.Time `json:"received_at"`
+}
+
+// SourceItem is a configured source.
+type SourceItem struct {
+	Team     string `json:"team"`
+	Source   string `json:"source"`
+	Preset   string `json:"preset"`
+	Path     string `json:"path"`
+	Topic    string `json:"topic"`
+	MaxBody  int64  `json:"max_body"`
+	Keys     int    `json:"keys"`
+	Sequence bool   `json:"sequence"`
+}
+
+// SubscriptionItem is a configured subscription and how it is doing in the process that was asked.
+type SubscriptionItem struct {
+	Team         string          `json:"team"`
+	Subscription string          `json:"subscription"`
+	Sources      []string        `json:"sources"`
+	Ready        bool            `json:"ready"`
+	Missing      string          `json:"missing"`
+	Partitions   []PartitionItem `json:"partitions"`
+}
+
+// PartitionItem is a partition that the asked process has for a subscription.
+type PartitionItem struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	State     string `json:"state"`
+	Detail    string `json:"detail"`
+}
+
+// Check is one thing that must work before the process is ready.
+type Check struct {
+	Name  string `json:"name"` // "subscription acme.triage"
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+}
+
+// Readiness is the body of /readyz.
+type Readiness struct {
+	Ready  bool    `json:"ready"`
+	Checks []Check `json:"checks"`
+}
+
+// Problem is an RFC 9457 problem body.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+}
+
+// InboxFilter narrows a list; zero fields do not.
+type InboxFilter struct {
+	Team, Subscription, Source, Entity, Type, Status, Decision string
+	Since                                                      time.Time
+	Limit                                                      int
+	Cursor                                                     string
+}
+
+// QuarantineFilter narrows a list; zero fields do not.
+type QuarantineFilter struct {
+	Team, Source string
+	Limit        int
+}
+
+// Raw is an event's body as it was received.
+type Raw struct {
+	ContentType string
+	Data        []byte
+}
