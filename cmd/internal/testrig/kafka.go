@@ -1,0 +1,128 @@
+package testrig
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// commandTime bounds one call of kafka.sh; a first one may have to fetch the jars.
+const commandTime = 5 * time.Minute
+
+// KafkaCluster is a real Apache Kafka, run by deploy/kafka/kafka.sh.
+type KafkaCluster struct {
+	t         testing.TB
+	script    string
+	dir       string
+	bootstrap string
+}
+
+// Kafka starts an Apache Kafka of one or three brokers for this test. Without Java the test fails, except where the
+// Makefile allowed skipping (FOREBAY_ALLOW_SKIP_KAFKA=1, never set by .ci/run) and this is not CI.
+func Kafka(t testing.TB, brokers int) *KafkaCluster {
+	t.Helper()
+	requireJava(t)
+	k := &KafkaCluster{t: t, script: filepath.Join(moduleRoot(t), "deploy", "kafka", "kafka.sh"), dir: t.TempDir()}
+	t.Cleanup(k.stop)
+	// --owner: the brokers do not outlive the test process, however that ends.
+	k.bootstrap = strings.TrimSpace(k.run("start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid())))
+	return k
+}
+
+func requireJava(t testing.TB) {
+	t.Helper()
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		if _, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {
+			return
+		}
+	}
+	if _, err := exec.LookPath("java"); err == nil {
+		return
+	}
+	if os.Getenv("FOREBAY_ALLOW_SKIP_KAFKA") == "1" && os.Getenv("CI") == "" {
+		t.Skip("NOT TESTED ON APACHE KAFKA: there is no Java. Install Java 17 and Maven (Debian: default-jre-headless, maven) and run make test again.")
+	}
+	t.Fatal("this test needs Apache Kafka, which needs Java 17 and Maven (Debian: default-jre-headless, maven); run it through make test")
+}
+
+// run calls kafka.sh and returns its stdout.
+func (k *KafkaCluster) run(args ...string) string {
+	k.t.Helper()
+	out, err := k.try(args...)
+	if err != nil {
+		k.t.Fatalf("kafka.sh %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func (k *KafkaCluster) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime) // not the test's: stop runs after that is done
+	defer cancel()
+	cmd := exec.CommandContext(ctx, k.script, args...)
+	cmd.Env = append(os.Environ(), "FOREBAY_KAFKA_DIR="+k.dir)
+	// A file, not a pipe: the brokers inherit it, and reading a pipe to its end would wait for them.
+	errors, err := os.Create(filepath.Join(k.dir, "kafka.sh.err"))
+	if err != nil {
+		return "", err
+	}
+	defer errors.Close()
+	cmd.Stderr = errors
+	out, err := cmd.Output()
+	if err != nil {
+		text, _ := os.ReadFile(errors.Name())
+		return string(out), &commandError{err: err, stderr: strings.TrimSpace(string(text))}
+	}
+	return string(out), nil
+}
+
+type commandError struct {
+	err    error
+	stderr string
+}
+
+func (e *commandError) Error() string { return e.err.Error() + ": " + e.stderr }
+func (e *commandError) Unwrap() error { return e.err }
+
+func (k *KafkaCluster) stop() {
+	if k.t.Failed() {
+		k.showLogs()
+	}
+	if _, err := k.try("stop", "--now"); err != nil {
+		k.t.Errorf("kafka.sh stop: %v", err)
+	}
+}
+
+// showLogs puts the end of each broker's log into a failing test's output. They hold warnings and worse only.
+func (k *KafkaCluster) showLogs() {
+	logs, _ := filepath.Glob(filepath.Join(k.dir, "broker-*", "log"))
+	for _, log := range logs {
+		text, _ := os.ReadFile(log)
+		k.t.Logf("%s\n%s", log, text[max(0, len(text)-4096):])
+	}
+}
+
+// Bootstrap implements [Broker].
+func (k *KafkaCluster) Bootstrap() string { return k.bootstrap }
+
+// KillBroker implements [Broker].
+func (k *KafkaCluster) KillBroker(n int) { k.t.Helper(); k.run("kill", strconv.Itoa(n)) }
+
+// RestartBroker implements [Broker].
+func (k *KafkaCluster) RestartBroker(n int) { k.t.Helper(); k.run("restart", strconv.Itoa(n)) }
+
+// Groups runs Kafka's own consumer group tool on this cluster and returns its output.
+func (k *KafkaCluster) Groups(args ...string) string {
+	k.t.Helper()
+	return k.run(append([]string{"groups"}, args...)...)
+}
+
+// ResetToEarliest implements [Broker] with Kafka's own tool.
+func (k *KafkaCluster) ResetToEarliest(group, topic string) {
+	k.t.Helper()
+	k.Groups("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
+}

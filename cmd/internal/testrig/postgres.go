@@ -1,0 +1,117 @@
+package testrig
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/embedded"
+)
+
+// PostgresServer is a PostgreSQL of the test's own that may be killed.
+type PostgresServer struct {
+	t      testing.TB
+	dir    string
+	server *embedded.Postgres
+	url    string
+}
+
+// Postgres starts a server for this test: an installed PostgreSQL, else a downloaded one.
+func Postgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	p := &PostgresServer{t: t, dir: openDir(t)}
+	p.start()
+	p.url = p.server.URL().Reveal()
+	t.Cleanup(func() {
+		if err := p.server.Kill(); err != nil {
+			t.Errorf("end the PostgreSQL of this test: %v", err)
+		}
+	})
+	return p
+}
+
+// openDir is a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
+func openDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "forebay-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func (p *PostgresServer) start() {
+	p.t.Helper()
+	var err error
+	p.server, err = embedded.StartPostgres(p.t.Context(), embedded.PostgresConfig{
+		Dir: p.dir, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// URL is the connection string; it survives Kill and Restart.
+func (p *PostgresServer) URL() string { return p.url }
+
+// Kill ends the server and all its processes with SIGKILL.
+func (p *PostgresServer) Kill() {
+	p.t.Helper()
+	if err := p.server.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Restart starts the server again on its port and data, through crash recovery after a Kill.
+func (p *PostgresServer) Restart() {
+	p.t.Helper()
+	p.Kill() // nothing when it is dead
+	p.start()
+	if p.server.URL().Reveal() != p.url {
+		p.t.Fatalf("PostgreSQL came back on port %d, not where it was", p.server.Port())
+	}
+}
+
+// Database creates an empty database on the server of TEST_DATABASE_URL and drops it after the test.
+func Database(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv("TEST_DATABASE_URL")
+	if base == "" {
+		t.Fatal("TEST_DATABASE_URL is not set: run the tests through make test, which starts a PostgreSQL for them")
+	}
+	at, err := url.Parse(base)
+	if err != nil {
+		t.Fatalf("TEST_DATABASE_URL: %v", err)
+	}
+	name := "t" + strings.ToLower(rand.Text())
+	administer(t, base, `CREATE DATABASE `+name)
+	// FORCE: a test that failed may have left a process connected.
+	t.Cleanup(func() { administer(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	at.Path = "/" + name
+	return at.String()
+}
+
+func administer(t testing.TB, base, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		t.Fatalf("TEST_DATABASE_URL: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
