@@ -2,89 +2,110 @@ package ledger
 
 import (
 	"context"
-	"log/slog"
-	"time"
+	"errors"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config opens a ledger.
-type Config struct {
-	URL schemas.Secret
-	// Schema is the Postgres schema; default "forebay".
-	Schema string
-	// MaxConns bounds the pool; default 8.
-	MaxConns int32
-	Logger   *slog.Logger
+// Ledger is a pool on one ledger database. Safe for concurrent use.
+type Ledger struct {
+	cfg  Config
+	hot  *pgxpool.Pool // batches, claims, results: generic plans over indexes
+	read *pgxpool.Pool // people's questions: planned as they come
 }
 
-// Ledger is a pool on one ledger database. Safe for concurrent use.
-type Ledger struct{}
+// minServer is the oldest Postgres whose features are used (server_version_num).
+const minServer = 140000
 
 // Open connects and refuses a database whose migrations are behind or ahead of this binary, naming `forebay migrate`,
-// and one whose session has synchronous_commit off.
-func Open(ctx context.Context, cfg Config) (*Ledger, error) { panic("being written") }
-
-// Close releases the pool.
-func (l *Ledger) Close() {}
-
-// Migrate brings the schema to this binary's version under a session lock and says what it applied.
-func Migrate(ctx context.Context, cfg Config) (applied []string, err error) { panic("being written") }
-
-// Namespace is one subscription's part of the ledger. Safe for concurrent use, except that a Claim belongs to one
-// goroutine at a time.
-type Namespace struct{}
-
-// Namespace registers the subscription, or finds it, and returns its part.
-func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
-	panic("being written")
+// one whose session has synchronous_commit off, and one older than PostgreSQL 14.
+func Open(ctx context.Context, cfg Config) (*Ledger, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &Ledger{cfg: cfg}
+	var err error
+	if l.hot, err = cfg.pool(ctx, true); err != nil {
+		return nil, err
+	}
+	if l.read, err = cfg.pool(ctx, false); err != nil {
+		l.hot.Close()
+		return nil, err
+	}
+	if err := l.check(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
-// Begin stores where a new subscription begins: the first call's offsets win, later calls get those back.
-// A partition that is not in the stored set begins at 0.
-func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map[Partition]int64, error) {
-	panic("being written")
+// Close releases the pool. It waits for what is in flight.
+func (l *Ledger) Close() {
+	l.hot.Close()
+	l.read.Close()
 }
 
-// Began reports whether Begin has stored this subscription's beginning.
-func (n *Namespace) Began(ctx context.Context) (bool, error) { panic("being written") }
-
-// Claim takes the fence of a partition; see ClaimRequest. Errors of Confirm come back as they are.
-func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
-	panic("being written")
+// Ping reports whether the database answers and may be written, for readiness.
+func (l *Ledger) Ping(ctx context.Context) error {
+	var readOnly bool
+	err := l.read.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&readOnly)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: redact(err)}
+	}
+	if readOnly {
+		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written")
+	}
+	return nil
 }
 
-// Release gives the fence back after a drain, so that the next claim is clean. Not an error when fenced already.
-func (n *Namespace) Release(ctx context.Context, c *Claim) error { panic("being written") }
-
-// Apply runs one batch in one transaction. It retries what may be retried, bisects data errors down to the record,
-// and after an unknown COMMIT looks whether it happened; it returns an error only when ctx ends or the database
-// stays away, and then nothing of the batch is written, or all of it (the next claim reads which).
-func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
-	panic("being written")
+func (l *Ledger) check(ctx context.Context) error {
+	const op = "open the ledger"
+	var (
+		server       int
+		commit, sync string
+	)
+	// The role's and database's settings are in force here: they are what the hot path's sessions get.
+	err := l.hot.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),
+		current_setting('fsync')`).Scan(&server, &commit, &sync)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	switch {
+	case server < minServer:
+		return schemas.Errorf(schemas.Invalid, op, "postgres %d is too old: 14 is the oldest that works", server/10000)
+	case commit == "off":
+		return schemas.Errorf(schemas.Invalid, op,
+			"synchronous_commit is off: a crash would forget what was acknowledged; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)")
+	case sync == "off":
+		return schemas.Errorf(schemas.Invalid, op, "fsync is off: a crash would corrupt the ledger; set it on in postgresql.conf")
+	}
+	return l.checkMigrations(ctx)
 }
 
-// NextDeadline is how long until the first gap of each claim may expire by the database's clock, for claims that have
-// one (negative when overdue).
-func (n *Namespace) NextDeadline(ctx context.Context, claims []*Claim) (map[int32]time.Duration, error) {
-	panic("being written")
+func (l *Ledger) checkMigrations(ctx context.Context) error {
+	const op = "open the ledger"
+	want, err := latestMigration()
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	var have int64
+	err = l.read.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migrationTable+` WHERE is_applied`).Scan(&have)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42P01" {
+		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", l.cfg.Schema)
+	}
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	switch {
+	case have < want:
+		return schemas.Errorf(schemas.Conflict, op,
+			"schema %q is at migration %d and this binary needs %d: run `forebay migrate -c FILE`", l.cfg.Schema, have, want)
+	case have > want:
+		return schemas.Errorf(schemas.Conflict, op,
+			"schema %q is at migration %d, ahead of this binary's %d: run the newer forebay (`forebay migrate` of that version was here)", l.cfg.Schema, have, want)
+	}
+	return nil
 }
-
-// Expire ends the overdue waits of a claim. The caller has read the partition to the end it observed after the
-// deadline had passed (P5).
-func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) { panic("being written") }
-
-// Open reads open actions of a claim with lane_seq > after, ascending, at most limit, and whether more follow.
-// Dead actions that park their lane are included, so that the lane knows it stands still.
-func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) (actions []Action, more bool, err error) {
-	panic("being written")
-}
-
-// Record writes results in one transaction. Results of claims that are fenced are left out and their claim ids
-// returned.
-func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[int32]bool, err error) {
-	panic("being written")
-}
-
-var _ = gate.Applied

@@ -33,6 +33,8 @@ type Spec struct {
 	Policy     gate.Policy
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
+	// CacheLines bounds the version lines that each claim keeps in memory; 0 means 32768.
+	CacheLines int
 }
 
 // ActionSpec is one action of a subscription, in listed order.
@@ -61,7 +63,7 @@ type Claim struct {
 	Seek      *Seek    // not nil: the claim found a change of position and recorded it
 	Unclean   bool     // the owner before did not release: calls of its may be in flight
 
-	laneSeq int64 // next lane_seq to give
+	claimState
 }
 
 // Seek is a change of position by an operator, found at a claim.

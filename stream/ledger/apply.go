@@ -1,0 +1,233 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Apply runs one batch in one transaction. It retries what may be retried, bisects data errors down to the record,
+// and after an unknown COMMIT looks whether it happened; it returns an error only when ctx ends, the database
+// stays away, or a claim and the ledger disagree. After an error nothing of the batch is written, or all of it, or
+// (where it was bisected) the first part: the next claim reads which; the claims of the batch are of no use any more.
+func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
+	works := make([]*work, 0, len(batch))
+	claims := map[*Claim]bool{}
+	for _, s := range batch {
+		if err := s.validate(); err != nil {
+			return nil, &schemas.Error{Kind: schemas.Invalid, Op: "apply a batch of " + n.spec.Name, Err: err}
+		}
+		if claims[s.Claim] {
+			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "two slices of one claim")
+		}
+		claims[s.Claim] = true
+		works = append(works, &work{Slice: s})
+	}
+	if len(works) == 0 {
+		return nil, nil
+	}
+	if err := n.bisect(ctx, works); err != nil {
+		return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
+	}
+	out := make([]Applied, len(works))
+	for i, w := range works {
+		out[i] = w.applied
+	}
+	return out, nil
+}
+
+func kindOf(err error) schemas.Kind {
+	if isOurs(err) {
+		return schemas.Conflict
+	}
+	if t := troubleOf(err); t == permanent || t == badData {
+		return schemas.Internal
+	}
+	return schemas.Unavailable
+}
+
+func (s Slice) validate() error {
+	if s.Claim == nil || s.Claim.cache == nil {
+		return fmt.Errorf("a slice has no claim of this ledger")
+	}
+	last := s.Claim.Next.Offset - 1
+	for i := range s.Records {
+		if o := s.Records[i].Offset; o <= last {
+			return fmt.Errorf("partition %s/%d: offset %d follows %d", s.Claim.Partition.Topic, s.Claim.Partition.Number, o, last)
+		}
+		last = s.Records[i].Offset
+	}
+	if s.Next.Offset <= last {
+		return fmt.Errorf("partition %s/%d: next offset %d is not behind the last record %d",
+			s.Claim.Partition.Topic, s.Claim.Partition.Number, s.Next.Offset, last)
+	}
+	return nil
+}
+
+// try is one transaction: what it has found out and what it will write.
+type try struct {
+	n     *Namespace
+	conn  *pgxpool.Conn
+	win   *windowSet
+	works []*work
+
+	seen    map[schemas.EventKey]gate.Seen
+	seenAt  map[schemas.EventKey]int32
+	inDoubt bool // a COMMIT was on its way when the connection broke
+}
+
+// attempt runs the works in one transaction of two round trips; a third in between only where something leaves the
+// gap buffer. On success it has settled the claims.
+func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, err error) {
+	t := &try{n: n, win: n.windows.Load(), works: works, seen: map[schemas.EventKey]gate.Seen{},
+		seenAt: map[schemas.EventKey]int32{}}
+	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
+		return false, err
+	}
+	defer func() {
+		if err != nil {
+			for _, w := range works {
+				w.discard()
+			}
+			if troubleOf(err) == oldPlan {
+				discard(t.conn)
+				return
+			}
+		}
+		abandon(t.conn)
+	}()
+	for _, w := range works {
+		w.reset()
+	}
+	if err := t.readAll(ctx); err != nil {
+		return false, err
+	}
+	if err := t.decide(ctx); err != nil {
+		return false, err
+	}
+	if err := t.write(ctx); err != nil {
+		return t.inDoubt, err
+	}
+	for _, w := range works {
+		if !w.fenced {
+			w.settle(w.laneEnd, t.win.current)
+		}
+	}
+	return false, nil
+}
+
+// decide asks the gate about every work that is not fenced, and reads what leaves the buffer.
+func (t *try) decide(ctx context.Context) error {
+	freed := false
+	for _, w := range t.works {
+		if w.fenced {
+			w.applied.Fenced = true
+			continue
+		}
+		w.decide(t.seen, t.n.spec.Policy)
+		w.conclude(len(t.n.spec.Actions))
+		freed = freed || len(w.freed) > 0
+	}
+	if freed {
+		return t.readHeld(ctx)
+	}
+	return nil
+}
+
+// write sends the second round trip, COMMIT included.
+func (t *try) write(ctx context.Context) error {
+	records := 0
+	inBatch := map[schemas.EventKey]int32{}
+	for _, w := range t.works {
+		records += len(w.Records)
+		for i := range w.final {
+			if key := w.Records[i].Key; w.final[i].Decision == gate.Duplicate && t.seenAt[key] == 0 {
+				inBatch[key]++
+			}
+		}
+	}
+	out := newWriter(t.n, t.win, records)
+	for _, w := range t.works {
+		if w.fenced {
+			continue
+		}
+		out.work(w, t.seenAt, inBatch)
+		t.progress(out, w)
+		w.applied.Actions = t.actions(w)
+	}
+	p := &pipeline{conn: t.conn}
+	if err := out.queue(ctx, p); err != nil {
+		return err
+	}
+	t.inDoubt = true
+	return p.run(ctx)
+}
+
+func (t *try) progress(out *writer, w *work) {
+	c, next := out.progress, w.Next
+	if w.expire {
+		next = w.Claim.Next
+	}
+	var processed time.Time
+	if len(w.Records) > 0 {
+		processed = w.Records[len(w.Records)-1].AppendTime
+	}
+	c[0].int32(w.Claim.ID)
+	c[1].int64(next.Offset)
+	c[2].int32(next.LeaderEpoch)
+	c[3].int64(w.laneEnd)
+	c[4].time(processed)
+}
+
+// actions are the new open actions of a work, in lane_seq order.
+func (t *try) actions(w *work) []Action {
+	n := w.laneEnd - w.laneAt
+	if n == 0 {
+		return nil
+	}
+	out := make([]Action, n)
+	for i := range w.final {
+		v, r := &w.final[i], &w.Records[i]
+		if v.actions == 0 {
+			continue
+		}
+		p := t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
+		t.fill(out, w, v.laneSeq, Action{
+			Entity: r.Entity, Version: v.Version, Late: v.Decision == gate.Late, Reason: v.Reason, Pointer: p,
+			Source: r.Source, EventID: r.ID, EventType: r.Type, Record: i,
+		})
+	}
+	for i := range w.freed {
+		f := &w.freed[i]
+		if f.actions == 0 {
+			continue
+		}
+		h, r := w.held[f.waited.Offset], f.waited
+		p := t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
+		t.fill(out, w, f.laneSeq, Action{
+			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Reason: f.outcome.Reason,
+			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, Packed: h.packed,
+		})
+	}
+	return out
+}
+
+func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {
+	p := w.Claim.Partition
+	return Pointer{TopicID: p.TopicID, Topic: p.Topic, Partition: p.Number, Offset: offset, LeaderEpoch: leaderEpoch, Key: key, Hash: hash}
+}
+
+// fill writes one event's actions, one per ActionSpec, into their places.
+func (t *try) fill(out []Action, w *work, laneSeq int64, a Action) {
+	spec := &t.n.spec
+	for i, s := range spec.Actions {
+		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
+		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)
+		a.Name, a.Destination, a.OnDead, a.Status = s.Name, s.Destination, s.OnDead, Pending
+		out[a.LaneSeq-w.laneAt] = a
+	}
+}

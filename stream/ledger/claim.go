@@ -1,0 +1,281 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// claimState is what a claim carries besides its fence.
+type claimState struct {
+	// Owned by the goroutine that applies.
+	laneSeq  int64 // next lane_seq to give
+	revision int64 // of progress, as the last batch left it
+	buffered int   // events of the partition that wait with a deadline
+	waiting  int   // rows of the partition in the buffer, parked ones included
+	cache    *lineCache
+
+	// Shared with those who record results.
+	mu       sync.Mutex
+	spans    []laneSpan // ascending: which window an action's row is in
+	finished atomic.Int64
+}
+
+// laneSpan says that actions from lane_seq on are in a window, until the next span begins.
+type laneSpan struct {
+	from   int64
+	window int32
+}
+
+// windowOf is the window in which the action's row is; 0 where the claim never had such an action.
+func (c *Claim) windowOf(laneSeq int64) int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.spans) - 1; i >= 0; i-- {
+		if c.spans[i].from <= laneSeq {
+			return c.spans[i].window
+		}
+	}
+	return 0
+}
+
+// extend notes that actions from lane_seq on go to window.
+func (c *Claim) extend(from int64, window int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.spans); n == 0 || c.spans[n-1].window != window {
+		c.spans = append(c.spans, laneSpan{from, window})
+	}
+}
+
+// Claim takes the fence of a partition; see ClaimRequest. Errors of Confirm come back as they are (errors.Is and
+// errors.As find them). It waits for the transactions that hold the fence until ctx ends. Kinds: Conflict where the topic is not
+// the one that the ledger knows, Unavailable where the database is away.
+func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
+	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
+	if err := req.validate(); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	if err := n.loadWindows(ctx); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	c := &Claim{Partition: req.Partition}
+	if _, err := rand.Read(c.Token[:]); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	c.cache = newLineCache(n.spec.CacheLines)
+	conn, err := n.ledger.hot.Acquire(ctx)
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	defer abandon(conn)
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	if err := n.claim(ctx, tx, c, req); err != nil {
+		if _, ok := errors.AsType[*schemas.Error](err); ok {
+			return nil, err
+		}
+		if confirm, ok := errors.AsType[confirmError](err); ok {
+			return nil, confirm.error
+		}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	if err := tx.Commit(ctx); err != nil && !n.holds(ctx, c, err) {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return c, nil
+}
+
+func (r ClaimRequest) validate() error {
+	switch {
+	case r.Partition.Topic == "" || r.Partition.TopicID == TopicID{}:
+		return errors.New("topic or topic id is missing")
+	case r.Partition.Number < 0 || r.Partition.Number >= r.Partitions:
+		return fmt.Errorf("partition %d of %d", r.Partition.Number, r.Partitions)
+	case r.Confirm == nil:
+		return errors.New("confirm is missing")
+	}
+	return nil
+}
+
+// confirmError marks what Confirm returned.
+type confirmError struct{ error }
+
+func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimRequest) error {
+	if err := n.checkTopic(ctx, tx, req); err != nil {
+		return err
+	}
+	if err := n.lockFence(ctx, tx, c); err != nil {
+		return err
+	}
+	stored, err := readPosition(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	start, err := req.Confirm(ctx, stored)
+	if err != nil {
+		return confirmError{err}
+	}
+	if err := checkStart(stored, start); err != nil {
+		return err
+	}
+	c.Next, c.Seek = start.Position, start.Seek
+	if err := n.take(ctx, tx, c); err != nil {
+		return err
+	}
+	return n.loadClaim(ctx, tx, c)
+}
+
+// checkTopic refuses a topic that was recreated or that has another number of partitions than recorded.
+func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest) error {
+	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
+	_, err := tx.Exec(ctx, `INSERT INTO topics (subscription, topic, topic_id, partitions) VALUES ($1, $2, $3, $4)
+		ON CONFLICT DO NOTHING`, n.id, req.Partition.Topic, [16]byte(req.Partition.TopicID), req.Partitions)
+	if err != nil {
+		return err
+	}
+	var (
+		id    [16]byte
+		count int32
+	)
+	err = tx.QueryRow(ctx, `SELECT topic_id, partitions FROM topics WHERE subscription = $1 AND topic = $2`,
+		n.id, req.Partition.Topic).Scan(&id, &count)
+	switch {
+	case err != nil:
+		return err
+	case TopicID(id) != req.Partition.TopicID:
+		return schemas.Errorf(schemas.Conflict, op, "topic %s was deleted and created again: its id is %x, the ledger's positions are of %x; nothing is read until an operator accepts the new topic",
+			req.Partition.Topic, req.Partition.TopicID, id)
+	case count != req.Partitions:
+		return schemas.Errorf(schemas.Conflict, op, "topic %s has %d partitions, the ledger recorded %d: entities would move between partitions and lose their order; drain the subscription and copy the topic to one with the new count, or set the count back",
+			req.Partition.Topic, req.Partitions, count)
+	}
+	return nil
+}
+
+// lockFence waits for the fence's row and reads it. From here on no batch of the owner before commits.
+func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	p := c.Partition
+	_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) VALUES ($1, $2, $3, $4)
+		ON CONFLICT DO NOTHING`, n.id, p.Topic, [16]byte(p.TopicID), p.Number)
+	if err != nil {
+		return err
+	}
+	var released bool
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released FROM fences
+		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released)
+	if err != nil {
+		return err
+	}
+	c.Unclean = c.Epoch > 0 && !released
+	c.Epoch++
+	return nil
+}
+
+// readPosition reads what the ledger stored, after the lock; nil on the first claim.
+func readPosition(ctx context.Context, tx pgx.Tx, c *Claim) (*Position, error) {
+	var p Position
+	c.laneSeq = 1
+	err := tx.QueryRow(ctx, `SELECT next_offset, leader_epoch, next_lane_seq, revision FROM progress WHERE fence = $1`,
+		c.ID).Scan(&p.Offset, &p.LeaderEpoch, &c.laneSeq, &c.revision)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// checkStart holds Confirm to its contract: a position moves only by a seek that says so.
+func checkStart(stored *Position, start Start) error {
+	const op = "claim"
+	switch {
+	case start.Position.Offset < 0:
+		return schemas.Errorf(schemas.Internal, op, "start at negative offset %d", start.Position.Offset)
+	case start.Seek == nil && stored != nil && stored.Offset != start.Position.Offset:
+		return schemas.Errorf(schemas.Internal, op, "start at %d without a seek, the ledger's next offset is %d",
+			start.Position.Offset, stored.Offset)
+	case start.Seek != nil && (stored == nil || start.Seek.From != stored.Offset || start.Seek.To != start.Position.Offset):
+		return schemas.Errorf(schemas.Internal, op, "seek %+v does not lead from the ledger's position to %d",
+			*start.Seek, start.Position.Offset)
+	}
+	return nil
+}
+
+// take writes the new owner, the position and the seek.
+func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	_, err := tx.Exec(ctx, `UPDATE fences SET epoch = $2, token = $3, owner = $4, claimed_at = now(), released = false
+		WHERE id = $1`, c.ID, c.Epoch, c.Token, clean(n.spec.Owner, 200))
+	if err != nil {
+		return err
+	}
+	c.revision++
+	_, err = tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
+		VALUES ($1, $2, $3, $2, $4) ON CONFLICT (fence) DO UPDATE SET next_offset = EXCLUDED.next_offset,
+		leader_epoch = EXCLUDED.leader_epoch, high_offset = greatest(progress.high_offset, EXCLUDED.next_offset),
+		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision)
+	if err != nil || c.Seek == nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO seeks (fence, from_offset, to_offset, epoch, owner) VALUES ($1, $2, $3, $4, $5)`,
+		c.ID, c.Seek.From, c.Seek.To, c.Epoch, clean(n.spec.Owner, 200))
+	return err
+}
+
+// loadClaim reads what the gate and the lanes left of the partition.
+func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered') FROM buffer WHERE fence = $1`,
+		c.ID).Scan(&c.waiting, &c.buffered)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, n.windows.Load().q.laneFirst.sql, c.ID)
+	if err != nil {
+		return err
+	}
+	var (
+		window int32
+		from   int64
+	)
+	_, err = pgx.ForEachRow(rows, []any{&window, &from}, func() error {
+		c.spans = append(c.spans, laneSpan{from, window})
+		return nil
+	})
+	return err
+}
+
+// holds finds out after an unknown COMMIT of a claim whether it happened. cause is why it is unknown.
+func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
+	if troubleOf(cause) != lost {
+		return false
+	}
+	var mine bool
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		// The lock waits for the transaction in doubt.
+		return tx.QueryRow(ctx, `SELECT coalesce(token = $2, false) FROM fences WHERE id = $1 FOR UPDATE`, c.ID, c.Token).Scan(&mine)
+	})
+	return err == nil && mine
+}
+
+// Release gives the fence back after a drain, so that the next claim is clean. Not an error when fenced already.
+func (n *Namespace) Release(ctx context.Context, c *Claim) error {
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE fences SET released = true WHERE id = $1 AND epoch = $2 AND token = $3`,
+			c.ID, c.Epoch, c.Token)
+		return err
+	})
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "release the fence of " + c.Partition.Topic, Err: redact(err)}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// trouble is what an error of the database means for a transaction.
+type trouble int
+
+const (
+	permanent  trouble = iota // our fault, or the set-up's: comes back to the caller
+	transient                 // again, after a while
+	lost                      // the connection is gone: again, and in doubt if a COMMIT was on its way
+	badData                   // some row's data: bisect
+	oldPlan                   // the connection's prepared statements are of the past: a new connection, at once
+	oldWindows                // the rotation went on: look which windows live, again at once
+)
+
+var errRotated = errors.New("the dedupe windows have rotated")
+
+// troubleOf classifies by SQLSTATE; see design section 5, "A batch may fail, never for ever".
+func troubleOf(err error) trouble {
+	if errors.Is(err, errRotated) {
+		return oldWindows
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return transient // nothing was sent
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		if isOurs(err) {
+			return permanent
+		}
+		return lost
+	}
+	switch {
+	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03", strings.HasPrefix(pg.Code, "53"),
+		pg.Code == "25006", pg.Code == "57014":
+		return transient
+	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"), pg.Code == "25P03", pg.Code == "25P04",
+		pg.Severity == "FATAL", pg.Severity == "PANIC":
+		return lost
+	case pg.Code == "0A000", pg.Code == "26000":
+		return oldPlan
+	case pg.Code == "42P01":
+		return oldWindows
+	case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "54"):
+		return badData
+	}
+	return permanent
+}
+
+// refusal marks an error that this package raised itself, so that it is never taken for a lost connection.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func isOurs(err error) bool {
+	_, ok := errors.AsType[refusal](err)
+	return ok
+}
+
+func duplicateKey(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "23505"
+}
+
+// backoff waits before try number n (0 does not wait): exponential with full jitter, at most two seconds.
+func backoff(ctx context.Context, n int) error {
+	if n <= 0 {
+		return ctx.Err()
+	}
+	limit := min(10*time.Millisecond<<min(n-1, 10), 2*time.Second)
+	t := time.NewTimer(rand.N(limit))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
+func clean(s string, limit int) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}

@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// Namespace is one subscription's part of the ledger. Safe for concurrent use, except that a Claim belongs to one
+// goroutine at a time.
+type Namespace struct {
+	ledger  *Ledger
+	id      int32 // of the subscription's row
+	spec    Spec
+	effects []int32 // ids, as spec.Actions
+	windows atomic.Pointer[windowSet]
+}
+
+// Namespace registers the subscription, or finds it, and returns its part.
+func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
+	op := "register subscription " + spec.Name
+	if err := spec.validate(); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions))}
+	err := l.transact(ctx, func(tx pgx.Tx) error { return n.register(ctx, tx) })
+	if err == nil {
+		err = n.loadWindows(ctx)
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return n, nil
+}
+
+func (s Spec) validate() error {
+	switch {
+	case s.Name == "":
+		return errors.New("name is empty")
+	case s.Generation < 0:
+		return fmt.Errorf("generation %d is negative", s.Generation)
+	case s.Window < 0:
+		return fmt.Errorf("dedupe window %s is negative", s.Window)
+	case s.CacheLines < 0:
+		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
+	}
+	names := map[string]bool{}
+	for _, a := range s.Actions {
+		switch {
+		case a.Name == "" || a.Destination == "":
+			return errors.New("an action has no name or no destination")
+		case a.OnDead != Park && a.OnDead != Continue:
+			return fmt.Errorf("action %s: on_dead %q is not park or continue", a.Name, a.OnDead)
+		case names[a.Name]:
+			return fmt.Errorf("action %s is listed twice", a.Name)
+		}
+		names[a.Name] = true
+	}
+	return s.Policy.Validate()
+}
+
+func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
+	var window *time.Duration
+	if n.spec.Window > 0 {
+		window = &n.spec.Window
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO subscriptions (name, generation, dedupe) VALUES ($1, $2, $3)
+		ON CONFLICT (name, generation) DO NOTHING`, n.spec.Name, n.spec.Generation, window)
+	if err != nil {
+		return err
+	}
+	// The lock lets one registration at a time make the first windows.
+	err = tx.QueryRow(ctx, `SELECT id FROM subscriptions WHERE name = $1 AND generation = $2 FOR UPDATE`,
+		n.spec.Name, n.spec.Generation).Scan(&n.id)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE subscriptions SET dedupe = $2 WHERE id = $1 AND dedupe IS DISTINCT FROM $2`, n.id, window)
+	if err != nil {
+		return err
+	}
+	if err := n.registerEffects(ctx, tx); err != nil {
+		return err
+	}
+	var windows int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM windows WHERE subscription = $1`, n.id).Scan(&windows); err != nil {
+		return err
+	}
+	if windows > 0 {
+		return nil
+	}
+	if _, err := addWindow(ctx, tx, n.id, true); err != nil {
+		return err
+	}
+	_, err = addWindow(ctx, tx, n.id, false)
+	return err
+}
+
+func (n *Namespace) registerEffects(ctx context.Context, tx pgx.Tx) error {
+	for i, a := range n.spec.Actions {
+		_, err := tx.Exec(ctx, `INSERT INTO effects (subscription, name, destination, on_dead) VALUES ($1, $2, $3, $4)
+			ON CONFLICT DO NOTHING`, n.id, a.Name, a.Destination, string(a.OnDead))
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT id FROM effects WHERE subscription = $1 AND name = $2 AND destination = $3 AND on_dead = $4`,
+			n.id, a.Name, a.Destination, string(a.OnDead)).Scan(&n.effects[i])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin stores where a new subscription begins: the first call's offsets win, later calls get those back.
+// A partition that is not in the stored set begins at 0.
+func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map[Partition]int64, error) {
+	var stored map[Partition]int64
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		var began bool
+		err := tx.QueryRow(ctx, `SELECT began_at IS NOT NULL FROM subscriptions WHERE id = $1 FOR UPDATE`, n.id).Scan(&began)
+		if err != nil {
+			return err
+		}
+		if !began {
+			if err := n.storeBegin(ctx, tx, offsets); err != nil {
+				return err
+			}
+		}
+		stored, err = n.loadBegin(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "store the beginning of " + n.spec.Name, Err: redact(err)}
+	}
+	return stored, nil
+}
+
+func (n *Namespace) storeBegin(ctx context.Context, tx pgx.Tx, offsets map[Partition]int64) error {
+	for p, offset := range offsets {
+		_, err := tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
+			VALUES ($1, $2, $3, $4, $5)`, n.id, p.Topic, [16]byte(p.TopicID), p.Number, offset)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `UPDATE subscriptions SET began_at = now() WHERE id = $1`, n.id)
+	return err
+}
+
+func (n *Namespace) loadBegin(ctx context.Context, tx pgx.Tx) (map[Partition]int64, error) {
+	rows, err := tx.Query(ctx, `SELECT topic, topic_id, partition, log_offset FROM begins WHERE subscription = $1`, n.id)
+	if err != nil {
+		return nil, err
+	}
+	stored := map[Partition]int64{}
+	var (
+		p      Partition
+		id     [16]byte
+		offset int64
+	)
+	_, err = pgx.ForEachRow(rows, []any{&p.Topic, &id, &p.Number, &offset}, func() error {
+		p.TopicID = id
+		stored[p] = offset
+		return nil
+	})
+	return stored, err
+}
+
+// Began reports whether Begin has stored this subscription's beginning.
+func (n *Namespace) Began(ctx context.Context) (bool, error) {
+	var began bool
+	err := n.ledger.read.QueryRow(ctx, `SELECT began_at IS NOT NULL FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
+	if err != nil {
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: redact(err)}
+	}
+	return began, nil
+}
+
+// transact runs f in a transaction and again after transient trouble, a lost connection included: f must be one that
+// can be repeated even if it was committed.
+func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
+	for try := 0; ; try++ {
+		if err := backoff(ctx, try); err != nil {
+			return err
+		}
+		err := pgx.BeginFunc(ctx, l.hot, f)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if t := troubleOf(err); t != transient && t != lost && t != oldPlan || try >= 8 {
+			return err
+		}
+		l.cfg.Logger.WarnContext(ctx, "ledger transaction again", "try", try+1, "error", redact(err))
+	}
+}

@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The hot path's statements. Those on rotated tables name the children of the live windows and are built once per
+// rotation; the others are the same for ever. All run under generic plans (see Config.settings): plans_test.go holds
+// them to index scans.
+
+var (
+	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
+	fenceCheck = newStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
+SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
+JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token
+ORDER BY f.id FOR KEY SHARE OF f`)
+
+	progressRead = newStatement(`-- progressRead
+SELECT p.fence, p.next_offset, p.high_offset, p.revision FROM unnest($1::int[]) AS c(id)
+JOIN progress p ON p.fence = c.id`)
+
+	windowsRead = newStatement(`-- windowsRead
+SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
+
+	linesRead = newStatement(`-- linesRead
+SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.sub, l.event_key, l.filtered, l.parked, l.skipped
+FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
+JOIN lines l ON l.fence = k.fence AND l.entity = k.entity AND l.clock = k.clock`)
+
+	bufferRead = newStatement(`-- bufferRead
+SELECT b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.sub,
+       b.first, b.payload, b.deleted, b.filtered, b.decision
+FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
+JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock
+ORDER BY b.value, b.sub, b.log_offset`)
+
+	// What the gate does not need of a waiting event, for those that leave the buffer or change in it.
+	heldRead = newStatement(`-- heldRead
+SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, b.packed
+FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
+JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
+
+	overdueRead = newStatement(`-- overdueRead
+SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= now()
+GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
+
+	linesWrite = newStatement(`-- linesWrite
+INSERT INTO lines (fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
+SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.sub, u.event_key, u.filtered, u.parked,
+       CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
+FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::int[], $8::uuid[],
+            $9::boolean[], $10::text[], $11::text[])
+     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
+ON CONFLICT (fence, entity, clock) DO UPDATE SET kind = EXCLUDED.kind, epoch = EXCLUDED.epoch, value = EXCLUDED.value,
+    sub = EXCLUDED.sub, event_key = EXCLUDED.event_key, filtered = EXCLUDED.filtered, parked = EXCLUDED.parked,
+    skipped = EXCLUDED.skipped`)
+
+	bufferInsert = newStatement(`-- bufferInsert
+INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
+    epoch, value, sub, first, deleted, filtered, decision, payload, kind, entity, clock, source, event_id, type, packed)
+SELECT u.fence, u.log_offset, $1, u.leader_epoch, u.append_time, u.received_at,
+       CASE u.decision WHEN 'buffered' THEN now() + $2::bigint * interval '1 microsecond' END,
+       u.event_key, u.hash, u.epoch, u.value, u.sub, u.first, u.deleted, u.filtered, u.decision, u.payload, u.kind,
+       u.entity, u.clock, u.source, u.event_id, u.type, u.packed
+FROM unnest($3::int[], $4::bigint[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::uuid[], $9::uuid[],
+            $10::bigint[], $11::bigint[], $12::int[], $13::bigint[], $14::boolean[], $15::boolean[], $16::text[],
+            $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bytea[])
+     AS u(fence, log_offset, leader_epoch, append_time, received_at, event_key, hash, epoch, value, sub, first,
+          deleted, filtered, decision, payload, kind, entity, clock, source, event_id, type, packed)`)
+
+	bufferUpdate = newStatement(`-- bufferUpdate
+UPDATE buffer b SET decision = u.decision,
+       deadline = CASE u.decision WHEN 'buffered' THEN now() + $1::bigint * interval '1 microsecond' END
+FROM unnest($2::int[], $3::bigint[], $4::text[]) AS u(fence, log_offset, decision)
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
+
+	bufferDelete = newStatement(`-- bufferDelete
+DELETE FROM buffer b USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
+
+	progressWrite = newStatement(`-- progressWrite
+UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
+       high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq,
+       processed_at = greatest(p.processed_at, u.processed_at), revision = p.revision + 1, updated_at = now()
+FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[])
+     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at)
+WHERE p.fence = u.fence`)
+)
+
+// windowQueries are the statements on rotated tables, for one set of live windows.
+type windowQueries struct {
+	lock         statement
+	seen         statement
+	eventsInsert statement
+	asidesInsert statement
+	actionsWrite statement
+	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
+	duplicates map[int32]statement
+	decided    map[int32]statement
+	forget     map[int32]statement
+	finish     map[int32]statement
+	attempt    map[int32]statement
+	laneLow    statement
+	laneFirst  statement
+}
+
+func newWindowQueries(current int32, live []int32) windowQueries {
+	q := windowQueries{
+		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
+		finish: map[int32]statement{}, attempt: map[int32]statement{},
+	}
+	of := func(w int32, sql string) statement {
+		return newStatement(strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))))
+	}
+	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
+	// that come later see the windows it left.
+	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
+	q.eventsInsert = of(current, eventsInsert)
+	q.asidesInsert = of(current, asidesInsert)
+	q.actionsWrite = of(current, actionsInsert)
+	var seen, low, first []string
+	for i := len(live) - 1; i >= 0; i-- { // the newest first: most duplicates come soon
+		w := strconv.Itoa(int(live[i]))
+		seen = append(seen, fmt.Sprintf(
+			"SELECT event_key, window_id, hash, decision FROM events_w%s WHERE event_key = k.key", w))
+		low = append(low, fmt.Sprintf("(SELECT lane_seq FROM actions_w%s WHERE fence = p.fence AND lane_seq >= p.lane_low "+
+			"AND status = 'pending' ORDER BY lane_seq LIMIT 1)", w))
+		first = append(first, fmt.Sprintf("(SELECT %s::int AS w, lane_seq FROM actions_w%s WHERE fence = $1 "+
+			"ORDER BY fence, lane_seq LIMIT 1)", w, w))
+	}
+	q.seen = newStatement("-- seen: one probe of an unique index per key and window\nSELECT e.event_key, e.window_id, e.hash, e.decision FROM unnest($1::uuid[]) AS k(key)\nCROSS JOIN LATERAL (" +
+		strings.Join(seen, "\nUNION ALL ") + ") e")
+	q.laneLow = newStatement("-- laneLow: from the mark up, past what is finished, once\nUPDATE progress p SET lane_low = greatest(p.lane_low, coalesce(least(" +
+		strings.Join(low, ",\n") + "), least($2::bigint, p.next_lane_seq)))\nWHERE p.fence = $1")
+	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, " UNION ALL ") + ") f ORDER BY lane_seq")
+	for _, w := range live {
+		q.duplicates[w], q.decided[w] = of(w, duplicatesUpdate), of(w, decidedUpdate)
+		q.forget[w] = of(w, asidesDelete)
+		q.finish[w], q.attempt[w] = of(w, actionsFinish), of(w, attemptsInsert)
+	}
+	return q
+}
+
+const eventsInsert = `-- eventsInsert
+INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub,
+    leader_epoch, duplicates, actions, decision, reason, kind, clock, entity, source, event_id, type)
+SELECT {w}, u.fence, u.log_offset, u.event_key, u.hash, u.received_at, now(), u.lane_seq, u.epoch, u.value, u.sub,
+    u.leader_epoch, u.duplicates, u.actions, u.decision, u.reason, u.kind, u.clock, u.entity, u.source, u.event_id, u.type
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::bigint[], $7::bigint[],
+            $8::bigint[], $9::int[], $10::int[], $11::int[], $12::int[], $13::text[], $14::text[], $15::text[],
+            $16::text[], $17::text[], $18::text[], $19::text[], $20::text[])
+     AS u(fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub, leader_epoch, duplicates,
+          actions, decision, reason, kind, clock, entity, source, event_id, type)`
+
+const asidesInsert = `-- asidesInsert
+INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
+    decision, reason, kind, epoch, value, sub, clock, entity, source, event_id, type, error, raw)
+SELECT {w}, u.fence, u.log_offset, u.leader_epoch, u.event_key, u.hash, u.first_hash, u.received_at, now(),
+    u.decision, u.reason, u.kind, u.epoch, u.value, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
+FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid[], $7::timestamptz[], $8::text[],
+            $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::int[], $14::text[], $15::text[], $16::text[],
+            $17::text[], $18::text[], $19::text[], $20::bytea[])
+     AS u(fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decision, reason, kind, epoch,
+          value, sub, clock, entity, source, event_id, type, error, raw)`
+
+const actionsInsert = `-- actionsInsert
+INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, event_window, effect, created_at, packed)
+SELECT {w}, u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, now(), u.packed
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bytea[])
+     AS u(fence, lane_seq, event_key, event_window, effect, packed)`
+
+const duplicatesUpdate = `-- duplicatesUpdate
+UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
+FROM unnest($1::uuid[], $2::int[]) AS u(event_key, n) WHERE e.event_key = u.event_key`
+
+const decidedUpdate = `-- decidedUpdate
+UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value,
+       lane_seq = u.lane_seq, actions = u.actions
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
+     AS u(event_key, decision, reason, epoch, value, lane_seq, actions)
+WHERE e.event_key = u.event_key`
+
+// After a rewind a place in the log is decided again: what was set aside there goes.
+const asidesDelete = `-- asidesDelete
+DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
+
+// The join with fences leaves out the results of claims that are no more; fenceCheck has locked the others.
+const actionsFinish = `-- actionsFinish
+UPDATE actions_w{w} a SET status = u.status, held = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
+       first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
+       next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
+       finished_at = CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END,
+       code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
+       response = u.response, packed = CASE u.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, u.packed) END
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::int[], $7::bigint[], $8::text[],
+            $9::int[], $10::int[], $11::text[], $12::bytea[], $13::bytea[])
+     AS u(fence, epoch, token, lane_seq, status, attempt, next_in, class, code, latency_us, error, response, packed)
+JOIN fences f ON f.id = u.fence AND f.epoch = u.epoch AND f.token = u.token
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done'`
+
+const attemptsInsert = `-- attemptsInsert
+INSERT INTO attempts_w{w} (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response)
+SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::int[], $7::text[], $8::int[],
+            $9::int[], $10::text[], $11::bytea[])
+     AS u(fence, epoch, token, lane_seq, status, attempt, class, code, latency_us, error, response)
+JOIN fences f ON f.id = u.fence AND f.epoch = u.epoch AND f.token = u.token
+ON CONFLICT (fence, lane_seq, attempt) DO NOTHING`

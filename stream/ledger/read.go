@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// readAll is the first round trip: it locks windows and fences and reads what the gate needs.
+func (t *try) readAll(ctx context.Context) error {
+	var (
+		p       = &pipeline{conn: t.conn}
+		byFence = map[int32]*work{}
+		current int32
+		live    []int32
+	)
+	add := func(s statement, read func(*row), params ...[]byte) error { return p.add(ctx, s, read, params...) }
+	if err := add(begin, nil); err != nil {
+		return err
+	}
+	if err := add(t.win.q.lock, nil); err != nil {
+		return err
+	}
+	if err := add(windowsRead, func(r *row) {
+		id := r.int32()
+		live = append(live, id)
+		if r.bool() {
+			current = id
+		}
+	}, int32Param(t.n.id)); err != nil {
+		return err
+	}
+	if err := t.addFences(ctx, p, byFence); err != nil {
+		return err
+	}
+	if err := t.addSeen(ctx, p); err != nil {
+		return err
+	}
+	if t.works[0].expire {
+		if err := add(overdueRead, func(r *row) {
+			w := t.works[0]
+			w.keys = append(w.keys, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
+		}, int32Param(t.works[0].Claim.ID)); err != nil {
+			return err
+		}
+	} else {
+		for _, w := range t.works {
+			w.touch()
+		}
+		if err := t.addLines(ctx, p, byFence); err != nil {
+			return err
+		}
+	}
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	if !t.win.same(current, live) {
+		return errRotated
+	}
+	if t.works[0].expire && !t.works[0].fenced {
+		slices.SortFunc(t.works[0].keys, compareKeys)
+		if err := t.addLines(ctx, p, byFence); err != nil {
+			return err
+		}
+		if err := p.run(ctx); err != nil {
+			return err
+		}
+	}
+	return t.check()
+}
+
+// addFences queues the lock of the fences and the read of the positions behind them. Works whose fence is not found
+// are fenced.
+func (t *try) addFences(ctx context.Context, p *pipeline, byFence map[int32]*work) error {
+	ids, epochs, tokens := int32Column(len(t.works)), int64Column(len(t.works)), uuidColumn(len(t.works))
+	for _, w := range t.works {
+		w.fenced = true
+		byFence[w.Claim.ID] = w
+		ids.int32(w.Claim.ID)
+		epochs.int64(w.Claim.Epoch)
+		tokens.uuid(w.Claim.Token)
+	}
+	err := p.add(ctx, fenceCheck, func(r *row) { byFence[r.int32()].fenced = false }, ids.param(), epochs.param(), tokens.param())
+	if err != nil {
+		return err
+	}
+	return p.add(ctx, progressRead, func(r *row) {
+		w := byFence[r.int32()]
+		w.stored = storedProgress{next: r.int64(), high: r.int64(), revision: r.int64()}
+	}, ids.param())
+}
+
+func (t *try) addSeen(ctx context.Context, p *pipeline) error {
+	n := 0
+	for _, w := range t.works {
+		n += len(w.Records)
+	}
+	keys := uuidColumn(n)
+	for _, w := range t.works {
+		for i := range w.Records {
+			if _, bad := w.rejected[i]; !bad && w.Records[i].Broken == "" {
+				keys.uuid(w.Records[i].Key)
+			}
+		}
+	}
+	if keys.n == 0 {
+		return nil
+	}
+	return p.add(ctx, t.win.q.seen, func(r *row) {
+		key := schemas.EventKey(r.uuid())
+		t.seenAt[key] = r.int32()
+		t.seen[key] = gate.Seen{Hash: r.uuid(), Decision: gate.Decision(r.text())}
+	}, keys.param())
+}
+
+// addLines queues the read of the lines that are not cached, and of what waits on them.
+func (t *try) addLines(ctx context.Context, p *pipeline, byFence map[int32]*work) error {
+	fences, entities, clocks := int32Column(64), textColumn(64), textColumn(64)
+	waiting := false
+	for _, w := range t.works {
+		missing := w.adopt()
+		waiting = waiting || len(missing) > 0 && w.Claim.waiting > 0
+		for _, k := range missing {
+			fences.int32(w.Claim.ID)
+			entities.text(string(k.Entity))
+			clocks.text(k.Clock)
+		}
+	}
+	if fences.n == 0 {
+		return nil
+	}
+	params := [][]byte{fences.param(), entities.param(), clocks.param()}
+	if err := p.add(ctx, linesRead, func(r *row) { readLine(r, byFence) }, params...); err != nil || !waiting {
+		return err
+	}
+	return p.add(ctx, bufferRead, func(r *row) { readWaiting(r, byFence) }, params...)
+}
+
+func readLine(r *row, byFence map[int32]*work) {
+	w := byFence[r.int32()]
+	k := gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()}
+	l := &gate.Line{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Sub: r.int32()}}
+	l.Key, l.Filtered, l.Parked = r.uuid(), r.bool(), gate.Reason(r.text())
+	raw := r.next(0)
+	if raw == nil {
+		w.state.Lines[k] = l
+		return
+	}
+	var spans []int64
+	if err := types.Scan(pgtype.Int8ArrayOID, pgtype.BinaryFormatCode, raw, &spans); err != nil {
+		r.err = fmt.Errorf("skipped places of a line: %w", err)
+		return
+	}
+	for i := 0; i+1 < len(spans); i += 2 {
+		l.Skipped = append(l.Skipped, gate.Span{From: spans[i], To: spans[i+1]})
+	}
+	w.state.Lines[k] = l
+}
+
+// types knows Postgres' own types; it is only read.
+var types = pgtype.NewMap()
+
+func readWaiting(r *row, byFence map[int32]*work) {
+	w := byFence[r.int32()]
+	g := gate.Waiting{Record: gate.Record{Entity: schemas.EntityKey(r.text())}}
+	g.Version.Clock = r.text()
+	g.Offset, g.AppendTime, g.Key, g.Hash = r.int64(), r.time(), r.uuid(), r.uuid()
+	g.Version.Kind = schemas.VersionKind(r.text())
+	g.Version.Epoch, g.Version.Value, g.Version.Sub = r.int64(), r.int64(), r.int32()
+	g.First, g.Payload = r.int64Or(), schemas.PayloadKind(r.text())
+	g.Deleted, g.Filtered, g.Decision = r.bool(), r.bool(), gate.Decision(r.text())
+	k := gate.LineKey{Entity: g.Entity, Clock: g.Version.Clock}
+	w.state.Waiting[k] = append(w.state.Waiting[k], g)
+}
+
+// readHeld reads what the buffer knows of the events that leave it or change in it.
+func (t *try) readHeld(ctx context.Context) error {
+	byFence := map[int32]*work{}
+	fences, offsets := int32Column(64), int64Column(64)
+	for _, w := range t.works {
+		byFence[w.Claim.ID] = w
+		w.held = map[int64]held{}
+		for i := range w.freed {
+			fences.int32(w.Claim.ID)
+			offsets.int64(w.freed[i].waited.Offset)
+		}
+	}
+	p := &pipeline{conn: t.conn}
+	err := p.add(ctx, heldRead, func(r *row) {
+		w, offset := byFence[r.int32()], r.int64()
+		w.held[offset] = held{window: r.int32(), leaderEpoch: r.int32(), source: r.text(), id: r.text(), eventType: r.text(), packed: r.bytes()}
+	}, fences.param(), offsets.param())
+	if err != nil {
+		return err
+	}
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	for _, w := range t.works {
+		for i := range w.freed {
+			if _, ok := w.held[w.freed[i].waited.Offset]; !ok {
+				return refusal{fmt.Errorf("fence %d: the event at offset %d left the buffer behind the gate's back", w.Claim.ID, w.freed[i].waited.Offset)}
+			}
+		}
+	}
+	return nil
+}
+
+// check holds the claims against the ledger: stored next <= first of the batch, never equality, because offsets have
+// holes; and the revision as this claim left it.
+func (t *try) check() error {
+	for _, w := range t.works {
+		switch {
+		case w.fenced:
+		case w.stored.revision != w.Claim.revision:
+			return refusal{fmt.Errorf("fence %d of %s/%d: the ledger is at revision %d, the claim at %d: claim anew",
+				w.Claim.ID, w.Claim.Partition.Topic, w.Claim.Partition.Number, w.stored.revision, w.Claim.revision)}
+		case len(w.Records) > 0 && w.stored.next > w.Records[0].Offset, !w.expire && w.stored.next > w.Next.Offset:
+			return refusal{fmt.Errorf("fence %d of %s/%d: the batch begins before the ledger's next offset %d",
+				w.Claim.ID, w.Claim.Partition.Topic, w.Claim.Partition.Number, w.stored.next)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// maxRefresh bounds how often one batch may meet a rotation in a row: rotations are hours apart.
+const maxRefresh = 16
+
+// settle runs the works until they are committed, their data is refused, or ctx ends.
+func (n *Namespace) settle(ctx context.Context, works []*work) error {
+	var last error
+	refreshed := 0
+	for try := 0; ; try++ {
+		if err := backoff(ctx, try); err != nil {
+			return errors.Join(err, redact(last))
+		}
+		inDoubt, err := n.attempt(ctx, works)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), redact(err))
+		}
+		switch troubleOf(err) {
+		case badData, permanent:
+			return err
+		case oldWindows:
+			if refreshed++; refreshed > maxRefresh {
+				return err
+			}
+			if err := n.loadWindows(ctx); err != nil && troubleOf(err) == permanent {
+				return err
+			}
+			continue
+		case lost:
+			if inDoubt {
+				done, derr := n.resolve(ctx, works)
+				if done || derr != nil {
+					return derr
+				}
+			}
+		}
+		last = err
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
+	}
+}
+
+// resolve finds out whether a transaction in doubt was committed: advanced under my token means it was. The lock waits
+// until the transaction has ended one way or the other, however long the server takes to notice that its client is gone.
+func (n *Namespace) resolve(ctx context.Context, works []*work) (committed bool, err error) {
+	for try := 0; ; try++ {
+		if err := backoff(ctx, try); err != nil {
+			return false, err
+		}
+		advanced, mine, err := n.readRevisions(ctx, works)
+		if err == nil {
+			return n.conclude(works, advanced, mine)
+		}
+		if ctx.Err() != nil || troubleOf(err) == permanent {
+			return false, err
+		}
+	}
+}
+
+// readRevisions says by fence which claims still hold it and which of those have advanced.
+func (n *Namespace) readRevisions(ctx context.Context, works []*work) (advanced, mine map[int32]bool, err error) {
+	advanced, mine = map[int32]bool{}, map[int32]bool{}
+	err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
+		for _, w := range works {
+			if w.fenced {
+				continue
+			}
+			var held bool
+			err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR UPDATE`,
+				w.Claim.ID, w.Claim.Epoch, w.Claim.Token).Scan(&held)
+			if err != nil {
+				return err
+			}
+			var revision int64
+			if err := tx.QueryRow(ctx, `SELECT revision FROM progress WHERE fence = $1`, w.Claim.ID).Scan(&revision); err != nil {
+				return err
+			}
+			mine[w.Claim.ID], advanced[w.Claim.ID] = held, held && revision == w.Claim.revision+1
+		}
+		return nil
+	})
+	return advanced, mine, err
+}
+
+// conclude settles the claims of a transaction that turned out to be committed. What was fenced meanwhile is fenced,
+// committed or not: its next owner reads which.
+func (n *Namespace) conclude(works []*work, advanced, mine map[int32]bool) (bool, error) {
+	win := n.windows.Load()
+	committed := false
+	for _, w := range works {
+		committed = committed || advanced[w.Claim.ID]
+	}
+	if !committed {
+		return false, nil
+	}
+	for _, w := range works {
+		switch {
+		case w.fenced:
+		case !mine[w.Claim.ID]:
+			w.applied = Applied{Claim: w.Claim, Fenced: true}
+		case !advanced[w.Claim.ID]:
+			return false, refusal{fmt.Errorf("fence %d: a part of a transaction was committed", w.Claim.ID)}
+		default:
+			w.settle(w.laneEnd, win.current)
+		}
+	}
+	return true, nil
+}
+
+// bisect applies the works, and where the database refuses their data, the halves of them, down to the record that is
+// refused, which is quarantined.
+func (n *Namespace) bisect(ctx context.Context, works []*work) error {
+	err := n.settle(ctx, works)
+	if err != nil && duplicateKey(err) && ctx.Err() == nil {
+		// The cache or another partition's batch knew something else. The lines are read anew.
+		err = n.settle(ctx, works)
+	}
+	if err == nil || ctx.Err() != nil || troubleOf(err) != badData {
+		return err
+	}
+	total := 0
+	for _, w := range works {
+		total += len(w.Records)
+	}
+	switch {
+	case total == 0:
+		return err
+	case total == 1:
+		return n.reject(ctx, works, err)
+	}
+	left, right, join := split(works, total/2)
+	if err := n.bisect(ctx, left); err != nil {
+		return err
+	}
+	if err := n.bisect(ctx, right); err != nil {
+		return err
+	}
+	join()
+	return nil
+}
+
+// reject quarantines the one record of works: with its bytes, or where even they are refused, without.
+func (n *Namespace) reject(ctx context.Context, works []*work, cause error) error {
+	for _, w := range works {
+		if len(w.Records) == 0 {
+			continue
+		}
+		bare, again := w.rejected[0]
+		if again && bare {
+			return cause
+		}
+		w.rejected = map[int]bool{0: again}
+		r := w.Records[0]
+		r.Error = clean("the database refused the record: "+redact(cause).Error(), 4096)
+		w.Records = []Record{r} // the caller's slice stays as it is
+		n.ledger.cfg.Logger.ErrorContext(ctx, "record quarantined", "subscription", n.spec.Name, "topic", w.Claim.Partition.Topic,
+			"partition", w.Claim.Partition.Number, "offset", r.Offset, "reason", "data_rejected", "error", redact(cause))
+	}
+	return n.bisect(ctx, works)
+}
+
+// split cuts works before the record number at. join puts what became of the halves back into works.
+func split(works []*work, at int) (left, right []*work, join func()) {
+	type half struct{ w, l, r *work }
+	var halves []half
+	for _, w := range works {
+		switch n := len(w.Records); {
+		case at >= n:
+			left = append(left, w)
+			at -= n
+		case at <= 0:
+			right = append(right, w)
+		default:
+			l := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[:at],
+				Next: Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}}}
+			r := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[at:], Next: w.Next}}
+			left, right = append(left, l), append(right, r)
+			halves = append(halves, half{w, l, r})
+			at = 0
+		}
+	}
+	return left, right, func() {
+		for _, h := range halves {
+			h.w.applied = joined(h.l.applied, h.r.applied, len(h.l.Records))
+		}
+	}
+}
+
+// joined is what became of a slice whose parts were applied one after the other.
+func joined(l, r Applied, shift int) Applied {
+	if r.Fenced {
+		return Applied{Claim: l.Claim, Fenced: true}
+	}
+	for _, o := range r.Outcomes {
+		if o.Record >= 0 {
+			o.Record += shift
+		}
+		l.Outcomes = append(l.Outcomes, o)
+	}
+	for _, a := range r.Actions {
+		if a.Record >= 0 {
+			a.Record += shift
+		}
+		l.Actions = append(l.Actions, a)
+	}
+	for _, q := range r.Quarantined {
+		l.Quarantined = append(l.Quarantined, q+shift)
+	}
+	l.Waiting = r.Waiting
+	return l
+}
+
+// Expire ends the overdue waits of a claim, at most some hundred lines of them: NextDeadline says whether more are
+// due. The caller has read the partition to the end it observed after the deadline had passed (P5).
+func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) {
+	if c == nil || c.cache == nil {
+		return Applied{}, schemas.Errorf(schemas.Invalid, "end the waits of "+n.spec.Name, "no claim of this ledger")
+	}
+	w := &work{Slice: Slice{Claim: c}, expire: true}
+	if err := n.settle(ctx, []*work{w}); err != nil {
+		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: "end the waits of " + n.spec.Name, Err: redact(err)}
+	}
+	return w.applied, nil
+}

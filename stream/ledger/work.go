@@ -1,0 +1,249 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// work is one slice on its way through a transaction, or one claim whose waits have ended. It is filled anew at every
+// try; only rejected survives.
+type work struct {
+	Slice
+	expire   bool         // no records: the overdue lines are decided
+	rejected map[int]bool // records whose data the database refused; true: their bytes as well
+
+	fenced  bool
+	stored  storedProgress
+	keys    []gate.LineKey // touched by this work, each once
+	state   *gate.State
+	lines   map[gate.LineKey]lineMark
+	places  map[int64]int // offset to index, of records that may leave the buffer they entered
+	final   []verdict     // by record
+	freed   []release     // out of the buffer
+	held    map[int64]held
+	laneAt  int64 // first lane_seq of this work
+	laneEnd int64 // behind the last
+
+	applied Applied
+}
+
+// storedProgress is the progress row as the first round trip read it.
+type storedProgress struct {
+	next, high, revision int64
+}
+
+// lineMark is a line before the gate's call, to tell afterwards what has changed.
+type lineMark struct {
+	exists  bool
+	line    gate.Line
+	waiting []waitMark
+}
+
+type waitMark struct {
+	offset   int64
+	decision gate.Decision
+}
+
+// verdict is the last word on a record: one that was buffered may have been released in the same call.
+type verdict struct {
+	gate.Outcome
+	duplicates int32
+	laneSeq    int64
+	actions    int32
+}
+
+// release is the last word on an event that waited before the call.
+type release struct {
+	waited  *gate.Waiting
+	outcome gate.Outcome
+	laneSeq int64
+	actions int32
+}
+
+// held is what the buffer's row knows that the gate does not.
+type held struct {
+	window      int32
+	leaderEpoch int32
+	source, id  string
+	eventType   string
+	packed      []byte
+}
+
+// reset makes the work ready for a try.
+func (w *work) reset() {
+	*w = work{Slice: w.Slice, expire: w.expire, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
+	w.state = gate.NewState()
+	w.lines = map[gate.LineKey]lineMark{}
+	w.laneAt = w.Claim.laneSeq
+}
+
+// touch collects the lines of the records.
+func (w *work) touch() {
+	seen := make(map[gate.LineKey]struct{}, len(w.Records))
+	for i := range w.Records {
+		r := &w.Records[i]
+		if _, bad := w.rejected[i]; bad || r.Broken != "" {
+			continue
+		}
+		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
+		if _, ok := seen[k]; !ok {
+			seen[k] = struct{}{}
+			w.keys = append(w.keys, k)
+		}
+	}
+	slices.SortFunc(w.keys, compareKeys)
+}
+
+func compareKeys(a, b gate.LineKey) int {
+	switch {
+	case a.Entity != b.Entity:
+		if a.Entity < b.Entity {
+			return -1
+		}
+		return 1
+	case a.Clock < b.Clock:
+		return -1
+	case a.Clock > b.Clock:
+		return 1
+	}
+	return 0
+}
+
+// adopt puts the cached lines into the state and returns the keys that are not cached.
+func (w *work) adopt() (missing []gate.LineKey) {
+	for _, k := range w.keys {
+		l, ok := w.Claim.cache.find(k)
+		if !ok {
+			missing = append(missing, k)
+			continue
+		}
+		if l.line != nil {
+			w.state.Lines[k] = l.line
+		}
+		if len(l.waiting) > 0 {
+			w.state.Waiting[k] = l.waiting
+		}
+	}
+	return missing
+}
+
+// mark remembers the lines as they are before the gate changes them in place.
+func (w *work) mark() {
+	for _, k := range w.keys {
+		var m lineMark
+		if l := w.state.Lines[k]; l != nil {
+			m.exists, m.line = true, *l
+			m.line.Skipped = slices.Clone(l.Skipped)
+		}
+		if waiting := w.state.Waiting[k]; len(waiting) > 0 {
+			m.waiting = make([]waitMark, len(waiting))
+			for i := range waiting {
+				m.waiting[i] = waitMark{waiting[i].Offset, waiting[i].Decision}
+			}
+		}
+		w.lines[k] = m
+	}
+}
+
+// decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
+func (w *work) decide(seen map[schemas.EventKey]gate.Seen, p gate.Policy) {
+	w.state.Seen = seen
+	w.state.Buffered = w.Claim.buffered
+	w.mark()
+	if w.expire {
+		w.applied.Outcomes = gate.Expire(w.state, w.keys, p)
+		return
+	}
+	records := make([]gate.Record, len(w.Records))
+	for i := range w.Records {
+		records[i] = w.Records[i].Record
+		if _, bad := w.rejected[i]; bad {
+			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
+			w.applied.Quarantined = append(w.applied.Quarantined, i)
+		}
+	}
+	w.applied.Outcomes = gate.Decide(w.state, records, p)
+}
+
+// conclude gathers the last word on every record and every released event, and gives the lane_seq in outcome order.
+func (w *work) conclude(actions int) {
+	w.final = make([]verdict, len(w.Records))
+	laneSeq := w.laneAt
+	var firstOffset int64
+	if len(w.Records) > 0 {
+		firstOffset = w.Records[0].Offset
+	}
+	for _, o := range w.applied.Outcomes {
+		var first int64
+		var n int32
+		if o.Decision.Runs() && actions > 0 {
+			first, n = laneSeq, int32(actions)
+			laneSeq += int64(actions)
+		}
+		switch {
+		case o.Record >= 0:
+			w.final[o.Record] = verdict{Outcome: o, laneSeq: first, actions: n}
+		case len(w.Records) > 0 && o.Released.Offset >= firstOffset && w.own(o.Released.Offset) >= 0:
+			v := &w.final[w.own(o.Released.Offset)]
+			v.Outcome, v.laneSeq, v.actions = o, first, n
+		default:
+			w.freed = append(w.freed, release{waited: o.Released, outcome: o, laneSeq: first, actions: n})
+		}
+	}
+	w.laneEnd = laneSeq
+}
+
+// own is the index of the record with an offset in this slice, or -1. A record that is read again after a rewind
+// while its first reading waits in the buffer is a duplicate, so the one that is released is the one that waited.
+func (w *work) own(offset int64) int {
+	i, ok := slices.BinarySearchFunc(w.Records, offset, func(r Record, o int64) int {
+		switch {
+		case r.Offset < o:
+			return -1
+		case r.Offset > o:
+			return 1
+		}
+		return 0
+	})
+	if !ok || w.lines[gate.LineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}].holds(offset) {
+		return -1
+	}
+	return i
+}
+
+func (m lineMark) holds(offset int64) bool {
+	return slices.ContainsFunc(m.waiting, func(w waitMark) bool { return w.offset == offset })
+}
+
+// settle puts what was committed into the claim.
+func (w *work) settle(laneSeq int64, window int32) {
+	c := w.Claim
+	for _, k := range w.keys {
+		line, waiting := w.state.Lines[k], w.state.Waiting[k]
+		c.waiting += len(waiting) - len(w.lines[k].waiting)
+		if line == nil && len(waiting) == 0 {
+			c.cache.drop(k)
+			continue
+		}
+		c.cache.put(k, &cachedLine{line, waiting})
+	}
+	if laneSeq > c.laneSeq {
+		c.extend(c.laneSeq, window)
+	}
+	c.laneSeq = laneSeq
+	c.buffered = w.state.Buffered
+	c.revision++
+	if !w.expire {
+		c.Next = w.Next
+	}
+	w.applied.Waiting = c.buffered > 0
+}
+
+// discard forgets the touched lines: the gate has advanced them in place and nothing was committed.
+func (w *work) discard() {
+	for _, k := range w.keys {
+		w.Claim.cache.drop(k)
+	}
+}

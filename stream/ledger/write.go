@@ -1,0 +1,395 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// writer gathers the rows of a batch, column by column, and queues the second round trip.
+type writer struct {
+	n   *Namespace
+	win *windowSet
+
+	events, asides, actions rows
+	lines                   rows
+	buffer, moved, left     rows
+	progress                rows
+	// By window.
+	duplicates, decided map[int32]*rows
+	forget              rows
+}
+
+// rows are the columns of one statement; cols[0] counts.
+type rows []*column
+
+func (r rows) n() int32 {
+	if len(r) == 0 {
+		return 0
+	}
+	return r[0].n
+}
+
+func (r rows) params(first ...[]byte) [][]byte {
+	for _, c := range r {
+		first = append(first, c.param())
+	}
+	return first
+}
+
+func newWriter(n *Namespace, win *windowSet, records int) *writer {
+	r := records
+	return &writer{
+		n: n, win: win, duplicates: map[int32]*rows{}, decided: map[int32]*rows{},
+		events: rows{int32Column(r), int64Column(r), uuidColumn(r), uuidColumn(r), timeColumn(r), int64Column(r), int64Column(r),
+			int64Column(r), int32Column(r), int32Column(r), int32Column(r), int32Column(r), textColumn(r), textColumn(r), textColumn(r),
+			textColumn(r), textColumn(r), textColumn(r), textColumn(r), textColumn(r)},
+		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
+			textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
+			textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
+		actions: rows{int32Column(r), int64Column(r), uuidColumn(r), int32Column(r), int32Column(r), bytesColumn(r)},
+		lines: rows{int32Column(r), textColumn(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r),
+			boolColumn(r), textColumn(r), textColumn(r)},
+		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
+			int64Column(0), int64Column(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), textColumn(0),
+			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
+		moved:    rows{int32Column(0), int64Column(0), textColumn(0)},
+		left:     rows{int32Column(0), int64Column(0)},
+		progress: rows{int32Column(4), int64Column(4), int32Column(4), int64Column(4), timeColumn(4)},
+		forget:   rows{int32Column(0), int64Column(0)},
+	}
+}
+
+// work writes one work's rows. seenAt tells in which window an event is that was known before the batch; inBatch
+// counts the duplicates of those that came with it.
+func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, inBatch map[schemas.EventKey]int32) {
+	rewound := k.stored.high > k.stored.next
+	for i := range k.final {
+		v, r := &k.final[i], &k.Records[i]
+		switch {
+		case v.Decision == gate.Duplicate:
+			if window, ok := seenAt[r.Key]; ok {
+				w.duplicate(window, r.Key)
+			}
+			continue
+		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
+			w.aside(k, i)
+		default:
+			v.duplicates = inBatch[r.Key]
+			w.event(k, r, v)
+			w.actionsOf(k.Claim.ID, v.laneSeq, r.Key, w.win.current, nil, v.actions)
+		}
+		if rewound && r.Offset < k.stored.high {
+			w.forget[0].int32(k.Claim.ID)
+			w.forget[1].int64(r.Offset)
+		}
+	}
+	for i := range k.freed {
+		w.freed(k, &k.freed[i])
+	}
+	for _, key := range k.keys {
+		w.line(k, key)
+	}
+	w.move(k)
+}
+
+func (w *writer) duplicate(window int32, key schemas.EventKey) {
+	d := w.duplicates[window]
+	if d == nil {
+		d = &rows{uuidColumn(8), int32Column(8)}
+		w.duplicates[window] = d
+	}
+	(*d)[0].uuid(key)
+	(*d)[1].int32(1)
+}
+
+func (w *writer) event(k *work, r *Record, v *verdict) {
+	c := w.events
+	c[0].int32(k.Claim.ID)
+	c[1].int64(r.Offset)
+	c[2].uuid(r.Key)
+	c[3].uuid(r.Hash)
+	c[4].time(r.ReceivedAt)
+	laneSeqOrNull(c[5], v.laneSeq)
+	c[6].int64(v.Version.Epoch)
+	c[7].int64(v.Version.Value)
+	c[8].int32(v.Version.Sub)
+	c[9].int32(r.LeaderEpoch)
+	c[10].int32(v.duplicates)
+	c[11].int32(v.actions)
+	c[12].text(string(v.Decision))
+	c[13].text(string(v.Reason))
+	c[14].text(string(r.Version.Kind))
+	c[15].text(r.Version.Clock)
+	c[16].text(string(r.Entity))
+	c[17].text(r.Source)
+	c[18].text(r.ID)
+	c[19].text(r.Type)
+}
+
+func laneSeqOrNull(c *column, v int64) {
+	if v == 0 {
+		c.null()
+		return
+	}
+	c.int64(v)
+}
+
+func (w *writer) aside(k *work, i int) {
+	r, v, c := &k.Records[i], &k.final[i], w.asides
+	decision, reason := v.Decision, v.Reason
+	if decision != gate.Conflict && decision != gate.Quarantined && decision != gate.Filtered {
+		decision, reason = gate.Filtered, gate.ReasonType // it waits for its place on the line, and will not run
+	}
+	bare, bad := k.rejected[i]
+	known := decision != gate.Quarantined // nothing of a rejected record is to be trusted
+	c[0].int32(k.Claim.ID)
+	c[1].int64(r.Offset)
+	c[2].int32(r.LeaderEpoch)
+	switch {
+	case !known:
+		c[3].null()
+		c[4].null()
+		c[5].null()
+	case decision == gate.Conflict:
+		c[3].uuid(r.Key)
+		c[4].uuid(r.Hash)
+		c[5].uuid(k.state.Seen[r.Key].Hash)
+	default:
+		c[3].uuid(r.Key)
+		c[4].uuid(r.Hash)
+		c[5].null()
+	}
+	if r.ReceivedAt.IsZero() {
+		c[6].null()
+	} else {
+		c[6].time(r.ReceivedAt)
+	}
+	c[7].text(string(decision))
+	c[8].text(string(reason))
+	if known {
+		v := v.Version
+		identity(c[9:], v, string(r.Entity), r.Source, r.ID, r.Type)
+	} else {
+		identity(c[9:], schemas.Version{Kind: schemas.None}, "", clean(r.Source, 512), clean(r.ID, 512), clean(r.Type, 512))
+	}
+	switch {
+	case bad && r.Error == "":
+		c[18].text("the database refused the record's data")
+	case r.Error == "":
+		c[18].null()
+	default:
+		c[18].text(clean(r.Error, 4096))
+	}
+	if decision == gate.Filtered || bare || r.Packed == nil {
+		c[19].null()
+	} else {
+		c[19].bytes(r.Packed())
+	}
+}
+
+// identity fills kind, epoch, value, sub, clock, entity, source, event id and type.
+func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
+	c[0].text(string(v.Kind))
+	c[1].int64(v.Epoch)
+	c[2].int64(v.Value)
+	c[3].int32(v.Sub)
+	c[4].text(v.Clock)
+	c[5].text(entity)
+	c[6].text(source)
+	c[7].text(id)
+	c[8].text(eventType)
+}
+
+func (w *writer) actionsOf(fence int32, laneSeq int64, key schemas.EventKey, eventWindow int32, packed []byte, n int32) {
+	c := w.actions
+	for i := range n {
+		c[0].int32(fence)
+		c[1].int64(laneSeq + int64(i))
+		c[2].uuid(key)
+		c[3].int32(eventWindow)
+		c[4].int32(w.n.effects[i])
+		c[5].bytes(packed)
+	}
+}
+
+// freed tells what became of an event that waited before the batch, in whichever window its row is.
+func (w *writer) freed(k *work, f *release) {
+	if f.waited.Filtered {
+		return // its row says filtered from the start
+	}
+	h := k.held[f.waited.Offset]
+	d := w.decided[h.window]
+	if d == nil {
+		d = &rows{uuidColumn(8), textColumn(8), textColumn(8), int64Column(8), int64Column(8), int64Column(8), int32Column(8)}
+		w.decided[h.window] = d
+	}
+	c := *d
+	c[0].uuid(f.waited.Key)
+	c[1].text(string(f.outcome.Decision))
+	c[2].text(string(f.outcome.Reason))
+	c[3].int64(f.outcome.Version.Epoch)
+	c[4].int64(f.outcome.Version.Value)
+	laneSeqOrNull(c[5], f.laneSeq)
+	c[6].int32(f.actions)
+	w.actionsOf(k.Claim.ID, f.laneSeq, f.waited.Key, h.window, h.packed, f.actions)
+}
+
+// line writes a line that the gate has changed.
+func (w *writer) line(k *work, key gate.LineKey) {
+	l, was := k.state.Lines[key], k.lines[key]
+	if l == nil || was.exists && sameLine(l, &was.line) {
+		return
+	}
+	c := w.lines
+	c[0].int32(k.Claim.ID)
+	c[1].text(string(key.Entity))
+	c[2].text(key.Clock)
+	c[3].text(string(l.At.Kind))
+	c[4].int64(l.At.Epoch)
+	c[5].int64(l.At.Value)
+	c[6].int32(l.At.Sub)
+	c[7].uuid(l.Key)
+	c[8].bool(l.Filtered)
+	if l.Parked == "" {
+		c[9].null()
+	} else {
+		c[9].text(string(l.Parked))
+	}
+	if len(l.Skipped) == 0 {
+		c[10].null()
+	} else {
+		c[10].text(spansText(l.Skipped))
+	}
+}
+
+func sameLine(a, b *gate.Line) bool {
+	return a.At == b.At && a.Key == b.Key && a.Filtered == b.Filtered && a.Parked == b.Parked && slices.Equal(a.Skipped, b.Skipped)
+}
+
+// spansText is a bigint[] as text: from, to, from, to.
+func spansText(spans []gate.Span) string {
+	b := []byte{'{'}
+	for i, s := range spans {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, s.From, 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, s.To, 10)
+	}
+	return string(append(b, '}'))
+}
+
+// move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. After an expiry
+// what still waits on the line waits for another gap, with a deadline of its own.
+func (w *writer) move(k *work) {
+	for _, key := range k.keys {
+		was, now := k.lines[key].waiting, k.state.Waiting[key]
+		if len(was) == 0 && len(now) == 0 {
+			continue
+		}
+		before := make(map[int64]gate.Decision, len(was))
+		for _, m := range was {
+			before[m.offset] = m.decision
+		}
+		for i := range now {
+			d, old := before[now[i].Offset]
+			delete(before, now[i].Offset)
+			switch {
+			case !old:
+				w.buffered(k, &now[i])
+			case d != now[i].Decision, k.expire && d == gate.Buffered:
+				w.moved[0].int32(k.Claim.ID)
+				w.moved[1].int64(now[i].Offset)
+				w.moved[2].text(string(now[i].Decision))
+			}
+		}
+		for offset := range before {
+			w.left[0].int32(k.Claim.ID)
+			w.left[1].int64(offset)
+		}
+	}
+}
+
+func (w *writer) buffered(k *work, g *gate.Waiting) {
+	i := k.own(g.Offset)
+	r, c := &k.Records[i], w.buffer
+	c[0].int32(k.Claim.ID)
+	c[1].int64(g.Offset)
+	c[2].int32(r.LeaderEpoch)
+	c[3].time(g.AppendTime)
+	c[4].time(r.ReceivedAt)
+	c[5].uuid(g.Key)
+	c[6].uuid(g.Hash)
+	c[7].int64(g.Version.Epoch)
+	c[8].int64(g.Version.Value)
+	c[9].int32(g.Version.Sub)
+	if g.First == nil {
+		c[10].null()
+	} else {
+		c[10].int64(*g.First)
+	}
+	c[11].bool(g.Deleted)
+	c[12].bool(g.Filtered)
+	c[13].text(string(g.Decision))
+	c[14].text(string(g.Payload))
+	c[15].text(string(g.Version.Kind))
+	c[16].text(string(g.Entity))
+	c[17].text(g.Version.Clock)
+	c[18].text(r.Source)
+	c[19].text(r.ID)
+	c[20].text(r.Type)
+	c[21].bytes(packedOf(r))
+}
+
+// packedOf is never nil: the column is what must outlive the log.
+func packedOf(r *Record) []byte {
+	if r.Packed == nil {
+		return []byte{}
+	}
+	if b := r.Packed(); b != nil {
+		return b
+	}
+	return []byte{}
+}
+
+// queue adds the statements in lock order.
+func (w *writer) queue(ctx context.Context, p *pipeline) error {
+	wait := int64Param(w.n.spec.Policy.GapWait.Microseconds())
+	type step struct {
+		rows rows
+		s    statement
+		lead [][]byte
+	}
+	steps := []step{{w.progress, progressWrite, nil}}
+	for _, win := range w.win.live {
+		if w.forget.n() > 0 {
+			steps = append(steps, step{w.forget, w.win.q.forget[win], nil})
+		}
+		if d := w.duplicates[win]; d != nil {
+			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
+		}
+		if d := w.decided[win]; d != nil {
+			steps = append(steps, step{*d, w.win.q.decided[win], nil})
+		}
+	}
+	steps = append(steps,
+		step{w.events, w.win.q.eventsInsert, nil}, step{w.asides, w.win.q.asidesInsert, nil},
+		step{w.lines, linesWrite, nil}, step{w.left, bufferDelete, nil},
+		step{w.moved, bufferUpdate, [][]byte{wait}},
+		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
+		step{w.actions, w.win.q.actionsWrite, nil})
+	for _, s := range steps {
+		if s.rows.n() == 0 {
+			continue
+		}
+		if err := p.add(ctx, s.s, nil, s.rows.params(s.lead...)...); err != nil {
+			return err
+		}
+	}
+	return p.add(ctx, commit, nil)
+}
