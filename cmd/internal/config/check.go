@@ -105,6 +105,11 @@ func (ck *checker) listen() {
 	if !ck.skip("listen.intake") {
 		ck.address("listen.intake", l.Intake)
 	}
+	if l.PublicURL != "" && !ck.skip("listen.public_url") {
+		if u, err := url.Parse(l.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.HasSuffix(l.PublicURL, "/") {
+			ck.problem("listen.public_url", "is not a URL such as https://hooks.example.com, without a slash at its end")
+		}
+	}
 	if ck.skip("listen.operator") {
 		return
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"slices"
 	"time"
 )
@@ -15,11 +14,6 @@ func (ck *checker) source(path string, s *Source) {
 	}
 	if s.MaxBody > maxBodyLimit {
 		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
-	}
-	if s.PublicURL != "" && !ck.skip(path+".public_url") {
-		if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			ck.problem(path+".public_url", "is not an absolute http or https URL")
-		}
 	}
 	ck.topics(path+".topics", s.Topics)
 	if ck.skip(path + ".preset") {

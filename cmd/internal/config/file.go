@@ -33,8 +33,9 @@ type Postgres struct {
 
 // Listen holds the addresses that the process listens on.
 type Listen struct {
-	Intake   string `yaml:"intake"`
-	Operator string `yaml:"operator"`
+	Intake    string `yaml:"intake"`
+	Operator  string `yaml:"operator"`
+	PublicURL string `yaml:"public_url"`
 }
 
 // Topics are the settings that `topics apply` gives to a topic. In a source, zero values mean: as at the top.
@@ -61,7 +62,6 @@ type Source struct {
 	Event       *Event           `yaml:"event"`
 	MaxBody     Size             `yaml:"max_body"`
 	Rate        *Rate            `yaml:"rate"`
-	PublicURL   string           `yaml:"public_url"`
 	Topics      Topics           `yaml:"topics"`
 }
 

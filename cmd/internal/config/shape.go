@@ -81,6 +81,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
 		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
+		{name: "public_url", doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com.", computed: "from the request"},
 	}},
 	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{
 		{name: "partitions", doc: "Partitions of a new topic; cannot be changed later.", def: "12", minimum: 1},
@@ -101,7 +102,6 @@ var shapes = map[reflect.Type]*shape{
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
-		{name: "public_url", doc: "URL as the provider calls it, for signatures over the URL."},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
 	}},
 	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", later: []string{"allow_sha1", "header_prefix"}, fields: []field{
