@@ -1,16 +1,26 @@
 // Package provider is the catalogue: what each provider signs, names, keys and versions, as data.
+//
+// A preset (github.go, stripe.go, ...) is a table of event types: where the dedupe id, the type, the entity and the
+// version stand in a delivery. [Compile] joins it with a source's own settings; [Source.Event] then reads all of it in
+// one pass over the body.
+//
+//	src, err := provider.Compile(provider.Config{Team: "acme", Name: "github", Preset: "github", Secrets: secrets})
+//	err = src.Verifier.Verify(r, now)
+//	event, err := src.Event(r, now)
 package provider
 
 import (
 	"fmt"
+	"net/http"
+	"sync"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // Source is a configured intake endpoint, compiled from a preset and a source's own settings. Safe for concurrent
-// use; built by Compile.
+// use; built by [Compile].
 type Source struct {
 	Team, Name, Preset string
 	Verifier           verify.Verifier
@@ -18,7 +28,22 @@ type Source struct {
 	MaxBody int64
 	// Deadline is how long the provider waits for an answer; intake answers before it.
 	Deadline time.Duration
+
+	signer   verify.Signer
+	preset   preset
+	uri      string // "/<team>/<source>"
+	selects  []value
+	rules    map[string]*rule
+	fallback *rule
+	set      *scan.Set // nil when the source reads nothing of the body
+	forms    bool      // the source reads form bodies
+	headers  []header
+	secret   []string
+	buffers  sync.Pool // of *[]scan.Value
 }
+
+// header is an original request header that is kept.
+type header struct{ lower, canonical string }
 
 // Answer is a handshake's answer (Slack url_verification), given only to authentic requests.
 type Answer struct {
@@ -28,18 +53,70 @@ type Answer struct {
 }
 
 // Challenge returns the answer when r, whose signature holds, is a handshake and not an event.
-func (s *Source) Challenge(r *verify.Request) (*Answer, bool) { panic("being written") }
-
-// Event names, keys and versions a verified delivery. received is the intake's clock. An error is an *Unusable: the
-// delivery is authentic and must be kept, not refused.
-func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
-	panic("being written")
+func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
+	if s.preset.challenge == nil {
+		return nil, false
+	}
+	return s.preset.challenge(r.Body)
 }
+
+// Sign sets on r the headers that make it a fresh delivery of this source: those that are signed, and a new dedupe id
+// where the id is a header that r lacks. For `forebay send` and tests.
+func (s *Source) Sign(r *verify.Request, now time.Time) error {
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	if err := s.signer.Sign(r, now); err != nil {
+		return fmt.Errorf("sign for %s: %w", s.uri, err)
+	}
+	for _, ref := range s.fallback.id.refs {
+		if ref.kind != refHeader {
+			return nil
+		}
+		if r.Header.Get(ref.name) != "" {
+			return nil
+		}
+	}
+	if refs := s.fallback.id.refs; len(refs) > 0 {
+		r.Header.Set(refs[0].name, newUUID())
+	}
+	return nil
+}
+
+// SecretHeaders lists the headers (canonical) that carry a secret itself: they must never be stored or logged.
+func (s *Source) SecretHeaders() []string { return s.secret }
 
 // Unusable says why an authentic delivery could not become an event.
 type Unusable struct {
-	Reason string // closed list: not_json, duplicate_key, missing_field, wrong_type, too_long, control_character, too_deep, bad_version, bad_form
-	Detail string // where, without the value
+	// Reason is of [UnusableReasons]; a metric label.
+	Reason string
+	// Detail says where, without the value.
+	Detail string
 }
 
 func (e *Unusable) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Detail) }
+
+// The closed list of what makes a delivery unusable.
+const (
+	NotJSON          = "not_json"
+	DuplicateKey     = "duplicate_key"
+	TooDeep          = "too_deep"
+	BadString        = "bad_string"
+	MissingField     = "missing_field"
+	WrongType        = "wrong_type"
+	TooLong          = "too_long"
+	ControlCharacter = "control_character"
+	BadVersion       = "bad_version"
+	BadForm          = "bad_form"
+	RepeatedHeader   = "repeated_header"
+)
+
+// UnusableReasons lists every reason.
+func UnusableReasons() []string {
+	return []string{NotJSON, DuplicateKey, TooDeep, BadString, MissingField, WrongType, TooLong, ControlCharacter, BadVersion,
+		BadForm, RepeatedHeader}
+}
+
+func unusable(reason, format string, args ...any) *Unusable {
+	return &Unusable{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}

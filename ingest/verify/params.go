@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -253,4 +254,15 @@ func headerName(name, value, what string) error {
 		}
 	}
 	return nil
+}
+
+// With is p with every field of o that is not zero.
+func (p Params) With(o Params) Params {
+	into, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(o)
+	for i := range from.NumField() {
+		if f := from.Field(i); !f.IsZero() {
+			into.Field(i).Set(f)
+		}
+	}
+	return p
 }

@@ -1,0 +1,189 @@
+package vectors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// sampleFile is vectors/payloads/index.json.
+type sampleFile struct {
+	FormatVersion int `json:"format_version"`
+	Payloads      []sample
+}
+
+type sample struct {
+	File, Provider string
+	Headers        map[string]string
+	Type           string
+	Dedupe         located
+	Entity         []located
+	Version        *located
+	SHA256         string
+	Bytes          int
+}
+
+// located is a value and where it comes from; null means that the sample lacks the header.
+type located struct {
+	From  string
+	Value json.RawMessage
+}
+
+// RunSamples runs the payloads that the index at path lists: each is signed, verified and turned into an event, whose
+// type, dedupe id, entity and version must be those of the index.
+func RunSamples(path string, w io.Writer) (Result, error) {
+	var file sampleFile
+	if err := readJSON(path, &file); err != nil {
+		return Result{}, err
+	}
+	if file.FormatVersion != 1 {
+		return Result{}, fmt.Errorf("read %s: format_version %d, this program knows 1", path, file.FormatVersion)
+	}
+	r := report{w: w}
+	for _, s := range file.Payloads {
+		r.count(s.File, s.run(filepath.Dir(path)))
+	}
+	return r.finish()
+}
+
+func (s sample) run(dir string) error {
+	if _, ok := provider.Lookup(s.Provider); !ok {
+		return skip{"no preset " + s.Provider}
+	}
+	body, err := readFile(dir, s.File, s.SHA256)
+	if err != nil {
+		return err
+	}
+	if len(body) != s.Bytes {
+		return fmt.Errorf("has %d bytes, the index says %d", len(body), s.Bytes)
+	}
+	src, err := provider.Compile(provider.Config{Team: "vectors", Name: "sample", Preset: s.Provider,
+		Secrets: []schemas.Secret{schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	req, id, err := s.request(body)
+	if err != nil {
+		return err
+	}
+	if err := src.Sign(req, now); err != nil {
+		return err
+	}
+	if err := src.Verifier.Verify(req, now); err != nil {
+		return err
+	}
+	event, err := src.Event(req, now)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.judge(event, id), s.judgeVersion(event.Version))
+}
+
+// request gives the sample a dedupe header of its own where the original was not kept.
+func (s sample) request(body []byte) (*verify.Request, string, error) {
+	req := &verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
+	for name, value := range s.Headers {
+		req.Header.Set(name, value)
+	}
+	if id, ok := s.Dedupe.text(); ok {
+		return req, id, nil
+	}
+	name, ok := strings.CutPrefix(s.Dedupe.From, "header:")
+	if !ok {
+		return nil, "", fmt.Errorf("the index has no dedupe id at %s", s.Dedupe.From)
+	}
+	const id = "00000000-1111-4222-8333-444444444444"
+	req.Header.Set(name, id)
+	return req, id, nil
+}
+
+func (s sample) judge(e *schemas.Event, id string) error {
+	var values []string
+	for _, v := range s.Entity {
+		text, ok := v.text()
+		if !ok {
+			return fmt.Errorf("the index has no entity value at %s", v.From)
+		}
+		values = append(values, text)
+	}
+	var errs []error
+	differ := func(what string, got, want string) {
+		if got != want {
+			errs = append(errs, fmt.Errorf("want %s %q, got %q", what, want, got))
+		}
+	}
+	differ("type", e.Type, s.Type)
+	differ("dedupe id", e.ID, id)
+	differ("entity", string(e.Entity), string(schemas.NewEntityKey(values...)))
+	return errors.Join(errs...)
+}
+
+func (s sample) judgeVersion(v schemas.Version) error {
+	if s.Version == nil {
+		if v.Kind != schemas.None {
+			return fmt.Errorf("want no version, got %s %s", v.Kind, v.Text())
+		}
+		return nil
+	}
+	text, ok := s.Version.text()
+	if !ok {
+		return fmt.Errorf("the index has no version at %s", s.Version.From)
+	}
+	want, err := versionValue(v.Kind, text)
+	if err != nil {
+		return err
+	}
+	if v.Value != want {
+		return fmt.Errorf("want version %s, got %s %s", text, v.Kind, v.Text())
+	}
+	return nil
+}
+
+// versionValue reads the index's text on its own, without the catalogue: a bare number is in seconds, milliseconds or
+// microseconds by its length.
+func versionValue(kind schemas.VersionKind, text string) (int64, error) {
+	if kind != schemas.Timestamp {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t.UnixNano(), nil
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	all := whole + fraction
+	n, err := strconv.ParseInt(all, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the index's version %q is no time that this runner reads", text)
+	}
+	switch len(all) {
+	case 10:
+		return n * int64(time.Second), nil
+	case 13:
+		return n * int64(time.Millisecond), nil
+	case 16:
+		return n * int64(time.Microsecond), nil
+	}
+	return 0, fmt.Errorf("the index's version %q is no time that this runner reads", text)
+}
+
+// text is a string's content or a number's exact text; ok is false for null.
+func (l located) text() (text string, ok bool) {
+	if len(l.Value) == 0 || bytes.Equal(l.Value, []byte("null")) {
+		return "", false
+	}
+	if json.Unmarshal(l.Value, &text) == nil {
+		return text, true
+	}
+	return string(l.Value), true
+}

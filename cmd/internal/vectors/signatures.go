@@ -1,0 +1,165 @@
+package vectors
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// signatureFile is the part of vectors/public.json that is run.
+type signatureFile struct {
+	FormatVersion int `json:"format_version"`
+	Signatures    []signatureCase
+	Challenges    []challengeCase
+}
+
+type signatureCase struct {
+	ID, Provider, Scheme string
+	Params, Options      json.RawMessage
+	Keys                 []key
+	Request              request
+	Now                  *float64
+	Tolerance            *float64 `json:"tolerance_s"`
+	Expect               struct {
+		Valid  bool
+		Reason verify.Reason
+	}
+}
+
+type key struct{ Format, Value string }
+
+// RunSignatures runs the signature and challenge cases of the file at path and writes a line per failure to w, then the
+// counts. The error is about the file or w, never about a case.
+func RunSignatures(path string, w io.Writer) (Result, error) {
+	var file signatureFile
+	if err := readJSON(path, &file); err != nil {
+		return Result{}, err
+	}
+	if file.FormatVersion != 1 {
+		return Result{}, fmt.Errorf("read %s: format_version %d, this program knows 1", path, file.FormatVersion)
+	}
+	r := report{w: w}
+	for _, c := range file.Signatures {
+		r.count(c.ID, c.run(filepath.Dir(path)))
+	}
+	for _, c := range file.Challenges {
+		r.count(c.ID, c.run(filepath.Dir(path)))
+	}
+	return r.finish()
+}
+
+func (c signatureCase) run(dir string) error {
+	if !slices.Contains(verify.Schemes(), c.Scheme) {
+		return skip{"no scheme " + c.Scheme}
+	}
+	params, err := c.params()
+	if err != nil {
+		return err
+	}
+	req, err := c.Request.build(dir)
+	if err != nil {
+		return err
+	}
+	secrets, err := secretsOf(c.Keys)
+	if err != nil {
+		return err
+	}
+	scheme, err := verify.New(params, secrets)
+	if err == nil {
+		err = scheme.Verify(req, clock(c.Now))
+	}
+	return c.judge(err)
+}
+
+// params joins the case's own with what it says about keys and time.
+func (c signatureCase) params() (verify.Params, error) {
+	var p verify.Params
+	for _, raw := range []json.RawMessage{c.Params, c.Options} {
+		if err := strict(raw, &p); err != nil {
+			return p, fmt.Errorf("params: %w", err)
+		}
+	}
+	p.Scheme = c.Scheme
+	if c.Scheme == verify.SchemeStandardWebhooks && len(c.Keys) > 0 && !strings.HasPrefix(c.Keys[0].Format, "wh") {
+		p.KeyEncoding = "text"
+	}
+	stamped := p.TimestampHeader != "" || p.TimestampField != "" || p.TimestampPointer != "" ||
+		slices.Contains([]string{verify.SchemeStandardWebhooks, verify.SchemeStripe, verify.SchemePaddle}, c.Scheme)
+	switch {
+	case !stamped:
+	case c.Now == nil || c.Tolerance == nil:
+		p.Tolerance = math.MaxInt64 // 292 years: freshness is not checked
+	default:
+		p.Tolerance = max(time.Duration(*c.Tolerance*float64(time.Second)), 1) // zero would be the default
+	}
+	return p, nil
+}
+
+// clock is the case's clock, to the millisecond; without one, a time that every stamp is within 292 years of.
+func clock(now *float64) time.Time {
+	if now == nil {
+		return time.Unix(1<<31, 0)
+	}
+	return time.UnixMilli(int64(math.Round(*now * 1000)))
+}
+
+func (c signatureCase) judge(err error) error {
+	refusal, refused := errors.AsType[*verify.Error](err)
+	switch {
+	case c.Expect.Valid && err == nil:
+		return nil
+	case c.Expect.Valid:
+		return fmt.Errorf("want it accepted, got %w", err)
+	case err == nil:
+		return fmt.Errorf("want %s, but it was accepted", c.Expect.Reason)
+	case !refused:
+		return fmt.Errorf("want %s, but the source cannot be built: %w", c.Expect.Reason, err)
+	case refusal.Reason == c.Expect.Reason || equivalent(refusal.Reason, c.Expect.Reason):
+		return nil
+	}
+	return fmt.Errorf("want %s, got %w", c.Expect.Reason, err)
+}
+
+// equivalent holds for the two names of a signature that is not the right one: whether its form or its value is blamed
+// depends on which is looked at first.
+func equivalent(a, b verify.Reason) bool {
+	wrong := func(r verify.Reason) bool { return r == verify.Malformed || r == verify.Mismatch }
+	return wrong(a) && wrong(b)
+}
+
+// secretsOf decodes keys to their bytes; Standard Webhooks keys stay as they are written.
+func secretsOf(keys []key) ([]schemas.Secret, error) {
+	var secrets []schemas.Secret
+	for i, k := range keys {
+		text := k.Value
+		var raw []byte
+		var err error
+		switch k.Format {
+		case "utf8", "whsec", "whpk":
+		case "hex":
+			raw, err = hex.DecodeString(k.Value)
+			text = string(raw)
+		case "base64":
+			raw, err = base64.StdEncoding.DecodeString(k.Value)
+			text = string(raw)
+		default:
+			return nil, skip{"no key format " + k.Format}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("key %d is not %s", i+1, k.Format)
+		}
+		secrets = append(secrets, schemas.NewSecret(text))
+	}
+	return secrets, nil
+}

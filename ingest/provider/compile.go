@@ -1,0 +1,228 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Compile builds a source. Errors name the key in the words of the config, below the source: "event.version.kind ...".
+// No error quotes a secret.
+func Compile(cfg Config) (*Source, error) {
+	p, ok := lookup(cfg.Preset)
+	if !ok {
+		var names []string
+		for _, p := range catalogue() {
+			names = append(names, p.name)
+		}
+		return nil, fmt.Errorf("preset %q does not exist; use one of %s", cfg.Preset, strings.Join(names, ", "))
+	}
+	if err := cfg.validate(p); err != nil {
+		return nil, err
+	}
+	s := &Source{Team: cfg.Team, Name: cfg.Name, Preset: p.name, MaxBody: p.maxBody, Deadline: p.deadline,
+		preset: p, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{}}
+	if cfg.MaxBody > 0 {
+		s.MaxBody = cfg.MaxBody
+	}
+	if cfg.Deadline > 0 {
+		s.Deadline = cfg.Deadline
+	}
+	params, err := cfg.params(p)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := verify.New(params, cfg.Secrets)
+	if err != nil {
+		if _, key := errors.AsType[*verify.Error](err); key {
+			return nil, fmt.Errorf("secrets: %w", err)
+		}
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	s.Verifier, s.signer = scheme, scheme
+	if params.Scheme == verify.SchemeToken {
+		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
+	}
+	if params.Scheme == verify.SchemeStandardWebhooks && params.HeaderPrefix != "" {
+		// The other family's id would be one that nobody signed.
+		s.preset.fallback.id = "header:" + params.HeaderPrefix + "id"
+	}
+	if err := s.compileRules(cfg.Event); err != nil {
+		return nil, err
+	}
+	return s, s.compileHeaders(cfg.Event)
+}
+
+// params joins the preset's scheme with the source's `verify:`.
+func (cfg Config) params(p preset) (verify.Params, error) {
+	params := p.verify
+	if cfg.Verify != nil {
+		if cfg.Verify.Scheme != "" && cfg.Verify.Scheme != params.Scheme {
+			params = *cfg.Verify
+		} else {
+			params = params.With(*cfg.Verify)
+		}
+	}
+	if cfg.KeyEncoding != "" {
+		if params.KeyEncoding != "" && params.KeyEncoding != cfg.KeyEncoding {
+			return params, fmt.Errorf("key_encoding %s contradicts verify.key_encoding %s: keep one", cfg.KeyEncoding, params.KeyEncoding)
+		}
+		params.KeyEncoding = cfg.KeyEncoding
+	}
+	return params, nil
+}
+
+func (s *Source) compileRules(e *EventConfig) error {
+	if e == nil {
+		e = &EventConfig{}
+	}
+	var c refs
+	var err error
+	if s.selects, err = c.list(s.preset.selects, c.preset); err != nil {
+		return err
+	}
+	if s.fallback, err = c.rule(s.preset.fallback, s.preset.fallback, e); err != nil {
+		return err
+	}
+	for name, m := range s.preset.rules {
+		if s.rules[name], err = c.rule(m, s.preset.fallback, e); err != nil {
+			return err
+		}
+	}
+	s.forms = c.forms || s.preset.formPayload != ""
+	if len(c.pointers) == 0 {
+		return nil
+	}
+	s.set, err = scan.Compile(c.pointers...)
+	s.buffers.New = func() any { return new([]scan.Value) }
+	return err
+}
+
+func (s *Source) compileHeaders(e *EventConfig) error {
+	names := slices.Clone(s.preset.headers)
+	if e != nil {
+		names = append(names, e.Headers...)
+	}
+	for _, name := range names {
+		h := header{strings.ToLower(name), http.CanonicalHeaderKey(name)}
+		if h.canonical == "Authorization" || h.canonical == "Cookie" || slices.Contains(s.secret, h.canonical) {
+			return fmt.Errorf("event.headers: %s carries a secret and is never kept", name)
+		}
+		if !slices.Contains(s.headers, h) {
+			s.headers = append(s.headers, h)
+		}
+	}
+	return nil
+}
+
+func (cfg Config) validate(p preset) error {
+	for _, n := range []struct{ what, name string }{{"team", cfg.Team}, {"source", cfg.Name}} {
+		if !validName(n.name) {
+			return fmt.Errorf("%s name %q: use 1 to 40 characters of a-z, 0-9 and -", n.what, n.name)
+		}
+	}
+	if cfg.MaxBody < 0 || cfg.Deadline < 0 {
+		return errors.New("max_body and deadline must not be negative: leave them out for the preset's")
+	}
+	if p.name == "generic" {
+		if cfg.Verify == nil {
+			return errors.New("verify is missing: preset generic needs at least verify.signature_header")
+		}
+		if cfg.Event == nil {
+			return errors.New("event is missing: preset generic needs event.id, event.type and event.entity")
+		}
+		if err := cfg.Event.complete(); err != nil {
+			return err
+		}
+	}
+	if cfg.Event == nil {
+		return nil
+	}
+	return cfg.Event.validate()
+}
+
+// complete says what preset generic cannot do without.
+func (e *EventConfig) complete() error {
+	switch {
+	case e.ID == "":
+		return errors.New("event.id is missing: say where the dedupe id stands, for example /id, header:X-Event-Id or sha256:body")
+	case e.Type == "":
+		return errors.New("event.type is missing: say where the event type stands, for example /type or header:X-Event-Type")
+	case e.Entity == nil:
+		return errors.New("event.entity is missing: list the values that name what the event is about, for example [/order/id]; " +
+			"[] puts all events of the source in one line")
+	}
+	return nil
+}
+
+func (e *EventConfig) validate() error {
+	if e.Payload != "" && !schemas.PayloadKind(e.Payload).Valid() {
+		return fmt.Errorf("event.payload %q is not one of snapshot, delta", e.Payload)
+	}
+	for _, from := range append([]string{e.Type}, e.Entity...) {
+		if from == "sha256:body" {
+			return errors.New("event.type and event.entity cannot be sha256:body: it is for event.id")
+		}
+	}
+	for _, pointer := range e.Volatile {
+		if _, err := scan.Compile(pointer); err != nil || pointer == "" {
+			return fmt.Errorf("event.volatile: %q is not a JSON Pointer such as /attempt", pointer)
+		}
+	}
+	for _, name := range e.Headers {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
+			return fmt.Errorf("event.headers: %q is not a header name", name)
+		}
+	}
+	if e.First != nil && (e.Version == nil || e.Version.Kind != string(schemas.Sequence)) {
+		return errors.New("event.first needs event.version.kind: sequence")
+	}
+	if e.First != nil && *e.First < 0 {
+		return errors.New("event.first must not be negative")
+	}
+	if e.Version == nil {
+		return nil
+	}
+	return e.Version.validate()
+}
+
+func (v *VersionConfig) validate() error {
+	switch kind := schemas.VersionKind(v.Kind); {
+	case v.Kind == "":
+		return errors.New("event.version.kind is missing: use sequence, monotonic, timestamp or none")
+	case !kind.Valid():
+		return fmt.Errorf("event.version.kind %q is not one of sequence, monotonic, timestamp, none", v.Kind)
+	case kind == schemas.None && (v.From != "" || v.Clock != ""):
+		return errors.New("event.version.from and clock have no meaning with kind: none")
+	case kind != schemas.None && (v.From == "" || v.From == "sha256:body"):
+		return errors.New("event.version.from is missing: say where the version stands, for example /order/rev")
+	case v.Resolution != 0 && kind != schemas.Timestamp:
+		return errors.New("event.version.resolution is for kind: timestamp")
+	case strings.ContainsFunc(v.Clock, func(r rune) bool { return !(r == '_' || r == '-' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9') }) || len(v.Clock) > 40:
+		return fmt.Errorf("event.version.clock %q: use up to 40 characters of a-z, 0-9, - and _", v.Clock)
+	}
+	switch v.Resolution {
+	case 0, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
+		return nil
+	}
+	return errors.New("event.version.resolution is not one of 1s, 1ms, 1us, 1ns")
+}
+
+func validName(name string) bool {
+	if name == "" || len(name) > 40 {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

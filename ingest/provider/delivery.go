@@ -1,0 +1,234 @@
+package provider
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// delivery is a request taken apart as far as its source asks.
+type delivery struct {
+	src      *Source
+	req      *verify.Request
+	buffer   *[]scan.Value
+	values   []scan.Value // by slot; nil when there is no JSON text
+	form     url.Values   // nil when the body is not a form
+	fromForm bool         // the JSON text is a field of the form
+}
+
+// open reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
+func (s *Source) open(r *verify.Request) (*delivery, *Unusable) {
+	d := &delivery{src: s, req: r}
+	text := r.Body
+	if s.forms && d.mediaType() == "application/x-www-form-urlencoded" {
+		var err error
+		if d.form, err = url.ParseQuery(string(r.Body)); err != nil {
+			return nil, unusable(BadForm, "the body is not a form")
+		}
+		payload, bad := d.field(s.preset.formPayload)
+		switch {
+		case bad != nil:
+			return nil, bad
+		case payload == "" && s.preset.formPayload != "" && s.preset.formRule == "":
+			return nil, unusable(MissingField, "no form:%s", s.preset.formPayload)
+		case payload == "":
+			return d, nil
+		}
+		text, d.fromForm = []byte(payload), true
+	}
+	if s.set == nil {
+		return d, nil
+	}
+	d.buffer = s.buffers.Get().(*[]scan.Value)
+	values, err := s.set.Scan(text, *d.buffer)
+	if err != nil {
+		d.close()
+		return nil, scanReason(err)
+	}
+	*d.buffer, d.values = values, values
+	return d, nil
+}
+
+// close gives the buffer back; texts that were read are copies.
+func (d *delivery) close() {
+	if d.buffer != nil {
+		d.src.buffers.Put(d.buffer)
+		d.buffer, d.values = nil, nil
+	}
+}
+
+func scanReason(err error) *Unusable {
+	reason := NotJSON
+	switch scan.ErrorReason(err) {
+	case scan.DuplicateKey:
+		reason = DuplicateKey
+	case scan.TooDeep:
+		reason = TooDeep
+	case scan.BadString:
+		reason = BadString
+	}
+	return unusable(reason, "body: %v", err)
+}
+
+// rule is the mapping of the delivery's event type.
+func (d *delivery) rule() (*rule, *Unusable) {
+	p := &d.src.preset
+	switch {
+	case d.fromForm && p.payloadRule != "":
+		return d.src.rules[p.payloadRule], nil
+	case d.form != nil && !d.fromForm && p.formRule != "":
+		return d.src.rules[p.formRule], nil
+	}
+	name := ""
+	for i, v := range d.src.selects {
+		text, found, bad := d.scalar(v)
+		if bad != nil {
+			return nil, bad
+		}
+		if !found || strings.Contains(text, "/") {
+			break
+		}
+		if i > 0 {
+			name += "/"
+		}
+		name += text
+	}
+	for name != "" {
+		if m, ok := d.src.rules[name]; ok && name != p.payloadRule && name != p.formRule {
+			return m, nil
+		}
+		name = name[:max(strings.LastIndexByte(name, '/'), 0)]
+	}
+	return d.src.fallback, nil
+}
+
+// scalar is the first of v's refs that is a string or a number and not empty.
+func (d *delivery) scalar(v value) (text string, found bool, bad *Unusable) {
+	wrong := scan.Absent
+	for _, r := range v.refs {
+		kind, text, bad := d.read(r)
+		if bad != nil {
+			return "", false, bad
+		}
+		switch kind {
+		case scan.String, scan.Number:
+			if text != "" {
+				return text, true, nil
+			}
+		case scan.Bool, scan.Array, scan.Object:
+			wrong = kind
+		}
+	}
+	switch {
+	case wrong != scan.Absent:
+		return "", false, unusable(WrongType, "%s is of type %s", v.text, wrong)
+	case v.optional:
+		return "", false, nil
+	}
+	return "", false, unusable(MissingField, "no %s", v.text)
+}
+
+// read is what stands at r. Headers and form fields are strings.
+func (d *delivery) read(r ref) (scan.Kind, string, *Unusable) {
+	switch r.kind {
+	case refLiteral:
+		return scan.String, r.name, nil
+	case refHeader:
+		values := d.req.Header[r.name]
+		switch len(values) {
+		case 0:
+			return scan.Absent, "", nil
+		case 1:
+			return scan.String, values[0], nil
+		}
+		return 0, "", unusable(RepeatedHeader, "%s appears more than once", r.name)
+	case refForm:
+		text, bad := d.field(r.name)
+		return scan.String, text, bad
+	}
+	if d.values == nil {
+		return scan.Absent, "", nil
+	}
+	v := d.values[r.slot]
+	if v.Kind == scan.Array || v.Kind == scan.Object {
+		return v.Kind, "", nil
+	}
+	return v.Kind, v.Text(), nil
+}
+
+func (d *delivery) field(name string) (string, *Unusable) {
+	switch values := d.form[name]; len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", unusable(DuplicateKey, "form field %s appears more than once", name)
+}
+
+// withoutVolatile is the body, without the bytes of the values that change between retries. Of a form it is all of it.
+func (d *delivery) withoutVolatile(m *rule) []byte {
+	body := d.req.Body
+	if len(m.volatile) == 0 || d.values == nil || d.fromForm {
+		return body
+	}
+	var spans []scan.Value
+	for _, slot := range m.volatile {
+		if v := d.values[slot]; v.Kind != scan.Absent {
+			spans = append(spans, v)
+		}
+	}
+	if len(spans) == 0 {
+		return body
+	}
+	slices.SortFunc(spans, func(a, b scan.Value) int { return cmp.Compare(a.Start, b.Start) })
+	out, end := make([]byte, 0, len(body)), 0
+	for _, v := range spans {
+		if v.Start >= end { // not inside the one before
+			out = append(out, body[end:v.Start]...)
+			end = v.End
+		}
+	}
+	return append(out, body[end:]...)
+}
+
+func (d *delivery) mediaType() string {
+	values := d.req.Header["Content-Type"]
+	if len(values) == 0 {
+		return ""
+	}
+	t, _, _ := strings.Cut(values[0], ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// contentType is the header as received, unless it could not be stored.
+func (d *delivery) contentType() string {
+	if values := d.req.Header["Content-Type"]; len(values) > 0 && printable(values[0]) && len(values[0]) <= 255 {
+		return values[0]
+	}
+	return ""
+}
+
+func (d *delivery) headers() []schemas.Header {
+	var kept []schemas.Header
+	for _, h := range d.src.headers {
+		for _, v := range d.req.Header[h.canonical] {
+			if printable(v) && len(v) <= maxHeader {
+				kept = append(kept, schemas.Header{Name: h.lower, Value: v})
+				break // one of each
+			}
+		}
+	}
+	return kept
+}
+
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}

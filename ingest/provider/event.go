@@ -1,0 +1,201 @@
+package provider
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Bounds of what is read out of a delivery, in bytes.
+const (
+	MaxID     = 512
+	MaxType   = 255
+	MaxEntity = 1024 // encoded
+	maxHeader = 1024
+)
+
+// Event names, keys and versions a verified delivery. received is the intake's clock. An error is an *[Unusable]: the
+// delivery is authentic and must be kept, not refused. The event shares r's body and must not outlive its reuse; its
+// trace fields are intake's to set.
+func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
+	d, bad := s.open(r)
+	if bad != nil {
+		return nil, bad
+	}
+	defer d.close()
+	m, bad := d.rule()
+	if bad != nil {
+		return nil, bad
+	}
+	e := &schemas.Event{Source: s.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first,
+		DataContentType: d.contentType(), Headers: d.headers(), Data: r.Body}
+	if e.Data == nil {
+		e.Data = []byte{}
+	}
+	stripped := d.withoutVolatile(m)
+	e.Hash = schemas.HashBody(stripped)
+	if e.ID, bad = d.id(m, stripped); bad != nil {
+		return nil, bad
+	}
+	if e.Type, bad = d.typ(m); bad != nil {
+		return nil, bad
+	}
+	if e.Entity, bad = d.entity(m); bad != nil {
+		return nil, bad
+	}
+	if bad = d.version(m, e); bad != nil {
+		return nil, bad
+	}
+	if m.deleted != nil {
+		if e.Deleted, bad = d.holds(m.deleted); bad != nil {
+			return nil, bad
+		}
+	}
+	return e, nil
+}
+
+func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
+	for _, r := range m.id.refs {
+		if r.kind == refBody {
+			sum := sha256.Sum256(stripped)
+			return "sha256:" + hex.EncodeToString(sum[:]), nil
+		}
+		text, found, bad := d.scalar(value{refs: []ref{r}, text: r.text, optional: true})
+		if bad != nil {
+			return "", bad
+		}
+		if found {
+			return text, checkText("the id at "+r.text, text, MaxID)
+		}
+	}
+	return "", unusable(MissingField, "no id at %s", m.id.text)
+}
+
+func (d *delivery) typ(m *rule) (string, *Unusable) {
+	name := d.src.preset.prefix
+	for i, v := range m.typ {
+		text, found, bad := d.scalar(v)
+		if bad != nil {
+			return "", bad
+		}
+		if !found {
+			continue
+		}
+		if i > 0 {
+			name += "."
+		}
+		name += text
+	}
+	return name, checkText("the type", name, MaxType)
+}
+
+func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
+	var parts []string
+	for _, v := range m.entity {
+		text, found, bad := d.scalar(v)
+		if bad != nil {
+			return "", bad
+		}
+		if !found {
+			continue
+		}
+		if bad := checkText("the entity at "+v.text, text, MaxEntity); bad != nil {
+			return "", bad
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		parts = []string{d.src.Name} // no mapping of its own: the source is the entity
+	}
+	key := schemas.NewEntityKey(parts...)
+	if len(key) > MaxEntity {
+		return "", unusable(TooLong, "the entity is longer than %d bytes", MaxEntity)
+	}
+	return key, nil
+}
+
+// version puts the first clock that is there on e, and its time, where it is one.
+func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
+	e.Version = schemas.Version{Kind: schemas.None}
+	for _, c := range m.clocks {
+		text, found, bad := d.scalar(c.from)
+		if bad != nil {
+			return bad
+		}
+		if !found {
+			continue
+		}
+		v := schemas.Version{Clock: c.name, Kind: c.kind}
+		if c.kind == schemas.Timestamp {
+			t, ok := parseTime(text, c.resolution)
+			if !ok {
+				return unusable(BadVersion, "%s is not a time that a version can hold", c.from.text)
+			}
+			v.Value, e.Time = t.UnixNano(), t
+		} else {
+			n, ok := parseCounter(text)
+			if !ok {
+				return unusable(BadVersion, "%s is not an integer from 0 to 2^63-1", c.from.text)
+			}
+			v.Value = n
+		}
+		if c.rank != nil {
+			status, _, bad := d.scalar(*c.rank)
+			if bad != nil {
+				return bad
+			}
+			v.Sub = int32(slices.Index(c.order, status) + 1)
+		}
+		e.Version = v
+		break
+	}
+	if e.Version.Kind != schemas.Sequence {
+		e.First = nil
+	}
+	return nil
+}
+
+func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
+	for _, r := range c.from.refs {
+		_, text, bad := d.read(r)
+		if bad != nil {
+			return false, bad
+		}
+		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkText keeps out what cannot be a CloudEvents attribute or a Kafka key.
+func checkText(what, text string, limit int) *Unusable {
+	switch {
+	case len(text) > limit:
+		return unusable(TooLong, "%s is longer than %d bytes", what, limit)
+	case !utf8.ValidString(text):
+		return unusable(BadString, "%s is not UTF-8", what)
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || nonCharacter(r) }):
+		return unusable(ControlCharacter, "%s has a control character", what)
+	}
+	return nil
+}
+
+// nonCharacter reports code points that CloudEvents forbids in strings and Unicode never assigns.
+func nonCharacter(r rune) bool { return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef }
+
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

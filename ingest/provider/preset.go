@@ -1,0 +1,120 @@
+package provider
+
+import (
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// preset is one provider's entry in the catalogue. Values are named by `from` texts (see [EventConfig]); in presets
+// "a|b" is the first of several that is there, a trailing "?" makes it optional and "=text" is a literal.
+type preset struct {
+	name, title string
+	verify      verify.Params
+	maxBody     int64
+	deadline    time.Duration
+	// prefix stands before every type.
+	prefix string
+	// selects are the values that choose a rule: joined with "/", then shortened from the end until a rule has the name.
+	selects []string
+	rules   map[string]mapping
+	// fallback is for event types without a rule, and what rules leave out: id, type and volatile.
+	fallback mapping
+	// formPayload is the field of a form body that holds the JSON text.
+	formPayload string
+	// payloadRule and formRule are the rules of form bodies with and without that field; empty payloadRule: as JSON.
+	payloadRule, formRule string
+	// headers are the original request headers kept on the event, in lower case.
+	headers []string
+	// challenge answers handshakes.
+	challenge func(body []byte) (*Answer, bool)
+}
+
+// mapping names, keys and versions one family of event types.
+type mapping struct {
+	id string
+	// typ is joined with "." behind the preset's prefix.
+	typ []string
+	// entity is joined to the key; none of it there, or nil: the source itself.
+	entity []string
+	// clocks are tried in order; the first whose value is there is the version. None: arrival.
+	clocks   []clock
+	payload  schemas.PayloadKind
+	deleted  *condition
+	volatile []string
+	first    *int64
+}
+
+// clock is a version field.
+type clock struct {
+	from       string
+	kind       schemas.VersionKind
+	name       string
+	resolution time.Duration // of timestamps: the unit of a bare number
+	rank       *rank
+}
+
+// rank breaks ties of one clock by a status: the place in order, from 1; unknown ones are 0.
+type rank struct {
+	from  string
+	order []string
+}
+
+// condition holds where the value is one of is, or ends with suffix.
+type condition struct {
+	from   string
+	is     []string
+	suffix string
+}
+
+// catalogue lists every preset, in the order of the documentation.
+func catalogue() []preset {
+	return []preset{github(), stripe(), slack(), standardWebhooks(), generic()}
+}
+
+func lookup(name string) (preset, bool) {
+	for _, p := range catalogue() {
+		if p.name == name {
+			return p, true
+		}
+	}
+	return preset{}, false
+}
+
+// Presets describes the catalogue.
+func Presets() []Info {
+	var infos []Info
+	for _, p := range catalogue() {
+		infos = append(infos, p.info())
+	}
+	return infos
+}
+
+// Lookup describes one preset.
+func Lookup(name string) (Info, bool) {
+	p, ok := lookup(name)
+	if !ok {
+		return Info{}, false
+	}
+	return p.info(), true
+}
+
+func (p preset) info() Info {
+	scheme := p.verify.Scheme
+	if scheme == "" {
+		scheme = verify.SchemeHMAC
+	}
+	i := Info{Name: p.name, Title: p.title, Scheme: scheme, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id,
+		Type: p.prefix + strings.Join(p.fallback.typ, " . "), Headers: p.headers}
+	for _, name := range sortedKeys(p.rules) {
+		m := p.rules[name]
+		t := TypeInfo{Match: name, Entity: strings.Join(m.entity, " / "), Payload: m.payload}
+		for _, c := range m.clocks {
+			t.Version = strings.TrimPrefix(t.Version+" | "+string(c.kind)+" "+c.from, " | ")
+		}
+		i.Types = append(i.Types, t)
+	}
+	return i
+}

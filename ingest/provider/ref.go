@@ -1,0 +1,101 @@
+package provider
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+)
+
+type refKind uint8
+
+const (
+	refPointer refKind = iota
+	refHeader
+	refForm
+	refBody // sha256:body
+	refLiteral
+)
+
+// ref is a compiled `from`.
+type ref struct {
+	kind refKind
+	name string // header (canonical), field, literal
+	slot int    // of the pointer in the source's set
+	text string // as it was written
+}
+
+// value is one or several refs, the first of which that is there counts.
+type value struct {
+	refs     []ref
+	optional bool
+	text     string // as it was written
+}
+
+// refs collects the pointers of a source while its mapping is compiled.
+type refs struct {
+	pointers []string
+	slots    map[string]int
+	forms    bool // some value comes from a form field
+}
+
+// one compiles a user's `from`.
+func (c *refs) one(from string) (ref, error) {
+	r := ref{text: from}
+	switch {
+	case from == "":
+		return r, fmt.Errorf("is empty: use a JSON Pointer such as /id, header:<name>, form:<field> or sha256:body")
+	case from == "sha256:body":
+		r.kind = refBody
+	case strings.HasPrefix(from, "/"):
+		if _, err := scan.Compile(from); err != nil {
+			return r, err
+		}
+		r.slot = c.slot(from)
+	case strings.HasPrefix(from, "header:") && len(from) > len("header:"):
+		r.kind, r.name = refHeader, http.CanonicalHeaderKey(strings.TrimPrefix(from, "header:"))
+	case strings.HasPrefix(from, "form:") && len(from) > len("form:"):
+		r.kind, r.name, c.forms = refForm, strings.TrimPrefix(from, "form:"), true
+	default:
+		return r, fmt.Errorf("%q is not a JSON Pointer such as /id, header:<name>, form:<field> or sha256:body", from)
+	}
+	return r, nil
+}
+
+func (c *refs) slot(pointer string) int {
+	if i, ok := c.slots[pointer]; ok {
+		return i
+	}
+	if c.slots == nil {
+		c.slots = map[string]int{}
+	}
+	i := len(c.pointers)
+	c.slots[pointer] = i
+	c.pointers = append(c.pointers, pointer)
+	return i
+}
+
+// user compiles a value of a source's own mapping: one `from`, taken as it stands.
+func (c *refs) user(from string) (value, error) {
+	r, err := c.one(from)
+	return value{refs: []ref{r}, text: from}, err
+}
+
+// preset compiles a value of the catalogue, with its short forms.
+func (c *refs) preset(from string) (value, error) {
+	v := value{}
+	v.text, v.optional = strings.CutSuffix(from, "?")
+	if literal, ok := strings.CutPrefix(v.text, "="); ok {
+		v.refs = []ref{{kind: refLiteral, name: literal, text: from}}
+		return v, nil
+	}
+	for alternative := range strings.SplitSeq(v.text, "|") {
+		r, err := c.one(alternative)
+		if err != nil {
+			return v, err
+		}
+		v.refs = append(v.refs, r)
+	}
+	return v, nil
+}

@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// slack: an entity is a thread (or a message that may become one); every event is news about it. Times are texts
+// `seconds.micros`; events without one have the second of `event_time`.
+func slack() preset {
+	clocks := []clock{
+		{from: "/event/event_ts?", kind: schemas.Timestamp, name: "event", resolution: time.Microsecond},
+		{from: "/event_time?", kind: schemas.Timestamp, name: "event", resolution: time.Second},
+	}
+	event := func(entity ...string) mapping {
+		return mapping{id: "/event_id", typ: []string{"/event/type"}, entity: entity, clocks: clocks, payload: schemas.Delta}
+	}
+	message := func(thread string) mapping {
+		m := event("/team_id", "/event/channel", thread)
+		m.typ = []string{"/event/type", "/event/subtype?"}
+		return m
+	}
+	reaction := event("/team_id", "/event/item/channel?", "/event/item/ts|/event/item/file|/event/item/file_comment?")
+	edited := message("/event/message/thread_ts|/event/message/ts")
+	return preset{
+		name: "slack", title: "Slack",
+		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Slack-Signature", Prefix: "v0=",
+			TimestampHeader: "X-Slack-Request-Timestamp", Signed: "v0:{timestamp}:{body}"},
+		maxBody: 1 << 20, deadline: 3 * time.Second,
+		prefix:      "com.slack.",
+		selects:     []string{"/type", "/event/type?", "/event/subtype?"},
+		formPayload: "payload", payloadRule: "interaction", formRule: "command",
+		headers:   []string{"x-slack-retry-num", "x-slack-retry-reason"},
+		challenge: slackChallenge,
+		// An outer type that we do not know.
+		fallback: mapping{id: "/event_id|sha256:body", typ: []string{"/type"}, payload: schemas.Delta},
+		rules: map[string]mapping{
+			"event_callback": event("/team_id", "/event/channel|/event/channel/id|/event/channel_id?",
+				"/event/thread_ts|/event/ts?"),
+			"event_callback/app_mention":             event("/team_id", "/event/channel", "/event/thread_ts|/event/ts"),
+			"event_callback/message":                 message("/event/thread_ts|/event/ts"),
+			"event_callback/message/message_changed": edited,
+			"event_callback/message/message_replied": edited,
+			"event_callback/message/message_deleted": message("/event/previous_message/thread_ts|/event/previous_message/ts|/event/deleted_ts"),
+			"event_callback/reaction_added":          reaction,
+			"event_callback/reaction_removed":        reaction,
+			"app_rate_limited":                       {entity: []string{"/team_id"}, payload: schemas.Delta},
+			"command": {id: "sha256:body", typ: []string{"=command"}, // the body has a trigger_id, so equal bodies are one command
+				entity: []string{"form:team_id", "form:channel_id?"}, payload: schemas.Delta},
+			"interaction": {id: "sha256:body", typ: []string{"/type"}, payload: schemas.Delta,
+				entity: []string{"/team/id?", "/channel/id?",
+					"/message/thread_ts|/message/ts|/container/thread_ts|/container/message_ts|/view/root_view_id|/view/id?"}},
+		},
+	}
+}
+
+var slackHandshake, _ = scan.Compile("/type", "/challenge")
+
+// slackChallenge answers url_verification with the challenge.
+func slackChallenge(body []byte) (*Answer, bool) {
+	if !bytes.Contains(body, []byte("url_verification")) {
+		return nil, false
+	}
+	values, err := slackHandshake.Scan(body, nil)
+	if err != nil || values[0].Text() != "url_verification" || values[1].Kind != scan.String {
+		return nil, false
+	}
+	answer, err := json.Marshal(map[string]string{"challenge": values[1].Text()})
+	if err != nil {
+		return nil, false
+	}
+	return &Answer{Status: http.StatusOK, ContentType: "application/json", Body: answer}, true
+}

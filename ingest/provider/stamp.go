@@ -1,0 +1,83 @@
+package provider
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// gitlabTime is the older of GitLab's two formats.
+const gitlabTime = "2006-01-02 15:04:05 UTC"
+
+// parseTime reads a provider's time strictly: RFC 3339; GitLab's `2015-05-17 18:21:36 UTC`; `seconds.fraction` with one
+// to nine digits, as two integers; or a bare integer in units of resolution. Only times that a version can hold.
+func parseTime(text string, resolution time.Duration) (time.Time, bool) {
+	t, ok := time.Time{}, false
+	switch {
+	case strings.ContainsRune(text, 'T'):
+		ok = t.UnmarshalText([]byte(text)) == nil // stricter than Parse
+	case strings.ContainsRune(text, ' '):
+		var err error
+		t, err = time.Parse(gitlabTime, text)
+		ok = err == nil && t.Format(gitlabTime) == text
+	case strings.ContainsRune(text, '.'):
+		t, ok = parseFraction(text)
+	default:
+		t, ok = parseUnits(text, resolution)
+	}
+	if !ok || t.Before(schemas.MinTimestamp) || t.After(schemas.MaxTimestamp) {
+		return time.Time{}, false
+	}
+	return t.UTC(), true
+}
+
+func parseFraction(text string) (time.Time, bool) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if len(fraction) == 0 || len(fraction) > 9 {
+		return time.Time{}, false
+	}
+	seconds, ok := parseCounter(whole)
+	if !ok || !digits(fraction) {
+		return time.Time{}, false
+	}
+	nanos, err := strconv.ParseInt(fraction+"000000000"[len(fraction):], 10, 64)
+	return time.Unix(seconds, nanos), err == nil
+}
+
+// parseUnits refuses a number that is too small for its unit: it is one of seconds, not of the year 1970. One that is
+// too large for seconds falls out of the range of versions.
+func parseUnits(text string, resolution time.Duration) (time.Time, bool) {
+	n, ok := parseCounter(text)
+	if !ok {
+		return time.Time{}, false
+	}
+	switch resolution {
+	case time.Millisecond:
+		return time.UnixMilli(n), len(text) >= 12
+	case time.Microsecond:
+		return time.UnixMicro(n), len(text) >= 15
+	case time.Nanosecond:
+		return time.Unix(0, n), len(text) >= 18
+	}
+	return time.Unix(n, 0), true
+}
+
+// parseCounter reads an exact integer from 0 to 2^63-1, without sign, leading zeros, fraction or exponent.
+func parseCounter(text string) (int64, bool) {
+	if !digits(text) || len(text) > 1 && text[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+func digits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}
