@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,12 @@ func hanging(r *rig) (release chan struct{}, causes chan error) {
 		}
 	}
 	return release, causes
+}
+
+func (r *rig) busySlots() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dests[destName].running
 }
 
 func TestCloseDrains(t *testing.T) {
@@ -78,9 +85,10 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		if err := r.Open(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
-			if away {
+			if away.Load() {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
@@ -96,7 +104,7 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		if err := r.Close(ctx, r.claim); err == nil {
 			t.Fatal("closed clean with an unrecorded result")
 		}
-		away = false
+		away.Store(false)
 		r.Drop(claimOf(9)) // not ours: nothing happens
 		r.mu.Lock()
 		if r.abort != nil {
@@ -120,8 +128,10 @@ func TestDropWritesNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		same(t, "records", len(r.mem.records), 0)
 		same(t, "attempts", len(r.sink.ids()), 2)
-		same(t, "busy slots", r.dests[destName].running, 0)
+		same(t, "busy slots", r.busySlots(), 0)
+		r.mu.Lock()
 		same(t, "bytes", r.queuedBytes+r.flyingBytes, int64(0))
+		r.mu.Unlock()
 		r.Drop(r.claim)
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Error(err)
@@ -257,7 +267,7 @@ func TestUnsafeCancelledAfterItsMark(t *testing.T) {
 		synctest.Wait()
 		same(t, "the mark stands: nobody knows", r.mem.status(r.claim, 1), ledger.Unknown)
 		same(t, "results", len(r.mem.resultsOf(1)), 1)
-		same(t, "busy slots", r.dests[destName].running, 0)
+		same(t, "busy slots", r.busySlots(), 0)
 	})
 }
 
@@ -273,7 +283,9 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 		close(commit)
 		time.Sleep(time.Minute)
 		same(t, "calls", len(r.sink.ids()), 0)
-		same(t, "busy slots", r.dests[destName].running, 0)
+		same(t, "busy slots", r.busySlots(), 0)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		same(t, "unrecorded", r.unrecorded, 0)
 	})
 }

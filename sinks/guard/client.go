@@ -1,0 +1,251 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Resolver finds the addresses of a name; [net.Resolver] is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Config makes a [Client]. Its zero value reaches public addresses by https.
+type Config struct {
+	// AllowNetworks may be reached although they are private, and in plain text.
+	AllowNetworks []netip.Prefix
+	// Timeout bounds an exchange from the resolution to the last byte of the answer; default 30 s. The request's
+	// context may end it sooner.
+	Timeout time.Duration
+	// MaxResponse bounds the bytes of an answer's body; default 1 MiB. Reading beyond it is ErrTooLarge.
+	MaxResponse int64
+	// Proxy is asked for every call; default none. Its address must be allowed like any other; what it connects to
+	// in turn is its own to judge, and only literal addresses are refused here.
+	Proxy    *url.URL
+	Resolver Resolver // default net.DefaultResolver
+	// TLS is cloned; default the system's roots and TLS 1.2.
+	TLS *tls.Config
+	// MaxIdle is how many idle connections are kept per host; default 64.
+	MaxIdle int
+}
+
+// ErrTooLarge is returned by a body that is longer than MaxResponse.
+var ErrTooLarge = errors.New("answer is larger than allowed")
+
+var errTimeout = errors.New("exchange took longer than allowed")
+
+// Client makes guarded calls. Safe for concurrent use.
+type Client struct {
+	timeout       time.Duration
+	maxResponse   int64
+	plain, secure *side
+}
+
+// side is the client's half for one scheme: connections of one are never used for the other.
+type side struct {
+	rule      rule
+	resolver  Resolver
+	dialer    net.Dialer
+	transport *http.Transport
+}
+
+// New makes a client. Nothing is connected.
+func New(cfg Config) (*Client, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.MaxResponse == 0 {
+		cfg.MaxResponse = 1 << 20
+	}
+	if cfg.MaxIdle == 0 {
+		cfg.MaxIdle = 64
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Timeout < 0 || cfg.MaxResponse < 0 || cfg.MaxIdle < 0 {
+		return nil, schemas.Errorf(schemas.Invalid, "make an HTTP client", "a limit is negative")
+	}
+	c := &Client{timeout: cfg.Timeout, maxResponse: cfg.MaxResponse}
+	var err error
+	if c.plain, err = newSide(cfg, true); err != nil {
+		return nil, err
+	}
+	c.secure, err = newSide(cfg, false)
+	return c, err
+}
+
+func newSide(cfg Config, plain bool) (*side, error) {
+	r, err := newRule(cfg.AllowNetworks, plain)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "make an HTTP client", "%w", err)
+	}
+	s := &side{rule: r, resolver: cfg.Resolver}
+	s.dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: s.control}
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.TLS != nil {
+		tlsConfig = cfg.TLS.Clone()
+	}
+	s.transport = &http.Transport{
+		DialContext:            s.dial,
+		TLSClientConfig:        tlsConfig,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // the answer is recorded as it came, and never blown up
+		MaxIdleConnsPerHost:    cfg.MaxIdle,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	if cfg.Proxy != nil {
+		s.transport.Proxy = http.ProxyURL(cfg.Proxy)
+	}
+	return s, nil
+}
+
+// dial resolves a name, judges every address it has, and connects to one of those and to nothing else. A name with
+// one refused address among others is refused: nobody publishes that in good faith.
+func (s *side) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := s.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, addr := range addrs {
+		if err := s.rule.check(addr); err != nil {
+			return nil, err
+		}
+	}
+	for _, addr := range addrs {
+		var conn net.Conn
+		if conn, err = s.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+func (s *side) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr}, nil
+	}
+	addrs, err := s.resolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && len(addrs) == 0 {
+		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+	}
+	return addrs, err
+}
+
+// control judges the address of a socket right before it connects: the last word, whoever resolved it.
+func (s *side) control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refuse("connecting to something that is not an address")
+	}
+	return s.rule.check(at.Addr())
+}
+
+// Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
+// ends the exchange. Errors are [stream.AttemptError]s of class forbidden, timeout or network and name no URL.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	if err := c.CheckURL(req.URL); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(req.Context(), c.timeout, errTimeout)
+	resp, err := c.side(req.URL).transport.RoundTrip(once(req.WithContext(ctx)))
+	if err != nil {
+		err = classify(ctx, err)
+		cancel()
+		return nil, err
+	}
+	resp.Body = &body{ctx: ctx, cancel: cancel, from: resp.Body, left: c.maxResponse}
+	return resp, nil
+}
+
+func (c *Client) side(u *url.URL) *side {
+	if u.Scheme == "http" {
+		return c.plain
+	}
+	return c.secure
+}
+
+// Close closes idle connections.
+func (c *Client) Close() {
+	c.plain.transport.CloseIdleConnections()
+	c.secure.transport.CloseIdleConnections()
+}
+
+// once keeps net/http from sending a request again when a kept-alive connection turns out dead: it does so for
+// requests without a body, with GetBody, or with an Idempotency-Key, and the lane counts attempts.
+func once(req *http.Request) *http.Request {
+	req.GetBody = nil
+	if req.Body != nil {
+		req.Body = struct{ io.ReadCloser }{req.Body} // also hides http.NoBody
+	}
+	return req
+}
+
+// classify gives an error its class. Its text stays, as it names hosts and addresses but no URL.
+func classify(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*stream.AttemptError](err); ok {
+		return err
+	}
+	class := stream.ClassNetwork
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		class = stream.ClassTimeout
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+		if errors.Is(cause, errTimeout) || errors.Is(cause, context.DeadlineExceeded) || ctx.Err() == context.DeadlineExceeded {
+			class = stream.ClassTimeout
+		}
+	}
+	return &stream.AttemptError{Class: class, Err: err}
+}
+
+// body bounds an answer in size and gives errors their class.
+type body struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	from   io.ReadCloser
+	left   int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		var one [1]byte
+		if n, err := b.from.Read(one[:]); n == 0 {
+			return 0, b.wrap(err)
+		}
+		return 0, ErrTooLarge
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, b.wrap(err)
+}
+
+func (b *body) wrap(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return classify(b.ctx, err)
+}
+
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.from.Close()
+}
