@@ -1,0 +1,145 @@
+// Package deptest keeps the shape of the repository: which package may import what and why, that each says what it is
+// for, and that no folder appears at the top unasked. DESIGN.md tells the same in prose; this is what fails.
+package deptest
+
+import "strings"
+
+const module = "github.com/forebay-io/forebay"
+
+// rule forbids imports to the packages of a scope. Paths without a dot in the first part are ours, below the module.
+type rule struct {
+	scope  []string // packages and everything below them
+	except []string // of the scope
+	forbid []string // packages and everything below them
+	allow  []string // of the forbidden
+	deep   bool     // also through other packages
+	tests  bool     // also from test files
+	reason string
+}
+
+// rules is the table of design section 8. Every entry carries the reason that its failure prints.
+var rules = []rule{
+	{
+		scope: []string{"schemas"}, forbid: []string{"ingest", "stream", "sinks", "cmd"}, deep: true, tests: true,
+		reason: "schemas is the vocabulary: everybody imports it, so it imports nothing of ours",
+	},
+	{
+		scope: []string{"ingest"}, forbid: []string{"stream", "sinks", "cmd"}, deep: true, tests: true,
+		reason: "ingest and stream meet in the log only; either runs without the other",
+	},
+	{
+		scope: []string{"stream"}, forbid: []string{"ingest", "sinks", "cmd"}, deep: true, tests: true,
+		reason: "presets put what the gate needs on the record, and sinks come in through the Sink contract",
+	},
+	{
+		scope: []string{"sinks"}, forbid: []string{"ingest", "cmd"}, deep: true, tests: true,
+		reason: "a sink knows the contract and the vocabulary, not where events come from",
+	},
+	{
+		scope: []string{"sinks"}, forbid: []string{"stream"}, allow: []string{"stream!", "stream/sinktest"},
+		reason: "a sink makes one attempt: gate, ledger and lanes are behind the contract in package stream",
+	},
+	{
+		scope: []string{"ingest"}, forbid: []string{"github.com/jackc/pgx", "database/sql", "github.com/pressly/goose"}, deep: true,
+		reason: "ingest needs Kafka only: it takes deliveries in while Postgres is away",
+	},
+	{
+		scope:  []string{"stream/gate"},
+		forbid: []string{"context", "database/sql", "log", "net", "os", "math/rand", "github.com/twmb", "github.com/jackc"},
+		reason: "the gate is pure: no I/O, no chance, no clock of its own",
+	},
+	{
+		scope: []string{""}, except: []string{"cmd", "schemas/record", "ingest/log", "stream!", "sinks/kafka"},
+		forbid: []string{"github.com/twmb/franz-go"},
+		reason: "the Kafka client belongs to the record binding, the intake's log, partition ownership and cmd",
+	},
+	{
+		scope:  []string{""},
+		except: []string{"stream/ledger", "sinks/postgres", "cmd/internal/embedded", "cmd/internal/bench", "cmd/internal/testrig", "cmd/forebay-bench"},
+		forbid: []string{"github.com/jackc/pgx", "database/sql", "github.com/pressly/goose"},
+		reason: "the ledger is the one place that speaks SQL to Postgres; the others named run or measure servers",
+	},
+	{
+		scope: []string{""}, except: []string{"schemas"}, forbid: []string{"github.com/cloudevents"}, tests: true,
+		reason: "the CloudEvents SDK is the oracle of the binding's tests",
+	},
+	{
+		scope: []string{""}, forbid: []string{"github.com/cloudevents"},
+		reason: "the binding is written by hand: the SDK's JSON path is unmaintained and slow",
+	},
+	{
+		scope: []string{""}, except: []string{"cmd/internal/embedded"},
+		forbid: []string{"github.com/twmb/franz-go/pkg/kfake", "github.com/fergusstrange/embedded-postgres"},
+		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
+	},
+	{
+		scope: []string{""}, except: []string{"stream/sinktest", "cmd/internal/testrig"},
+		forbid: []string{
+			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
+			"github.com/rogpeppe/go-internal",
+		},
+		reason: "test code stays out of production; conformance suites and rigs are named here",
+	},
+	{
+		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
+		forbid: []string{"testing", "cmd/internal/testrig", "stream/sinktest"}, deep: true,
+		reason: "no binary carries the test runner or a test rig",
+	},
+	{
+		scope: []string{"schemas", "ingest", "stream", "sinks"}, forbid: []string{"os/exec", "os/signal", "flag", "github.com/alecthomas/kong"},
+		reason: "processes, signals and flags are cmd's; a library is told what it needs",
+	},
+	{
+		scope: []string{""}, forbid: []string{"log!", "gopkg.in/yaml.v3", "io/ioutil", "math/rand!"},
+		reason: "slog is passed in; yaml.v3 moved to go.yaml.in; the other two have successors",
+	},
+}
+
+// topLevel are the folders that the repository has, dot folders aside, and bin, which make build leaves.
+var topLevel = []string{"bin", "cmd", "deploy", "ingest", "schemas", "sinks", "stream"}
+
+// under reports whether path is one of the places or below it. A place that ends in "!" is that package alone; ""
+// is all of ours.
+func under(path string, places []string) bool {
+	for _, place := range places {
+		exact := strings.HasSuffix(place, "!")
+		place = absolute(strings.TrimSuffix(place, "!"))
+		if path == place || !exact && strings.HasPrefix(path, place+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// absolute puts the module in front of our own paths.
+func absolute(place string) string {
+	first, _, _ := strings.Cut(place, "/")
+	switch first {
+	case "":
+		return module
+	case "schemas", "ingest", "stream", "sinks", "cmd":
+		return module + "/" + place
+	}
+	return place
+}
+
+// broken lists the imports of a package that the rule forbids.
+func (r rule) broken(p listed) []string {
+	if !under(p.ImportPath, r.scope) || under(p.ImportPath, r.except) {
+		return nil
+	}
+	imports := p.Imports
+	if r.deep {
+		imports = p.Deps
+	}
+	if r.tests {
+		imports = append(append(imports[:len(imports):len(imports)], p.TestImports...), p.XTestImports...)
+	}
+	var found []string
+	for _, path := range imports {
+		if under(path, r.forbid) && !under(path, r.allow) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
