@@ -1,0 +1,87 @@
+// Withpostgres runs a command, mostly go test, with a PostgreSQL of its own in TEST_DATABASE_URL:
+//
+//	go run ./cmd/internal/withpostgres go test ./...
+//
+// The server is an installed one or is downloaded once, lives in a temporary directory, also when this runs as root,
+// and is gone when the command has ended. Where TEST_DATABASE_URL is set already the command runs as it is. The exit
+// code is the command's.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/embedded"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: withpostgres COMMAND [ARGUMENT...]")
+		os.Exit(2)
+	}
+	// The terminal sends Ctrl-C to the command too; it is the command that decides, and we clean up behind it.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "withpostgres:", err)
+	}
+	os.Exit(code)
+}
+
+// run returns the command's exit code, or 1 with the reason why it did not run.
+func run(ctx context.Context, args []string) (code int, err error) {
+	if os.Getenv("TEST_DATABASE_URL") != "" {
+		return command(ctx, args, os.Environ())
+	}
+	dir, err := os.MkdirTemp("", "forebay-tests-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root
+		return 1, err
+	}
+	server, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{
+		Dir:    dir,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		// Packages are tested side by side, each with pools of its own.
+		Settings: map[string]string{"max_connections": "300", "shared_buffers": "256MB", "max_wal_size": "2GB"},
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		err = errors.Join(err, server.Discard(ctx))
+	}()
+	return command(ctx, args, append(os.Environ(), "TEST_DATABASE_URL="+server.URL().Reveal()))
+}
+
+// command runs to its end; when ctx is done the command is asked to stop and, if it does not, killed.
+func command(ctx context.Context, args, environ []string) (int, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = environ
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if exit.ExitCode() >= 0 {
+			return exit.ExitCode(), nil
+		}
+		return 1, err // a signal
+	}
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
