@@ -1,0 +1,114 @@
+package stream
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// session is a member of the group in one generation.
+type session struct {
+	member     string
+	generation int32
+	instance   *string
+}
+
+// pulse knows when the coordinator last confirmed this member.
+//
+// It sends heartbeats of its own, besides the client's, once per heartbeat interval. A hook on the client's heartbeats
+// would cost less, but a hook sees bytes and not the answer: a process that wakes from a long sleep is told "unknown
+// member" in an answer that would look like life, and while a revoke is being drained the client goes on heartbeating
+// after a refusal. A pulse counts only an answer that says so, from the time before the question was sent, which the
+// broker's own session timer can only have started after. time.Time carries the monotonic clock.
+type pulse struct {
+	timeout  time.Duration
+	interval time.Duration
+	now      func() time.Time
+	beat     func(ctx context.Context, s session) error
+	kick     chan struct{} // capacity 1, never closed
+
+	mu     sync.Mutex
+	cur    *session // nil: not in the group
+	last   time.Time
+	rounds uint64 // grows with every change of cur: an answer to an older session does not count
+}
+
+func newPulse(timeout, interval time.Duration, beat func(context.Context, session) error) *pulse {
+	return &pulse{timeout: timeout, interval: interval, now: time.Now, beat: beat, kick: make(chan struct{}, 1)}
+}
+
+// Alive reports whether the group would still count this process in at this moment.
+func (p *pulse) Alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
+}
+
+// joined is told of every new session and asks for its pulse at once. What was confirmed for the session before stands:
+// the member has not left in between.
+func (p *pulse) joined(s session) {
+	p.mu.Lock()
+	p.cur = &s
+	p.rounds++
+	p.mu.Unlock()
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// lost ends the session.
+func (p *pulse) lost() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cur, p.last = nil, time.Time{}
+	p.rounds++
+}
+
+// session is the current one.
+func (p *pulse) session() (session, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cur == nil {
+		return session{}, false
+	}
+	return *p.cur, true
+}
+
+// run sends heartbeats until ctx is done.
+func (p *pulse) run(ctx context.Context) {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.kick:
+		case <-tick.C:
+		}
+		p.once(ctx)
+	}
+}
+
+func (p *pulse) once(ctx context.Context) {
+	p.mu.Lock()
+	cur, round := p.cur, p.rounds
+	p.mu.Unlock()
+	if cur == nil {
+		return
+	}
+	sent := p.now()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout/2)
+	defer cancel()
+	if p.beat(ctx, *cur) == nil {
+		p.confirmed(round, sent)
+	}
+}
+
+func (p *pulse) confirmed(round uint64, sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rounds == round && sent.After(p.last) {
+		p.last = sent
+	}
+}

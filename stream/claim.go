@@ -1,0 +1,122 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// claimTimeout bounds one try: the fence row is locked while it lasts.
+const claimTimeout = 30 * time.Second
+
+// backoff waits longer each time, from 100 ms to 5 s, with jitter.
+type backoff struct{ n int }
+
+func (b *backoff) sleep(ctx context.Context) {
+	d := min(100*time.Millisecond<<min(b.n, 6), 5*time.Second)
+	b.n++
+	timer := time.NewTimer(d/2 + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// claimed is a claim, and whether the group's commit must be overwritten before its first batch.
+type claimed struct {
+	*ledger.Claim
+	settle bool
+}
+
+// claim tries until the partition is claimed, its assignment ends, or it must be stopped.
+func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
+	o.status.set(a.at, Claiming, nil)
+	for {
+		c, err := o.claimOnce(a)
+		if err == nil {
+			o.metrics.claims.WithLabelValues("ok").Inc()
+			o.log.Info("partition claimed", "topic", a.at.topic, "partition", a.at.number, "epoch", c.Epoch,
+				"offset", c.Next.Offset, "unclean", c.Unclean)
+			return c, nil
+		}
+		if a.ctx.Err() != nil {
+			return claimed{}, context.Cause(a.ctx)
+		}
+		if e, ok := stopped(ledger.Partition{Topic: a.at.topic, Number: a.at.number}, err); ok {
+			o.metrics.claims.WithLabelValues("stopped").Inc()
+			return claimed{}, e
+		}
+		result := "error"
+		if errors.Is(err, errNotMember) {
+			result = "refused"
+		}
+		o.metrics.claims.WithLabelValues(result).Inc()
+		o.status.set(a.at, Claiming, err)
+		o.log.Warn("partition not claimed; trying again", "topic", a.at.topic, "partition", a.at.number, "error", err)
+		wait.sleep(a.ctx)
+	}
+}
+
+func (o *owner) claimOnce(a *assignment) (claimed, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
+	defer cancel()
+	t, err := o.broker.topic(ctx, a.at.topic)
+	if err != nil {
+		return claimed{}, err
+	}
+	p := ledger.Partition{Topic: a.at.topic, TopicID: t.id, Number: a.at.number}
+	var got claimed
+	got.Claim, err = o.cfg.Ledger.Claim(ctx, ledger.ClaimRequest{
+		Partition:  p,
+		Partitions: t.partitions,
+		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
+			st, got.settle, err = o.confirm(ctx, a, p, stored)
+			return st, err
+		},
+	})
+	return got, err
+}
+
+// confirm runs while the fence row is locked. The heartbeat is that of the session in which the partition was last
+// known to be assigned, not of the client's newest: between a rebalance and its revoke the newest would still be
+// confirmed. So whoever the group means is the only one who passes, and whoever passes late finds the lock taken.
+func (o *owner) confirm(ctx context.Context, a *assignment, p ledger.Partition, stored *ledger.Position) (ledger.Start, bool, error) {
+	s, ok := o.pulse.session()
+	if !ok {
+		return ledger.Start{}, false, errNotMember
+	}
+	if err := o.broker.heartbeat(ctx, s); err != nil {
+		return ledger.Start{}, false, err
+	}
+	f, err := o.facts(ctx, p, stored)
+	if err != nil {
+		return ledger.Start{}, false, err
+	}
+	if a.ctx.Err() != nil { // revoked while we asked: the session read above may be the one after
+		return ledger.Start{}, false, fmt.Errorf("%w: %w", errNotMember, context.Cause(a.ctx))
+	}
+	return where(f)
+}
+
+func (o *owner) facts(ctx context.Context, p ledger.Partition, stored *ledger.Position) (facts, error) {
+	f := facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p, stored: stored, begin: o.begin[p]}
+	var err error
+	if f.commit, err = o.broker.commit(ctx, p.Topic, p.Number); err != nil {
+		return f, err
+	}
+	if f.start, err = o.broker.offset(ctx, p.Topic, p.Number, atStart, false); err != nil {
+		return f, err
+	}
+	if f.end, err = o.broker.offset(ctx, p.Topic, p.Number, atEnd, false); err != nil {
+		return f, err
+	}
+	if stored != nil && stored.LeaderEpoch >= 0 {
+		f.epochEnd, err = o.broker.epochEnd(ctx, p.Topic, p.Number, stored.LeaderEpoch)
+	}
+	return f, err
+}

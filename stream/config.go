@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Ledger is what the runtime needs of a [ledger.Namespace].
+type Ledger interface {
+	Begin(ctx context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error)
+	Began(ctx context.Context) (bool, error)
+	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
+	Release(ctx context.Context, c *ledger.Claim) error
+	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
+	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+}
+
+var _ Ledger = (*ledger.Namespace)(nil)
+
+// Begin says where in the log a new subscription begins. The zero value is now: the end of every partition.
+type Begin struct {
+	All bool      // the start of every partition
+	At  time.Time // the first record appended at or after At; the end where there is none
+}
+
+func (b Begin) String() string {
+	switch {
+	case b.All:
+		return "all"
+	case !b.At.IsZero():
+		return b.At.UTC().Format(time.RFC3339)
+	}
+	return "now"
+}
+
+// Config describes a subscription's runtime.
+type Config struct {
+	// Group is "<team>.<subscription>": the Kafka group and the ledger's namespace.
+	Group string
+	// Generation is 0 outside replays.
+	Generation int32
+	// Topics are subscribed to; all of them must exist before the group is joined.
+	Topics []string
+	// Client is what every client of the subscription shares: seed brokers, TLS, SASL, client id, metrics hooks.
+	Client []kgo.Opt
+	// InstanceID makes the member static; empty is dynamic.
+	InstanceID string
+	// Filter reports whether an event is wanted; nil wants all. It must be safe for concurrent use. See [Globs].
+	Filter func(eventType, source string) bool
+	// Begin is where a new subscription begins.
+	Begin  Begin
+	Ledger Ledger
+	Lanes  Lanes
+
+	Logger     *slog.Logger          // nil logs nothing
+	Registerer prometheus.Registerer // nil registers nothing
+
+	BatchRecords int           // most records of a batch; default 1000
+	BatchBytes   int           // most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
+	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
+	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB.
+	MaxRecordBytes int
+
+	SessionTimeout    time.Duration // default 45 s
+	HeartbeatInterval time.Duration // default 3 s, at most a third of SessionTimeout
+	// RebalanceTimeout is how long the group waits for a member to give up what it loses; default 60 s. Half of it is
+	// for draining lanes.
+	RebalanceTimeout time.Duration
+	// DrainTimeout bounds the wait for attempts in flight on shutdown; default 20 s.
+	DrainTimeout time.Duration
+	// GapSweep is how often claims with waiting events are asked for their deadlines besides their timers; default 5 s.
+	GapSweep time.Duration
+	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
+	MirrorInterval time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	or(&c.BatchWait, 2*time.Millisecond)
+	or(&c.SessionTimeout, 45*time.Second)
+	or(&c.HeartbeatInterval, min(3*time.Second, c.SessionTimeout/3))
+	or(&c.RebalanceTimeout, time.Minute)
+	or(&c.DrainTimeout, 20*time.Second)
+	or(&c.GapSweep, 5*time.Second)
+	or(&c.MirrorInterval, 500*time.Millisecond)
+	if c.BatchRecords == 0 {
+		c.BatchRecords = 1000
+	}
+	if c.BatchBytes == 0 {
+		c.BatchBytes = 16 << 20
+	}
+	if c.MaxRecordBytes == 0 {
+		c.MaxRecordBytes = 64 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if c.Filter == nil {
+		c.Filter = func(string, string) bool { return true }
+	}
+	c.Topics = slices.Sorted(slices.Values(c.Topics))
+	c.Logger = c.Logger.With("subscription", c.Group)
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	bad := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(c.Group == "" || strings.ContainsAny(c.Group, ": \n"), "group %q is not <team>.<subscription>", c.Group)
+	bad(len(c.Topics) == 0, "no topics")
+	bad(slices.Contains(c.Topics, ""), "a topic without a name")
+	bad(len(slices.Compact(slices.Clone(c.Topics))) != len(c.Topics), "a topic is named twice: %q", c.Topics)
+	bad(c.Ledger == nil, "no ledger")
+	bad(c.Lanes == nil, "no lanes")
+	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
+	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
+	bad(c.MaxRecordBytes > 1<<30, "max record bytes %d is over 1 GiB", c.MaxRecordBytes)
+	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
+		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.MirrorInterval) < 0, "a duration is negative")
+	return errors.Join(errs...)
+}

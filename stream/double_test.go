@@ -1,0 +1,286 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// watch lets a test wait for a state instead of sleeping: every change wakes those who wait.
+type watch struct {
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+func (w *watch) lock() func() {
+	w.mu.Lock()
+	return func() {
+		if w.changed != nil {
+			close(w.changed)
+			w.changed = nil
+		}
+		w.mu.Unlock()
+	}
+}
+
+func (w *watch) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		w.mu.Lock()
+		if ok() {
+			w.mu.Unlock()
+			return
+		}
+		if w.changed == nil {
+			w.changed = make(chan struct{})
+		}
+		changed := w.changed
+		w.mu.Unlock()
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// memory is a ledger in memory that holds its callers to the ledger's contract: fences, positions, ascending offsets.
+type memory struct {
+	watch
+	begin   map[ledger.Partition]int64
+	fences  map[ledger.Partition]*fence
+	claims  []ledger.Claim
+	lines   []string // "partition/offset id", in the order of Apply
+	broken  []ledger.Record
+	wrong   []string
+	applies int
+
+	// A test's hooks, set before anything runs; called without the lock.
+	onApply  func(ctx context.Context, batch []ledger.Slice) error
+	onClaim  func(req ledger.ClaimRequest) error
+	deadline func(c *ledger.Claim) (time.Duration, bool)
+	onExpire func(c *ledger.Claim) (ledger.Applied, error)
+	waiting  bool // Applied.Waiting
+}
+
+type fence struct {
+	id       int32
+	epoch    int64
+	stored   *ledger.Position
+	released bool
+}
+
+func newMemory() *memory { return &memory{fences: map[ledger.Partition]*fence{}} }
+
+func (m *memory) Began(context.Context) (bool, error) {
+	defer m.lock()()
+	return m.begin != nil, nil
+}
+
+func (m *memory) Begin(_ context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error) {
+	defer m.lock()()
+	if m.begin == nil {
+		m.begin = maps.Clone(offsets)
+	}
+	return maps.Clone(m.begin), nil
+}
+
+func (m *memory) fence(p ledger.Partition) *fence {
+	f := m.fences[p]
+	if f == nil {
+		f = &fence{id: int32(len(m.fences) + 1)}
+		m.fences[p] = f
+	}
+	return f
+}
+
+func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
+	if m.onClaim != nil {
+		if err := m.onClaim(req); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	var stored *ledger.Position
+	if f := m.fence(req.Partition); f.stored != nil {
+		at := *f.stored
+		stored = &at
+	}
+	m.mu.Unlock()
+	st, err := req.Confirm(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	defer m.lock()()
+	f := m.fence(req.Partition)
+	f.epoch++
+	c := ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
+		Unclean: f.epoch > 1 && !f.released}
+	f.stored, f.released = &st.Position, false
+	m.claims = append(m.claims, ledger.Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Next: c.Next, Seek: c.Seek, Unclean: c.Unclean})
+	return &c, nil
+}
+
+func (m *memory) Release(_ context.Context, c *ledger.Claim) error {
+	defer m.lock()()
+	if f := m.fence(c.Partition); f.epoch == c.Epoch {
+		f.released = true
+	}
+	return nil
+}
+
+func (m *memory) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
+	if m.onApply != nil {
+		if err := m.onApply(ctx, batch); err != nil {
+			return nil, err
+		}
+	}
+	defer m.lock()()
+	m.applies++
+	var out []ledger.Applied
+	for _, s := range batch {
+		out = append(out, m.apply(s))
+	}
+	return out, nil
+}
+
+func (m *memory) apply(s ledger.Slice) ledger.Applied {
+	f := m.fence(s.Claim.Partition)
+	a := ledger.Applied{Claim: s.Claim, Waiting: m.waiting}
+	if f.epoch != s.Claim.Epoch {
+		a.Fenced = true
+		return a
+	}
+	at := f.stored.Offset
+	for i, r := range s.Records {
+		if r.Offset < at {
+			m.wrong = append(m.wrong, fmt.Sprintf("offset %d after %d", r.Offset, at))
+		}
+		at = r.Offset + 1
+		if r.Broken != "" {
+			m.broken = append(m.broken, r)
+			a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Quarantined, Reason: r.Broken})
+			continue
+		}
+		m.lines = append(m.lines, fmt.Sprintf("%d/%d %s", s.Claim.Partition.Number, r.Offset, r.ID))
+		if r.Filtered {
+			a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Filtered, Reason: gate.ReasonType})
+			continue
+		}
+		a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Applied, Reason: gate.ReasonArrival})
+		a.Actions = append(a.Actions, ledger.Action{Claim: s.Claim.ID, LaneSeq: r.Offset, EventID: r.ID, Record: i})
+	}
+	if s.Next.Offset < at {
+		m.wrong = append(m.wrong, fmt.Sprintf("next %d below %d", s.Next.Offset, at))
+	}
+	next := s.Next
+	f.stored = &next
+	return a
+}
+
+func (m *memory) NextDeadline(_ context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error) {
+	left := map[int32]time.Duration{}
+	for _, c := range claims {
+		if m.deadline == nil {
+			continue
+		}
+		if d, ok := m.deadline(c); ok {
+			left[c.ID] = d
+		}
+	}
+	return left, nil
+}
+
+func (m *memory) Expire(_ context.Context, c *ledger.Claim) (ledger.Applied, error) {
+	if m.onExpire == nil {
+		return ledger.Applied{}, errors.New("nothing was due")
+	}
+	return m.onExpire(c)
+}
+
+// next is the stored position of a partition, -1 before the first claim.
+func (m *memory) next(number int32) int64 {
+	for p, f := range m.fences {
+		if p.Number == number && f.stored != nil {
+			return f.stored.Offset
+		}
+	}
+	return -1
+}
+
+func (m *memory) check(t *testing.T) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.wrong) > 0 {
+		t.Errorf("the ledger's contract was broken: %q", m.wrong)
+	}
+}
+
+// lanesDouble notes what the owner does with it.
+type lanesDouble struct {
+	watch
+	calls []string // "open 0", "close 0", "drop 0"
+	items []string // event ids, those without an event marked
+	open  map[*ledger.Claim]bool
+	wrong []string
+
+	onClose func(ctx context.Context)
+}
+
+func newLanes() *lanesDouble { return &lanesDouble{open: map[*ledger.Claim]bool{}} }
+
+func (l *lanesDouble) note(what string, c *ledger.Claim) {
+	l.calls = append(l.calls, fmt.Sprintf("%s %d", what, c.Partition.Number))
+}
+
+func (l *lanesDouble) Open(_ context.Context, c *ledger.Claim) error {
+	defer l.lock()()
+	l.note("open", c)
+	l.open[c] = true
+	return nil
+}
+
+func (l *lanesDouble) Add(c *ledger.Claim, items []Item) {
+	defer l.lock()()
+	if !l.open[c] {
+		l.wrong = append(l.wrong, "add to a claim that is not open")
+	}
+	for _, i := range items {
+		id := i.EventID
+		if i.Event == nil || i.Event.ID != id {
+			id += " without its event"
+		}
+		l.items = append(l.items, id)
+	}
+}
+
+func (l *lanesDouble) Close(ctx context.Context, c *ledger.Claim) error {
+	if l.onClose != nil {
+		l.onClose(ctx)
+	}
+	defer l.lock()()
+	l.note("close", c)
+	delete(l.open, c)
+	return nil
+}
+
+func (l *lanesDouble) Drop(c *ledger.Claim) {
+	defer l.lock()()
+	l.note("drop", c)
+	delete(l.open, c)
+}
+
+func (l *lanesDouble) has(call string) bool { return slices.Contains(l.calls, call) }

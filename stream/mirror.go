@@ -1,0 +1,147 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// mirror copies the ledger's positions to the group's commits, for lag tools and as the place where an operator's seek
+// shows. It is behind the ledger by nature: a commit that fails is only logged, the next one says more.
+//
+// Commits go out through the group client with its own member id and generation, each with its [marker]. One runs at a
+// time, so that after take or drop none of the partition's is on its way.
+type mirror struct {
+	cl         *kgo.Client // the group client; set before run
+	namespace  string
+	generation int32
+	interval   time.Duration
+	log        *slog.Logger
+	metrics    *metrics
+
+	sending sync.Mutex // held over a commit; above mu
+	mu      sync.Mutex
+	dirty   map[topicPartition]mirrored
+}
+
+type mirrored struct {
+	id ledger.TopicID
+	at ledger.Position
+}
+
+func newMirror(cfg Config, ms *metrics) *mirror {
+	return &mirror{namespace: cfg.Group, generation: cfg.Generation, interval: cfg.MirrorInterval, log: cfg.Logger,
+		metrics: ms, dirty: map[topicPartition]mirrored{}}
+}
+
+// set notes a position, to be committed with the next round.
+func (m *mirror) set(tp topicPartition, id ledger.TopicID, at ledger.Position) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty[tp] = mirrored{id, at}
+}
+
+// drop forgets a partition: its position is not ours to commit any more.
+func (m *mirror) drop(tp topicPartition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.dirty, tp)
+}
+
+// commit commits a position now and forgets what was noted for the partition.
+func (m *mirror) commit(ctx context.Context, tp topicPartition, id ledger.TopicID, at ledger.Position) error {
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	m.drop(tp)
+	return m.send(ctx, map[topicPartition]mirrored{tp: {id, at}})
+}
+
+// run commits what was noted, every interval, until ctx is done.
+func (m *mirror) run(ctx context.Context) {
+	tick := time.NewTicker(m.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.flush(ctx)
+		}
+	}
+}
+
+func (m *mirror) flush(ctx context.Context) {
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	m.mu.Lock()
+	batch := m.dirty
+	m.dirty = make(map[topicPartition]mirrored, len(batch))
+	m.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := m.send(ctx, batch); err != nil && !errors.Is(err, context.Canceled) {
+		m.log.Warn("positions not mirrored to kafka", "partitions", len(batch), "error", err)
+	}
+}
+
+func (m *mirror) send(ctx context.Context, batch map[topicPartition]mirrored) (err error) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for tp, at := range batch {
+		if offsets[tp.topic] == nil {
+			offsets[tp.topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[tp.topic][tp.number] = kgo.EpochOffset{Epoch: at.at.LeaderEpoch, Offset: at.at.Offset}
+	}
+	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+		m.mark(req, batch)
+		return nil
+	})
+	m.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
+		err = commitError(resp, failed)
+	})
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.metrics.mirrors.WithLabelValues(result).Inc()
+	return err
+}
+
+func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mirrored) {
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			at := batch[topicPartition{t.Topic, p.Partition}]
+			text := marker{namespace: m.namespace, generation: m.generation, topic: at.id, offset: p.Offset}.String()
+			p.Metadata = &text
+		}
+	}
+}
+
+func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {
+	if failed != nil || resp == nil {
+		return failed
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				errs = append(errs, fmt.Errorf("commit of %s/%d: %w", t.Topic, p.Partition, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,270 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Why an assignment ends: the cause of its context.
+var (
+	errRevoked  = errors.New("the group revoked the partition")
+	errLost     = errors.New("the group gave the partition away")
+	errShutdown = errors.New("the process stops")
+)
+
+// owner turns what the group assigns into claims, one goroutine for each partition:
+//
+//	assigned ──▶ claim ──▶ run ──▶ revoked: drain, mirror, release     lost, fenced: drop, write nothing
+//	              ▲  └ refused: again as long as it stays assigned
+//	              └───── fenced, unknown, recheck
+type owner struct {
+	cfg     Config
+	log     *slog.Logger
+	loop    *loop
+	mirror  *mirror
+	broker  *broker
+	pulse   *pulse
+	status  *status
+	metrics *metrics
+	begin   map[ledger.Partition]int64
+
+	mu      sync.Mutex
+	parts   map[topicPartition]*assignment
+	closing bool
+}
+
+// assignment is a partition as long as the group leaves it here.
+type assignment struct {
+	at     topicPartition
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed by own
+}
+
+func (o *owner) assigned(s session, parts []topicPartition) {
+	o.pulse.joined(s)
+	o.status.join()
+	o.log.Info("group session begun", "member", s.member, "generation", s.generation, "new", len(parts))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, at := range parts {
+		if o.closing || o.parts[at] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		a := &assignment{at: at, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+		o.parts[at] = a
+		go o.own(a)
+	}
+}
+
+func (o *owner) revoked(parts []topicPartition) { o.end(parts, errRevoked) }
+
+func (o *owner) lost(parts []topicPartition) {
+	o.pulse.lost()
+	o.status.leave()
+	o.end(parts, errLost)
+}
+
+// close gives everything up and takes nothing any more.
+func (o *owner) close() {
+	o.mu.Lock()
+	o.closing = true
+	parts := make([]topicPartition, 0, len(o.parts))
+	for at := range o.parts {
+		parts = append(parts, at)
+	}
+	o.mu.Unlock()
+	o.end(parts, errShutdown)
+}
+
+// end ends assignments and waits until their goroutines have cleaned up, which takes a bounded time.
+func (o *owner) end(parts []topicPartition, why error) {
+	o.mu.Lock()
+	var ending []*assignment
+	for _, at := range parts {
+		if a := o.parts[at]; a != nil {
+			a.cancel(why)
+			ending = append(ending, a)
+		}
+	}
+	o.mu.Unlock()
+	for _, a := range ending {
+		<-a.done
+		o.mu.Lock()
+		if o.parts[a.at] == a {
+			delete(o.parts, a.at)
+		}
+		o.mu.Unlock()
+		o.status.forget(a.at)
+	}
+}
+
+// steady is how long a claim must have run for the next one to be made without waiting longer and longer.
+const steady = 10 * time.Second
+
+// own claims and runs a partition until its assignment ends.
+func (o *owner) own(a *assignment) {
+	defer close(a.done)
+	var wait backoff
+	for a.ctx.Err() == nil {
+		c, err := o.claim(a, &wait)
+		if err == nil {
+			began := time.Now()
+			err = o.run(a, c)
+			if time.Since(began) > steady {
+				wait = backoff{}
+			}
+			if a.ctx.Err() == nil {
+				o.log.Warn("claim ended", "topic", a.at.topic, "partition", a.at.number, "reason", err)
+			}
+		}
+		if e, ok := errors.AsType[*StopError](err); ok {
+			o.stop(a, e)
+			return
+		}
+		wait.sleep(a.ctx)
+	}
+}
+
+// stop leaves a partition alone for as long as it stays assigned: only a person can say what is right, and a log that
+// grows in the meantime would only hide what happened. The other partitions go on.
+func (o *owner) stop(a *assignment, e *StopError) {
+	o.log.Error("partition stopped", "topic", a.at.topic, "partition", a.at.number, "reason", e.Reason, "error", e)
+	o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
+	o.status.set(a.at, Stopped, e)
+	<-a.ctx.Done()
+}
+
+// run serves one claim from the lanes' opening to its end, and says why it ended.
+func (o *owner) run(a *assignment, got claimed) error {
+	c := got.Claim
+	own := newOwned(a.at, c)
+	o.noteSeek(c)
+	if err := o.settle(a, got); err != nil {
+		o.release(c)
+		return err
+	}
+	if err := o.cfg.Lanes.Open(a.ctx, c); err != nil {
+		o.cfg.Lanes.Drop(c)
+		o.release(c)
+		return err
+	}
+	var why error
+	if o.loop.attach(a.ctx, own) {
+		o.status.set(a.at, Running, nil)
+		select {
+		case why = <-own.end:
+		case <-a.ctx.Done():
+			why = context.Cause(a.ctx)
+		}
+	} else {
+		why = context.Cause(a.ctx)
+	}
+	o.giveUp(own, why)
+	o.status.set(a.at, Claiming, why)
+	return why
+}
+
+func (o *owner) noteSeek(c *ledger.Claim) {
+	if c.Seek == nil {
+		return
+	}
+	direction := "back"
+	if c.Seek.To > c.Seek.From {
+		direction = "forward"
+	}
+	o.metrics.seeks.WithLabelValues(direction).Inc()
+	o.log.Warn("an operator moved the position", "topic", c.Partition.Topic, "partition", c.Partition.Number,
+		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
+}
+
+// settle mirrors the position with our marker before the first batch, where the group's commit is somebody else's.
+func (o *owner) settle(a *assignment, c claimed) error {
+	if !c.settle {
+		return nil
+	}
+	var wait backoff
+	for {
+		ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
+		err := o.mirror.commit(ctx, a.at, c.Partition.TopicID, c.Next)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if a.ctx.Err() != nil {
+			return context.Cause(a.ctx)
+		}
+		o.log.Warn("position not mirrored; trying again", "topic", a.at.topic, "partition", a.at.number, "error", err)
+		wait.sleep(a.ctx)
+	}
+}
+
+// giveUp ends a claim the way its reason allows.
+func (o *owner) giveUp(own *owned, why error) {
+	budget := o.cfg.RebalanceTimeout / 2
+	if errors.Is(why, errShutdown) {
+		budget = o.cfg.DrainTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), budget, errTooSlow)
+	defer cancel()
+	if errors.Is(why, errLost) {
+		o.cfg.Lanes.Drop(own.claim) // first of all: attempts in flight are not ours any more
+	}
+	still := o.detach(ctx, own)
+	select { // what the loop found out in the meantime weighs more
+	case found := <-own.end:
+		why = found
+	default:
+	}
+	if !still || errors.Is(why, errLost) || errors.Is(why, errFenced) || errors.Is(why, errUnknown) {
+		o.cfg.Lanes.Drop(own.claim)
+		o.mirror.drop(own.at)
+		return
+	}
+	if err := o.cfg.Lanes.Close(ctx, own.claim); err != nil {
+		o.log.Warn("lanes not drained", "topic", own.at.topic, "partition", own.at.number, "error", err)
+	}
+	o.mirrorLast(own)
+	o.release(own.claim)
+}
+
+// errTooSlow is the cause of what is cut off because a partition must be given up.
+var errTooSlow = errors.New("the time to give the partition up is over")
+
+// detach takes the claim from the loop. A transaction that takes longer than ctx is cut off, with all of its
+// partitions; the next claims read whether it was written.
+func (o *owner) detach(ctx context.Context, own *owned) bool {
+	if o.loop.detach(ctx, own) {
+		return true
+	}
+	o.loop.running.abort(errTooSlow)
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	return o.loop.detach(ctx, own)
+}
+
+func (o *owner) mirrorLast(own *owned) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	if err := o.mirror.commit(ctx, own.at, own.claim.Partition.TopicID, own.next); err != nil {
+		o.log.Warn("last position not mirrored", "topic", own.at.topic, "partition", own.at.number, "error", err)
+	}
+}
+
+// release gives the fence back. Not to succeed costs the next owner a wait, nothing else.
+func (o *owner) release(c *ledger.Claim) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	if err := o.cfg.Ledger.Release(ctx, c); err != nil {
+		o.log.Warn("fence not released", "topic", c.Partition.Topic, "partition", c.Partition.Number, "error", err)
+	}
+}
+
+// cleanupTimeout bounds each of the last steps, so that a revoke ends well within the rebalance timeout.
+const cleanupTimeout = 5 * time.Second

@@ -1,0 +1,209 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const (
+	testTopic = "events.acme.orders"
+	testGroup = "acme.triage"
+	patience  = 30 * time.Second // how long a test waits for what must come
+)
+
+// rig is a broker in this process and what a test needs around it.
+type rig struct {
+	t       *testing.T
+	cluster *kfake.Cluster
+	client  *kgo.Client
+	adm     *kadm.Client
+}
+
+func newRig(t *testing.T, partitions int32) *rig {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(partitions, testTopic),
+		kfake.GroupMinSessionTimeout(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	r := &rig{t: t, cluster: c}
+	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r.adm = kadm.NewClient(r.client)
+	return r
+}
+
+func (r *rig) seed() kgo.Opt { return kgo.SeedBrokers(r.cluster.ListenAddrs()...) }
+
+func (r *rig) newClient(opts ...kgo.Opt) *kgo.Client {
+	r.t.Helper()
+	cl, err := kgo.NewClient(append(opts, r.seed())...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(cl.Close)
+	return cl
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+func event(i int) *schemas.Event {
+	body := []byte(fmt.Sprintf(`{"n":%d}`, i))
+	now := time.Unix(1_700_000_000, 0).UTC()
+	return &schemas.Event{
+		ID: fmt.Sprintf("e%d", i), Source: "/acme/orders", Type: "com.example.order.changed", Entity: "order/1",
+		Time: now, RecordedTime: now, DataContentType: "application/json", Version: schemas.Version{Kind: schemas.None},
+		Payload: schemas.Snapshot, Hash: schemas.HashBody(body), Data: body,
+	}
+}
+
+func (r *rig) produce(partition int32, ids ...int) {
+	r.t.Helper()
+	for _, i := range ids {
+		rec := record.Encode(testTopic, event(i))
+		rec.Partition = partition
+		r.send(rec)
+	}
+}
+
+func (r *rig) send(recs ...*kgo.Record) {
+	r.t.Helper()
+	if err := r.client.ProduceSync(r.ctx(), recs...).FirstErr(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) topicID() ledger.TopicID { return r.cluster.TopicInfo(testTopic).TopicID }
+
+// commit sets the group's position as an operator's tool does: outside of any member, without metadata.
+func (r *rig) commit(partition int32, at int64, metadata string) {
+	r.t.Helper()
+	var o kadm.Offsets
+	o.Add(kadm.Offset{Topic: testTopic, Partition: partition, At: at, LeaderEpoch: -1, Metadata: metadata})
+	if err := r.adm.CommitAllOffsets(r.ctx(), testGroup, o); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) committed(partition int32) (kadm.OffsetResponse, bool) {
+	r.t.Helper()
+	all, err := r.adm.FetchOffsets(r.ctx(), testGroup)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return all.Lookup(testTopic, partition)
+}
+
+// running is a Subscription whose Run runs.
+type running struct {
+	*Subscription
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func (r *rig) config(l Ledger, lanes Lanes) Config {
+	return Config{
+		Group: testGroup, Topics: []string{testTopic}, Client: []kgo.Opt{r.seed()}, Begin: Begin{All: true},
+		Ledger: l, Lanes: lanes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(testLog{r.t}, nil)),
+		SessionTimeout: 6 * time.Second, HeartbeatInterval: 100 * time.Millisecond, RebalanceTimeout: 10 * time.Second,
+		MirrorInterval: 20 * time.Millisecond, GapSweep: 200 * time.Millisecond, DrainTimeout: 5 * time.Second,
+	}
+}
+
+// testLog shows the log of a failing test.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) { l.t.Log(string(b[:len(b)-1])); return len(b), nil }
+
+func (r *rig) start(cfg Config) *running {
+	r.t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &running{Subscription: s, cancel: cancel, done: make(chan error, 1)}
+	go func() { run.done <- s.Run(ctx); close(run.done) }()
+	r.t.Cleanup(func() { run.stop(r.t) })
+	return run
+}
+
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			t.Errorf("run: %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("run does not end")
+	}
+}
+
+// stamp produces event i with an append time of its own.
+func (r *rig) stamp(i int) {
+	rec := record.Encode(testTopic, event(i))
+	rec.Timestamp = r.appendTime(i)
+	r.send(rec)
+}
+
+func (r *rig) appendTime(i int) time.Time {
+	return time.Now().Truncate(24 * time.Hour).Add(time.Duration(i) * time.Minute)
+}
+
+// onMetadata tells asked of every question for a topic.
+func (r *rig) onMetadata(topic string, asked chan<- struct{}) {
+	r.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		for _, t := range req.(*kmsg.MetadataRequest).Topics {
+			if t.Topic != nil && *t.Topic == topic {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+// until waits for all of a subscription's partitions to be in a state.
+func (s *status) until(t *testing.T, run *running, st State) []PartitionState {
+	t.Helper()
+	limit := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		parts := run.Partitions()
+		all := len(parts) > 0
+		for _, p := range parts {
+			all = all && p.State == st
+		}
+		if all {
+			return parts
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("partitions never were all %s: %+v", st, parts)
+		}
+	}
+}

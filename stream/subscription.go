@@ -1,0 +1,193 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Subscription is a running consumer: one member of its Kafka group, with the partitions that the group gives it.
+//
+// It has two Kafka clients, see member and fetcher: one that only belongs to the group, one that only reads.
+type Subscription struct {
+	cfg     Config
+	metrics *metrics
+	status  *status
+	pulse   *pulse
+	broker  *broker // set by Run, before the pulse runs
+
+	mu   sync.Mutex
+	loop *loop // nil while nothing runs
+}
+
+// New checks cfg. Nothing starts before [Subscription.Run].
+func New(cfg Config) (*Subscription, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "subscription "+cfg.Group, "%w", err)
+	}
+	ms, err := newMetrics(cfg.Registerer, cfg.Group)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of subscription %s: %w", cfg.Group, err)
+	}
+	s := &Subscription{cfg: cfg, metrics: ms, status: newStatus(ms)}
+	s.pulse = newPulse(cfg.SessionTimeout, cfg.HeartbeatInterval, func(ctx context.Context, at session) error {
+		return s.broker.heartbeat(ctx, at)
+	})
+	return s, nil
+}
+
+// Ready is nil when the subscription works: its begin is stored and its group is joined. Otherwise it says what is
+// missing. Partitions that do not run are told by [Subscription.Partitions].
+func (s *Subscription) Ready() error { return s.status.ready() }
+
+// Partitions are the assigned partitions and how they are.
+func (s *Subscription) Partitions() []PartitionState { return s.status.partitions() }
+
+// Alive is an [Alive] function: the group has confirmed this member within the session timeout.
+func (s *Subscription) Alive() bool { return s.pulse.Alive() }
+
+// Fenced tells the subscription that c's fence was found lost, by lanes that recorded a result. The claim is dropped and
+// made anew if the partition is still assigned. It does not wait, and may be called from within the Lanes.
+func (s *Subscription) Fenced(c *ledger.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop != nil {
+		s.loop.fenced(c)
+	}
+}
+
+// Run works until ctx is done, then drains: it stops reading, finishes the batch, closes the lanes within the drain
+// timeout, mirrors the positions, releases the fences and leaves the group. Whatever goes wrong before that is tried
+// again and shown by Ready. Run may be called once.
+func (s *Subscription) Run(ctx context.Context) error {
+	reader, err := kgo.NewClient(fetchOptions(s.cfg)...)
+	if err != nil {
+		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
+	}
+	defer reader.Close()
+	s.broker = newBroker(reader, s.cfg.Group)
+	begin, ok := s.start(ctx)
+	if !ok {
+		return nil
+	}
+	return s.work(ctx, reader, begin)
+}
+
+// work runs from joining the group to leaving it.
+func (s *Subscription) work(ctx context.Context, reader *kgo.Client, begin map[ledger.Partition]int64) error {
+	// The parts outlive ctx: they are needed to drain. stop ends them.
+	parts, stop := context.WithCancel(context.Background())
+	defer stop()
+	mir := newMirror(s.cfg, s.metrics)
+	fetch := newFetcher(reader, s.cfg, func(err error) {
+		s.metrics.fetchErrs.Inc()
+		s.cfg.Logger.Warn("reading", "error", err)
+	})
+	l := newLoop(parts, s.cfg, fetch, mir, s.broker, s.metrics)
+	own := &owner{cfg: s.cfg, log: s.cfg.Logger, loop: l, mirror: mir, broker: s.broker, pulse: s.pulse,
+		status: s.status, metrics: s.metrics, begin: begin, parts: map[topicPartition]*assignment{}}
+	callbacks := &gated{to: own, ready: make(chan struct{})}
+	client, err := kgo.NewClient(groupOptions(s.cfg, callbacks)...)
+	if err != nil {
+		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
+	}
+	mir.cl = client
+	in := &member{cl: client, log: s.cfg.Logger}
+
+	var running sync.WaitGroup
+	running.Go(func() { fetch.run(parts) })
+	running.Go(func() { l.run() })
+	running.Go(func() { mir.run(parts) })
+	running.Go(func() { s.pulse.run(parts) })
+	running.Go(func() { in.drain(parts, s.noted) })
+	s.setLoop(l)
+	callbacks.open()
+
+	<-ctx.Done()
+	s.cfg.Logger.Info("stopping", "reason", context.Cause(ctx))
+	s.status.start(errors.New("stopping"))
+	own.close()
+	in.leave(cleanupTimeout)
+	s.pulse.lost()
+	s.setLoop(nil)
+	stop()
+	running.Wait()
+	return nil
+}
+
+func (s *Subscription) setLoop(l *loop) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loop = l
+}
+
+// noted takes kgo's notes about the group, which it retries by itself.
+func (s *Subscription) noted(err error) {
+	s.status.note(err)
+	s.cfg.Logger.Warn("group", "error", err)
+}
+
+// start stores where the subscription begins, before the group is joined. It tries until ctx is done.
+func (s *Subscription) start(ctx context.Context) (map[ledger.Partition]int64, bool) {
+	var wait backoff
+	for ctx.Err() == nil {
+		tctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		begin, err := s.begin(tctx)
+		cancel()
+		if err == nil {
+			s.status.start(nil)
+			return begin, true
+		}
+		if ctx.Err() == nil {
+			s.status.start(err)
+			s.cfg.Logger.Warn("not started yet; trying again", "error", err)
+			wait.sleep(ctx)
+		}
+	}
+	return nil, false
+}
+
+// begin resolves the begin of a new subscription to explicit offsets, once: who stores first wins, and later starts
+// read back what was stored. A partition that is not among them is younger than the subscription and begins at 0.
+func (s *Subscription) begin(ctx context.Context) (map[ledger.Partition]int64, error) {
+	for _, name := range s.cfg.Topics {
+		if _, err := s.broker.topic(ctx, name); errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return nil, schemas.Errorf(schemas.NotFound, "start subscription "+s.cfg.Group,
+				"topic %s does not exist: run `forebay topics apply`", name)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	began, err := s.cfg.Ledger.Began(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
+	}
+	offsets := map[ledger.Partition]int64{}
+	if !began {
+		for _, name := range s.cfg.Topics {
+			of, err := s.broker.resolve(ctx, name, s.cfg.Begin)
+			if err != nil {
+				return nil, err
+			}
+			for p, at := range of {
+				offsets[p] = at
+			}
+		}
+	}
+	stored, err := s.cfg.Ledger.Begin(ctx, offsets)
+	if err != nil {
+		return nil, fmt.Errorf("store the begin of %s: %w", s.cfg.Group, err)
+	}
+	if !began {
+		s.cfg.Logger.Info("begins", "at", s.cfg.Begin.String(), "partitions", len(stored))
+	}
+	return stored, nil
+}

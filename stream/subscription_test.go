@@ -1,0 +1,322 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1, 2, 3)
+	m, lanes := newMemory(), newLanes()
+	run := r.start(r.config(m, lanes))
+	m.until(t, "three records", func() bool { return m.next(0) == 3 })
+	r.produce(0, 4, 5)
+	m.until(t, "five records", func() bool { return m.next(0) == 5 })
+	lanes.until(t, "five items", func() bool { return len(lanes.items) == 5 })
+	if err := run.Ready(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	run.stop(t)
+	want := []string{"0/0 e1", "0/1 e2", "0/2 e3", "0/3 e4", "0/4 e5"}
+	if d := cmp.Diff(want, m.lines); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"e1", "e2", "e3", "e4", "e5"}, lanes.items); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"open 0", "close 0"}, lanes.calls); d != "" {
+		t.Error(d)
+	}
+	at, ok := r.committed(0)
+	mark, ours := parseMarker(at.Metadata)
+	if !ok || at.At != 5 || !ours || mark.offset != 5 || mark.namespace != testGroup || mark.topic != r.topicID() {
+		t.Errorf("mirror is %+v %q", at.Offset, at.Metadata)
+	}
+	for _, f := range m.fences {
+		if !f.released {
+			t.Error("fence not released")
+		}
+	}
+	m.check(t)
+}
+
+func TestFilteredAndUndecodableGoOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	other := event(2)
+	other.Type = "com.example.invoice.paid"
+	bad := &kgo.Record{Topic: testTopic, Key: []byte("k"), Value: []byte("no event\x00"), Headers: []kgo.RecordHeader{{Key: "x", Value: nil}}}
+	r.produce(0, 1)
+	r.send(record.Encode(testTopic, other), bad)
+	r.produce(0, 3)
+	m, lanes := newMemory(), newLanes()
+	cfg := r.config(m, lanes)
+	cfg.Filter = Globs([]string{"com.example.order.*"})
+	run := r.start(cfg)
+	m.until(t, "all read", func() bool { return m.next(0) == 4 })
+	run.stop(t)
+	if d := cmp.Diff([]string{"e1", "e3"}, lanes.items); d != "" {
+		t.Error(d)
+	}
+	if len(m.broken) != 1 || m.broken[0].Error == "" || m.broken[0].Offset != 2 {
+		t.Fatalf("broken: %+v", m.broken)
+	}
+	back, err := record.Unpack(m.broken[0].Packed())
+	if err != nil || string(back.Value) != "no event\x00" || back.Headers[0].Value != nil {
+		t.Errorf("packed bytes came back as %+v, %v", back, err)
+	}
+}
+
+func TestBeginWhereAsked(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		begin func(r *rig) Begin
+		want  int64
+	}{
+		{"now", func(*rig) Begin { return Begin{} }, 3},
+		{"all", func(*rig) Begin { return Begin{All: true} }, 1},
+		{"time", func(r *rig) Begin { return Begin{At: r.appendTime(2)} }, 2},
+		{"time ahead", func(r *rig) Begin { return Begin{At: r.appendTime(2).AddDate(1, 0, 0)} }, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			for i := range 3 {
+				r.stamp(i)
+			}
+			if err := r.cluster.DeleteRecords(testTopic, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			m := newMemory()
+			cfg := r.config(m, newLanes())
+			cfg.Begin = tt.begin(r)
+			r.start(cfg)
+			m.until(t, "a claim", func() bool { return len(m.claims) > 0 })
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if got := m.claims[0].Next.Offset; got != tt.want {
+				t.Errorf("begins at %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBeginStoredOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	r.produce(0, 1, 2, 3)
+	r.produce(1, 4)
+	m := newMemory()
+	// What an earlier start stored wins, and a partition that it did not know begins at 0.
+	m.begin = map[ledger.Partition]int64{{Topic: testTopic, TopicID: r.topicID(), Number: 0}: 2}
+	cfg := r.config(m, newLanes())
+	cfg.Begin = Begin{}
+	run := r.start(cfg)
+	m.until(t, "all read", func() bool { return m.next(0) == 3 && m.next(1) == 1 })
+	run.stop(t)
+	slices.Sort(m.lines)
+	if d := cmp.Diff([]string{"0/2 e3", "1/0 e4"}, m.lines); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestMissingTopicNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m := newMemory()
+	cfg := r.config(m, newLanes())
+	cfg.Topics = []string{testTopic, "events.acme.later"}
+	asked := make(chan struct{}, 1)
+	r.onMetadata("events.acme.later", asked)
+	run := r.start(cfg)
+	<-asked
+	<-asked // the second question comes after the first answer
+	err := run.Ready()
+	if schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply") {
+		t.Errorf("ready says %v", err)
+	}
+	if err := r.cluster.CreateTopic("events.acme.later", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.until(t, "both claimed", func() bool { return len(m.claims) == 2 })
+	if err := run.Ready(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+}
+
+// A position moves over control records and aborted batches, to the very end, though no record comes of them.
+func TestPositionMovesOverTransactions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	tx := r.newClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
+	transact := func(commit kgo.TransactionEndTry, id int) {
+		t.Helper()
+		if err := tx.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.ProduceSync(r.ctx(), record.Encode(testTopic, event(id))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.EndTransaction(r.ctx(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transact(kgo.TryCommit, 1) // offsets 0, 1
+	transact(kgo.TryAbort, 2)  // offsets 2, 3
+	m, lanes := newMemory(), newLanes()
+	run := r.start(r.config(m, lanes))
+	m.until(t, "the end behind the abort marker", func() bool { return m.next(0) == 4 })
+	run.stop(t)
+	if d := cmp.Diff([]string{"0/0 e1"}, m.lines); d != "" {
+		t.Error(d)
+	}
+	if at, ok := r.committed(0); !ok || at.At != 4 {
+		t.Errorf("mirror is %+v", at.Offset)
+	}
+	m.check(t)
+}
+
+func TestFailedBatchIsClaimedAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1, 2)
+	m, lanes := newMemory(), newLanes()
+	fails := 2
+	m.onApply = func(context.Context, []ledger.Slice) error {
+		if fails--; fails >= 0 {
+			return errors.New("the database stays away")
+		}
+		return nil
+	}
+	run := r.start(r.config(m, lanes))
+	m.until(t, "both read", func() bool { return m.next(0) == 2 })
+	run.stop(t)
+	if d := cmp.Diff([]string{"0/0 e1", "0/1 e2"}, m.lines); d != "" {
+		t.Error(d)
+	}
+	want := []string{"open 0", "drop 0", "open 0", "drop 0", "open 0", "close 0"}
+	if d := cmp.Diff(want, lanes.calls); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFencedOwnerClaimsAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1)
+	m, lanes := newMemory(), newLanes()
+	run := r.start(r.config(m, lanes))
+	m.until(t, "first read", func() bool { return m.next(0) == 1 })
+	m.mu.Lock()
+	for _, f := range m.fences {
+		f.epoch++ // somebody takes the fence
+	}
+	m.mu.Unlock()
+	r.produce(0, 2, 3)
+	m.until(t, "all read", func() bool { return m.next(0) == 3 })
+	run.stop(t)
+	if d := cmp.Diff([]string{"0/0 e1", "0/1 e2", "0/2 e3"}, m.lines); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"open 0", "drop 0", "open 0", "close 0"}, lanes.calls); d != "" {
+		t.Error(d)
+	}
+}
+
+// Lanes that find the fence lost say so; on an idle partition nobody else would notice.
+func TestFencedByLanes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m, lanes := newMemory(), newLanes()
+	run := r.start(r.config(m, lanes))
+	var c *ledger.Claim
+	lanes.until(t, "an open claim", func() bool {
+		for c = range lanes.open {
+		}
+		return c != nil
+	})
+	// Open comes before the loop knows the claim; running says that it does.
+	run.status.until(t, run, Running)
+	run.Fenced(c)
+	lanes.until(t, "a second claim", func() bool { return slices.Equal(lanes.calls, []string{"open 0", "drop 0", "open 0"}) })
+}
+
+func TestBatchLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	for i := range 25 {
+		r.produce(0, i)
+	}
+	big := event(100)
+	big.Data = []byte(strings.Repeat("x", 64<<10))
+	big.Hash = schemas.HashBody(big.Data)
+	r.send(record.Encode(testTopic, big))
+	r.produce(0, 101)
+	m := newMemory()
+	var sizes []int
+	m.onApply = func(_ context.Context, b []ledger.Slice) error {
+		n := 0
+		for _, s := range b {
+			n += len(s.Records)
+		}
+		sizes = append(sizes, n)
+		return nil
+	}
+	cfg := r.config(m, newLanes())
+	cfg.BatchRecords, cfg.BatchBytes = 10, 32<<10
+	run := r.start(cfg)
+	m.until(t, "all read", func() bool { return m.next(0) == 27 })
+	run.stop(t)
+	for _, n := range sizes {
+		if n > 10 {
+			t.Errorf("a batch of %d records", n)
+		}
+	}
+	if len(m.lines) != 27 || m.lines[25] != "0/25 e100" {
+		t.Errorf("lines: %q", m.lines)
+	}
+	m.check(t)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	good := Config{Group: "a.b", Topics: []string{"t"}, Ledger: newMemory(), Lanes: newLanes()}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"no group":        func(c *Config) { c.Group = "" },
+		"colon in group":  func(c *Config) { c.Group = "a:b" },
+		"no topics":       func(c *Config) { c.Topics = nil },
+		"topic twice":     func(c *Config) { c.Topics = []string{"t", "u", "t"} },
+		"empty topic":     func(c *Config) { c.Topics = []string{""} },
+		"no ledger":       func(c *Config) { c.Ledger = nil },
+		"no lanes":        func(c *Config) { c.Lanes = nil },
+		"begin twice":     func(c *Config) { c.Begin = Begin{All: true, At: event(0).Time} },
+		"negative batch":  func(c *Config) { c.BatchRecords = -1 },
+		"slow heartbeat":  func(c *Config) { c.SessionTimeout, c.HeartbeatInterval = 3, 2 },
+		"huge record":     func(c *Config) { c.MaxRecordBytes = 2 << 30 },
+		"negative wait":   func(c *Config) { c.BatchWait = -1 },
+		"negative drain":  func(c *Config) { c.DrainTimeout = -1 },
+		"negative mirror": func(c *Config) { c.MirrorInterval = -1 },
+	} {
+		c := good
+		spoil(&c)
+		if _, err := New(c); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
