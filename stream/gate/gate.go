@@ -74,11 +74,14 @@ func (d *decider) known(s subject) bool {
 		k := LineKey{s.Entity, s.Version.Clock}
 		if i := d.find(k, s.Key); i >= 0 {
 			w := &d.st.Waiting[k][i]
-			if w.Filtered && !sameEvent(&w.Record, s.Record) {
+			switch {
+			case ok && seen.Hash != w.Hash: // another event of that id, on another line: it came first
+			case w.Filtered && !sameEvent(&w.Record, s.Record):
 				d.withdraw(k, i)
 				return false
+			default:
+				seen, ok = Seen{w.Hash, w.Decision}, true
 			}
-			seen, ok = Seen{w.Hash, w.Decision}, true
 		}
 	}
 	switch {

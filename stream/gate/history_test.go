@@ -1,0 +1,194 @@
+package gate
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// A history is everything that one partition of one subscription sees: records in log order, rewinds included, ends of
+// waits, changes of filter and policy. It is decoded from bytes, so that rapid and the fuzzer draw the same ones.
+type history struct {
+	policy Policy
+	steps  []step // each of one record, or of no records
+	cuts   byte   // how batches are cut
+}
+
+// event is what a provider once sent, delivered as often as it comes.
+type event struct {
+	Record
+	typ byte // the filter is a set of these
+}
+
+type author struct {
+	history
+	filter byte                       // types that are filtered now
+	log    []*event                   // by offset
+	pocket []*event                   // sent, not yet delivered
+	top    map[LineKey]int64          // the newest value sent on a line
+	events int                        // sent so far
+	kinds  [3]schemas.VersionKind     // of the entities a, b, c
+	data   []byte                     // what is left to read
+	first  map[schemas.EntityKey]bool // whose provider promises a first value
+}
+
+var day = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+
+const opSize = 4
+
+// decodeHistory never fails: any bytes are a history.
+func decodeHistory(data []byte) history {
+	var head [4]byte
+	n := copy(head[:], data)
+	a := &author{data: data[n:], top: map[LineKey]int64{}}
+	a.kinds = [3]schemas.VersionKind{schemas.Sequence, schemas.Sequence, schemas.Sequence}
+	if head[0]&1 != 0 {
+		a.kinds[2] = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.None, schemas.Timestamp}[head[0]>>1&3]
+	}
+	a.first = map[schemas.EntityKey]bool{"a": true, "c": head[0]&8 != 0}
+	a.policy = decodePolicy(head[1], head[2])
+	a.cuts = head[3]
+	for len(a.data) >= opSize && len(a.steps) < 4000 {
+		op := a.data[:opSize]
+		a.data = a.data[opSize:]
+		a.act(op[0], op[1], op[2], op[3])
+	}
+	return a.history
+}
+
+func decodePolicy(b, caps byte) Policy {
+	p := Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip, FutureSkew: time.Minute}
+	if b&1 != 0 {
+		p.Start = StartFirst
+	}
+	if b&2 != 0 {
+		p.Then = ThenPark
+	}
+	if b&12 == 12 {
+		p.GapWait = 0
+	}
+	if b&0x70 == 0x70 {
+		p.Order = OrderArrival
+	}
+	p.MaxPerEntity, p.MaxBuffered = int(caps&7), int(caps>>3&15)
+	return p
+}
+
+// act plays one operation. Low numbers are the plain ones, so that shrinking leads there.
+func (a *author) act(op, x, y, z byte) {
+	switch op % 24 {
+	case 0: // nothing
+	case 1, 2, 3, 4, 5: // the next event, delivered as it is sent
+		a.deliver(a.send(x, 1, z))
+	case 6, 7, 8: // the next event, kept back
+		a.pocket = append(a.pocket, a.send(x, 1, z))
+	case 9, 10, 11: // one that was kept back
+		if n := len(a.pocket); n > 0 {
+			i := int(y) % n
+			a.deliver(a.pocket[i])
+			a.pocket = append(a.pocket[:i], a.pocket[i+1:]...)
+		}
+	case 12: // an event somewhere around the line: equal, older, ahead
+		a.deliver(a.send(x, int64(y%16)-8, z))
+	case 13, 14: // a redelivery
+		if n := len(a.log); n > 0 {
+			a.deliver(a.log[n-1-int(y)%n])
+		}
+	case 15: // another body, and mostly another version, under a known id
+		if n := len(a.log); n > 0 {
+			was := *a.log[n-1-int(y)%n]
+			if was.Broken == "" {
+				was.Hash[15] ^= z | 1
+				was.Version.Value += int64(x % 4)
+				if x&0xf0 == 0xf0 {
+					was.Version.Clock = "k"
+				}
+				a.deliver(&was)
+			}
+		}
+	case 16, 17: // a rewind
+		from := max(0, len(a.log)-1-int(y)%24)
+		for i := from; i < len(a.log); i++ {
+			a.record(a.log[i], int64(i))
+		}
+	case 18:
+		a.filter = y & z & 15
+	case 19, 20:
+		var lines []LineKey
+		for i := range 8 {
+			if x>>i&1 != 0 {
+				lines = append(lines, lineOf(byte(i)))
+			}
+		}
+		if lines != nil {
+			a.steps = append(a.steps, expire(lines...))
+		}
+	case 21:
+		a.deliver(&event{Record: Record{Broken: []Reason{ReasonUndecodable, ReasonDataRejected}[x&1]}})
+	case 22: // rarely, another kind or the ends of the range
+		e := a.send(x, int64(y%4), z)
+		switch y >> 4 {
+		case 0:
+			e.Version.Kind = []schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp, schemas.None}[y&3]
+		case 1:
+			e.Version.Value = []int64{math.MinInt64, math.MinInt64 + 1, -1, math.MaxInt64 - 2, math.MaxInt64 - 1, math.MaxInt64}[int(y&15)%6]
+		}
+		a.deliver(e)
+	case 23:
+		if y&7 == 0 {
+			p := decodePolicy(x, z)
+			a.steps = append(a.steps, policy(p))
+		}
+	}
+}
+
+// lineOf names one of six lines; the last two are never begun.
+func lineOf(x byte) LineKey {
+	return LineKey{Entity: schemas.EntityKey([]string{"a", "b", "c", "none"}[x&3]), Clock: []string{"", "k"}[x>>2&1]}
+}
+
+// send makes an event whose value is by above the newest of its line.
+func (a *author) send(x byte, by int64, z byte) *event {
+	k := lineOf(x & 7)
+	if x&3 == 3 {
+		k.Entity = "a"
+	}
+	value := a.top[k] + by
+	a.top[k] = max(value, a.top[k])
+	a.events++
+	r := Record{Entity: k.Entity, Payload: schemas.Snapshot, Deleted: z&0x80 != 0, AppendTime: day.Add(time.Duration(a.events) * time.Second)}
+	binary.BigEndian.PutUint64(r.Key[:], uint64(a.events))
+	r.Hash = schemas.BodyHash{byte(a.events), byte(a.events >> 8)}
+	r.Version = schemas.Version{Clock: k.Clock, Kind: a.kinds[k.Entity[0]-'a'], Value: value}
+	if z&0x60 == 0x60 {
+		r.Version.Sub = int32(z & 3)
+	}
+	if z&4 != 0 {
+		r.Payload = schemas.Delta
+	}
+	switch r.Version.Kind {
+	case schemas.Timestamp: // half of them run ahead of the broker's clock
+		r.Version.Value = day.Add(time.Duration(value*40) * time.Second).UnixNano()
+	case schemas.Sequence:
+		if a.first[k.Entity] {
+			r.First = new(int64(1))
+		}
+	}
+	return &event{Record: r, typ: z & 3}
+}
+
+func (a *author) deliver(e *event) {
+	a.log = append(a.log, e)
+	a.record(e, int64(len(a.log)-1))
+}
+
+func (a *author) record(e *event, offset int64) {
+	r := e.Record
+	r.Offset = offset
+	if r.Broken == "" {
+		r.Filtered = a.filter>>e.typ&1 != 0
+	}
+	a.steps = append(a.steps, in(r))
+}

@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// line is what happened to a line since it last began anew.
+func (m *model) line(k LineKey) []fact {
+	facts := m.events[k]
+	for i := len(facts) - 1; i >= 0; i-- {
+		if facts[i].what == "restart" {
+			return facts[i+1:]
+		}
+	}
+	return facts
+}
+
+func lastMove(facts []fact) int {
+	for i := len(facts) - 1; i >= 0; i-- {
+		if facts[i].what == "move" {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *model) position(k LineKey) (at schemas.Version, begun bool) {
+	facts := m.line(k)
+	i := lastMove(facts)
+	if i < 0 {
+		return at, false
+	}
+	return facts[i].at, true
+}
+
+// spans are the skipped places of a line that are open, newest MaxSpans: after each fact anew, what was skipped is cut
+// at every value that was filled, and the lowest pieces that are too many are forgotten for good.
+func (m *model) spans(k LineKey) []Span {
+	facts := m.line(k)
+	var forgotten *int64
+	var open []Span
+	for n := range facts {
+		if facts[n].what == "move" {
+			continue
+		}
+		open = pieces(facts[:n+1], forgotten)
+		for len(open) > MaxSpans {
+			forgotten = &open[0].To
+			open = open[1:]
+		}
+	}
+	return open
+}
+
+func pieces(facts []fact, forgotten *int64) (open []Span) {
+	var filled []int64
+	for _, f := range facts {
+		if f.what == "fill" {
+			filled = append(filled, f.from)
+		}
+	}
+	slices.Sort(filled)
+	for _, f := range facts {
+		if f.what != "skip" || forgotten != nil && f.to <= *forgotten {
+			continue
+		}
+		from, left := f.from, true
+		if forgotten != nil && from <= *forgotten {
+			from = *forgotten + 1
+		}
+		for _, v := range filled {
+			if !left || v < from || v > f.to {
+				continue
+			}
+			if v > from {
+				open = append(open, Span{from, v - 1})
+			}
+			left = v < f.to
+			from = v + 1
+		}
+		if left {
+			open = append(open, Span{from, f.to})
+		}
+	}
+	return open
+}
+
+func (m *model) skipped(k LineKey, value int64) bool {
+	return slices.ContainsFunc(m.spans(k), func(s Span) bool { return s.From <= value && value <= s.To })
+}
+
+// waiting is what waits on a line, in no order.
+func (m *model) waiting(k LineKey) (waits []*heldEvent) {
+	for _, h := range m.held {
+		if h.line == k {
+			waits = append(waits, h)
+		}
+	}
+	return waits
+}
+
+// lowest is the first of what waits on a line, nil where nothing does, and count how many do.
+func (m *model) lowest(k LineKey) (low *heldEvent, count int) {
+	for _, h := range m.held {
+		if h.line == k {
+			count++
+			if low == nil || before(&h.Record, &low.Record) {
+				low = h
+			}
+		}
+	}
+	return low, count
+}
+
+func (m *model) pick(h *heldEvent) Record {
+	i := slices.Index(m.held, h)
+	m.held = slices.Delete(m.held, i, i+1)
+	return h.Record
+}
+
+func lower(v, w schemas.Version) bool {
+	return v.Value < w.Value || v.Value == w.Value && v.Sub < w.Sub
+}
+
+// reaches reports whether no place is missing from at to v, which is not lower.
+func reaches(at, v schemas.Version) bool {
+	return at.Value == v.Value || at.Value == v.Value-1 && v.Value > at.Value
+}
+
+func before(a, b *Record) bool {
+	switch {
+	case a.Version.Value != b.Version.Value:
+		return a.Version.Value < b.Version.Value
+	case a.Version.Sub != b.Version.Sub:
+		return a.Version.Sub < b.Version.Sub
+	}
+	return a.Offset < b.Offset
+}

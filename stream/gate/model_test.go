@@ -1,0 +1,288 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// said is an outcome in a form that compares: the record by its place in the history, a released event by its key.
+type said struct {
+	Record   int // -1 out of the buffer
+	Key      schemas.EventKey
+	Offset   int64
+	Decision Decision
+	Reason   Reason
+	Version  schemas.Version
+}
+
+// model is the gate as one would write it without a thought for speed or memory: it keeps everything that ever
+// happened in plain lists and, for every question, reads them from the start.
+type model struct {
+	p      Policy
+	said   []said
+	ran    map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
+	events map[LineKey][]fact
+	held   []*heldEvent // in no order
+}
+
+// fact is one thing that happened to a line.
+type fact struct {
+	what     string // "move", "skip", "fill", "restart"
+	at       schemas.Version
+	key      schemas.EventKey
+	filtered bool
+	from, to int64
+}
+
+type heldEvent struct {
+	line   LineKey
+	parked bool
+	Record
+}
+
+func newModel(h history) *model {
+	m := &model{p: h.policy, ran: map[schemas.EventKey][]Record{}, events: map[LineKey][]fact{}}
+	n := 0
+	for _, s := range h.steps {
+		switch {
+		case s.policy != nil:
+			m.p = *s.policy
+		case s.expire != nil:
+			m.expire(s.expire)
+		default:
+			m.record(n, s.records[0])
+			n++
+		}
+	}
+	return m
+}
+
+func (m *model) tell(n int, r Record, v schemas.Version, d Decision, why Reason) {
+	m.said = append(m.said, said{n, r.Key, r.Offset, d, why, v})
+	if !r.Filtered && n >= 0 {
+		m.ran[r.Key] = append(m.ran[r.Key], r)
+	}
+}
+
+// final tells what became of an event for good; the filter has the last word.
+func (m *model) final(n int, r Record, v schemas.Version, d Decision, why Reason) {
+	if r.Filtered {
+		d, why = Filtered, ReasonType
+	}
+	m.tell(n, r, v, d, why)
+}
+
+func (m *model) record(n int, r Record) {
+	if r.Broken != "" {
+		m.said = append(m.said, said{n, r.Key, r.Offset, Quarantined, r.Broken, r.Version})
+		return
+	}
+	k := LineKey{r.Entity, r.Version.Clock}
+	before := m.ran[r.Key]
+	if i := slices.IndexFunc(m.held, func(h *heldEvent) bool { return h.line == k && h.Key == r.Key && h.Filtered }); i >= 0 && len(before) == 0 {
+		h := m.held[i]
+		v, w := h.Version, r.Version
+		if r.Filtered && h.Hash == r.Hash && v.Kind == w.Kind && v.Value == w.Value && v.Sub == w.Sub {
+			before = []Record{h.Record}
+		} else {
+			m.held = slices.Delete(m.held, i, i+1)
+			m.final(-1, h.Record, h.Version, Filtered, ReasonType)
+		}
+	}
+	if len(before) > 0 {
+		d, why := Duplicate, ReasonSeen
+		if before[0].Hash != r.Hash {
+			d, why = Conflict, ReasonBodyDiffers
+		}
+		m.said = append(m.said, said{n, r.Key, r.Offset, d, why, r.Version})
+		return
+	}
+	m.place(n, k, r)
+}
+
+func (m *model) place(n int, k LineKey, r Record) {
+	v := r.Version
+	switch {
+	case m.p.Order == OrderArrival, v.Kind == schemas.None:
+		m.final(n, r, v, Applied, ReasonArrival)
+		return
+	case r.Filtered && v.Kind != schemas.Sequence:
+		m.final(n, r, v, Filtered, ReasonType)
+		return
+	case v.Kind == schemas.Timestamp:
+		v.Value = min(v.Value, r.AppendTime.UnixNano()+int64(m.p.FutureSkew))
+	}
+	at, begun := m.position(k)
+	low, _ := m.lowest(k)
+	if begun && at.Kind != v.Kind || !begun && low != nil && v.Kind != schemas.Sequence {
+		for ; low != nil; low, _ = m.lowest(k) {
+			m.skip(k)
+		}
+		m.events[k] = append(m.events[k], fact{what: "restart"})
+		m.move(k, r, v)
+		m.final(n, r, v, Applied, ReasonFirst)
+		return
+	}
+	if begun {
+		m.compare(n, k, r, v, at)
+		return
+	}
+	wantsFirst := v.Kind == schemas.Sequence && (m.p.Start == StartFirst && r.First != nil || low != nil)
+	switch {
+	case !wantsFirst || r.First != nil && v.Value == *r.First:
+		m.move(k, r, v)
+		m.final(n, r, v, Applied, ReasonFirst)
+		m.release(k)
+	case r.First != nil && v.Value < *r.First:
+		m.behind(n, k, r, v)
+	default:
+		m.ahead(n, k, r, v, ReasonStartGap)
+	}
+}
+
+func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
+	switch {
+	case lower(v, at):
+		m.behind(n, k, r, v)
+	case !lower(at, v):
+		m.twin(k, r, v)
+		m.final(n, r, v, Applied, ReasonEqual)
+	case v.Kind == schemas.Sequence && !reaches(at, v):
+		m.ahead(n, k, r, v, ReasonGap)
+	default:
+		m.move(k, r, v)
+		m.final(n, r, v, Applied, ReasonNext)
+		m.release(k)
+	}
+}
+
+// ahead is a gap before r.
+func (m *model) ahead(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+	low, count := m.lowest(k)
+	buffered := 0
+	for _, h := range m.held {
+		if !h.parked {
+			buffered++
+		}
+	}
+	full := m.p.MaxPerEntity > 0 && count >= m.p.MaxPerEntity || m.p.MaxBuffered > 0 && buffered >= m.p.MaxBuffered
+	switch {
+	case low != nil && low.parked:
+		m.hold(n, k, r, v, true, ReasonBehindPark)
+	case m.p.GapWait == 0 && m.p.Then == ThenPark:
+		m.park(k, ReasonGapExpired)
+		m.hold(n, k, r, v, true, ReasonGapExpired)
+	case m.p.GapWait == 0:
+		for ; low != nil && before(&low.Record, &r); low, _ = m.lowest(k) {
+			m.skip(k)
+		}
+		at, begun := m.position(k)
+		if begun && (!lower(at, v) || reaches(at, v)) {
+			m.compare(n, k, r, v, at)
+			return
+		}
+		m.jump(n, k, r, v)
+	case full:
+		m.park(k, ReasonOverflow)
+		m.hold(n, k, r, v, true, ReasonOverflow)
+	default:
+		m.hold(n, k, r, v, false, why)
+	}
+}
+
+func (m *model) behind(n int, k LineKey, r Record, v schemas.Version) {
+	switch {
+	case v.Kind == schemas.Sequence && m.skipped(k, v.Value):
+		if !r.Filtered {
+			m.events[k] = append(m.events[k], fact{what: "fill", from: v.Value})
+		}
+		m.final(n, r, v, Late, ReasonFiller)
+	case r.Payload == schemas.Delta:
+		m.final(n, r, v, Late, ReasonOlderDelta)
+	default:
+		m.final(n, r, v, Stale, ReasonOlder)
+	}
+}
+
+func (m *model) move(k LineKey, r Record, v schemas.Version) {
+	m.events[k] = append(m.events[k], fact{what: "move", at: v, key: r.Key, filtered: r.Filtered})
+}
+
+func (m *model) twin(k LineKey, r Record, v schemas.Version) {
+	if facts := m.line(k); !r.Filtered && facts[lastMove(facts)].filtered {
+		m.move(k, r, v)
+	}
+}
+
+func (m *model) hold(n int, k LineKey, r Record, v schemas.Version, parked bool, why Reason) {
+	m.held = append(m.held, &heldEvent{k, parked, r})
+	m.tell(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
+}
+
+func (m *model) park(k LineKey, why Reason) {
+	waits := m.waiting(k)
+	for i := range waits { // by selection
+		for j := i + 1; j < len(waits); j++ {
+			if before(&waits[j].Record, &waits[i].Record) {
+				waits[i], waits[j] = waits[j], waits[i]
+			}
+		}
+	}
+	for _, w := range waits {
+		w.parked = true
+		m.tell(-1, w.Record, w.Version, Parked, why)
+	}
+}
+
+// release lets go of one event after the other that the line has reached, lowest first.
+func (m *model) release(k LineKey) {
+	for {
+		low, _ := m.lowest(k)
+		at, _ := m.position(k)
+		if low == nil || lower(at, low.Version) && !reaches(at, low.Version) {
+			return
+		}
+		r := m.pick(low)
+		switch v := r.Version; {
+		case lower(v, at):
+			m.behind(-1, k, r, v)
+		case lower(at, v):
+			m.move(k, r, v)
+			m.final(-1, r, v, Applied, ReasonReleased)
+		default:
+			m.twin(k, r, v)
+			m.final(-1, r, v, Applied, ReasonReleased)
+		}
+	}
+}
+
+func (m *model) expire(lines []LineKey) {
+	for i, k := range lines {
+		low, _ := m.lowest(k)
+		switch {
+		case slices.Contains(lines[:i], k) || low == nil || low.parked:
+		case m.p.Then == ThenPark:
+			m.park(k, ReasonGapExpired)
+		default:
+			m.skip(k)
+		}
+	}
+}
+
+func (m *model) skip(k LineKey) {
+	low, _ := m.lowest(k)
+	r := m.pick(low)
+	m.jump(-1, k, r, r.Version)
+}
+
+func (m *model) jump(n int, k LineKey, r Record, v schemas.Version) {
+	if at, begun := m.position(k); begun {
+		m.events[k] = append(m.events[k], fact{what: "skip", from: at.Value + 1, to: v.Value - 1})
+	} else if r.First != nil && *r.First < v.Value {
+		m.events[k] = append(m.events[k], fact{what: "skip", from: *r.First, to: v.Value - 1})
+	}
+	m.move(k, r, v)
+	m.final(n, r, v, Applied, ReasonGapSkipped)
+	m.release(k)
+}
