@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
 // The load of the fault tests: bounded in count; the pause bounds the rate, so that the fault falls into the middle.
@@ -39,7 +41,7 @@ func underLoad(t *testing.T, r *rig, fault func() []time.Time) verdict {
 
 // TestKill9OfServe kills the whole process in the middle of a load, twice.
 func TestKill9OfServe(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		p := r.serve("intake,stream")
 		underLoad(t, r, func() (at []time.Time) {
@@ -57,7 +59,7 @@ func TestKill9OfServe(t *testing.T) {
 
 // TestRestartOfEitherProcess stops and starts intake and stream, each a process of its own, cleanly: nothing repeats.
 func TestRestartOfEitherProcess(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		intake, stream := r.serve("intake"), r.serve("stream")
 		v := underLoad(t, r, func() []time.Time {
@@ -73,8 +75,8 @@ func TestRestartOfEitherProcess(t *testing.T) {
 
 // TestPostgresStopsHard kills the database in the middle of a load and starts it again.
 func TestPostgresStopsHard(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
-		pg := newPostgres(t)
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		pg := testrig.Postgres(t)
 		r := newRig(t, b, options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
 		r.serve("intake,stream")
 		underLoad(t, r, func() []time.Time {
@@ -88,13 +90,13 @@ func TestPostgresStopsHard(t *testing.T) {
 
 // TestBrokerKilledAndRestarted kills the broker in the middle of a load and starts it again on the same data.
 func TestBrokerKilledAndRestarted(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake,stream")
 		underLoad(t, r, func() []time.Time {
 			at := time.Now()
-			b.Kill()
-			b.Restart()
+			b.KillBroker(1)
+			b.RestartBroker(1)
 			return []time.Time{at, time.Now()}
 		})
 	})

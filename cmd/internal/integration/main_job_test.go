@@ -7,12 +7,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
 // TestMainJob is the product's promise in one test: deliveries go in twice and shuffled, actions come out once and in
 // order.
 func TestMainJob(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{})
 		p := r.serve("intake,stream")
 
@@ -35,7 +37,7 @@ func TestMainJob(t *testing.T) {
 
 // TestForgedAndUnusable shows that a forged delivery is refused and an authentic one that has no id is kept aside.
 func TestForgedAndUnusable(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{})
 		p := r.serve("intake,stream")
 
@@ -65,7 +67,7 @@ func TestForgedAndUnusable(t *testing.T) {
 // TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
 // is late.
 func TestGapIsSkippedAfterItsWait(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{gap: "{wait: 2s, then: skip}"})
 		p := r.serve("intake,stream")
 		begin := time.Now()
@@ -89,7 +91,7 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 
 // TestGapParks shows that then: park holds the entity, that others do not notice, and that the filler releases it.
 func TestGapParks(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})
 		p := r.serve("intake,stream")
 		for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-2", 1), order("o-2", 2)} {
@@ -109,7 +111,7 @@ func TestGapParks(t *testing.T) {
 
 // TestDeadActionParksItsEntity shows that a 4xx stops one lane with everything behind it and no other.
 func TestDeadActionParksItsEntity(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{})
 		r.agent.answer = func(c call) int {
 			if c.entity == "7/1" {

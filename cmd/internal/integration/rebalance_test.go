@@ -3,12 +3,14 @@ package integration
 import (
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
 // TestRebalanceBetweenTwoStreams moves partitions to a second stream process and back: a clean hand-over repeats
 // nothing.
 func TestRebalanceBetweenTwoStreams(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		r.serve("stream")
@@ -25,7 +27,7 @@ func TestRebalanceBetweenTwoStreams(t *testing.T) {
 
 // TestSecondStreamTakesOver kills one of two stream processes: the other takes its partitions after the session.
 func TestSecondStreamTakesOver(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		first := r.serve("stream")

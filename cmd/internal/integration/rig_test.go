@@ -15,12 +15,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
 // rig is one deployment: broker, database, config file, agent and provider. Processes are started by the tests.
 type rig struct {
 	t       *testing.T
-	broker  broker
+	broker  testrig.Broker
 	dbURL   string
 	dir     string
 	config  string
@@ -37,11 +39,11 @@ type options struct {
 }
 
 // newRig writes the config, migrates and creates the topics with the product's own commands.
-func newRig(t *testing.T, b broker, o options) *rig {
+func newRig(t *testing.T, b testrig.Broker, o options) *rig {
 	t.Helper()
 	r := &rig{t: t, broker: b, dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
 	if r.dbURL == "" {
-		r.dbURL = freshDatabase(t)
+		r.dbURL = testrig.Database(t)
 	}
 	if o.gap == "" {
 		o.gap = "{wait: 60s, then: park}"

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
 // forebay is the binary under test, built once for the suite.
@@ -32,6 +34,12 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// eachBroker runs a test once against the embedded broker and once against Apache Kafka.
+func eachBroker(t *testing.T, test func(*testing.T, testrig.Broker)) {
+	t.Run("embedded", func(t *testing.T) { test(t, testrig.Fake(t)) })
+	t.Run("kafka", func(t *testing.T) { test(t, testrig.Kafka(t, 1)) })
 }
 
 func orderName(n int) string { return fmt.Sprintf("o-%d", n) }
