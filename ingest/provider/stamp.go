@@ -16,8 +16,8 @@ const gitlabTime = "2006-01-02 15:04:05 UTC"
 func parseTime(text string, resolution time.Duration) (time.Time, bool) {
 	t, ok := time.Time{}, false
 	switch {
-	case strings.ContainsRune(text, 'T'):
-		ok = t.UnmarshalText([]byte(text)) == nil // stricter than Parse
+	case len(text) >= 20 && text[10] == 'T':
+		t, ok = parseRFC3339(text)
 	case strings.ContainsRune(text, ' '):
 		var err error
 		t, err = time.Parse(gitlabTime, text)
@@ -31,6 +31,15 @@ func parseTime(text string, resolution time.Duration) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return t.UTC(), true
+}
+
+// parseRFC3339 refuses what the standard parser lets through: hours of one digit and a comma before the fraction.
+func parseRFC3339(text string) (time.Time, bool) {
+	if text[13] != ':' || text[16] != ':' || strings.ContainsRune(text, ',') {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	return t, err == nil
 }
 
 func parseFraction(text string) (time.Time, bool) {

@@ -1,0 +1,180 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+func TestCompileSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	const secret = "the secret of this test"
+	first := int64(1)
+	negative := int64(-1)
+	tests := []struct {
+		name   string
+		change func(*provider.Config)
+		want   string
+	}{
+		{"preset", func(c *provider.Config) { c.Preset = "gitbuh" }, `preset "gitbuh" does not exist; use one of github, stripe, slack, standard-webhooks, generic`},
+		{"team", func(c *provider.Config) { c.Team = "Acme" }, `team name "Acme"`},
+		{"source", func(c *provider.Config) { c.Name = strings.Repeat("a", 41) }, "source name"},
+		{"limits", func(c *provider.Config) { c.MaxBody = -1 }, "max_body"},
+		{"no secret", func(c *provider.Config) { c.Secrets = nil }, "secrets: bad_key: secrets is empty"},
+		{"empty secret", func(c *provider.Config) { c.Secrets = append(c.Secrets, schemas.Secret{}) }, "secrets: bad_key: secret 2 is empty"},
+		{"key encoding", func(c *provider.Config) { c.KeyEncoding = "hex" }, "secret 1 is not hex"},
+		{"two key encodings", func(c *provider.Config) { c.KeyEncoding, c.Verify.KeyEncoding = "hex", "base64" }, "contradicts verify.key_encoding"},
+		{"standard secret", func(c *provider.Config) { c.Preset = "standard-webhooks"; c.Verify = nil }, "secret 1 is not base64 after whsec_"},
+		{"no verify", func(c *provider.Config) { c.Verify = nil }, "verify is missing"},
+		{"verify", func(c *provider.Config) { c.Verify.SignatureHeader = "" }, "verify: signature_header is missing"},
+		{"verify of a preset", func(c *provider.Config) { c.Preset = "stripe" }, "verify: signature_header has no meaning for scheme stripe"},
+		{"no event", func(c *provider.Config) { c.Event = nil }, "event is missing"},
+		{"no id", func(c *provider.Config) { c.Event.ID = "" }, "event.id is missing"},
+		{"no type", func(c *provider.Config) { c.Event.Type = "" }, "event.type is missing"},
+		{"no entity", func(c *provider.Config) { c.Event.Entity = nil }, "event.entity is missing"},
+		{"wrong from", func(c *provider.Config) { c.Event.ID = "id" }, `event.id "id" is not a JSON Pointer`},
+		{"wrong type from", func(c *provider.Config) { c.Event.Type = "header:" }, `event.type "header:"`},
+		{"wrong pointer", func(c *provider.Config) { c.Event.Entity = []string{"/a~"} }, "event.entity"},
+		{"hash as type", func(c *provider.Config) { c.Event.Type = "sha256:body" }, "is for event.id"},
+		{"no kind", func(c *provider.Config) { c.Event.Version.Kind = "" }, "event.version.kind is missing"},
+		{"wrong kind", func(c *provider.Config) { c.Event.Version.Kind = "counter" }, `event.version.kind "counter"`},
+		{"no from", func(c *provider.Config) { c.Event.Version.From = "" }, "event.version.from is missing"},
+		{"version from", func(c *provider.Config) { c.Event.Version.From = "rev" }, "event.version.from"},
+		{"none with from", func(c *provider.Config) { c.Event.Version.Kind = "none" }, "have no meaning with kind: none"},
+		{"resolution of a counter", func(c *provider.Config) { c.Event.Version.Resolution = time.Second }, "is for kind: timestamp"},
+		{"resolution", func(c *provider.Config) {
+			c.Event.Version.Kind, c.Event.Version.Resolution = "timestamp", time.Minute
+		}, "1s, 1ms, 1us, 1ns"},
+		{"clock", func(c *provider.Config) { c.Event.Version.Clock = "a b" }, "event.version.clock"},
+		{"payload", func(c *provider.Config) { c.Event.Payload = "state" }, `event.payload "state"`},
+		{"first without sequence", func(c *provider.Config) { c.Event.First, c.Event.Version.Kind = &first, "monotonic" }, "event.first needs"},
+		{"negative first", func(c *provider.Config) { c.Event.First = &negative }, "event.first"},
+		{"deleted", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{} }, "event.deleted.from"},
+		{"volatile", func(c *provider.Config) { c.Event.Volatile = []string{"header:a"} }, "event.volatile"},
+		{"header", func(c *provider.Config) { c.Event.Headers = []string{"a b"} }, "event.headers"},
+		{"secret header", func(c *provider.Config) { c.Event.Headers = []string{"authorization"} }, "carries a secret"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := orders()
+			cfg.Team, cfg.Name, cfg.Secrets = "acme", "orders", []schemas.Secret{schemas.NewSecret(secret)}
+			tt.change(&cfg)
+			s, err := provider.Compile(cfg)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("%v %v, want %q", s, err, tt.want)
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error says the secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "standard-webhooks", MaxBody: 10, Deadline: time.Second,
+		Event: &provider.EventConfig{Entity: []string{"/data/id"}, Payload: "snapshot", Headers: []string{"X-Extra"},
+			Version: &provider.VersionConfig{From: "/at", Kind: "timestamp", Clock: "data", Resolution: time.Millisecond},
+			Deleted: &provider.DeletedConfig{From: "/type", Is: []string{"gone"}}}})
+	if s.MaxBody != 10 || s.Deadline != time.Second {
+		t.Errorf("limits %d %s", s.MaxBody, s.Deadline)
+	}
+	e, err := s.Event(request(`{"type":"gone","at":1557933618123,"data":{"id":"x"}}`, "webhook-id: m", "X-Extra: 1"), received)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := brief(e), "m | gone | x | data timestamp 2019-05-15T15:20:18.123000000Z | snapshot deleted"; got != want {
+		t.Errorf("%s", got)
+	}
+	if diff := cmp.Diff([]schemas.Header{{Name: "webhook-id", Value: "m"}, {Name: "x-extra", Value: "1"}}, e.Headers); diff != "" {
+		t.Error(diff)
+	}
+
+	// A preset's value that is replaced is not read: GitHub's issue number may be missing.
+	s = compile(t, provider.Config{Preset: "github", Event: &provider.EventConfig{Entity: []string{}, Version: &provider.VersionConfig{Kind: "none"}}})
+	e, err = s.Event(request(`{"action":"x"}`, "X-GitHub-Event: issues", "X-GitHub-Delivery: d"), received)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := brief(e), "d | com.github.issues.x | in | none | snapshot"; got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestVerifyOverrides(t *testing.T) {
+	t.Parallel()
+	signedAt := received.Add(-time.Hour)
+	for _, preset := range []string{"slack", "stripe", "standard-webhooks"} {
+		strict := compile(t, provider.Config{Preset: preset})
+		lenient := compile(t, provider.Config{Preset: preset, Verify: &verify.Params{Tolerance: 2 * time.Hour}})
+		r := request(`{}`)
+		if err := strict.Sign(r, signedAt); err != nil {
+			t.Fatal(err)
+		}
+		if strict.Verifier.Verify(r, received) == nil {
+			t.Errorf("%s: the default tolerance took an hour", preset)
+		}
+		if err := lenient.Verifier.Verify(r, received); err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+	}
+	cfg := orders()
+	cfg.Verify = &verify.Params{Scheme: "token", Header: "X-Token"}
+	r := request(`{}`, "X-Token: "+whsec)
+	if err := compile(t, cfg).Verifier.Verify(r, received); err != nil {
+		t.Errorf("another scheme: %v", err)
+	}
+}
+
+// TestUnsignedFamily: where only one family of headers is signed, an id of the other must not count. With it, whoever
+// has seen a delivery could send it again under a new id.
+func TestUnsignedFamily(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "standard-webhooks", Verify: &verify.Params{HeaderPrefix: "svix-"}})
+	r := request(`{"type":"t"}`, "svix-id: signed", "webhook-id: forged")
+	if err := s.Sign(r, received); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verifier.Verify(r, received); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Event(r, received)
+	if err != nil || e.ID != "signed" {
+		t.Errorf("id %v %v", e, err)
+	}
+}
+
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, info := range provider.Presets() {
+		names = append(names, info.Name)
+		if info.Title == "" || info.Scheme == "" || info.MaxBody < 1<<20 || info.Deadline < time.Second {
+			t.Errorf("%+v", info)
+		}
+		if got, ok := provider.Lookup(info.Name); !ok || !cmp.Equal(got, info) {
+			t.Errorf("Lookup(%q) differs from Presets", info.Name)
+		}
+		for _, typ := range info.Types {
+			if !typ.Payload.Valid() {
+				t.Errorf("%s %s has no payload kind", info.Name, typ.Match)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"github", "stripe", "slack", "standard-webhooks", "generic"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if gh, _ := provider.Lookup("github"); gh.MaxBody != 25<<20 {
+		t.Errorf("GitHub's largest body: %d", gh.MaxBody)
+	}
+	if _, ok := provider.Lookup("gitbuh"); ok {
+		t.Error("found what is not there")
+	}
+}

@@ -1,0 +1,290 @@
+package provider_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+const whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+var received = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+
+// orders is the source of the design's example file.
+func orders() provider.Config {
+	return provider.Config{Preset: "generic", Verify: &verify.Params{SignatureHeader: "X-Signature", Prefix: "sha256="},
+		Event: &provider.EventConfig{ID: "header:X-Event-Id", Type: "/type", Entity: []string{"/order/id"}, Payload: "snapshot",
+			Version: &provider.VersionConfig{From: "/order/rev", Kind: "sequence"}}}
+}
+
+func compile(t testing.TB, cfg provider.Config) *provider.Source {
+	t.Helper()
+	cfg.Team, cfg.Name = "acme", "in"
+	if cfg.Secrets == nil {
+		cfg.Secrets = []schemas.Secret{schemas.NewSecret(whsec)}
+	}
+	s, err := provider.Compile(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// request takes headers as "Name: value".
+func request(body string, headers ...string) *verify.Request {
+	r := &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if http.CanonicalHeaderKey(name) == "Content-Type" {
+			r.Header.Del(name)
+		}
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// brief is what a test says about an event: id | type | entity | clock kind version [sub] | payload [deleted].
+func brief(e *schemas.Event) string {
+	parts := []string{e.ID, e.Type, string(e.Entity),
+		strings.TrimSpace(e.Version.Clock + " " + string(e.Version.Kind) + " " + e.Version.Text()), string(e.Payload)}
+	if e.Deleted {
+		parts[4] += " deleted"
+	}
+	return strings.Join(parts, " | ")
+}
+
+func TestEvent(t *testing.T) {
+	t.Parallel()
+	const form = "Content-Type: application/x-www-form-urlencoded; charset=utf-8"
+	gh := func(event string) []string { return []string{"X-GitHub-Event: " + event, "X-GitHub-Delivery: d1"} }
+	tests := []struct {
+		name, preset, body string
+		headers            []string
+		want               string
+	}{
+		{"comment", "github", `{"action":"created","repository":{"id":7},"issue":{"number":2,"updated_at":"2020-01-01T00:00:00Z"},"comment":{"updated_at":"2019-05-15T15:20:18Z"}}`,
+			gh("issue_comment"), "d1 | com.github.issue_comment.created | 7/2 | comment timestamp 2019-05-15T15:20:18.000000000Z | delta"},
+		{"issue deleted", "github", `{"action":"deleted","repository":{"id":7},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18Z"}}`,
+			gh("issues"), "d1 | com.github.issues.deleted | 7/2 | issue timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+		{"large id as it stands", "github", `{"action":"x","repository":{"id":90071992547409931},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18+02:00"}}`,
+			gh("issues"), "d1 | com.github.issues.x | 90071992547409931/2 | issue timestamp 2019-05-15T13:20:18.000000000Z | snapshot"},
+		{"pending review", "github", `{"action":"submitted","repository":{"id":7},"pull_request":{"number":2},"review":{"submitted_at":null}}`,
+			gh("pull_request_review"), "d1 | com.github.pull_request_review.submitted | 7/2 | none | delta"},
+		{"running check", "github", `{"action":"created","repository":{"id":7},"check_run":{"head_sha":"ab","completed_at":null}}`,
+			gh("check_run"), "d1 | com.github.check_run.created | 7/ab | none | delta"},
+		{"workflow rank", "github", `{"action":"completed","repository":{"id":7},"workflow_run":{"id":9,"status":"completed","updated_at":"2019-05-15T15:20:18Z"}}`,
+			gh("workflow_run"), "d1 | com.github.workflow_run.completed | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z+00006 | snapshot"},
+		{"unknown rank", "github", `{"action":"x","repository":{"id":7},"workflow_run":{"id":9,"status":"new","updated_at":"2019-05-15T15:20:18Z"}}`,
+			gh("workflow_run"), "d1 | com.github.workflow_run.x | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+		{"push of a deletion", "github", `{"ref":"refs/heads/a b","deleted":true,"repository":{"id":7}}`,
+			gh("push"), "d1 | com.github.push | 7/refs%2Fheads%2Fa%20b | none | delta deleted"},
+		{"installation in seconds", "github", `{"action":"created","installation":{"id":3,"updated_at":1557933618}}`,
+			gh("installation"), "d1 | com.github.installation.created | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+		{"installation as text", "github", `{"action":"deleted","installation":{"id":3,"updated_at":"2019-05-15T15:20:18.000Z"}}`,
+			gh("installation"), "d1 | com.github.installation.deleted | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+		{"ping", "github", `{"zen":"x","hook_id":1}`, gh("ping"), "d1 | com.github.ping | in | none | delta"},
+		{"no mapping", "github", `{"action":"created"}`, gh("star"), "d1 | com.github.star.created | in | none | delta"},
+		{"event with a slash is no rule", "github", `{"action":"created"}`, gh("issues/x"), "d1 | com.github.issues/x.created | in | none | delta"},
+		{"form", "github", `payload=%7B%22ref%22%3A%22r%22%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D`,
+			append(gh("push"), form), "d1 | com.github.push | 7/r | none | delta"},
+
+		{"connect account", "stripe", `{"id":"evt_1","object":"event","account":"acct_1","type":"customer.deleted","created":1677834420,"data":{"object":{"object":"customer","id":"cus_1"}}}`,
+			nil, "evt_1 | com.stripe.customer.deleted | acct_1/customer/cus_1 | timestamp 2023-03-03T09:07:00.000000000Z | snapshot deleted"},
+		{"object without id", "stripe", `{"id":"evt_1","object":"event","account":null,"type":"balance.available","created":1677834420,"data":{"object":{"object":"balance"}}}`,
+			nil, "evt_1 | com.stripe.balance.available | balance | timestamp 2023-03-03T09:07:00.000000000Z | snapshot"},
+		{"thin", "stripe", `{"id":"evt_1","object":"v2.core.event","type":"v1.billing.meter.error","created":"2024-09-17T06:20:52.246Z","related_object":{"id":"mtr_1","type":"billing.meter"}}`,
+			nil, "evt_1 | com.stripe.v1.billing.meter.error | billing.meter/mtr_1 | timestamp 2024-09-17T06:20:52.246000000Z | delta"},
+		{"thin without object", "stripe", `{"id":"evt_1","object":"v2.core.event","type":"x","created":"2024-09-17T06:20:52.246Z","related_object":null}`,
+			nil, "evt_1 | com.stripe.x | in | timestamp 2024-09-17T06:20:52.246000000Z | delta"},
+
+		{"reply in thread", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event_time":1,"event":{"type":"message","channel":"C","ts":"2.000001","thread_ts":"1.000001","event_ts":"1515449522.000016"}}`,
+			nil, "Ev | com.slack.message | T/C/1.000001 | event timestamp 2018-01-08T22:12:02.000016000Z | delta"},
+		{"message changed", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event":{"type":"message","subtype":"message_changed","channel":"C","ts":"9.0","event_ts":"1515449522.000016","message":{"ts":"3.000001"}}}`,
+			nil, "Ev | com.slack.message.message_changed | T/C/3.000001 | event timestamp 2018-01-08T22:12:02.000016000Z | delta"},
+		{"message deleted", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event":{"type":"message","subtype":"message_deleted","channel":"C","deleted_ts":"4.000001","event_ts":"1515449522.000016"}}`,
+			nil, "Ev | com.slack.message.message_deleted | T/C/4.000001 | event timestamp 2018-01-08T22:12:02.000016000Z | delta"},
+		{"bot message", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event":{"type":"message","subtype":"bot_message","channel":"C","ts":"4.000001"},"event_time":1515449522}`,
+			nil, "Ev | com.slack.message.bot_message | T/C/4.000001 | event timestamp 2018-01-08T22:12:02.000000000Z | delta"},
+		{"channel object", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event":{"type":"channel_created","channel":{"id":"C"}}}`,
+			nil, "Ev | com.slack.channel_created | T/C | none | delta"},
+		{"no channel", "slack", `{"type":"event_callback","team_id":"T","event_id":"Ev","event":{"type":"team_join"}}`,
+			nil, "Ev | com.slack.team_join | T | none | delta"},
+		{"rate limited", "slack", `{"type":"app_rate_limited","team_id":"T","minute_rate_limited":1}`,
+			nil, "sha256:b23f4d8ff48fccff5a31bbb6c84eb5c1f7a0fb0b95ab04a81c1ed3e5ce1cfd85 | com.slack.app_rate_limited | T | none | delta"},
+		{"command", "slack", `command=%2Fdeploy&team_id=T&channel_id=C&trigger_id=1`,
+			[]string{form}, "sha256:dd5ff2e42ad50c5ec09dd1fdc82e2fd76cd4e14e1ec8f2ebcfdd7ea1bdbe2f4f | com.slack.command | T/C | none | delta"},
+		{"interaction", "slack", `payload=%7B%22type%22%3A%22block_actions%22%2C%22team%22%3A%7B%22id%22%3A%22T%22%7D%2C%22channel%22%3A%7B%22id%22%3A%22C%22%7D%2C%22message%22%3A%7B%22ts%22%3A%221.2%22%7D%7D`,
+			[]string{form}, "sha256:0 | com.slack.block_actions | T/C/1.2 | none | delta"},
+		{"a JSON type that is a rule of forms", "slack", `{"type":"command","event_id":"Ev"}`, nil, "Ev | com.slack.command | in | none | delta"},
+
+		{"standard", "standard-webhooks", `{"type":"invoice.paid","data":{}}`, []string{"webhook-id: msg_1"}, "msg_1 | invoice.paid | in | none | delta"},
+		{"svix", "standard-webhooks", `{"type":"invoice.paid"}`, []string{"svix-id: msg_1"}, "msg_1 | invoice.paid | in | none | delta"},
+
+		{"generic", "generic", `{"type":"order.changed","order":{"id":"a/b","rev":12}}`, []string{"X-Event-Id: 1"},
+			"1 | order.changed | a%2Fb | sequence 00000000000000000012 | snapshot"},
+		{"largest counter", "generic", `{"type":"t","order":{"id":1.50,"rev":9223372036854775807}}`, []string{"X-Event-Id: 1"},
+			"1 | t | 1.50 | sequence 09223372036854775807 | snapshot"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.preset+"/"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := provider.Config{Preset: tt.preset}
+			if tt.preset == "generic" {
+				cfg = orders()
+			}
+			s := compile(t, cfg)
+			r := request(tt.body, tt.headers...)
+			e, err := s.Event(r, received)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := brief(e)
+			if strings.HasPrefix(tt.want, "sha256:") { // the digest itself is checked in TestBodyAsID
+				got, tt.want = got[strings.IndexByte(got, ' '):], tt.want[strings.IndexByte(tt.want, ' '):]
+			}
+			if got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+			if string(e.Data) != tt.body || e.Source != "/acme/in" || e.RecordedTime != received ||
+				e.DataContentType != r.Header.Get("Content-Type") {
+				t.Errorf("%+v", e)
+			}
+			if e.Version.Kind != schemas.Timestamp && e.Time != received {
+				t.Errorf("time %s, want the intake's", e.Time)
+			}
+			if e.Version.Kind == schemas.Timestamp && e.Time.UnixNano() != e.Version.Value {
+				t.Errorf("time %s is not the version's", e.Time)
+			}
+		})
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	id := []string{"X-Event-Id: 1"}
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	body := func(rev string) string { return `{"type":"t","order":{"id":1,"rev":` + rev + `}}` }
+	tests := []struct {
+		name, preset, body string
+		headers            []string
+		want               string
+	}{
+		{"not JSON", "generic", `order=1`, id, provider.NotJSON},
+		{"empty", "generic", ``, id, provider.NotJSON},
+		{"trailing garbage", "generic", body("1") + "x", id, provider.NotJSON},
+		{"duplicate", "generic", `{"type":"t","type":"u","order":{"id":1,"rev":1}}`, id, provider.DuplicateKey},
+		{"too deep", "generic", strings.Repeat("[", 200), id, provider.TooDeep},
+		{"unpaired surrogate", "generic", `{"type":"\ud800","order":{"id":1,"rev":1}}`, id, provider.BadString},
+		{"no type", "generic", `{"order":{"id":1,"rev":1}}`, id, provider.MissingField},
+		{"type in other case", "generic", `{"Type":"t","order":{"id":1,"rev":1}}`, id, provider.MissingField},
+		{"empty type", "generic", `{"type":"","order":{"id":1,"rev":1}}`, id, provider.MissingField},
+		{"type is an object", "generic", `{"type":{},"order":{"id":1,"rev":1}}`, id, provider.WrongType},
+		{"type is a boolean", "generic", `{"type":true,"order":{"id":1,"rev":1}}`, id, provider.WrongType},
+		{"no entity", "generic", `{"type":"t","order":{"rev":1}}`, id, provider.MissingField},
+		{"entity null", "generic", `{"type":"t","order":{"id":null,"rev":1}}`, id, provider.MissingField},
+		{"no version", "generic", `{"type":"t","order":{"id":1}}`, id, provider.MissingField},
+		{"version null", "generic", body("null"), id, provider.MissingField},
+		{"negative", "generic", body("-1"), id, provider.BadVersion},
+		{"fraction", "generic", body("1.0"), id, provider.BadVersion},
+		{"exponent", "generic", body("1e3"), id, provider.BadVersion},
+		{"2^63", "generic", body("9223372036854775808"), id, provider.BadVersion},
+		{"counter in words", "generic", body(`"one"`), id, provider.BadVersion},
+		{"leading zero", "generic", body(`"01"`), id, provider.BadVersion},
+		{"no id", "generic", body("1"), nil, provider.MissingField},
+		{"id twice", "generic", body("1"), []string{"X-Event-Id: 1", "X-Event-Id: 1"}, provider.RepeatedHeader},
+		{"id too long", "generic", body("1"), []string{"X-Event-Id: " + strings.Repeat("x", 5000)}, provider.TooLong},
+		{"control in id", "generic", body("1"), []string{"X-Event-Id: a\tb"}, provider.ControlCharacter},
+		{"id not UTF-8", "generic", body("1"), []string{"X-Event-Id: \xff"}, provider.BadString},
+		{"control in type", "generic", `{"type":"a\u0000","order":{"id":1,"rev":1}}`, id, provider.ControlCharacter},
+		{"C1 control in entity", "generic", `{"type":"t","order":{"id":"\u0085","rev":1}}`, id, provider.ControlCharacter},
+		{"non-character", "generic", `{"type":"t\uffff","order":{"id":1,"rev":1}}`, id, provider.ControlCharacter},
+		{"type too long", "generic", `{"type":"` + strings.Repeat("t", 256) + `","order":{"id":1,"rev":1}}`, id, provider.TooLong},
+		{"entity too long once encoded", "generic", `{"type":"t","order":{"id":"` + strings.Repeat("/", 342) + `","rev":1}}`, id, provider.TooLong},
+		{"no event header", "github", `{}`, nil, provider.MissingField},
+		{"no delivery header", "github", `{}`, []string{"X-GitHub-Event: ping"}, provider.MissingField},
+		{"issue without time", "github", `{"repository":{"id":1},"issue":{"number":1}}`, []string{"X-GitHub-Event: issues", "X-GitHub-Delivery: 1"}, provider.MissingField},
+		{"time of no calendar", "github", `{"repository":{"id":1},"issue":{"number":1,"updated_at":"2019-02-30T00:00:00Z"}}`, []string{"X-GitHub-Event: issues", "X-GitHub-Delivery: 1"}, provider.BadVersion},
+		{"form without payload", "github", `a=1`, []string{form, "X-GitHub-Event: push", "X-GitHub-Delivery: 1"}, provider.MissingField},
+		{"two payloads", "github", `payload={}&payload={}`, []string{form, "X-GitHub-Event: push", "X-GitHub-Delivery: 1"}, provider.DuplicateKey},
+		{"broken form", "github", `payload=%zz`, []string{form, "X-GitHub-Event: push", "X-GitHub-Delivery: 1"}, provider.BadForm},
+		{"payload is no JSON", "slack", `payload=x`, []string{form}, provider.NotJSON},
+		{"command without team", "slack", `command=x`, []string{form}, provider.MissingField},
+		{"Stripe in milliseconds", "stripe", `{"id":"e","type":"t","created":1677834420000,"data":{"object":{"object":"o"}}}`, nil, provider.BadVersion},
+		{"no webhook id", "standard-webhooks", `{"type":"t"}`, nil, provider.MissingField},
+	}
+	seen := map[string]bool{}
+	for _, tt := range tests {
+		seen[tt.want] = true
+		t.Run(tt.preset+"/"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := provider.Config{Preset: tt.preset}
+			if tt.preset == "generic" {
+				cfg = orders()
+			}
+			e, err := compile(t, cfg).Event(request(tt.body, tt.headers...), received)
+			u, ok := errors.AsType[*provider.Unusable](err)
+			if !ok || u.Reason != tt.want || e != nil {
+				t.Errorf("got %v %v, want %s", e, err, tt.want)
+			}
+			if ok && (u.Detail == "" || len(u.Detail) > 200) {
+				t.Errorf("detail %q", u.Detail)
+			}
+		})
+	}
+	for _, r := range provider.UnusableReasons() {
+		if !seen[r] {
+			t.Errorf("no case for %s", r)
+		}
+	}
+}
+
+// TestSignedSourcesVerify is what `forebay send` relies on.
+func TestSignedSourcesVerify(t *testing.T) {
+	t.Parallel()
+	for _, info := range provider.Presets() {
+		cfg := provider.Config{Preset: info.Name}
+		if info.Name == "generic" {
+			cfg = orders()
+		}
+		s := compile(t, cfg)
+		r := &verify.Request{Method: "POST", Body: []byte(`{"type":"t","id":"1","created":1677834420,"data":{"object":{"object":"o"}},"order":{"id":1,"rev":1}}`)}
+		if err := s.Sign(r, received); err != nil {
+			t.Fatal(info.Name, err)
+		}
+		if err := s.Verifier.Verify(r, received); err != nil {
+			t.Error(info.Name, err)
+		}
+		if info.Name == "github" {
+			r.Header.Set("X-GitHub-Event", "ping")
+		}
+		first, err := s.Event(r, received)
+		if err != nil && info.Name != "slack" {
+			t.Error(info.Name, err)
+		}
+		if err := s.Sign(r, received); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.Event(r, received); err == nil && again.ID != first.ID {
+			t.Errorf("%s: signing again changed the id", info.Name)
+		}
+	}
+}
+
+func TestSecretHeaders(t *testing.T) {
+	t.Parallel()
+	cfg := orders()
+	cfg.Verify = &verify.Params{Scheme: "token", Header: "X-Gitlab-Token"}
+	if got := compile(t, cfg).SecretHeaders(); !slices.Equal(got, []string{"X-Gitlab-Token"}) {
+		t.Errorf("%v", got)
+	}
+	if got := compile(t, orders()).SecretHeaders(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
