@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -248,4 +249,32 @@ func (b *body) wrap(err error) error {
 func (b *body) Close() error {
 	defer b.cancel()
 	return b.from.Close()
+}
+
+// Reach connects to a URL's host, with the TLS handshake where it is https, and sends no request.
+func (c *Client) Reach(ctx context.Context, u *url.URL) error {
+	if err := c.CheckURL(u); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
+	defer cancel()
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	s := c.side(u)
+	conn, err := s.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return classify(ctx, err)
+	}
+	defer conn.Close()
+	if u.Scheme == "http" {
+		return nil
+	}
+	config := s.transport.TLSClientConfig.Clone()
+	config.ServerName = cmp.Or(config.ServerName, u.Hostname())
+	if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
+		return classify(ctx, err)
+	}
+	return nil
 }

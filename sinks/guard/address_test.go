@@ -1,0 +1,152 @@
+package guard
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, cfg Config) *Client {
+	t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// hostile are URLs that are refused before anything is resolved.
+var hostile = []string{
+	"https://127.0.0.1/", "https://127.255.255.254/", "https://0.0.0.0/", "https://0.1.2.3/", "https://10.0.0.1/",
+	"https://10.255.255.255/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.1.1:8443/",
+	"https://169.254.169.254/latest/meta-data/", "https://169.254.170.2/", "https://168.63.129.16/", "https://100.64.0.1/",
+	"https://100.100.100.200/", "https://100.127.255.255/", "https://192.0.0.192/", "https://192.0.2.1/",
+	"https://192.88.99.1/", "https://198.18.0.1/", "https://198.19.255.255/", "https://198.51.100.7/",
+	"https://203.0.113.9/", "https://224.0.0.1/", "https://239.255.255.250/", "https://240.0.0.1/",
+	"https://255.255.255.255/",
+	"https://[::1]/", "https://[::]/", "https://[::127.0.0.1]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/",
+	"https://[::ffff:169.254.169.254]/", "https://[::ffff:0:10.0.0.1]/", "https://[64:ff9b::7f00:1]/",
+	"https://[64:ff9b::8.8.8.8]/", "https://[64:ff9b:1::a00:1]/", "https://[2002:7f00:1::]/", "https://[2002:a00:1::1]/",
+	"https://[2001::1]/", "https://[2001:0:5ef5:79fd::1]/", "https://[2001:db8::1]/", "https://[3fff::1]/", "https://[100::1]/",
+	"https://[fc00::1]/", "https://[fd00:ec2::254]/", "https://[fe80::1]/", "https://[fe80::1%25eth0]/", "https://[fec0::1]/",
+	"https://[ff02::1]/", "https://[4000::1]/", "https://[2606:4700::1%25lo]/",
+	"https://2130706433/", "https://0x7f000001/", "https://0x7f.1/", "https://127.1/", "https://0177.0.0.1/",
+	"https://127.0.0.1./", "https://017700000001/", "https://1.2.3.4.5/", "https://example.1/", "https://example.0x1f/",
+	"https://127%2e0%2e0%2e1/", "https://exa%00mple.com/", "https://exa%0d%0ample.com/", "https://１２７.０.０.１/",
+	"https://user:pass@example.com/", "https://127.0.0.1@example.com/", "https:///nohost", "https:opaque", "//example.com/",
+	"ftp://example.com/", "file:///etc/passwd", "gopher://example.com/", "javascript:alert(1)", "unix:///var/run/docker.sock",
+	"https://example.com:0/", "https://example.com:65536/", "https://" + strings.Repeat("a", 254) + "/", "https://./", "",
+	"http://8.8.8.8/", "http://[2606:4700:4700::1111]/",
+}
+
+func TestHostileURLs(t *testing.T) {
+	t.Parallel()
+	if len(hostile) < 40 {
+		t.Fatalf("%d hostile URLs, at least 40 are wanted", len(hostile))
+	}
+	c := must(t, Config{})
+	for _, text := range hostile {
+		u, err := url.Parse(text)
+		if err != nil {
+			continue // refused one step earlier; net/url is part of the way in
+		}
+		if err := c.CheckURL(u); stream.ClassOf(err) != stream.ClassForbidden {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := c.CheckURL(nil); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("nil: %v", err)
+	}
+}
+
+func TestGoodURLs(t *testing.T) {
+	t.Parallel()
+	c := must(t, Config{})
+	for _, text := range []string{
+		"https://example.com/", "https://example.com:8443/a?b=c", "https://8.8.8.8/", "https://1.1.1.1:443",
+		"https://[2606:4700:4700::1111]/", "https://[::ffff:8.8.8.8]/", "https://xn--nxasmq6b.example/", "https://a_b.example.com/",
+		"https://172.15.255.255/", "https://172.32.0.1/", "https://100.63.255.255/", "https://100.128.0.1/", "https://localhost/",
+		"http://example.com/", "https://0x7g.example/", "https://1.example/",
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CheckURL(u); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestAllowNetworks(t *testing.T) {
+	t.Parallel()
+	prefix := netip.MustParsePrefix
+	for _, c := range []struct {
+		allow []netip.Prefix
+		addr  string
+		plain bool
+		ok    bool
+	}{
+		{[]netip.Prefix{prefix("127.0.0.0/8")}, "127.0.0.1", false, true},
+		{[]netip.Prefix{prefix("127.0.0.0/8")}, "127.0.0.1", true, true},
+		{[]netip.Prefix{prefix("127.0.0.0/8")}, "::ffff:127.0.0.1", true, true},
+		{[]netip.Prefix{prefix("::ffff:127.0.0.0/104")}, "127.0.0.1", true, true},
+		{[]netip.Prefix{prefix("127.0.0.0/8")}, "::1", true, false},
+		{[]netip.Prefix{prefix("127.0.0.0/8")}, "10.0.0.1", false, false},
+		{[]netip.Prefix{prefix("10.1.2.3/16")}, "10.1.255.1", false, true},
+		{[]netip.Prefix{prefix("10.1.0.0/16")}, "10.2.0.1", false, false},
+		{[]netip.Prefix{prefix("10.1.0.0/16"), prefix("fd00::/8")}, "fd12::1", true, true},
+		{[]netip.Prefix{prefix("0.0.0.0/0")}, "fe80::1", false, false},
+		{nil, "8.8.8.8", false, true},
+		{nil, "8.8.8.8", true, false},
+		{[]netip.Prefix{prefix("8.8.8.0/24")}, "8.8.8.8", true, true},
+	} {
+		r, err := newRule(c.allow, c.plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.check(netip.MustParseAddr(c.addr)); (err == nil) != c.ok {
+			t.Errorf("%s with %v, plain %v: %v", c.addr, c.allow, c.plain, err)
+		}
+	}
+	if _, err := New(Config{AllowNetworks: []netip.Prefix{{}}}); err == nil {
+		t.Error("an invalid network was taken")
+	}
+}
+
+// FuzzCheckHost looks that no host which is not refused is or spells an address that is.
+func FuzzCheckHost(f *testing.F) {
+	for _, text := range hostile {
+		if u, err := url.Parse(text); err == nil {
+			f.Add(u.Hostname())
+		}
+	}
+	f.Add("example.com")
+	r, err := newRule(nil, false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		if checkHost(r, host) != nil {
+			return
+		}
+		if addr, err := netip.ParseAddr(host); err == nil {
+			a := addr.Unmap()
+			if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+				t.Errorf("%q is let through", host)
+			}
+			return
+		}
+		if strings.ContainsAny(host, "%\x00\r\n /@") || strings.HasSuffix(strings.TrimSuffix(host, "."), ".1") {
+			t.Errorf("%q is let through", host)
+		}
+	})
+}

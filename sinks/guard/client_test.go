@@ -1,0 +1,350 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// dnsServer answers A questions with answers in turn (the last stays), AAAA with nothing, over UDP on loopback.
+func dnsServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int32) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := new(atomic.Int32)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			i := 12
+			for buf[i] != 0 {
+				i += int(buf[i]) + 1
+			}
+			question := buf[12 : i+5]
+			isA := binary.BigEndian.Uint16(buf[i+1:]) == 1
+			reply := append([]byte{}, buf[0], buf[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
+			reply = append(reply, question...)
+			if isA {
+				k := int(asked.Add(1)) - 1
+				for _, text := range strings.Split(answers[min(k, len(answers)-1)], ",") {
+					addr := netip.MustParseAddr(text).As4()
+					reply[7]++
+					reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
+					reply = append(reply, addr[:]...)
+				}
+			}
+			_ = n
+			_, _ = conn.WriteTo(reply, from)
+		}
+	}()
+	t.Cleanup(func() { conn.Close(); <-done })
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}, asked
+}
+
+func get(t *testing.T, c *Client, target string) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Do(req)
+}
+
+// unreachable is a server that must never be reached.
+func unreachable(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a private server was reached") }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestRebindingNames(t *testing.T) {
+	t.Parallel()
+	_, port, _ := net.SplitHostPort(unreachable(t).Listener.Addr().String())
+	for _, answers := range [][]string{
+		{"127.0.0.1"}, {"10.0.0.1"}, {"169.254.169.254"}, {"8.8.8.8,127.0.0.1"}, {"127.0.0.1,8.8.8.8"}, {"100.64.0.9"},
+	} {
+		resolver, asked := dnsServer(t, answers...)
+		c := must(t, Config{Resolver: resolver})
+		for _, scheme := range []string{"https", "http"} {
+			_, err := get(t, c, scheme+"://rebind.example:"+port+"/?token=hush")
+			if stream.ClassOf(err) != stream.ClassForbidden {
+				t.Errorf("%v by %s: %v", answers, scheme, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "hush") {
+				t.Errorf("the error shows the query: %v", err)
+			}
+		}
+		if asked.Load() == 0 {
+			t.Error("the resolver was not asked")
+		}
+	}
+}
+
+// TestRebindingBetweenConnections answers with an allowed address first and another private one afterwards: what was
+// good for one connection says nothing about the next.
+func TestRebindingBetweenConnections(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	resolver, asked := dnsServer(t, "127.0.0.1", "127.0.0.2")
+	c := must(t, Config{Resolver: resolver, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	resp, err := get(t, c, "http://rebind.example:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if _, err := get(t, c, "http://rebind.example:"+port); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("after rebinding: %v", err)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("resolved %d times for two connections: the address judged must be the one connected to", n)
+	}
+}
+
+// TestControlHasTheLastWord goes around resolution: whatever hands the dialer an address, it is judged at connect.
+func TestControlHasTheLastWord(t *testing.T) {
+	t.Parallel()
+	server := unreachable(t)
+	c := must(t, Config{})
+	conn, err := c.secure.dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err == nil {
+		conn.Close()
+	}
+	if stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("connected: %v", err)
+	}
+	if err := c.secure.control("unix", "/var/run/docker.sock", nil); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("a socket that is no address: %v", err)
+	}
+}
+
+func TestNoProxyFromTheEnvironment(t *testing.T) {
+	proxy := unreachable(t)
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("HTTPS_PROXY", proxy.URL)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	resolver, _ := dnsServer(t, "127.0.0.1")
+	resp, err := get(t, must(t, Config{Resolver: resolver, AllowNetworks: loopback}), "http://agents.example:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 404 {
+		t.Errorf("status %d: not the server's own", resp.StatusCode)
+	}
+}
+
+func TestConfiguredProxyIsUsedAndJudged(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Host) }))
+	defer proxy.Close()
+	u, _ := url.Parse(proxy.URL)
+	resp, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "http://agents.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if string(body) != "agents.example" {
+		t.Errorf("the proxy was asked for %q", body)
+	}
+	if _, err := get(t, must(t, Config{Proxy: u}), "https://agents.example/"); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("a private proxy: %v", err)
+	}
+	if _, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "https://10.0.0.1/"); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("a private literal through a proxy: %v", err)
+	}
+}
+
+func TestRedirectIsHandedBack(t *testing.T) {
+	t.Parallel()
+	other := unreachable(t)
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	resp, err := get(t, must(t, Config{AllowNetworks: loopback}), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusTemporaryRedirect {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+func TestAnswerIsBounded(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := map[string]int{"/fits": 1000, "/over": 1001}[r.URL.Path]
+		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
+	}))
+	defer server.Close()
+	c := must(t, Config{AllowNetworks: loopback, MaxResponse: 1000})
+	for path, want := range map[string]error{"/fits": nil, "/over": ErrTooLarge} {
+		resp, err := get(t, c, server.URL+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if len(b) != 1000 || !errors.Is(err, want) {
+			t.Errorf("%s: %d bytes, %v", path, len(b), err)
+		}
+	}
+}
+
+func TestExchangeIsBoundedInTime(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			_, _ = io.WriteString(w, "x")
+			w.(http.Flusher).Flush()
+		}
+		<-over
+	}))
+	defer server.Close()
+	defer close(over)
+	c := must(t, Config{AllowNetworks: loopback, Timeout: 50 * time.Millisecond})
+	if _, err := get(t, c, server.URL+"/head"); stream.ClassOf(err) != stream.ClassTimeout {
+		t.Errorf("no answer: %v", err)
+	}
+	resp, err := get(t, c, server.URL+"/body")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); stream.ClassOf(err) != stream.ClassTimeout {
+		t.Errorf("no end of the answer: %v", err)
+	}
+}
+
+func TestNetworkErrors(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	c := must(t, Config{AllowNetworks: loopback})
+	if _, err := get(t, c, closed.URL); stream.ClassOf(err) != stream.ClassNetwork {
+		t.Errorf("refused connection: %v", err)
+	}
+	c = must(t, Config{Resolver: nowhere{}})
+	if _, err := get(t, c, "https://gone.example/"); stream.ClassOf(err) != stream.ClassNetwork {
+		t.Errorf("no such name: %v", err)
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) { return nil, nil }
+
+func TestTLSIsVerified(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	if _, err := get(t, must(t, Config{AllowNetworks: loopback}), server.URL); stream.ClassOf(err) != stream.ClassNetwork {
+		t.Errorf("a certificate nobody trusts: %v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	c := must(t, Config{AllowNetworks: loopback, TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})
+	resp, err := get(t, c, server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	u, _ := url.Parse(server.URL)
+	if err := c.Reach(t.Context(), u); err != nil {
+		t.Errorf("reach: %v", err)
+	}
+}
+
+// TestSentOnce breaks a kept-alive connection at the second request, where net/http sends a request with an
+// Idempotency-Key again by itself.
+func TestSentOnce(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"body", ""} {
+		var n atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if n.Add(1) > 1 {
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		c := must(t, Config{AllowNetworks: loopback})
+		for i := range 2 {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(body))
+			req.Header.Set("Idempotency-Key", "k")
+			resp, err := c.Do(req)
+			if (err != nil) != (i == 1) {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			if err == nil {
+				resp.Body.Close()
+			}
+		}
+		if got := n.Load(); got != 2 {
+			t.Errorf("body %q: %d requests were sent for two", body, got)
+		}
+		server.Close()
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "120": 2 * time.Minute, " 5 ": 5 * time.Second, "1.5": 0, "-1": 0, "soon": 0,
+		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 23:59:00 GMT": 0,
+		"Thursday, 01-Jan-26 00:01:00 GMT": time.Minute, "99999999999999999999": 365 * 24 * time.Hour,
+	} {
+		if got := RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestStatusTable(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]stream.Class{
+		200: stream.ClassOK, 202: stream.ClassOK, 204: stream.ClassOK, 299: stream.ClassOK, 101: stream.ClassRejected,
+		301: stream.ClassRejected, 304: stream.ClassRejected, 400: stream.ClassRejected, 401: stream.ClassDenied,
+		403: stream.ClassDenied, 404: stream.ClassRejected, 408: stream.ClassBusy, 409: stream.ClassRejected,
+		410: stream.ClassRejected, 422: stream.ClassRejected, 425: stream.ClassBusy, 429: stream.ClassThrottled,
+		500: stream.ClassBusy, 503: stream.ClassBusy, 599: stream.ClassBusy, 600: stream.ClassRejected, 0: stream.ClassRejected,
+	} {
+		if got := ClassOf(code); got != want {
+			t.Errorf("%d: %q, want %q", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+// Package httpsink calls an HTTP destination with an event: CloudEvents in binary mode, the provider's body as body.
+//
+//	POST <url>
+//	ce-id, ce-source, ce-type, ...      attributes, percent-encoded (CloudEvents HTTP binding 3.1.3.2)
+//	content-type                        as the provider sent it
+//	idempotency-key, webhook-id         the action id, the same on every attempt
+//	webhook-timestamp, -signature       Standard Webhooks, fresh on every attempt; only with a secret
+//	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own
+//	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already
+//
+// Any 2xx is success, 202 included; a place for long work. The statuses' meaning is the table in sinks/guard.
+package httpsink

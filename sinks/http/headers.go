@@ -1,0 +1,90 @@
+package httpsink
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// setEvent writes the attributes of e as headers. Nothing of the original request's headers goes out: they are the
+// provider's word to us.
+func setEvent(h http.Header, e *schemas.Event) {
+	set := func(name, value string) {
+		if value != "" {
+			h.Set("Ce-"+name, escape(value))
+		}
+	}
+	for name, value := range e.Extensions { // first: an extension never overwrites an attribute
+		set(name, value)
+	}
+	set("specversion", "1.0")
+	set("id", e.ID)
+	set("source", e.Source)
+	set("type", e.Type)
+	set("time", timeText(e.Time))
+	set("subject", string(e.Entity))
+	set("partitionkey", string(e.Entity))
+	set("recordedtime", timeText(e.RecordedTime))
+	set("dataschema", e.DataSchema)
+	set("entityversion", e.Version.Text())
+	set("versionkind", string(e.Version.Kind))
+	set("versionclock", e.Version.Clock)
+	set("payloadkind", string(e.Payload))
+	if e.Deleted {
+		set("entitydeleted", "true")
+	}
+	set("traceparent", e.TraceParent)
+	set("tracestate", e.TraceState)
+	if e.DataContentType != "" && printable(e.DataContentType) {
+		h.Set("Content-Type", e.DataContentType)
+	}
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// escape percent-encodes as the CloudEvents HTTP binding says: space, double quote, percent and everything outside
+// U+0021 to U+007E, byte by byte of its UTF-8. So no value, whatever it holds, ends its header.
+func escape(s string) string {
+	const digits = "0123456789ABCDEF"
+	n := 0
+	for i := range len(s) {
+		if special(s[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 2*n)
+	for i := range len(s) {
+		c := s[i]
+		if !special(c) {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(digits[c>>4])
+		b.WriteByte(digits[c&15])
+	}
+	return b.String()
+}
+
+func special(c byte) bool { return c <= ' ' || c == '"' || c == '%' || c >= 0x7f }
+
+// printable reports whether a content type can stand in a header as it is.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

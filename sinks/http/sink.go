@@ -1,0 +1,226 @@
+package httpsink
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Config makes a [Sink].
+type Config struct {
+	// URL is called with POST. It may hold a secret in its query and is never shown.
+	URL string
+	// Secrets sign every call, each with a signature of its own so that they can be rotated: "whsec_" and base64 of
+	// 24 to 64 bytes. None: calls are not signed.
+	Secrets []schemas.Secret
+	// Headers are sent as they are with every call; they may not name a header that the sink sets itself.
+	Headers map[string]schemas.Secret
+	// AllowNetworks lists private networks that may be reached, and reached by plain http.
+	AllowNetworks []netip.Prefix
+	// Timeout bounds an exchange whatever the lane's context says; default 30 s.
+	Timeout time.Duration
+	// Version is this binary's, for User-Agent; default "dev".
+	Version string
+	// Resolver and Proxy as in [guard.Config].
+	Resolver guard.Resolver
+	Proxy    *url.URL
+	// Now is the clock of signatures; default time.Now.
+	Now func() time.Time
+}
+
+// Sink is one HTTP destination. Safe for concurrent use.
+type Sink struct {
+	url     *url.URL
+	keys    [][]byte
+	headers http.Header
+	agent   string
+	client  *guard.Client
+	now     func() time.Time
+	redact  *redactor
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
+func New(cfg Config) (*Sink, error) {
+	const op = "make an http destination"
+	target, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "its URL cannot be parsed")
+	}
+	s := &Sink{url: target, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.keys, err = signingKeys(cfg.Secrets); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	if s.headers, err = staticHeaders(cfg.Headers); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	s.client, err = guard.New(guard.Config{
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy,
+		MaxResponse: 1 << 20,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.client.CheckURL(target); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	s.redact = newRedactor(cfg, target)
+	return s, nil
+}
+
+// Format prints what s is and nothing that it holds, so that no %v ever shows a secret.
+func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "http destination") }
+
+// LogValue is the same for slog.
+func (s *Sink) LogValue() slog.Value { return slog.StringValue("http destination") }
+
+// Idempotency is idempotent: the key goes with every attempt.
+func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+
+// Close closes idle connections.
+func (s *Sink) Close(context.Context) error {
+	s.client.Close()
+	return nil
+}
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	req, err := s.request(ctx, a)
+	if err != nil {
+		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassBug, Err: err}
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return stream.Outcome{}, s.redact.err(err)
+	}
+	defer resp.Body.Close()
+	out := stream.Outcome{
+		Code: resp.StatusCode, Response: s.answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+	}
+	if class := guard.ClassOf(resp.StatusCode); class != stream.ClassOK {
+		return out, &stream.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
+	}
+	return out, nil
+}
+
+// drain is how much of an answer beyond what is kept is read so that its connection can be used again.
+const drain = 16 << 10
+
+// answer keeps the beginning of an answer. The status is known by now, so an answer that breaks off or hangs until
+// ctx ends is kept as far as it came.
+func (s *Sink) answer(body io.Reader) []byte {
+	limit := stream.MaxResponse + s.redact.longest
+	head, err := io.ReadAll(io.LimitReader(body, int64(limit)))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, drain)
+	}
+	whole := len(head) < limit
+	if head = s.redact.bytes(head); !whole { // what was cut off may have cut a secret in two
+		head = head[:max(0, len(head)-s.redact.longest)]
+	}
+	return head[:min(len(head), stream.MaxResponse)]
+}
+
+// request builds one attempt's request.
+func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(a.Event.Data))
+	if err != nil {
+		return nil, err
+	}
+	target := *s.url
+	req.URL, req.Host = &target, target.Host
+	h := req.Header
+	for name, values := range s.headers {
+		h[name] = values
+	}
+	setEvent(h, a.Event)
+	h.Set("User-Agent", s.agent)
+	h.Set("Idempotency-Key", string(a.ID))
+	h.Set("Webhook-Id", string(a.ID))
+	h.Set("Forebay-Attempt", strconv.Itoa(a.Attempt))
+	h.Set("Forebay-Late", strconv.FormatBool(a.Late))
+	hop(h, a.Event)
+	if len(s.keys) > 0 {
+		stamp := strconv.FormatInt(s.now().Unix(), 10)
+		h.Set("Webhook-Timestamp", stamp)
+		h.Set("Webhook-Signature", sign(s.keys, string(a.ID), stamp, a.Event.Data))
+	}
+	return req, nil
+}
+
+// Check reports whether the destination's address is allowed and accepts connections. Nothing is sent to it but a TLS
+// handshake where the URL is https.
+func (s *Sink) Check(ctx context.Context) error {
+	if err := s.client.Reach(ctx, s.url); err != nil {
+		return s.redact.err(err)
+	}
+	return nil
+}
+
+// reserved are the headers that the sink or its transport sets.
+var reserved = map[string]bool{
+	"Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Host": true,
+	"Idempotency-Key": true, "Traceparent": true, "Tracestate": true, "User-Agent": true, "Upgrade": true, "Trailer": true,
+	"Te": true, "Expect": true,
+}
+
+// staticHeaders checks names and values; the error names the header, never its value.
+func staticHeaders(in map[string]schemas.Secret) (http.Header, error) {
+	h := http.Header{}
+	for name, value := range in {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !validName(name):
+			return nil, fmt.Errorf("header name %q is not valid", name)
+		case reserved[canonical], hasPrefix(canonical, "Ce-", "Webhook-", "Forebay-", "Proxy-"):
+			return nil, fmt.Errorf("header %s is set by forebay", canonical)
+		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return nil, fmt.Errorf("header %s has a value with control characters", canonical)
+		case h[canonical] != nil:
+			return nil, fmt.Errorf("header %s is given twice", canonical)
+		}
+		h[canonical] = []string{value.Reveal()}
+	}
+	return h, nil
+}
+
+func hasPrefix(s string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// validName reports whether s is a token of RFC 9110.
+func validName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && !('0' <= c && c <= '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

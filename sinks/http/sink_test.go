@@ -1,0 +1,277 @@
+package httpsink
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, sinktest.Harness{
+		Make: func(t testing.TB, d sinktest.Target) stream.Sink {
+			return must(t, Config{
+				URL: d.URL + "/run?token=" + url.QueryEscape(d.Secret), AllowNetworks: loopback,
+				Secrets: []schemas.Secret{schemas.NewSecret("whsec_" + d.Secret)},
+				Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + d.Secret)},
+			})
+		},
+		Key: func(r *http.Request, _ []byte) string { return r.Header.Get("Idempotency-Key") },
+	})
+}
+
+func must(t testing.TB, cfg Config) *Sink {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// receive runs one attempt against a server that keeps the request.
+func receive(t *testing.T, cfg Config, a stream.Action) (http.Header, []byte) {
+	t.Helper()
+	var header http.Header
+	var body []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		body, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer server.Close()
+	cfg.URL, cfg.AllowNetworks = server.URL, loopback
+	out, err := must(t, cfg).Do(t.Context(), a)
+	if err != nil || out.Code != 202 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	return header, body
+}
+
+func TestWireFormat(t *testing.T) {
+	t.Parallel()
+	a := sinktest.Action(7)
+	a.Attempt, a.Late = 3, true
+	e := a.Event
+	e.Type = "com.example.order \"ünusual\" 100%\r\nX-Evil: 1"
+	e.Version.Clock = "order"
+	e.Deleted = true
+	e.DataSchema = "https://example.com/schema"
+	e.TraceState = "vendor=1"
+	e.Extensions = map[string]string{"tenant": "blue"}
+	e.Headers = []schemas.Header{{Name: "x-github-event", Value: "issues"}}
+	e.Data = []byte("{\"raw\" :  1.0}\r\n\x00\xff")
+	got, body := receive(t, Config{
+		Version: "1.2.3", Headers: map[string]schemas.Secret{"x-api-key": schemas.NewSecret("k")},
+	}, a)
+
+	parent := got.Get("Traceparent")
+	got.Del("Traceparent")
+	want := http.Header{
+		"Content-Length": {"18"},
+		"Content-Type":   {"application/json"}, "User-Agent": {"Forebay/1.2.3"}, "X-Api-Key": {"k"},
+		"Idempotency-Key": {string(a.ID)}, "Webhook-Id": {string(a.ID)},
+		"Forebay-Attempt": {"3"}, "Forebay-Late": {"true"}, "Tracestate": {"vendor=1"},
+		"Ce-Specversion": {"1.0"}, "Ce-Id": {"delivery-7"}, "Ce-Source": {"/acme/orders"},
+		"Ce-Type": {"com.example.order%20%22%C3%BCnusual%22%20100%25%0D%0AX-Evil:%201"},
+		"Ce-Time": {"2026-03-01T10:00:00Z"}, "Ce-Recordedtime": {"2026-03-01T10:00:01Z"},
+		"Ce-Subject": {"orders/7"}, "Ce-Partitionkey": {"orders/7"}, "Ce-Dataschema": {"https://example.com/schema"},
+		"Ce-Entityversion": {"00000000000000000007"}, "Ce-Versionkind": {"sequence"}, "Ce-Versionclock": {"order"},
+		"Ce-Payloadkind": {"snapshot"}, "Ce-Entitydeleted": {"true"}, "Ce-Tenant": {"blue"},
+		"Ce-Traceparent": {e.TraceParent}, "Ce-Tracestate": {"vendor=1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if string(body) != string(e.Data) {
+		t.Errorf("body %q is not the provider's", body)
+	}
+	if !strings.HasPrefix(parent, e.TraceParent[:36]) || !strings.HasSuffix(parent, "-01") || parent == e.TraceParent {
+		t.Errorf("traceparent %q is no child of %q", parent, e.TraceParent)
+	}
+}
+
+// TestSignatureKnownAnswer checks against a signature published with the Standard Webhooks libraries.
+func TestSignatureKnownAnswer(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/standard-webhooks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct{ Secret, ID, Timestamp, Body, Signature string }
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := signingKeys([]schemas.Secret{schemas.NewSecret(v.Secret)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sign(keys, v.ID, v.Timestamp, []byte(v.Body)); got != v.Signature {
+		t.Errorf("signature %s, published %s", got, v.Signature)
+	}
+}
+
+func TestSignatureOnTheWireAndRotation(t *testing.T) {
+	t.Parallel()
+	keys := [][]byte{[]byte(strings.Repeat("a", 24)), []byte(strings.Repeat("b", 64))}
+	var secrets []schemas.Secret
+	for _, k := range keys {
+		secrets = append(secrets, schemas.NewSecret("whsec_"+base64.StdEncoding.EncodeToString(k)))
+	}
+	now := time.Unix(1_700_000_000, 0)
+	a := sinktest.Action(1)
+	var stamps []string
+	for range 2 {
+		now = now.Add(time.Minute)
+		h, body := receive(t, Config{Secrets: secrets, Now: func() time.Time { return now }}, a)
+		stamp := h.Get("Webhook-Timestamp")
+		stamps = append(stamps, stamp)
+		list := strings.Split(h.Get("Webhook-Signature"), " ")
+		if len(list) != 2 {
+			t.Fatalf("signatures %q, want one per key", list)
+		}
+		for i, key := range keys { // a verifier written here from the standard alone
+			mac := hmac.New(sha256.New, key)
+			_, _ = io.WriteString(mac, h.Get("Webhook-Id")+"."+stamp+"."+string(body))
+			given, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(list[i], "v1,"))
+			if err != nil || !hmac.Equal(given, mac.Sum(nil)) {
+				t.Errorf("signature %d does not verify", i)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"1700000060", "1700000120"}, stamps); diff != "" {
+		t.Errorf("every attempt has a fresh timestamp:\n%s", diff)
+	}
+	h, _ := receive(t, Config{}, a)
+	if h.Get("Webhook-Signature") != "" || h.Get("Webhook-Timestamp") != "" {
+		t.Error("signed without a secret")
+	}
+}
+
+func TestHop(t *testing.T) {
+	t.Parallel()
+	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	for parent, want := range map[string]string{
+		"00-" + trace + "-" + span + "-01":                    trace + "/01",
+		"00-" + trace + "-" + span + "-00":                    trace + "/00",
+		"cc-" + trace + "-" + span + "-03-extra":              trace + "/01",
+		"00-" + trace + "-" + span + "-01-extra":              "new",
+		"ff-" + trace + "-" + span + "-01":                    "new",
+		"00-" + strings.Repeat("0", 32) + "-" + span + "-01":  "new",
+		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01": "new",
+		"00-" + strings.ToUpper(trace) + "-" + span + "-01":   "new",
+		"":        "new",
+		"garbage": "new",
+	} {
+		h := http.Header{}
+		hop(h, &schemas.Event{TraceParent: parent, TraceState: "a=b"})
+		got := h.Get("Traceparent")
+		if len(got) != 55 || strings.Contains(got, span) {
+			t.Fatalf("%q gives %q", parent, got)
+		}
+		if want == "new" {
+			if strings.Contains(got, trace) || !strings.HasSuffix(got, "-00") || h.Get("Tracestate") != "" {
+				t.Errorf("%q goes on as %q", parent, got)
+			}
+			continue
+		}
+		if got[3:35]+"/"+got[53:] != want || h.Get("Tracestate") != "a=b" {
+			t.Errorf("%q gives %q, want %q", parent, got, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	s := schemas.NewSecret
+	short := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))
+	for name, cfg := range map[string]Config{
+		"no url":           {},
+		"unparsable":       {URL: "https://exa mple.com/hush-hush"},
+		"scheme":           {URL: "ftp://example.com/hush-hush"},
+		"user information": {URL: "https://user:hush-hush@example.com/"},
+		"private literal":  {URL: "https://10.0.0.1/hush-hush"},
+		"plain http":       {URL: "http://93.184.215.14/hush-hush"},
+		"raw secret":       {URL: "https://example.com", Secrets: []schemas.Secret{s("hush-hush")}},
+		"not base64":       {URL: "https://example.com", Secrets: []schemas.Secret{s("whsec_hush-hush!")}},
+		"short secret":     {URL: "https://example.com", Secrets: []schemas.Secret{s(short)}},
+		"reserved":         {URL: "https://example.com", Headers: map[string]schemas.Secret{"idempotency-key": s("hush-hush")}},
+		"ce-":              {URL: "https://example.com", Headers: map[string]schemas.Secret{"CE-id": s("hush-hush")}},
+		"bad name":         {URL: "https://example.com", Headers: map[string]schemas.Secret{"a b": s("hush-hush")}},
+		"bad value":        {URL: "https://example.com", Headers: map[string]schemas.Secret{"a": s("hush-hush\r\nb: c")}},
+		"twice":            {URL: "https://example.com", Headers: map[string]schemas.Secret{"a": s("hush-hush"), "A": s("x")}},
+	} {
+		_, err := New(cfg)
+		if schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), short) {
+			t.Errorf("%s: the error shows a secret: %v", name, err)
+		}
+	}
+}
+
+func TestPrivateNetworkIsForbidden(t *testing.T) {
+	t.Parallel()
+	s := must(t, Config{URL: "https://internal.example/", Resolver: fixed("127.0.0.1")})
+	_, err := s.Do(t.Context(), sinktest.Action(1))
+	if got := stream.ClassOf(err); got != stream.ClassForbidden {
+		t.Errorf("class %q: %v", got, err)
+	}
+	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassForbidden {
+		t.Errorf("check: %v", err)
+	}
+}
+
+type fixed string
+
+func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(string(f))}, nil
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("check sent a request") }))
+	s := must(t, Config{URL: server.URL, AllowNetworks: loopback})
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassNetwork {
+		t.Errorf("a closed port: %v", err)
+	}
+	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tls.StartTLS()
+	defer tls.Close()
+	s = must(t, Config{URL: tls.URL, AllowNetworks: loopback})
+	err := s.Check(t.Context())
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a certificate nobody trusts: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+// Package sinktest is the conformance suite that every sink passes. The sink supplies a [Harness], the suite supplies
+// the tests and, for sinks that speak HTTP, a destination on loopback that does what each test scripts.
+package sinktest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Target is what a sink under test is pointed at.
+type Target struct {
+	URL    string       // of the scripted destination, plain http on 127.0.0.1; empty for sinks without HTTP
+	Secret string       // to be configured wherever the sink takes secrets; it must never come back
+	Logger *slog.Logger // where the sink may log
+}
+
+// Harness makes a sink for the suite.
+type Harness struct {
+	// Make gives a sink of its own to each call. It must not register anything global.
+	Make func(t testing.TB, target Target) stream.Sink
+	// Key finds the idempotency key in a request that the sink made; nil for sinks that do not speak HTTP, which the
+	// tests of the wire leave out.
+	Key func(r *http.Request, body []byte) string
+}
+
+// Run runs the suite.
+func Run(t *testing.T, h Harness) {
+	t.Run("DoesWhatItIsTold", h.testDo)
+	t.Run("ConcurrentDo", h.testConcurrent)
+	t.Run("EndedContext", h.testEnded)
+	t.Run("IdempotencyIsConstant", h.testIdempotency)
+	t.Run("CloseAfterDo", h.testClose)
+	if h.Key == nil {
+		return
+	}
+	t.Run("SameKeyOnEveryAttempt", h.testKey)
+	t.Run("OneAttemptOnReset", h.testReset)
+	t.Run("OneAttemptOnFailure", h.testOneAttempt)
+	t.Run("HangingDestination", h.testHang)
+	t.Run("HangingAnswer", h.testHangingAnswer)
+	t.Run("ResponseIsBounded", h.testResponse)
+	t.Run("StatusTable", h.testStatuses)
+	t.Run("RedirectIsNotFollowed", h.testRedirect)
+	t.Run("RetryAfter", h.testRetryAfter)
+	t.Run("NoSecretLeaks", h.testLeaks)
+}
+
+// Action is a well-formed action; n tells actions apart.
+func Action(n int) stream.Action {
+	e := &schemas.Event{
+		ID: fmt.Sprintf("delivery-%d", n), Source: "/acme/orders", Type: "com.example.order.changed", Entity: "orders/7",
+		Time: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), RecordedTime: time.Date(2026, 3, 1, 10, 0, 1, 0, time.UTC),
+		DataContentType: "application/json", Version: schemas.Version{Kind: schemas.Sequence, Value: int64(n)},
+		Payload: schemas.Snapshot, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Data: fmt.Appendf(nil, `{"order":7,"rev":%d}`, n),
+	}
+	return stream.Action{
+		ID: schemas.NewActionID("acme.triage", 0, e.Source, e.ID, "run"), Name: "run", Subscription: "acme.triage",
+		Destination: "acme/agent", Attempt: 1, Epoch: 4, Event: e, Timeout: 10 * time.Second,
+	}
+}
+
+// bench is one test's sink with what it logs and, for HTTP, its destination.
+type bench struct {
+	sink stream.Sink
+	dest *destination
+	logs *logs
+}
+
+const secret = "c2lua3Rlc3Qtc2VjcmV0LXRoYXQtbmV2ZXItbGVha3M=" // base64, as some sinks want it decodable
+
+func (h Harness) set(t *testing.T) *bench {
+	t.Helper()
+	t.Parallel()
+	b := &bench{logs: &logs{}}
+	target := Target{Secret: secret, Logger: slog.New(slog.NewJSONHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if h.Key != nil {
+		b.dest = newDestination(t)
+		target.URL = b.dest.URL
+	}
+	b.sink = h.Make(t, target)
+	t.Cleanup(func() { _ = b.sink.Close(context.Background()) })
+	return b
+}
+
+func (h Harness) testDo(t *testing.T) {
+	b := h.set(t)
+	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
+		t.Fatalf("a working destination: %v", err)
+	}
+	if b.dest != nil && b.dest.count() != 1 {
+		t.Errorf("%d requests, want 1", b.dest.count())
+	}
+	empty := Action(2)
+	empty.Event.Data = []byte{}
+	if _, err := b.sink.Do(t.Context(), empty); err != nil {
+		t.Errorf("an empty body: %v", err)
+	}
+}
+
+func (h Harness) testConcurrent(t *testing.T) {
+	b := h.set(t)
+	var wg sync.WaitGroup
+	const n = 32
+	for i := range n {
+		wg.Go(func() {
+			if _, err := b.sink.Do(t.Context(), Action(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if b.dest == nil {
+		return
+	}
+	keys := map[string]bool{}
+	for _, r := range b.dest.all() {
+		keys[h.Key(r.req, r.body)] = true
+	}
+	if len(keys) != n {
+		t.Errorf("%d keys for %d actions", len(keys), n)
+	}
+}
+
+func (h Harness) testEnded(t *testing.T) {
+	b := h.set(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.sink.Do(ctx, Action(1)); err == nil {
+		t.Error("an ended context: no error")
+	} else if !stream.ClassOf(err).Retried() {
+		t.Errorf("class %q would not be retried", stream.ClassOf(err))
+	}
+}
+
+func (h Harness) testIdempotency(t *testing.T) {
+	b := h.set(t)
+	kind := b.sink.Idempotency()
+	switch kind {
+	case stream.Idempotent, stream.Fenced, stream.Unsafe:
+	default:
+		t.Fatalf("idempotency %q is not declared", kind)
+	}
+	_, _ = b.sink.Do(t.Context(), Action(1))
+	if b.dest != nil {
+		b.dest.script(status(500, nil))
+		_, _ = b.sink.Do(t.Context(), Action(1))
+	}
+	if got := b.sink.Idempotency(); got != kind {
+		t.Errorf("idempotency changed from %q to %q", kind, got)
+	}
+}
+
+func (h Harness) testClose(t *testing.T) {
+	b := h.set(t)
+	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.sink.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// logs keeps what a sink logs.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// assertNoSecret fails where a kept text shows the secret.
+func assertNoSecret(t *testing.T, what, text string) {
+	t.Helper()
+	if strings.Contains(text, secret) {
+		t.Errorf("%s shows the secret: %s", what, text)
+	}
+}

@@ -1,0 +1,237 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+func (h Harness) testKey(t *testing.T) {
+	b := h.set(t)
+	var first string
+	for n := 1; n <= 4; n++ {
+		b.dest.script([]http.HandlerFunc{status(200, nil), status(503, nil), reset, status(200, nil)}[n-1])
+		a := Action(1)
+		a.Attempt = n
+		_, _ = b.sink.Do(t.Context(), a)
+		got := b.dest.all()
+		if len(got) != n {
+			t.Fatalf("attempt %d: %d requests so far", n, len(got))
+		}
+		key := h.Key(got[n-1].req, got[n-1].body)
+		if n == 1 {
+			first = key
+		}
+		if key == "" || key != first {
+			t.Errorf("attempt %d has key %q, the first had %q", n, key, first)
+		}
+		if !strings.Contains(key, string(a.ID)) {
+			t.Errorf("key %q does not hold the action id %q", key, a.ID)
+		}
+	}
+}
+
+// testReset resets a fresh connection, and one that was kept alive: there net/http would send again by itself.
+func (h Harness) testReset(t *testing.T) {
+	b := h.set(t)
+	for i, warm := range []bool{false, true} {
+		before := b.dest.count()
+		if warm {
+			b.dest.script(status(200, nil))
+			if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
+				t.Fatal(err)
+			}
+			before++
+		}
+		b.dest.script(reset)
+		_, err := b.sink.Do(t.Context(), Action(2+i))
+		if got := stream.ClassOf(err); got != stream.ClassNetwork {
+			t.Errorf("class %q, want network: %v", got, err)
+		}
+		if n := b.dest.count() - before; n != 1 {
+			t.Errorf("%d requests for one attempt on a reset connection (kept alive: %v)", n, warm)
+		}
+	}
+}
+
+func (h Harness) testOneAttempt(t *testing.T) {
+	b := h.set(t)
+	for i, code := range []int{500, 503, 429, 408} {
+		b.dest.script(status(code, map[string]string{"Retry-After": "0"}))
+		_, _ = b.sink.Do(t.Context(), Action(i))
+		if got := b.dest.count(); got != i+1 {
+			t.Fatalf("status %d: %d requests for %d attempts", code, got, i+1)
+		}
+	}
+}
+
+func (h Harness) testHang(t *testing.T) {
+	b := h.set(t)
+	b.dest.script(b.dest.hang)
+	b.timely(t, true)
+}
+
+// testHangingAnswer has the status on time and not the body. Whether that is success is the sink's to say; it returns
+// when ctx is done all the same.
+func (h Harness) testHangingAnswer(t *testing.T) {
+	b := h.set(t)
+	b.dest.script(b.dest.hangInBody)
+	b.timely(t, false)
+}
+
+func (b *bench) timely(t *testing.T, fails bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	type end struct {
+		err error
+		at  time.Time
+	}
+	done := make(chan end, 1)
+	go func() {
+		_, err := b.sink.Do(ctx, Action(1))
+		done <- end{err, time.Now()}
+	}()
+	select {
+	case e := <-done:
+		if fails && stream.ClassOf(e.err) != stream.ClassTimeout {
+			t.Errorf("class %q, want timeout: %v", stream.ClassOf(e.err), e.err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Do did not return when its context was done")
+	}
+}
+
+func (h Harness) testResponse(t *testing.T) {
+	b := h.set(t)
+	b.dest.script(func(w http.ResponseWriter, _ *http.Request) {
+		for range 64 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<10))
+		}
+	})
+	out, err := b.sink.Do(t.Context(), Action(1))
+	if err != nil {
+		t.Errorf("a large answer: %v", err)
+	}
+	if len(out.Response) > stream.MaxResponse {
+		t.Errorf("%d bytes of the answer kept, at most %d may be", len(out.Response), stream.MaxResponse)
+	}
+	if want := strings.Repeat("x", stream.MaxResponse); string(out.Response) != want && len(out.Response) != 0 {
+		t.Errorf("the answer's first bytes are not what was kept: %d bytes", len(out.Response))
+	}
+}
+
+// expected is the class of a status, written down here on its own so that it checks the table of the sinks.
+func expected(code int) stream.Class {
+	switch {
+	case code >= 200 && code < 300:
+		return stream.ClassOK
+	case code == 401 || code == 403:
+		return stream.ClassDenied
+	case code == 429:
+		return stream.ClassThrottled
+	case code == 408 || code == 425 || code >= 500:
+		return stream.ClassBusy
+	}
+	return stream.ClassRejected
+}
+
+func (h Harness) testStatuses(t *testing.T) {
+	b := h.set(t)
+	retried := map[int]bool{408: true, 425: true, 429: true}
+	for code := 200; code < 600; code++ {
+		if code >= 210 && code < 300 || code >= 310 && code < 400 || code > 452 && code < 500 || code > 512 && code < 599 {
+			continue
+		}
+		b.dest.script(status(code, nil))
+		out, err := b.sink.Do(t.Context(), Action(code))
+		class := stream.ClassOf(err)
+		if class != expected(code) {
+			t.Errorf("status %d: class %q, want %q", code, class, expected(code))
+		}
+		if want := retried[code] || code >= 500; class.Retried() != want {
+			t.Errorf("status %d: retried is %v, want %v", code, class.Retried(), want)
+		}
+		if out.Code != code {
+			t.Errorf("status %d recorded as %d", code, out.Code)
+		}
+	}
+}
+
+func (h Harness) testRedirect(t *testing.T) {
+	b := h.set(t)
+	other := newDestination(t)
+	for i, code := range []int{301, 302, 303, 307, 308} {
+		b.dest.script(status(code, map[string]string{"Location": other.URL}))
+		_, err := b.sink.Do(t.Context(), Action(i))
+		if got := stream.ClassOf(err); got != stream.ClassRejected {
+			t.Errorf("status %d: class %q, want rejected", code, got)
+		}
+	}
+	if other.count() != 0 || b.dest.count() != 5 {
+		t.Errorf("%d requests followed a redirect, %d went to the destination itself", other.count(), b.dest.count()-5)
+	}
+}
+
+func (h Harness) testRetryAfter(t *testing.T) {
+	b := h.set(t)
+	date := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)
+	for _, c := range []struct {
+		header    string
+		low, high time.Duration
+	}{
+		{"17", 17 * time.Second, 17 * time.Second},
+		{"0", 0, 0},
+		{date, 9*time.Minute + 30*time.Second, 10 * time.Minute},
+		{"Sun, 06 Nov 1994 08:49:37 GMT", 0, 0},
+		{"soon", 0, 0},
+		{"-5", 0, 0},
+		{"99999999999999999999999", time.Hour, 1 << 62},
+		{"", 0, 0},
+	} {
+		for _, code := range []int{429, 503} {
+			b.dest.script(status(code, map[string]string{"Retry-After": c.header}))
+			out, _ := b.sink.Do(t.Context(), Action(1))
+			if out.RetryAfter < c.low || out.RetryAfter > c.high {
+				t.Errorf("status %d, Retry-After %q: %v, want between %v and %v", code, c.header, out.RetryAfter, c.low, c.high)
+			}
+		}
+	}
+}
+
+// testLeaks has the destination echo whatever it was sent, in every way that an attempt can end.
+func (h Harness) testLeaks(t *testing.T) {
+	b := h.set(t)
+	echo := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "/?token="+secret)
+			w.WriteHeader(code)
+			_ = r.Header.Write(w)
+			_, _ = io.WriteString(w, r.URL.String()+secret+strings.Repeat(" ", stream.MaxResponse-len(secret)/2)+secret)
+		}
+	}
+	ends := map[string]http.HandlerFunc{"reset": reset, "hang": b.dest.hang}
+	for _, code := range []int{200, 302, 400, 401, 429, 500} {
+		ends[fmt.Sprint("status ", code)] = echo(code)
+	}
+	for name, end := range ends {
+		b.dest.script(end)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		out, err := b.sink.Do(ctx, Action(1))
+		cancel()
+		assertNoSecret(t, name+": the answer kept", string(out.Response))
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			assertNoSecret(t, name+": the error", e.Error())
+		}
+		assertNoSecret(t, name+": the error in detail", fmt.Sprintf("%+v %#v", err, out))
+	}
+	assertNoSecret(t, "the log", b.logs.text())
+	assertNoSecret(t, "the sink printed", fmt.Sprintf("%v", b.sink))
+}
