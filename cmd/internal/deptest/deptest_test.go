@@ -22,12 +22,23 @@ type listed struct {
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
+	Standard                           bool
 }
 
 // list asks the go tool for every package of the module.
 func list(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", module+"/...")
+	packages := goList(t, module+"/...")
+	if len(packages) < 8 {
+		t.Fatalf("go list found only %d packages: this test would check nothing", len(packages))
+	}
+	return packages
+}
+
+func goList(t *testing.T, args ...string) []listed {
+	t.Helper()
+	const fields = "-json=ImportPath,Dir,Doc,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps"
+	cmd := exec.Command("go", append([]string{"list", fields}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -45,9 +56,6 @@ func list(t *testing.T) []listed {
 		}
 		packages = append(packages, p)
 	}
-	if len(packages) < 8 {
-		t.Fatalf("go list found only %d packages: this test would check nothing", len(packages))
-	}
 	return packages
 }
 
@@ -58,6 +66,16 @@ func TestImports(t *testing.T) {
 			for _, path := range r.broken(p) {
 				t.Errorf("%s imports %s\n\tbut %s", p.ImportPath, path, r.reason)
 			}
+		}
+	}
+}
+
+// TestBinariesCarryNoTestRunner names who brings it in.
+func TestBinariesCarryNoTestRunner(t *testing.T) {
+	t.Parallel()
+	for _, p := range goList(t, "-deps", module+"/cmd/forebay", module+"/cmd/forebay-bench") {
+		if !p.Standard && slices.Contains(p.Imports, "testing") && testersInBinaries[p.ImportPath] == "" {
+			t.Errorf("%s brings testing into a binary", p.ImportPath)
 		}
 	}
 }
@@ -156,7 +174,8 @@ func TestRulesBite(t *testing.T) {
 		{of("sinks/http", "ingest/provider"), 1},
 		{of("cmd/internal/app", "ingest", "stream", "sinks/http", kgo, "os/exec"), 0},
 		{of("cmd/internal/app", pgx), 1},
-		{of("cmd/forebay", "testing"), 2},
+		{of("cmd/forebay", "testing"), 1},
+		{of("cmd/forebay", "cmd/internal/testrig"), 1},
 		{of("stream/sinktest", "testing"), 0},
 		{of("stream", "log"), 1},
 		{of("stream", "log/slog"), 0},

@@ -1,0 +1,72 @@
+# Forebay. "make" prints what there is; "make run" and "make test" are all a newcomer needs.
+
+SHELL   := bash
+.SHELLFLAGS := -euo pipefail -c
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOL    := go tool -modfile=tools.mod
+# A database for the packages' tests: TEST_DATABASE_URL where set, else a throwaway PostgreSQL.
+WITHDB  := go run ./cmd/internal/withpostgres
+# The race detector needs a C compiler; "make deps" installs one where it may.
+RACE    ?= $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && echo -race)
+TIMEOUT ?= 20m
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/forebay and bin/forebay-bench
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/forebay ./cmd/forebay-bench
+
+.PHONY: run
+run: build ## forebay dev: broker, database and samples in one process, Ctrl-C ends it
+	bin/forebay dev
+
+.PHONY: demo
+demo: build ## play the scene in a temporary directory, check its outcome, end
+	bin/forebay demo
+
+.PHONY: deps
+deps: ## install what the tests need: Go modules, a C compiler, Java and Maven, Kafka's jars
+	@.ci/deps
+
+.PHONY: test
+test: deps ## every test, on Postgres, the embedded broker and Apache Kafka
+	@.ci/test $(RACE) -timeout $(TIMEOUT) ./...
+
+.PHONY: test-race
+test-race: ## the packages outside cmd, with the race detector: the fast loop
+	$(WITHDB) go test -race -timeout $(TIMEOUT) ./schemas/... ./ingest/... ./stream/... ./sinks/...
+
+.PHONY: test-short
+test-short: ## what needs no server at all
+	go test -short -timeout 5m ./...
+
+.PHONY: bench
+bench: ## Go benchmarks; bin/forebay-bench compares whole scenarios with their rivals
+	$(WITHDB) go test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: lint
+lint: ## gofmt, vet, golangci-lint, shellcheck where installed
+	@.ci/lint
+
+.PHONY: generate
+generate: ## write generated files anew
+	go generate ./...
+
+.PHONY: verify
+verify: ## fail when generated files, go.mod or go.sum are not what they should be
+	@.ci/verify
+
+.PHONY: clean
+clean: ## remove what the build and forebay dev left here; caches outside the checkout stay
+	rm -rf bin .forebay
+	go clean -testcache
