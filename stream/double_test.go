@@ -58,7 +58,7 @@ type memory struct {
 	watch
 	begin   map[ledger.Partition]int64
 	fences  map[ledger.Partition]*fence
-	claims  []ledger.Claim
+	claims  []*ledger.Claim
 	lines   []string // "partition/offset id", in the order of Apply
 	broken  []ledger.Record
 	wrong   []string
@@ -126,11 +126,11 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 	defer m.lock()()
 	f := m.fence(req.Partition)
 	f.epoch++
-	c := ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
+	c := &ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
 		Unclean: f.epoch > 1 && !f.released}
 	f.stored, f.released = &st.Position, false
-	m.claims = append(m.claims, ledger.Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Next: c.Next, Seek: c.Seek, Unclean: c.Unclean})
-	return &c, nil
+	m.claims = append(m.claims, c)
+	return c, nil
 }
 
 func (m *memory) Release(_ context.Context, c *ledger.Claim) error {

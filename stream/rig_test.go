@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -185,25 +186,53 @@ func (r *rig) onMetadata(topic string, asked chan<- struct{}) {
 	})
 }
 
-// until waits for all of a subscription's partitions to be in a state.
-func (s *status) until(t *testing.T, run *running, st State) []PartitionState {
+// until waits for a subscription's partitions to be as a test wants them. They are polled: production code has no
+// signal for it.
+func (r *running) until(t *testing.T, what string, ok func(parts []PartitionState) bool) []PartitionState {
 	t.Helper()
 	limit := time.After(patience)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		parts := run.Partitions()
-		all := len(parts) > 0
-		for _, p := range parts {
-			all = all && p.State == st
-		}
-		if all {
+		parts := r.Partitions()
+		if ok(parts) {
 			return parts
 		}
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("partitions never were all %s: %+v", st, parts)
+			t.Fatalf("never came: %s: %+v", what, parts)
 		}
 	}
+}
+
+func (r *running) untilRunning(t *testing.T, n int) {
+	t.Helper()
+	r.until(t, "running partitions", func(parts []PartitionState) bool {
+		return len(parts) == n && !slices.ContainsFunc(parts, func(p PartitionState) bool { return p.State != Running })
+	})
+}
+
+func (r *running) untilStopped(t *testing.T, number int32) []PartitionState {
+	t.Helper()
+	return r.until(t, "a stopped partition", func(parts []PartitionState) bool {
+		return slices.ContainsFunc(parts, func(p PartitionState) bool { return p.Partition == number && p.State == Stopped })
+	})
+}
+
+// counter is the sum over a counter's labels.
+func counter(t *testing.T, reg *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

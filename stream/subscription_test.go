@@ -249,7 +249,7 @@ func TestFencedByLanes(t *testing.T) {
 		return c != nil
 	})
 	// Open comes before the loop knows the claim; running says that it does.
-	run.status.until(t, run, Running)
+	run.untilRunning(t, 1)
 	run.Fenced(c)
 	lanes.until(t, "a second claim", func() bool { return slices.Equal(lanes.calls, []string{"open 0", "drop 0", "open 0"}) })
 }

@@ -1,0 +1,382 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// ran runs a subscription until it has read to an offset, and stops it: its ledger and its mirror are then both there.
+func ran(t *testing.T, r *rig, m *memory, to int64) {
+	t.Helper()
+	before := len(m.claims)
+	run := r.start(r.config(m, newLanes()))
+	m.until(t, "all read", func() bool { return len(m.claims) > before && m.next(0) == to })
+	run.stop(t)
+	m.check(t)
+}
+
+func (m *memory) lastClaim() *ledger.Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claims[len(m.claims)-1]
+}
+
+func TestSeekByAnOperator(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		to   int64
+	}{{"back", 1}, {"to the start", 0}, {"forward", 5}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			r.produce(0, 0, 1, 2)
+			m := newMemory()
+			ran(t, r, m, 3)
+			r.produce(0, 3, 4, 5)
+			r.commit(0, tt.to, "")
+			// Before the first batch after a seek, the group's commit is our mirror of it.
+			var before atomic.Pointer[string]
+			m.onApply = func(context.Context, []ledger.Slice) error {
+				if before.Load() == nil {
+					at, _ := r.committed(0)
+					before.Store(&at.Metadata)
+				}
+				return nil
+			}
+			ran(t, r, m, 6)
+			c := m.lastClaim()
+			if d := cmp.Diff(&ledger.Seek{From: 3, To: tt.to}, c.Seek); d != "" || c.Next.Offset != tt.to {
+				t.Errorf("claimed at %d\n%s", c.Next.Offset, d)
+			}
+			if meta := before.Load(); meta == nil {
+				t.Error("no batch")
+			} else if _, ours := parseMarker(*meta); !ours {
+				t.Errorf("the first batch ran over a commit with metadata %q", *meta)
+			}
+			// The seek is not found twice.
+			ran(t, r, m, 6)
+			if c := m.lastClaim(); c.Seek != nil || c.Next.Offset != 6 {
+				t.Errorf("claimed again at %+v with seek %+v", c.Next, c.Seek)
+			}
+		})
+	}
+}
+
+// Expired commits and deleted groups are no seek: the ledger knows where to go on.
+func TestCommitGone(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, r *rig){
+		"group deleted": func(t *testing.T, r *rig) {
+			if _, err := r.adm.DeleteGroup(r.ctx(), testGroup); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"commit expired": func(t *testing.T, r *rig) {
+			req := kmsg.NewPtrOffsetDeleteRequest()
+			req.Group = testGroup
+			rt := kmsg.NewOffsetDeleteRequestTopic()
+			rt.Topic = testTopic
+			rt.Partitions = append(rt.Partitions, kmsg.OffsetDeleteRequestTopicPartition{Partition: 0})
+			req.Topics = append(req.Topics, rt)
+			resp, err := req.RequestWith(r.ctx(), r.client)
+			if err != nil || resp.ErrorCode != 0 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+				t.Fatalf("delete commit: %+v, %v", resp, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			r.produce(0, 0, 1, 2)
+			m := newMemory()
+			ran(t, r, m, 3)
+			lose(t, r)
+			if _, ok := r.committedQuietly(); ok {
+				t.Fatal("the commit is still there")
+			}
+			r.produce(0, 3)
+			ran(t, r, m, 4)
+			if c := m.lastClaim(); c.Next.Offset != 3 || c.Seek != nil || c.Unclean {
+				t.Errorf("claimed at %+v with seek %+v", c.Next, c.Seek)
+			}
+			if at, ok := r.committed(0); !ok || at.At != 4 {
+				t.Error("the mirror did not come back")
+			}
+		})
+	}
+}
+
+func (r *rig) committedQuietly() (int64, bool) {
+	all, err := r.adm.FetchOffsets(r.ctx(), testGroup)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return 0, false
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	o, ok := all.Lookup(testTopic, 0)
+	return o.At, ok && o.At >= 0
+}
+
+// An error is never read as "no commit": a seek would be lost by it.
+func TestCommitErrorsAreRetried(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	m := newMemory()
+	ran(t, r, m, 3)
+	r.commit(0, 1, "")
+	var fails atomic.Int32
+	fails.Store(3)
+	r.cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		of := req.(*kmsg.OffsetFetchRequest)
+		if !of.RequireStable || len(of.Groups) == 0 || len(of.Groups[0].Topics) > 0 || fails.Add(-1) < 0 {
+			return nil, nil, false // the group client's own question, or ours after three failures
+		}
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group = testGroup
+		gt := kmsg.NewOffsetFetchResponseGroupTopic()
+		gt.Topic, gt.TopicID = testTopic, r.topicID()
+		gp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		gp.Offset, gp.ErrorCode = -1, kerr.UnstableOffsetCommit.Code
+		gt.Partitions = append(gt.Partitions, gp)
+		g.Topics = append(g.Topics, gt)
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	ran(t, r, m, 3)
+	if fails.Load() >= 0 {
+		t.Fatal("the commit was never asked for")
+	}
+	if c := m.lastClaim(); c.Seek == nil || c.Seek.To != 1 {
+		t.Errorf("claimed at %+v with seek %+v", c.Next, c.Seek)
+	}
+}
+
+// One partition that cannot go on is stopped and told; the others go on.
+func TestStoppedPartition(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		spoil func(t *testing.T, r *rig, m *memory)
+		want  StopReason
+	}{
+		{"records deleted unread", func(t *testing.T, r *rig, _ *memory) {
+			r.produce(0, 3, 4)
+			if err := r.cluster.DeleteRecords(testTopic, 0, 4); err != nil {
+				t.Fatal(err)
+			}
+		}, StopBelowStart},
+		{"log shorter than read", func(_ *testing.T, r *rig, m *memory) { m.store(0, 9, -1) }, StopAboveEnd},
+		{"mirror ahead of the ledger", func(_ *testing.T, r *rig, m *memory) { m.store(0, 2, -1) }, StopHistory},
+		{"seek above the end", func(_ *testing.T, r *rig, _ *memory) { r.commit(0, 4, "") }, StopAboveEnd},
+		{"refused by the ledger", func(_ *testing.T, _ *rig, m *memory) {
+			m.onClaim = func(req ledger.ClaimRequest) error {
+				if req.Partition.Number == 0 {
+					return stop(req.Partition, StopRefused, "12 partitions, not 6")
+				}
+				return nil
+			}
+		}, StopRefused},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 2)
+			r.produce(0, 0, 1, 2)
+			m := newMemory()
+			ran(t, r, m, 3)
+			tt.spoil(t, r, m)
+			r.produce(1, 8)
+			reg := prometheus.NewRegistry()
+			cfg := r.config(m, newLanes())
+			cfg.Registerer = reg
+			run := r.start(cfg)
+			m.until(t, "the other partition read", func() bool { return m.next(1) == 1 })
+			parts := run.untilStopped(t, 0)
+			e, ok := errors.AsType[*StopError](parts[0].Err)
+			if !ok || e.Reason != tt.want {
+				t.Errorf("partition 0 is %+v, want a stop for %s", parts[0], tt.want)
+			}
+			if parts[1].State != Running {
+				t.Errorf("partition 1 is %+v", parts[1])
+			}
+			if err := run.Ready(); err != nil {
+				t.Errorf("not ready: %v", err)
+			}
+			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
+				t.Errorf("%v stops counted", n)
+			}
+		})
+	}
+}
+
+// store puts a partition's ledger position where a test wants it.
+func (m *memory) store(number int32, at int64, epoch int32) {
+	defer m.lock()()
+	for p, f := range m.fences {
+		if p.Number == number {
+			f.stored = &ledger.Position{Offset: at, LeaderEpoch: epoch}
+		}
+	}
+}
+
+// A log that was cut and has grown again has the offset, but not in the epoch in which it was read.
+func TestTruncatedAndRegrown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	m := newMemory()
+	ran(t, r, m, 3)
+	epoch := m.stored(0).LeaderEpoch
+	if epoch < 0 {
+		t.Fatal("the leader epoch was not stored")
+	}
+	r.cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		p := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0]
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		rt.Topic = testTopic
+		rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, 2
+		if p.LeaderEpoch != epoch {
+			t.Errorf("asked for epoch %d, stored is %d", p.LeaderEpoch, epoch)
+		}
+		rt.Partitions = append(rt.Partitions, rp)
+		resp.Topics = append(resp.Topics, rt)
+		return resp, nil, true
+	})
+	run := r.start(r.config(m, newLanes()))
+	parts := run.untilStopped(t, 0)
+	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopTruncated {
+		t.Errorf("got %v", parts[0].Err)
+	}
+}
+
+func (m *memory) stored(number int32) ledger.Position {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, f := range m.fences {
+		if p.Number == number {
+			return *f.stored
+		}
+	}
+	return ledger.Position{Offset: -1}
+}
+
+// A log that loses unread records under a running claim stops it with a report, instead of jumping over the hole.
+func TestDeletedWhileRunning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2, 3)
+	m, lanes := newMemory(), newLanes()
+	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.ReplicaNotAvailable, Count: -1})
+	run := r.start(r.config(m, lanes))
+	if err := hold.Wait(r.ctx(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cluster.DeleteRecords(testTopic, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	hold.Remove()
+	parts := run.untilStopped(t, 0)
+	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopBelowStart {
+		t.Errorf("got %v", parts[0].Err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.lines) > 0 {
+		t.Errorf("read on behind the hole: %q", m.lines)
+	}
+	if want := []string{"open 0", "close 0"}; !slices.Equal(lanes.calls, want) {
+		t.Errorf("calls %q, want %q: the lanes are drained, not dropped", lanes.calls, want)
+	}
+}
+
+// The heartbeat under the fence's lock is what a late claim does not pass: here the group has moved on while the claim
+// waited for the lock.
+func TestLateClaimNeverTakesTheFence(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	b := newBroker(r.newClient(), testGroup)
+	m := newMemory()
+	o := &owner{cfg: r.config(m, newLanes()).withDefaults(), broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
+	joined := make(chan session, 8)
+	first := r.newClient(groupOptions(o.cfg, assignedOnly{joined})...)
+	s := <-joined
+	o.pulse.joined(s)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a := &assignment{at: topicPartition{testTopic, 0}, ctx: ctx}
+	if _, err := o.claimOnce(a); err != nil {
+		t.Fatalf("the member itself: %v", err)
+	}
+
+	// A second member makes a new generation. Ours knows only its old one until its callback has run.
+	second := make(chan session, 8)
+	r.newClient(groupOptions(o.cfg, assignedOnly{second})...)
+	<-second
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("generation %d claimed in the next one: %v", s.generation, err)
+	}
+	// A member that has left is refused, too.
+	if err := first.LeaveGroupContext(r.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("claimed after leaving: %v", err)
+	}
+	cancel(errRevoked)
+	if _, err := o.claimOnce(a); err == nil {
+		t.Fatal("claimed after the revoke")
+	}
+	o.pulse.lost()
+	a.ctx = t.Context()
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("claimed without a session: %v", err)
+	}
+	if len(m.claims) != 1 {
+		t.Errorf("%d claims went through", len(m.claims))
+	}
+}
+
+// assignedOnly tells of sessions, and gives up what it must at once.
+type assignedOnly struct{ sessions chan<- session }
+
+func (a assignedOnly) assigned(s session, _ []topicPartition) { a.sessions <- s }
+func (assignedOnly) revoked([]topicPartition)                 {}
+func (assignedOnly) lost([]topicPartition)                    {}
+
+// The group client fetches nothing, ever, however much there is to fetch.
+func TestGroupClientFetchesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1, 2, 3)
+	r.commit(0, 0, "")
+	fetched := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1})
+	joined := make(chan session, 8)
+	cl := r.newClient(groupOptions(r.config(newMemory(), newLanes()).withDefaults(), assignedOnly{joined})...)
+	<-joined
+	ctx, cancel := context.WithTimeout(r.ctx(), 700*time.Millisecond)
+	defer cancel()
+	if fs := cl.PollFetches(ctx); fs.NumRecords() > 0 {
+		t.Errorf("polled %d records", fs.NumRecords())
+	}
+	if n := fetched.Hits(); n > 0 {
+		t.Errorf("%d fetch requests", n)
+	}
+}

@@ -1,0 +1,262 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func (r *rig) payloads(opts ...func(*PayloadsConfig)) *LogPayloads {
+	r.t.Helper()
+	cfg := PayloadsConfig{Client: []kgo.Opt{r.seed()}, Certain: 300 * time.Millisecond}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	l, err := NewPayloads(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(l.Close)
+	return l
+}
+
+// pointer is to event i at an offset.
+func (r *rig) pointer(i int, offset int64) ledger.Pointer {
+	e := event(i)
+	return ledger.Pointer{TopicID: r.topicID(), Topic: testTopic, Offset: offset, Key: e.Key(), Hash: e.Hash}
+}
+
+func isLost(t *testing.T, err error, text string) {
+	t.Helper()
+	if ClassOf(err) != ClassPayload || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, want payload_lost with %q", err, text)
+	}
+}
+
+func TestPayloadLoad(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	l := r.payloads()
+	e, err := l.Load(r.ctx(), r.pointer(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(event(1), e); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPayloadOfOthersIsNeverSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	tampered := event(2)
+	tampered.Data = []byte(`{"n":"other"}`)
+	tampered.Hash = schemas.HashBody(tampered.Data)
+	r.produce(0, 0, 1)
+	r.send(record.Encode(testTopic, tampered), &kgo.Record{Topic: testTopic, Value: []byte("?")})
+	l := r.payloads()
+	_, err := l.Load(r.ctx(), r.pointer(0, 1))
+	isLost(t, err, "another event is there: e1")
+	_, err = l.Load(r.ctx(), r.pointer(2, 2))
+	isLost(t, err, "another body")
+	_, err = l.Load(r.ctx(), r.pointer(3, 3))
+	isLost(t, err, "another record is there")
+}
+
+func TestPayloadGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2, 3)
+	if err := r.cluster.DeleteRecords(testTopic, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	l := r.payloads()
+	_, err := l.Load(r.ctx(), r.pointer(0, 0))
+	isLost(t, err, "")
+	if e, err := l.Load(r.ctx(), r.pointer(2, 2)); err != nil || e.ID != "e2" {
+		t.Errorf("what is still there: %v, %v", e, err)
+	}
+	_, err = l.Load(r.ctx(), r.pointer(9, 9)) // truncated
+	isLost(t, err, "")
+	_, err = l.Load(r.ctx(), r.pointer(9, 4)) // just at the end
+	isLost(t, err, "the log ends at 4")
+	p := r.pointer(2, 2)
+	p.Partition = 7
+	_, err = l.Load(r.ctx(), p)
+	isLost(t, err, "does not exist")
+}
+
+func TestPayloadOfRecreatedTopic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0)
+	p := r.pointer(0, 0)
+	l := r.payloads()
+	if err := r.cluster.DeleteTopic(testTopic); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Load(r.ctx(), p)
+	isLost(t, err, "does not exist")
+	if err := r.cluster.CreateTopic(testTopic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	fresh := r.newClient()
+	if err := fresh.ProduceSync(r.ctx(), record.Encode(testTopic, event(0))).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Load(r.ctx(), p) // the very same event, in another topic of the same name
+	isLost(t, err, "recreated")
+}
+
+// A gap in the offsets (here an aborted record) is nobody's payload.
+func TestPayloadAborted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	tx := r.newClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
+	if err := tx.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.ProduceSync(r.ctx(), record.Encode(testTopic, event(0))).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.EndTransaction(r.ctx(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	r.produce(0, 1)
+	_, err := r.payloads().Load(r.ctx(), r.pointer(0, 0))
+	isLost(t, err, "no record has this offset")
+}
+
+// Trouble on the way is never taken for absence: it is tried again until the caller gives up.
+func TestPayloadTransport(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0)
+	l := r.payloads()
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.KafkaStorageError, Count: 3})
+	if e, err := l.Load(r.ctx(), r.pointer(0, 0)); err != nil || e.ID != "e0" {
+		t.Errorf("after three failures: %v, %v", e, err)
+	}
+	if fault.Hits() != 3 {
+		t.Errorf("%d failures", fault.Hits())
+	}
+
+	other := r.payloads()
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.KafkaStorageError, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	_, err := other.Load(ctx, r.pointer(0, 0))
+	if !errors.Is(err, context.DeadlineExceeded) || ClassOf(err) == ClassPayload {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPayloadLeaderMoves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1)
+	l := r.payloads(func(c *PayloadsConfig) { c.ChunkBytes = 1 })
+	if _, err := l.Load(r.ctx(), r.pointer(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	leader := r.cluster.LeaderFor(testTopic, 0)
+	if err := r.cluster.MoveTopicPartition(testTopic, 0, 1-leader); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := l.Load(r.ctx(), r.pointer(1, 1)); err != nil || e.ID != "e1" {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// A thousand loads of one partition read it about once, in any order of asking.
+func TestPayloadsCoalesce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	const n = 1000
+	recs := make([]*kgo.Record, n)
+	for i := range recs {
+		recs[i] = record.Encode(testTopic, event(i))
+	}
+	r.send(recs...)
+	fetches := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1})
+	l := r.payloads()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if e, err := l.Load(r.ctx(), r.pointer(i, int64(i))); err != nil || e.ID != event(i).ID {
+				t.Errorf("load %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := n - 1; i >= 0; i-- { // one after the other, from the kept chunk
+		if _, err := l.Load(t.Context(), r.pointer(i, int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hits := fetches.Hits(); hits > 20 {
+		t.Errorf("%d fetches for %d loads", hits, 2*n)
+	}
+}
+
+func TestPayloadsKeepFewChunks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 4)
+	l := r.payloads(func(c *PayloadsConfig) { c.Chunks = 2 })
+	for p := range int32(4) {
+		r.produce(p, int(p))
+		at := r.pointer(int(p), 0)
+		at.Partition = p
+		if _, err := l.Load(r.ctx(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := 0
+	for _, q := range l.queues {
+		if q.kept != nil {
+			kept++
+		}
+	}
+	if kept > 2 || len(l.used) > 2 {
+		t.Errorf("%d chunks kept, %d places", kept, len(l.used))
+	}
+}
+
+func TestPayloadsClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0)
+	l := r.payloads()
+	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.KafkaStorageError, Count: -1})
+	got := make(chan error, 1)
+	go func() { _, err := l.Load(t.Context(), r.pointer(0, 0)); got <- err }()
+	if err := hold.Wait(r.ctx(), 1); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := <-got; !errors.Is(err, errPayloadsClosed) || ClassOf(err) == ClassPayload {
+		t.Errorf("a load that waited: %v", err)
+	}
+	if _, err := l.Load(t.Context(), r.pointer(0, 0)); !errors.Is(err, errPayloadsClosed) {
+		t.Errorf("a load after: %v", err)
+	}
+	if _, err := NewPayloads(PayloadsConfig{ChunkBytes: -1}); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("negative limit: %v", err)
+	}
+}
