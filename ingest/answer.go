@@ -1,0 +1,81 @@
+package ingest
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Header values are shared: net/http only reads them.
+var (
+	jsonType    = []string{"application/json"}
+	problemType = []string{"application/problem+json"}
+	noSniff     = []string{"nosniff"}
+)
+
+// answer writes the response of a verdict.
+func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
+	header := w.Header()
+	switch v.outcome {
+	case accepted:
+		header["Content-Type"] = jsonType
+		w.WriteHeader(http.StatusAccepted)
+		var buf [256]byte
+		_, _ = w.Write(appendID(buf[:0], d.event.ID))
+		return
+	case quarantined:
+		header["Content-Type"] = jsonType
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id":null}`)) // kept, and without a name until its mapping is mended
+		return
+	case handshake:
+		header.Set("Content-Type", v.handshake.ContentType)
+		header["X-Content-Type-Options"] = noSniff // the body is the caller's
+		w.WriteHeader(v.handshake.Status)
+		_, _ = w.Write(v.handshake.Body)
+		return
+	case refused:
+		header.Set("WWW-Authenticate", "Signature")
+	case throttled, unavailable, broken:
+		after := v.wait
+		if after == 0 {
+			after = retryAfter
+		}
+		header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
+	}
+	writeProblem(w, v.outcome.status())
+}
+
+// problems are the RFC 9457 bodies, one a status. They say what the status says: a reason would help a forger.
+var problems = func() map[int][]byte {
+	m := make(map[int][]byte)
+	for _, status := range []int{400, 401, 404, 405, 408, 413, 429, 503} {
+		m[status] = []byte(`{"type":"about:blank","title":"` + http.StatusText(status) + `","status":` + strconv.Itoa(status) + `}`)
+	}
+	return m
+}()
+
+func writeProblem(w http.ResponseWriter, status int) {
+	w.Header()["Content-Type"] = problemType
+	w.WriteHeader(status)
+	_, _ = w.Write(problems[status])
+}
+
+// appendID appends {"id": id} as JSON. id is a valid event's: UTF-8 without control characters.
+func appendID(b []byte, id string) []byte {
+	b = append(b, `{"id":"`...)
+	for i := 0; i < len(id); i++ {
+		switch c := id[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+		default:
+			r, n := utf8.DecodeRuneInString(id[i:])
+			b = utf8.AppendRune(b, r)
+			i += n - 1
+		}
+	}
+	return append(b, `"}`...)
+}

@@ -1,0 +1,87 @@
+package ingest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// firstRead is what is reserved on a sender's word alone; more only as bytes arrive.
+const firstRead = 64 << 10
+
+var errBudget = errors.New("too many bytes in flight")
+
+// budget bounds the bytes of bodies in memory.
+type budget struct{ free int64 }
+
+func (b *budget) take(n int64) bool {
+	if atomic.AddInt64(&b.free, -n) >= 0 {
+		return true
+	}
+	atomic.AddInt64(&b.free, n)
+	return false
+}
+
+func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
+
+// read reads the whole body, never nil, and says how many bytes of the budget it holds, also beside an error.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, held int64, err error) {
+	if r.ContentLength > h.c.MaxBody {
+		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
+	}
+	limited := http.MaxBytesReader(w, r.Body, h.c.MaxBody)
+	rc := http.NewResponseController(w)
+	// Where the writer has no deadline, the server's own timeout is what there is.
+	_ = rc.SetReadDeadline(time.Now().Add(h.c.ReadTimeout))
+	size := int64(firstRead)
+	if n := r.ContentLength; n >= 0 && n < size {
+		size = n
+	}
+	size++ // for the read that finds the end
+	if !h.budget.take(size) {
+		return nil, 0, errBudget
+	}
+	held, body = size, make([]byte, 0, size)
+	for {
+		if len(body) == cap(body) {
+			grown := min(2*int64(cap(body)), h.c.MaxBody+1)
+			if n := r.ContentLength; n >= 0 {
+				grown = min(grown, n+1)
+			}
+			if !h.budget.take(grown - held) {
+				return nil, held, errBudget
+			}
+			held = grown
+			body = append(make([]byte, 0, grown), body...)
+		}
+		n, err := limited.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			// Else the deadline would cancel the request's context while the broker is waited for. After an error it
+			// stays: the server then drains what is left of the body, which must end.
+			_ = rc.SetReadDeadline(time.Time{})
+			return body, held, nil
+		case err != nil:
+			return nil, held, err
+		}
+	}
+}
+
+// unread is the verdict on a body that was not read.
+func unread(err error) verdict {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return verdict{outcome: tooLarge, reason: "intake"}
+	}
+	if errors.Is(err, errBudget) {
+		return verdict{outcome: unavailable, reason: "in_flight", err: err}
+	}
+	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		return verdict{outcome: slow, err: err}
+	}
+	return verdict{outcome: incomplete, err: err}
+}

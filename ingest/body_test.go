@@ -1,0 +1,179 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// chunked hides a body's length, so that it is sent in chunks.
+type chunked struct{ io.Reader }
+
+func TestBodyLimits(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for _, test := range []struct {
+		name   string
+		size   int
+		signed bool
+		want   int
+		reason string
+	}{
+		{"at the source's limit", 1024, true, 202, ""},
+		{"one over the source's limit", 1025, true, 413, "source"},
+		{"forged, over the source's limit", 1025, false, 401, ""},
+		{"forged, at the ceiling", ceiling, false, 401, ""},
+		{"one over the ceiling", ceiling + 1, true, 413, "intake"},
+		{"forged, one over the ceiling", ceiling + 1, false, 413, "intake"},
+		{"far over", 1 << 20, true, 413, "intake"},
+		{"empty", 0, true, 202, ""},
+	} {
+		for _, hidden := range []bool{false, true} {
+			body := bytes.Repeat([]byte("x"), test.size)
+			var r io.Reader = bytes.NewReader(body)
+			if hidden {
+				r = chunked{r}
+			}
+			signature := ""
+			if test.signed {
+				signature = sign(body)
+			}
+			a := in.do("POST", inPath, r, "X-Signature", signature)
+			if a.status != test.want || test.want == 413 && a.header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s, chunked %t: %d, want %d", test.name, hidden, a.status, test.want)
+			}
+		}
+	}
+	if in.handler.budget.free != in.handler.c.MaxInFlight {
+		t.Errorf("%d bytes are still in flight", in.handler.c.MaxInFlight-in.handler.budget.free)
+	}
+	if n := len(in.log.events); n != 2 || len(in.log.events[0].Data) != 1024 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// raw speaks HTTP by hand and returns the status line's code.
+func (in *intake) raw(request string, closeWrite bool) (status int) {
+	in.t.Helper()
+	conn, err := net.Dial("tcp", in.server.Listener.Addr().String())
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		in.t.Fatal(err)
+	}
+	if closeWrite {
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestLyingLengths(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	head := "POST " + inPath + " HTTP/1.1\r\nHost: x\r\nX-Signature: " + sign([]byte("1")) + "\r\n"
+	if got := in.raw(head+"Content-Length: 10\r\n\r\n1", true); got != 400 {
+		t.Errorf("shorter than its length: %d, want 400", got)
+	}
+	if got := in.raw(head+"Content-Length: 99999999999\r\n\r\n1", false); got != 413 {
+		t.Errorf("a claim over the limit: %d, want 413 at once", got)
+	}
+	if got := in.raw(head+"Content-Length: 1\r\nConnection: close\r\n\r\n1trailing", false); got != 202 {
+		t.Errorf("longer than its length: %d, want 202 for what was signed", got)
+	}
+	if got := in.raw(head+"Transfer-Encoding: chunked\r\n\r\nzz\r\n", true); got != 400 {
+		t.Errorf("malformed chunk: %d, want 400", got)
+	}
+	if n := len(in.log.events); n != 1 {
+		t.Errorf("%d events", n)
+	}
+}
+
+func TestReadTimeout(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, _ *Source) { c.ReadTimeout = 50 * time.Millisecond })
+	head := "POST " + inPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n1"
+	if got := in.raw(head, false); got != 408 {
+		t.Errorf("a body that stops: %d, want 408", got)
+	}
+	if in.count("slow", "") != 1 {
+		t.Errorf("not counted: %s", in.lines)
+	}
+	// The deadline is the body's: waiting for the broker for longer does not end the request.
+	in.log.answer = func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(120 * time.Millisecond):
+			return nil
+		}
+	}
+	if a := in.post("1"); a.status != 202 {
+		t.Errorf("a slow broker: %+v", a)
+	}
+}
+
+// A body is not believed: memory is reserved as bytes arrive, and all bodies together are bounded.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) {
+		c.MaxBody, c.MaxInFlight, s.MaxBody = 1<<20, 1<<20, 1<<20
+	})
+	hold, entered := make(chan struct{}), make(chan struct{}, 1)
+	in.log.answer = func(context.Context) error { entered <- struct{}{}; <-hold; return nil }
+	first := make(chan answer)
+	body := strings.Repeat("x", 900<<10)
+	go func() { first <- in.post(body) }()
+	<-entered
+	a := in.post(body)
+	if a.status != 503 || a.header.Get("Retry-After") == "" || in.count("unavailable", "in_flight") != 1 {
+		t.Errorf("over the budget: %+v", a)
+	}
+	small := make(chan answer)
+	go func() { small <- in.post("1") }() // there is room for this one
+	<-entered
+	close(hold)
+	if a := <-first; a.status != 202 {
+		t.Errorf("%+v", a)
+	}
+	if a := <-small; a.status != 202 {
+		t.Errorf("%+v", a)
+	}
+	in.server.Close()
+	if in.handler.budget.free != 1<<20 {
+		t.Errorf("%d bytes are still held", 1<<20-in.handler.budget.free)
+	}
+}
+
+func TestBodyIsKeptByteForByte(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 1<<20, 1<<20 })
+	body := make([]byte, 300<<10)
+	for i := range body {
+		body[i] = byte(i * 7)
+	}
+	for i, r := range []io.Reader{bytes.NewReader(body), chunked{bytes.NewReader(body)}} {
+		if a := in.do("POST", inPath, r, "x-SIGNATURE", sign(body)); a.status != 202 {
+			t.Fatalf("%+v", a)
+		}
+		if !bytes.Equal(in.log.events[i].Data, body) {
+			t.Errorf("body %d changed", i)
+		}
+	}
+	if a := in.do("POST", inPath, nil, "X-Signature", fmt.Sprintf("%x", mac(nil))); a.status != 202 || in.log.deliveries[0].Body == nil {
+		t.Errorf("no body: %+v", a)
+	}
+}

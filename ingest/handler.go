@@ -1,0 +1,174 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
+)
+
+// Handler serves POST /v1/in/{team}/{source}. Safe for concurrent use.
+//
+// It answers 202 only for what is durable, 4xx only for what the sender did wrong, and 503 for the rest. Once the
+// signature holds, nothing is refused for its content.
+type Handler struct {
+	c       Config
+	mux     *http.ServeMux
+	metrics *metrics
+	budget  budget
+	decoy   [32]byte // a random key for the work that strangers are to see
+}
+
+func (h *Handler) routes() {
+	h.mux = http.NewServeMux()
+	h.mux.HandleFunc("POST /v1/in/{team}/{source}", h.receive)
+	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", http.MethodPost)
+		writeProblem(w, http.StatusMethodNotAllowed)
+	})
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, http.StatusNotFound) })
+}
+
+// ServeHTTP serves the intake listener.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// ServeMux redirects paths that are not clean; providers take a redirect for a failure, or follow it as a GET.
+	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p {
+		writeProblem(w, http.StatusNotFound)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// delivery is one request on its way.
+type delivery struct {
+	team, name string
+	source     *Source // nil: unknown
+	started    time.Time
+	received   time.Time
+	request    verify.Request
+	event      *schemas.Event
+}
+
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
+	h.metrics.inFlight.Inc()
+	defer h.metrics.inFlight.Dec()
+	d := delivery{team: r.PathValue("team"), name: r.PathValue("source"), started: time.Now(), received: h.c.Now()}
+	if s, ok := h.c.Sources(d.team, d.name); ok {
+		d.source = s
+	}
+	v := h.decide(w, r, &d)
+	h.answer(w, &d, v)
+	h.observe(r.Context(), &d, v)
+}
+
+// decide runs the delivery through limit, verify, name and produce.
+func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) verdict {
+	if h.c.Limiter != nil && !h.c.Limiter.AllowN(d.started, 1) {
+		return verdict{outcome: throttled, reason: "intake", wait: wait(h.c.Limiter)}
+	}
+	body, held, err := h.read(w, r)
+	defer h.budget.release(held)
+	if err != nil {
+		return unread(err)
+	}
+	d.request = verify.Request{Method: r.Method, URL: h.url(r), Header: r.Header, Body: body}
+	if v, ok := h.authentic(d); !ok {
+		return v
+	}
+	s := d.source
+	if s.MaxBody > 0 && int64(len(body)) > s.MaxBody {
+		return verdict{outcome: tooLarge, reason: "source"}
+	}
+	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
+		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
+	}
+	answer, event, err := h.understand(d)
+	if answer != nil {
+		return verdict{outcome: handshake, handshake: answer}
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.patience()-time.Since(d.started), errDeadline)
+	defer cancel()
+	if err != nil {
+		return h.quarantine(ctx, d, r.Host, err)
+	}
+	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
+	if err := event.Validate(); err != nil {
+		return h.quarantine(ctx, d, r.Host, err)
+	}
+	d.event = event
+	if err := h.c.Log.Append(ctx, s.Topic, event); err != nil {
+		return h.undurable(ctx, err)
+	}
+	return verdict{outcome: accepted}
+}
+
+// errDeadline is the cause of a context that ends because the provider's deadline is near.
+var errDeadline = errors.New("the provider's deadline is near")
+
+func (h *Handler) url(r *http.Request) string {
+	if h.c.PublicURL != "" {
+		return h.c.PublicURL + r.URL.RequestURI()
+	}
+	if r.TLS != nil {
+		return "https://" + r.Host + r.URL.RequestURI()
+	}
+	return "http://" + r.Host + r.URL.RequestURI()
+}
+
+// understand gives a handshake's answer, or the event, or an *Unusable. A panic of a mapping is the fault of a
+// mapping, not of the delivery, which is kept like any other that cannot be understood.
+func (h *Handler) understand(d *delivery) (answer *provider.Answer, event *schemas.Event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.c.Logger.Error("mapping panicked", "team", d.team, "source", d.name, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			answer, event, err = nil, nil, &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
+		}
+	}()
+	m := d.source.mapper()
+	if a, ok := m.Challenge(&d.request); ok {
+		return a, nil, nil
+	}
+	event, err = m.Event(&d.request, d.received)
+	return nil, event, err
+}
+
+// quarantine keeps an authentic delivery that cannot become an event.
+func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, cause error) verdict {
+	reason, detail := "internal", ""
+	if u, ok := errors.AsType[*provider.Unusable](cause); ok {
+		reason, detail = u.Reason, u.Detail
+	} else if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
+		reason, detail = f.Reason, f.Field+": "+f.Detail
+	}
+	err := h.c.Log.Quarantine(ctx, d.source.QuarantineTopic, &Delivery{
+		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
+		Headers: keep(d.request.Header, host, d.source.secretHeaders()), Body: d.request.Body, Received: d.received,
+	})
+	if err != nil {
+		return h.undurable(ctx, err)
+	}
+	return verdict{outcome: quarantined, reason: knownReason(reason), detail: detail}
+}
+
+// undurable is the verdict on what the log did not take. It is never the sender's fault.
+func (h *Handler) undurable(ctx context.Context, err error) verdict {
+	kind := schemas.KindOf(err)
+	switch {
+	case errors.Is(context.Cause(ctx), errDeadline):
+		return verdict{outcome: unavailable, reason: "deadline", err: err}
+	case ctx.Err() != nil:
+		return verdict{outcome: unavailable, reason: "client_gone", err: err}
+	case kind == schemas.Throttled, kind == schemas.Unavailable:
+		return verdict{outcome: unavailable, reason: string(kind), err: err}
+	}
+	// A topic that is smaller than its source allows, or a bug: somebody has to act.
+	return verdict{outcome: broken, reason: string(kind), err: err}
+}

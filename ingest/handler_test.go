@@ -1,0 +1,302 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/time/rate"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for _, test := range []struct{ body, want string }{
+		{"1", `{"id":"1"}`},
+		{`a"b\c`, `{"id":"a\"b\\c"}`},
+		{"ü语😀", `{"id":"ü语😀"}`},
+	} {
+		a := in.post(test.body)
+		if a.status != 202 || a.body != test.want || a.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %+v, want %s", test.body, a, test.want)
+		}
+	}
+	if len(in.log.events) != 3 || in.log.topics[0] != "events.acme.orders" || string(in.log.events[2].Data) != "ü语😀" {
+		t.Errorf("the log has %d events in %v", len(in.log.events), in.log.topics)
+	}
+	if got := in.count("accepted", ""); got != 3 {
+		t.Errorf("%v counted", got)
+	}
+	for _, want := range []string{"level=DEBUG", "outcome=accepted", "team=acme", "source=orders", "event_id=1", "type=t", "entity=e", "bytes=1", "latency="} {
+		if line, _, _ := strings.Cut(in.lines.String(), "\n"); !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	const parent = "00-12345678901234567890123456789012-1234567890123456-01"
+	for _, test := range []struct {
+		name          string
+		header        []string
+		parent, state string
+	}{
+		{"kept", []string{"traceparent", parent, "tracestate", "a=1", "tracestate", "b=2"}, parent, "a=1,b=2"},
+		{"none", nil, "", ""},
+		{"invalid drops its state", []string{"traceparent", "x", "tracestate", "a=1"}, "", ""},
+		{"twice", []string{"traceparent", parent, "traceparent", parent}, "", ""},
+	} {
+		in := setup(t, nil)
+		if a := in.post("1", test.header...); a.status != 202 {
+			t.Fatalf("%s: %+v", test.name, a)
+		}
+		e := in.log.events[0]
+		if test.parent != "" && e.TraceParent != test.parent || test.parent == "" && (len(e.TraceParent) != 55 || e.TraceParent == parent) || e.TraceState != test.state {
+			t.Errorf("%s: %q %q", test.name, e.TraceParent, e.TraceState)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"} {
+		a := in.do(method, inPath, nil)
+		if a.status != 405 || a.header.Get("Allow") != "POST" {
+			t.Errorf("%s: %+v", method, a)
+		}
+	}
+	for _, p := range []string{"/", "/v1/in/acme", "/v1/in/acme/orders/", "/v1/in/acme//orders", "/v1/in/../in/acme/orders", "/v1/in/acme/orders/x", "//v1/in/acme/orders"} {
+		if a := in.do("POST", p, nil); a.status != 404 || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %+v, want 404 and never a redirect", p, a)
+		}
+	}
+}
+
+func TestHandshake(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	if a := in.post("challenge xyz"); a.status != 200 || a.body != "xyz" || a.header.Get("Content-Type") != "text/plain" {
+		t.Errorf("%+v", a)
+	}
+	if a := in.do("POST", inPath, strings.NewReader("challenge xyz")); a.status != 401 || strings.Contains(a.body, "xyz") {
+		t.Errorf("a stranger's handshake: %+v", a)
+	}
+	if len(in.log.events) != 0 || in.count("handshake", "") != 1 {
+		t.Error("a handshake is an event")
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.Verifier = comparing{} })
+	a := in.post("unusable", "Authorization", "Bearer tok-1", "Cookie", "tok-2", "X-Gitlab-Token", "tok-3", "X-Own", "tok-4",
+		"X-Request-Id", "b", "X-Request-Id", "a")
+	if a.status != 202 || a.body != `{"id":null}` {
+		t.Fatalf("%+v", a)
+	}
+	d := in.log.deliveries[0]
+	want := &Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST",
+		Body: []byte("unusable"), Received: time.Unix(1_700_000_000, 0)}
+	headers := d.Headers
+	got := *d
+	got.Headers = nil
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Error(diff)
+	}
+	if in.log.topics[0] != "quarantine.acme.orders" {
+		t.Errorf("topic %s", in.log.topics[0])
+	}
+	text := fmt.Sprint(headers)
+	if strings.Contains(text, "tok-") || !strings.Contains(text, "{x-signature "+sign(want.Body)+"}") ||
+		!strings.Contains(text, "{x-request-id b} {x-request-id a}") || !strings.Contains(text, "{host 127.0.0.1:") {
+		t.Errorf("headers kept: %s", text)
+	}
+	if in.count("quarantined", "missing_field") != 1 || !strings.Contains(in.lines.String(), "level=INFO msg=delivery outcome=quarantined") ||
+		!strings.Contains(in.lines.String(), "detail=/id") {
+		t.Errorf("counter or line is missing: %s", in.lines)
+	}
+}
+
+// comparing is a verifier of a secret that the request carries.
+type comparing struct{ hmacVerifier }
+
+func (comparing) SecretHeaders() []string { return []string{"X-Own"} }
+
+// What a mapping gets wrong is kept: its panics and the events that no record can carry.
+func TestQuarantineOfMappingFaults(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for _, test := range []struct{ body, reason string }{
+		{"panic", "internal"}, {"a\nb", "control_character"}, {strings.Repeat("x", 513), "too_long"}, {"", "missing_field"}, {"\xff", "control_character"},
+	} {
+		a := in.post(test.body)
+		if a.status != 202 || len(in.log.deliveries) == 0 {
+			t.Fatalf("%.20q: %+v", test.body, a)
+		}
+		d := in.log.deliveries[len(in.log.deliveries)-1]
+		if d.Reason != test.reason || string(d.Body) != test.body || d.Body == nil {
+			t.Errorf("%.20q: kept %q for %s", test.body, d.Body, d.Reason)
+		}
+	}
+	if len(in.log.events) != 0 {
+		t.Error("an event of these")
+	}
+	if !strings.Contains(in.lines.String(), "mapping panicked") || strings.Contains(in.lines.String(), secret) {
+		t.Errorf("lines: %s", in.lines)
+	}
+}
+
+// Nothing is answered 2xx that is not durable, and nothing 4xx that is our fault.
+func TestUndurable(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name            string
+		err             error
+		outcome, reason string
+		loud            bool
+	}{
+		{"full", schemas.Errorf(schemas.Throttled, "produce", "full"), "unavailable", "throttled", false},
+		{"broker", schemas.Errorf(schemas.Unavailable, "produce", "no broker"), "unavailable", "unavailable", false},
+		{"size", schemas.Errorf(schemas.TooLarge, "produce", "1 MB"), "broken", "too_large", true},
+		{"bug", errors.New("x"), "broken", "internal", true},
+	} {
+		for _, body := range []string{"1", "unusable"} {
+			in := setup(t, nil)
+			in.log.answer = func(context.Context) error { return test.err }
+			a := in.post(body)
+			if a.status != 503 || a.header.Get("Retry-After") != "5" || strings.Contains(a.body, "produce") {
+				t.Errorf("%s: %+v", test.name, a)
+			}
+			if in.count(test.outcome, test.reason) != 1 || strings.Contains(in.lines.String(), "level=ERROR") != test.loud {
+				t.Errorf("%s: not counted, or not loud: %s", test.name, in.lines)
+			}
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.Deadline = 100 * time.Millisecond })
+	in.log.answer = func(ctx context.Context) error {
+		<-ctx.Done()
+		return schemas.Errorf(schemas.Unavailable, "produce", "%w", context.Cause(ctx))
+	}
+	start := time.Now()
+	a := in.post("1")
+	if took := time.Since(start); a.status != 503 || a.header.Get("Retry-After") == "" || took < 80*time.Millisecond {
+		t.Errorf("%+v after %v", a, took)
+	}
+	if in.count("unavailable", "deadline") != 1 {
+		t.Errorf("not counted as deadline: %s", in.lines)
+	}
+	for deadline, want := range map[time.Duration]time.Duration{
+		time.Second: 800 * time.Millisecond, 10 * time.Second: 9 * time.Second, 0: 9 * time.Second, 30 * time.Second: 29 * time.Second,
+	} {
+		s := &Source{Source: &provider.Source{Deadline: deadline}}
+		if got := s.patience(); got != want {
+			t.Errorf("deadline %v: intake takes %v, want %v", deadline, got, want)
+		}
+	}
+}
+
+// A sender that goes away is no failure of ours, and its request ends.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	in.log.answer = func(c context.Context) error {
+		cancel()
+		<-c.Done()
+		return schemas.Errorf(schemas.Unavailable, "produce", "%w", context.Cause(c))
+	}
+	r, err := http.NewRequestWithContext(ctx, "POST", in.server.URL+inPath, strings.NewReader("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Signature", sign([]byte("1")))
+	if resp, err := in.server.Client().Do(r); err == nil {
+		resp.Body.Close()
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+	in.server.Close() // waits for the handler
+	if in.count("unavailable", "client_gone") != 1 {
+		t.Errorf("not counted: %s", in.lines)
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.Limiter = rate.NewLimiter(0.5, 2) })
+	for i := range 5 { // forged ones do not use the source's limit up, and are not limited by it
+		if a := in.do("POST", inPath, strings.NewReader("1")); a.status != 401 {
+			t.Errorf("forged %d: %+v", i, a)
+		}
+	}
+	for i, want := range []int{202, 202, 429} {
+		if a := in.post("1"); a.status != want || want == 429 && a.header.Get("Retry-After") != "2" {
+			t.Errorf("delivery %d: %+v, want %d", i, a, want)
+		}
+	}
+	if in.count("throttled", "source") != 1 {
+		t.Error("not counted")
+	}
+	in = setup(t, func(c *Config, _ *Source) { c.Limiter = rate.NewLimiter(0, 1) })
+	for i, want := range []int{202, 429} {
+		if a := in.post("1"); a.status != want || want == 429 && a.header.Get("Retry-After") != "60" {
+			t.Errorf("delivery %d: %+v, want %d", i, a, want)
+		}
+	}
+	if in.count("throttled", "intake") != 1 {
+		t.Error("not counted")
+	}
+}
+
+// No secret, no signature and no header's value is ever in a line, and labels stay bounded.
+func TestLinesAndLabels(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for i := range 20 {
+		in.do("POST", fmt.Sprintf("/v1/in/team%d/%s", i, strings.Repeat("x", 100)), strings.NewReader("1"), "X-Signature", sign([]byte("1")))
+	}
+	in.post("1", "Authorization", "Bearer "+secret)
+	in.do("POST", inPath, strings.NewReader("1"), "X-Signature", sign([]byte("2")))
+	for _, leak := range []string{secret, sign([]byte("1")), sign([]byte("2")), strings.Repeat("x", 41)} {
+		if strings.Contains(in.lines.String(), leak) {
+			t.Errorf("%s in %s", leak, in.lines)
+		}
+	}
+	if n := testutil.CollectAndCount(in.handler.metrics.deliveries); n != 3 {
+		t.Errorf("%d series for 22 deliveries to 21 sources, one of which exists", n)
+	}
+	if got := testutil.ToFloat64(in.handler.metrics.deliveries.WithLabelValues(unknown, unknown, "refused", "unknown_source")); got != 20 {
+		t.Errorf("%v unknown ones counted", got)
+	}
+	if knownReason("anything a provider invents") != "other" {
+		t.Error("reasons are not bounded")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	sources := func(string, string) (*Source, bool) { return nil, false }
+	for name, c := range map[string]Config{
+		"no sources": {Log: &fakeLog{}}, "no log": {Sources: sources},
+		"negative body": {Sources: sources, Log: &fakeLog{}, MaxBody: -1},
+		"small budget":  {Sources: sources, Log: &fakeLog{}, MaxBody: 10, MaxInFlight: 5},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// unknown labels whatever names no source, however many names strangers try. No team or source can be called so.
+const unknown = "_unknown"
+
+// reasons bounds the reason label: whatever is not listed counts as "other".
+var reasons = func() map[string]bool {
+	m := map[string]bool{}
+	for _, r := range []string{
+		"intake", "source", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
+		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", "digest_mismatch", "bad_cert_url", // verify
+		"not_json", "duplicate_key", "missing_field", "wrong_type", "too_long", "control_character", "too_deep",
+		"bad_version", "bad_form", // provider
+	} {
+		m[r] = true
+	}
+	return m
+}()
+
+func knownReason(reason string) string {
+	if reasons[reason] {
+		return reason
+	}
+	return "other"
+}
+
+type metrics struct {
+	deliveries *prometheus.CounterVec
+	bytes      *prometheus.CounterVec
+	seconds    prometheus.Histogram
+	inFlight   prometheus.Gauge
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "forebay", Subsystem: "ingest", Name: name, Help: help}
+	}
+	m := &metrics{
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts(opts("deliveries_total",
+			"Deliveries received, by what became of them.")), []string{"team", "source", "outcome", "reason"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts(opts("body_bytes_total",
+			"Bytes of bodies read.")), []string{"team", "source"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "forebay", Subsystem: "ingest", Name: "delivery_seconds",
+			Help:    "Time from the request's header to its answer.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts(opts("deliveries_in_flight", "Deliveries being handled."))),
+	}
+	r.MustRegister(m.deliveries, m.bytes, m.seconds, m.inFlight)
+	return m
+}
+
+func (m *metrics) observe(d *delivery, v verdict, took time.Duration) {
+	team, source := d.team, d.name
+	if d.source == nil {
+		team, source = unknown, unknown
+	}
+	m.deliveries.WithLabelValues(team, source, string(v.outcome), v.reason).Inc()
+	m.bytes.WithLabelValues(team, source).Add(float64(len(d.request.Body)))
+	m.seconds.Observe(took.Seconds())
+}
