@@ -7,11 +7,10 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// gap decides an event before which places are missing; line is nil where the line has not begun. why is gap or
-// start_gap.
-func (d *decider) gap(k LineKey, line *Line, s subject, v schemas.Version, why Reason) {
+// gap decides an event before which places are missing. why is gap or start_gap.
+func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
 	switch {
-	case d.parked(k, line):
+	case d.parked(k):
 		d.hold(k, s, v, Parked, ReasonBehindPark)
 	case d.p.GapWait <= 0 && d.p.Then == ThenPark:
 		d.park(k, ReasonGapExpired)
@@ -26,12 +25,9 @@ func (d *decider) gap(k LineKey, line *Line, s subject, v schemas.Version, why R
 	}
 }
 
-// parked reports whether the line is held for its filler or a person. A line that has not begun has nowhere to say so
-// but the events that wait on it.
-func (d *decider) parked(k LineKey, line *Line) bool {
-	if line != nil && line.Parked != "" {
-		return true
-	}
+// parked reports whether the line is held for its filler or a person. The events that wait tell, because a line that
+// has not begun cannot; Line.Parked says why.
+func (d *decider) parked(k LineKey) bool {
 	w := d.st.Waiting[k]
 	return len(w) > 0 && w[0].Decision == Parked
 }

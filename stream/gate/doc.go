@@ -38,7 +38,8 @@
 // start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
-// beginning already: then it joins them. A value below the first one is stale or late and begins nothing.
+// beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line
+// begin above events that wait (the promised first value was changed), they are decided as what they are now, below it.
 //
 // # Gaps
 //

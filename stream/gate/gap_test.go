@@ -199,6 +199,13 @@ func TestFiltered(t *testing.T) {
 			want:  []string{"1 applied/first", "3 applied/gap_skipped", "2 filtered/type", "2 late/filler"},
 			line:  &Line{At: at(3)},
 		}, {
+			name: "another event of its id came first, on another line", policy: wait,
+			steps: []step{
+				in(seq(1, 1), seq(2, 1, clock("k")), seq(9, 9, filtered), seq(9, 9, clock("k"), forged)), in(seq(9, 9)),
+			},
+			want:    []string{"1 applied/first", "2 applied/first", "9 buffered/gap", "9 buffered/gap", "9 conflict/body_differs"},
+			waiting: "9:buffered",
+		}, {
 			name: "equal to the line leaves its mark alone", policy: wait,
 			steps: []step{in(seq(1, 1), seq(2, 1, filtered))},
 			want:  []string{"1 applied/first", "2 filtered/type"},
@@ -216,12 +223,14 @@ func TestFilteredIsIgnoredWhereItIsRemembered(t *testing.T) {
 		t.Error(diff)
 	}
 	// The same for a ledger that counts a filtered event that waits as seen.
-	st = NewState()
-	Decide(st, []Record{seq(1, 1), seq(3, 3, filtered)}, wait)
-	st.Seen[key(3)] = Seen{Hash: schemas.BodyHash{3}, Decision: Buffered}
-	got = run(st, wait, []step{in(seq(3, 3))})
-	if diff := cmp.Diff([]string{"*3 filtered/type", "3 buffered/gap"}, got); diff != "" {
-		t.Error(diff)
+	for _, as := range []Decision{Buffered, Parked} {
+		st = NewState()
+		Decide(st, []Record{seq(1, 1), seq(3, 3, filtered)}, wait)
+		st.Seen[key(3)] = Seen{Hash: schemas.BodyHash{3}, Decision: as}
+		got = run(st, wait, []step{in(seq(3, 3))})
+		if diff := cmp.Diff([]string{"*3 filtered/type", "3 buffered/gap"}, got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
@@ -233,6 +242,16 @@ func TestBufferOutlivesDedupe(t *testing.T) {
 	got := run(st, wait, []step{in(seq(3, 3), seq(3, 3, forged))})
 	if diff := cmp.Diff([]string{"3 duplicate/seen", "3 conflict/body_differs"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLineIsNotParkedWhenNothingWaits(t *testing.T) {
+	t.Parallel()
+	st := NewState() // as when a person took out what was parked
+	st.Lines[e] = &Line{At: at(1), Parked: ReasonOverflow}
+	got := run(st, parkNow, []step{in(seq(2, 2))})
+	if diff := cmp.Diff([]string{"2 applied/next"}, got); diff != "" || st.Lines[e].Parked != "" {
+		t.Errorf("parked %q\n%s", st.Lines[e].Parked, diff)
 	}
 }
 

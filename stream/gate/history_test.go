@@ -174,6 +174,9 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	case schemas.Sequence:
 		if a.first[k.Entity] {
 			r.First = new(int64(1))
+			if z&0x1c == 0x1c { // a mapping that was changed promises another one
+				r.First = new(value)
+			}
 		}
 	}
 	return &event{Record: r, typ: z & 3}

@@ -53,7 +53,7 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 		line.twin(s)
 		d.conclude(s, v, Applied, ReasonEqual)
 	case ahead(v, line.At):
-		d.gap(k, line, s, v, ReasonGap)
+		d.gap(k, s, v, ReasonGap)
 	default:
 		line.advance(s, v)
 		d.conclude(s, v, Applied, ReasonNext)
@@ -68,7 +68,7 @@ func (d *decider) start(k LineKey, s subject, v schemas.Version) {
 	if v.Kind == schemas.Sequence && (waits || d.p.Start == StartFirst && s.First != nil) {
 		switch {
 		case s.First == nil || v.Value > *s.First:
-			d.gap(k, nil, s, v, ReasonStartGap)
+			d.gap(k, s, v, ReasonStartGap)
 			return
 		case v.Value < *s.First:
 			d.behind(nil, s, v)

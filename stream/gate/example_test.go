@@ -1,0 +1,49 @@
+package gate_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// An order's third revision overtakes its second one, which was sent twice.
+func ExampleDecide() {
+	revision := func(id string, value int64) gate.Record {
+		return gate.Record{
+			Key: schemas.NewEventKey("/acme/orders", id), Hash: schemas.HashBody([]byte(id)), Entity: "A-17",
+			Version: schemas.Version{Kind: schemas.Sequence, Value: value}, Payload: schemas.Snapshot,
+		}
+	}
+	records := []gate.Record{revision("a", 1), revision("c", 3), revision("b", 2), revision("b", 2)}
+	policy := gate.Policy{GapWait: 30 * time.Second, Then: gate.ThenSkip}
+	for _, o := range gate.Decide(gate.NewState(), records, policy) {
+		fmt.Println(o.Version.Value, o.Decision, o.Reason)
+	}
+	// Output:
+	// 1 applied first
+	// 3 buffered gap
+	// 2 applied next
+	// 3 applied released
+	// 2 duplicate seen
+}
+
+// The second revision never comes. When the wait has ended, the third one goes without it.
+func ExampleExpire() {
+	line := gate.LineKey{Entity: "A-17"}
+	state := gate.NewState()
+	state.Lines[line] = &gate.Line{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
+	policy := gate.Policy{GapWait: 30 * time.Second, Then: gate.ThenSkip}
+	third := gate.Record{Entity: "A-17", Version: schemas.Version{Kind: schemas.Sequence, Value: 3}}
+
+	gate.Decide(state, []gate.Record{third}, policy)
+	_, waits := state.Waits(line)
+	fmt.Println("waits:", waits)
+	for _, o := range gate.Expire(state, []gate.LineKey{line}, policy) {
+		fmt.Println(o.Version.Value, o.Decision, o.Reason, "skipped", state.Lines[line].Skipped)
+	}
+	// Output:
+	// waits: true
+	// 3 applied gap_skipped skipped [{2 2}]
+}

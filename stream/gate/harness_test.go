@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+)
+
+// rec builds a record of the one line "e"; its key is its number, and its offset too until at says otherwise.
+func rec(id int, kind schemas.VersionKind, value int64, opts ...func(*Record)) Record {
+	r := Record{
+		Offset: int64(id), Key: key(id), Hash: schemas.BodyHash{byte(id)}, Entity: "e",
+		Version: schemas.Version{Kind: kind, Value: value}, Payload: schemas.Snapshot,
+	}
+	for _, o := range opts {
+		o(&r)
+	}
+	return r
+}
+
+func key(id int) (k schemas.EventKey) {
+	binary.BigEndian.PutUint64(k[:], uint64(id))
+	return k
+}
+
+func idOf(k schemas.EventKey) int { return int(binary.BigEndian.Uint64(k[:])) }
+
+func seq(id int, value int64, opts ...func(*Record)) Record {
+	return rec(id, schemas.Sequence, value, opts...)
+}
+
+func delta(r *Record)    { r.Payload = schemas.Delta }
+func filtered(r *Record) { r.Filtered = true }
+func deleted(r *Record)  { r.Deleted = true }
+func forged(r *Record)   { r.Hash[15] = 0xff }
+func first(v int64) func(*Record) {
+	return func(r *Record) { r.First = &v }
+}
+func on(entity schemas.EntityKey) func(*Record) { return func(r *Record) { r.Entity = entity } }
+func clock(c string) func(*Record)              { return func(r *Record) { r.Version.Clock = c } }
+func sub(s int32) func(*Record)                 { return func(r *Record) { r.Version.Sub = s } }
+func appended(t time.Time) func(*Record)        { return func(r *Record) { r.AppendTime = t } }
+
+// step is one thing that happens to a state: a batch, or the end of a wait, or another policy from here on.
+type step struct {
+	records []Record
+	expire  []LineKey
+	policy  *Policy
+}
+
+func in(records ...Record) step     { return step{records: records} }
+func expire(lines ...LineKey) step  { return step{expire: lines} }
+func policy(p Policy) step          { return step{policy: &p} }
+func line(e schemas.EntityKey) step { return expire(LineKey{Entity: e}) }
+
+// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released".
+func say(out []Outcome, records []Record) []string {
+	said := []string{}
+	for _, o := range out {
+		id := ""
+		if o.Record >= 0 {
+			id = fmt.Sprint(idOf(records[o.Record].Key))
+		} else {
+			id = fmt.Sprintf("*%d", idOf(o.Released.Key))
+		}
+		said = append(said, fmt.Sprintf("%s %s/%s", id, o.Decision, o.Reason))
+	}
+	return said
+}
+
+func run(st *State, p Policy, steps []step) []string {
+	said := []string{}
+	for _, s := range steps {
+		switch {
+		case s.policy != nil:
+			p = *s.policy
+		case s.expire != nil:
+			said = append(said, say(Expire(st, s.expire, p), nil)...)
+		default:
+			said = append(said, say(Decide(st, s.records, p), s.records)...)
+		}
+	}
+	return said
+}
+
+func waitingIDs(st *State, k LineKey) string {
+	var ids []string
+	for _, w := range st.Waiting[k] {
+		ids = append(ids, fmt.Sprintf("%d:%s", idOf(w.Key), w.Decision))
+	}
+	return strings.Join(ids, " ")
+}
+
+// wait is the policy of most tests: gaps are waited for, then skipped.
+var wait = Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip}
+
+func with(change func(*Policy)) Policy {
+	p := wait
+	change(&p)
+	return p
+}
+
+var (
+	park    = with(func(p *Policy) { p.Then = ThenPark })
+	fromOne = with(func(p *Policy) { p.Start = StartFirst })
+	arrival = with(func(p *Policy) { p.Order = OrderArrival })
+	atOnce  = with(func(p *Policy) { p.GapWait = 0 })
+	parkNow = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
+	e       = LineKey{Entity: "e"}
+)
+
+type table []struct {
+	name    string
+	policy  Policy
+	steps   []step
+	want    []string
+	waiting string // of line e, at the end
+	line    *Line  // of e, at the end; compared where set, without Key
+}
+
+// test runs each case in its own batches, and again with every record in a batch of its own.
+func (tt table) test(t *testing.T) {
+	t.Helper()
+	for _, c := range tt {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var single []step
+			for _, s := range c.steps {
+				for _, r := range s.records {
+					single = append(single, in(r))
+				}
+				if s.records == nil {
+					single = append(single, s)
+				}
+			}
+			for _, steps := range [][]step{c.steps, single} {
+				st := NewState()
+				if diff := cmp.Diff(c.want, run(st, c.policy, steps)); diff != "" {
+					t.Fatalf("outcomes in %d steps (-want +got):\n%s", len(steps), diff)
+				}
+				if got := waitingIDs(st, e); got != c.waiting {
+					t.Errorf("waiting: got %q, want %q", got, c.waiting)
+				}
+				if c.line != nil {
+					got := *st.Lines[e]
+					got.Key = c.line.Key
+					if diff := cmp.Diff(*c.line, got); diff != "" {
+						t.Errorf("line (-want +got):\n%s", diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+func at(value int64) schemas.Version { return schemas.Version{Kind: schemas.Sequence, Value: value} }

@@ -1,0 +1,126 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// sameState compares what the gate remembers with what the model can work out.
+func sameState(t failer, m *model, st *State) {
+	t.Helper()
+	waiting, buffered := 0, 0
+	for k, w := range st.Waiting {
+		waiting += len(w)
+		held := m.waiting(k)
+		slices.SortFunc(held, func(a, b *heldEvent) int { return order(&a.Record, &b.Record) })
+		for i := range w {
+			if w[i].Decision == Buffered {
+				buffered++
+			}
+			if len(held) != len(w) || held[i].Key != w[i].Key || held[i].parked != (w[i].Decision == Parked) {
+				t.Fatalf("line %v: waiting %+v, model %+v", k, w, held)
+			}
+		}
+		if _, waits := st.Waits(k); waits == held[0].parked {
+			t.Fatalf("line %v: Waits says %t", k, waits)
+		}
+	}
+	if waiting != len(m.held) || buffered != st.Buffered {
+		t.Fatalf("%d wait, model %d; %d with a deadline, counted %d", waiting, len(m.held), buffered, st.Buffered)
+	}
+	for k, l := range st.Lines {
+		at, begun := m.position(k)
+		l := *l
+		l.At.Clock, at.Clock = "", ""
+		facts := m.line(k)
+		if !begun || l.At != at || !slices.Equal(l.Skipped, m.spans(k)) {
+			t.Fatalf("line %v: %+v, model at %+v with %v skipped", k, l, at, m.spans(k))
+		}
+		if f := facts[lastMove(facts)]; f.key != l.Key || f.filtered != l.Filtered {
+			t.Fatalf("line %v: brought by %v filtered %t, model %v %t", k, l.Key, l.Filtered, f.key, f.filtered)
+		}
+		parked := len(st.Waiting[k]) > 0 && st.Waiting[k][0].Decision == Parked
+		if (l.Parked != "") != parked || parked && l.Parked != ReasonGapExpired && l.Parked != ReasonOverflow {
+			t.Fatalf("line %v is parked %q with %d waiting", k, l.Parked, len(st.Waiting[k]))
+		}
+	}
+	for k := range m.events {
+		if _, begun := m.position(k); begun && st.Lines[k] == nil {
+			t.Fatalf("line %v has begun in the model only", k)
+		}
+	}
+}
+
+// conserved: every record has exactly one outcome of its own; what entered the buffer left it once or waits; every key
+// runs at most once; quarantined, filtered and conflicting events are not remembered.
+func conserved(t failer, all []said, records []Record, st *State) {
+	t.Helper()
+	type copyOf struct {
+		key    schemas.EventKey
+		offset int64
+	}
+	own := make([]int, len(records))
+	inside := map[copyOf]int{}
+	runs := map[schemas.EventKey]int{}
+	for _, s := range all {
+		c := copyOf{s.Key, s.Offset}
+		switch {
+		case s.Record >= 0:
+			own[s.Record]++
+			if s.Decision == Buffered || s.Decision == Parked {
+				inside[c]++
+			}
+		case s.Decision == Buffered || inside[c] != 1:
+			t.Fatalf("%+v came out of the buffer, where it was %d times", s, inside[c])
+		case s.Decision != Parked:
+			inside[c]--
+		}
+		if s.Decision.Runs() {
+			if runs[s.Key]++; runs[s.Key] > 1 {
+				t.Fatalf("%v runs twice", s.Key)
+			}
+		}
+	}
+	for i, n := range own {
+		if n != 1 {
+			t.Fatalf("record %d has %d outcomes", i, n)
+		}
+	}
+	for _, w := range st.Waiting {
+		for i := range w {
+			inside[copyOf{w[i].Key, w[i].Offset}]--
+		}
+	}
+	for c, n := range inside {
+		if n != 0 {
+			t.Fatalf("%v: %d more entered the buffer than left it or wait", c, n)
+		}
+	}
+	for k := range runs {
+		if !st.Seen[k].Decision.Runs() {
+			t.Fatalf("%v ran and is remembered as %q", k, st.Seen[k].Decision)
+		}
+	}
+}
+
+// ordered: what is applied on a line never goes back, until the line begins anew (with a filtered event of another
+// kind even, which only the kind shows).
+func ordered(t failer, all []said, records []Record) {
+	t.Helper()
+	entity := map[schemas.EventKey]schemas.EntityKey{}
+	for i := range records {
+		entity[records[i].Key] = records[i].Entity
+	}
+	last := map[LineKey]schemas.Version{}
+	for _, s := range all {
+		if s.Decision != Applied || s.Reason == ReasonArrival {
+			continue
+		}
+		k := LineKey{entity[s.Key], s.Version.Clock}
+		if was, ok := last[k]; ok && s.Version.Kind == was.Kind && s.Reason != ReasonFirst && s.Version.Compare(was) < 0 {
+			t.Fatalf("line %v went from %+v back to %+v", k, was, s)
+		}
+		last[k] = s.Version
+	}
+}
