@@ -161,7 +161,7 @@ func TestRulesBite(t *testing.T) {
 		{of("schemas", kgo), 1},
 		{of("ingest", "stream"), 1},
 		{of("ingest/verify", pgx), 2},
-		{of("ingest/log", kgo), 0},
+		{of("ingest/producer", kgo), 0},
 		{of("ingest", kgo), 1},
 		{of("stream", "schemas", "stream/ledger", kgo), 0},
 		{of("stream/lane", kgo), 1},

@@ -85,7 +85,7 @@ func StartBroker(ctx context.Context, cfg BrokerConfig) (_ *Broker, err error) {
 	}
 	defer func() {
 		if err != nil {
-			lock.release()
+			err = errors.Join(err, lock.release())
 		}
 	}()
 	if cfg.Port == 0 {

@@ -20,7 +20,7 @@ const (
 )
 
 // downloaded returns the programs from the cache and fetches them into it the first time.
-func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (programs, error) {
+func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ programs, err error) {
 	cache, err := usableCache(cfg, as)
 	if err != nil {
 		return programs{}, err
@@ -33,7 +33,7 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (programs,
 	if err != nil {
 		return programs{}, err
 	}
-	defer lock.release()
+	defer func() { err = errors.Join(err, lock.release()) }()
 	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 MB", "into", place)
 	if err := fetch(ctx, filepath.Join(cache, "download"), place); err != nil {
 		return programs{}, err

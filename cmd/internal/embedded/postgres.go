@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +95,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	p := &Postgres{cfg: cfg, lock: lock, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
-			lock.release()
+			err = errors.Join(err, lock.release())
 		}
 	}()
 	if err := p.prepare(ctx); err != nil {
@@ -153,7 +154,7 @@ func (p *Postgres) launch() error {
 	}
 	go func() {
 		defer close(p.done)
-		p.cmd.Wait() // how it ended is in its log
+		_ = p.cmd.Wait() // how it ended is in its log
 	}()
 	return nil
 }
@@ -174,9 +175,7 @@ func (p *Postgres) arguments() []string {
 		"max_connections": "100", "shared_buffers": "128MB", "max_wal_size": "1GB", "timezone": "UTC",
 		"logging_collector": "off", "log_min_messages": "warning", "log_destination": "stderr",
 	}
-	for name, value := range p.cfg.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, p.cfg.Settings)
 	settings["listen_addresses"] = "127.0.0.1"
 	settings["port"] = fmt.Sprint(p.port)
 	settings["unix_socket_directories"] = "" // its path may not be long, and nobody needs it
