@@ -43,10 +43,11 @@ func (l *Lanes) free(e *entry) {
 
 // fits reports whether an attempt of e may start now. A payload that fits nowhere runs alone.
 func (l *Lanes) fits(e *entry) bool {
-	if e.size == 0 {
-		return l.loads < maxLoads && (l.flyingBytes < l.cfg.MaxBytes/2)
+	half := l.cfg.MaxBytes / 2
+	if e.size == 0 && (l.loads >= maxLoads || l.flyingBytes >= half && l.flyingBytes > 0) {
+		return false
 	}
-	return l.flyingBytes == 0 || l.flyingBytes+int64(e.size) <= l.cfg.MaxBytes/2
+	return l.flyingBytes == 0 || l.flyingBytes+int64(e.size) <= half
 }
 
 // fly moves an entry's bytes to the account of attempts.

@@ -113,6 +113,7 @@ func (l *Lanes) refill(ctx context.Context, p *part) error {
 	for len(goals) > 0 {
 		actions, more, err := l.cfg.Ledger.Open(ctx, p.claim, from, pageSize)
 		if err != nil {
+			l.thirstAgain(p, goals)
 			return err
 		}
 		seen := int64(math.MaxInt64) // the scan has seen everything up to here
@@ -139,6 +140,17 @@ func (l *Lanes) goals(p *part) (from int64, goals map[*lane]int64) {
 		return from, nil
 	}
 	return from, goals
+}
+
+// thirstAgain puts back the lanes of a scan that did not come to its end.
+func (l *Lanes) thirstAgain(p *part, goals map[*lane]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for la := range goals {
+		if la.state != standing && la.overflow() {
+			p.thirsty[la] = struct{}{}
+		}
+	}
 }
 
 // quench gives the lanes what a page has for them. A lane leaves goals when it is full or has all it left behind.

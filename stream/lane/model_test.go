@@ -1,0 +1,211 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// plan is a drawn run: batches, what each attempt does, and what goes wrong around it.
+type plan struct {
+	batches  [][]int         // entities
+	pauses   []time.Duration // after each batch
+	ends     []stream.Class  // of attempts, in turn
+	takes    []time.Duration
+	parks    bool // on_dead
+	commits  []time.Duration
+	misses   []bool // whether a Record fails
+	opens    []bool // whether an Open fails, the first excepted
+	restarts []int  // after which batches the process is replaced
+	config   Config
+}
+
+func drawPlan(t *rapid.T) plan {
+	ms := func(most int) *rapid.Generator[time.Duration] {
+		return rapid.Map(rapid.IntRange(0, most), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
+	}
+	ends := rapid.SampledFrom([]stream.Class{
+		stream.ClassOK, stream.ClassOK, stream.ClassOK, stream.ClassBusy, stream.ClassNetwork, stream.ClassRejected, stream.ClassBug,
+	})
+	window := rapid.IntRange(1, 8).Draw(t, "lane window")
+	return plan{
+		batches:  rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 5), 1, 12), 1, 8).Draw(t, "batches"),
+		pauses:   rapid.SliceOfN(ms(300), 1, 4).Draw(t, "pauses"),
+		ends:     rapid.SliceOfN(ends, 1, 40).Draw(t, "ends"),
+		takes:    rapid.SliceOfN(ms(200), 1, 10).Draw(t, "takes"),
+		parks:    rapid.Bool().Draw(t, "parks"),
+		commits:  rapid.SliceOfN(ms(50), 1, 5).Draw(t, "commits"),
+		misses:   append(rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(t, "misses"), false),
+		opens:    append(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(t, "opens"), false),
+		restarts: rapid.SliceOfN(rapid.IntRange(0, 7), 0, 2).Draw(t, "restarts"),
+		config: Config{
+			MaxInFlight: rapid.IntRange(1, 6).Draw(t, "in flight"), LaneWindow: window,
+			MaxOpen:  rapid.IntRange(window, 20).Draw(t, "window"),
+			MaxBytes: int64(rapid.SampledFrom([]int{1, 1500, 5000, 1 << 20}).Draw(t, "bytes")),
+			MaxGroup: rapid.IntRange(1, 5).Draw(t, "group"), MaxUnrecorded: rapid.IntRange(1, 5).Draw(t, "unrecorded"),
+		},
+	}
+}
+
+// TestModel holds the lanes against what a queue per entity would do: every entity's calls are its actions in lane
+// order, where only the current head may repeat, and it goes on only after a result that lets it.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := drawPlan(rt)
+		var err error
+		synctest.Test(t, func(t *testing.T) { err = p.run(t) })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func (p *plan) run(t *testing.T) error {
+	change := func(c *Config) {
+		c.MaxInFlight, c.LaneWindow, c.MaxOpen = p.config.MaxInFlight, p.config.LaneWindow, p.config.MaxOpen
+		c.MaxBytes, c.MaxGroup, c.MaxUnrecorded = p.config.MaxBytes, p.config.MaxGroup, p.config.MaxUnrecorded
+		c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Retry: RetryPolicy{Attempts: 3}}
+	}
+	r := setup(t, change)
+	defer func() { r.stop() }()
+	p.script(r)
+	r.begin(t)
+	opened := false // guarded by mem.mu
+	r.mem.mu.Lock()
+	r.mem.onOpen = func(after int64, _ int) error {
+		k := r.mem.opens
+		if opened && p.opens[k%len(p.opens)] {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	r.mem.mu.Unlock()
+	for i, batch := range p.batches {
+		r.mem.mu.Lock()
+		opened = true
+		r.mem.mu.Unlock()
+		var items []stream.Item
+		for _, e := range batch {
+			items = append(items, r.make(fmt.Sprint("e", e), func(a *ledger.Action) {
+				if !p.parks {
+					a.OnDead = ledger.Continue
+				}
+			}))
+		}
+		r.Add(r.claim, items)
+		time.Sleep(p.pauses[i%len(p.pauses)])
+		for _, at := range p.restarts {
+			if at == i {
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+				closeErr := r.Close(ctx, r.claim)
+				cancel()
+				r.stop()
+				c := claimOf(1)
+				c.Unclean = closeErr != nil
+				r.claim = c
+				r.mem.mu.Lock()
+				opened = false
+				r.mem.mu.Unlock()
+				r.again(t, change)
+				r.begin(t)
+			}
+		}
+	}
+	time.Sleep(6 * time.Hour)
+	synctest.Wait()
+	return p.check(r)
+}
+
+func (p *plan) script(r *rig) {
+	calls, records := 0, 0
+	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.mu.Lock()
+		k := calls
+		calls++
+		r.sink.mu.Unlock()
+		wait := time.NewTimer(p.takes[k%len(p.takes)])
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+		}
+		if class := p.ends[k%len(p.ends)]; class != stream.ClassOK {
+			return stream.Outcome{}, &stream.AttemptError{Class: class, Err: errors.New("drawn")}
+		}
+		return stream.Outcome{Code: 200}, nil
+	}
+	r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
+		k := records
+		records++
+		wait := time.NewTimer(p.commits[k%len(p.commits)])
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if p.misses[k%len(p.misses)] {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+}
+
+// check walks the calls per entity beside the ledger's rows.
+func (p *plan) check(r *rig) error {
+	lanes := map[string][]ledger.Action{} // in lane order
+	for seq := int64(1); seq <= r.seq; seq++ {
+		a := r.mem.action(r.claim, seq)
+		lanes[string(a.Entity)] = append(lanes[string(a.Entity)], a)
+	}
+	at := map[string]int{}
+	for _, c := range r.sink.calls {
+		e := string(c.Event.Entity)
+		for at[e] < len(lanes[e]) && lanes[e][at[e]].EventID != c.Event.ID {
+			at[e]++ // the next head: never back
+		}
+		if at[e] == len(lanes[e]) {
+			return fmt.Errorf("%s was called out of order", c.Event.ID)
+		}
+		if at[e] > 0 {
+			before := lanes[e][at[e]-1].Status
+			if before != ledger.Done && !(before == ledger.Dead && !p.parks) {
+				return fmt.Errorf("%s ran behind one that is %s", c.Event.ID, before)
+			}
+		}
+	}
+	called := map[string]bool{}
+	for _, c := range r.sink.calls {
+		called[c.Event.ID] = true
+	}
+	for _, lane := range lanes {
+		stands := false
+		for _, a := range lane {
+			switch {
+			case stands && (a.Status != ledger.Pending || called[a.EventID]):
+				return fmt.Errorf("%s is %s behind a dead head", a.EventID, a.Status)
+			case !stands && a.Status != ledger.Done && a.Status != ledger.Dead:
+				return fmt.Errorf("%s is %s in the end", a.EventID, a.Status)
+			case !stands && !called[a.EventID]:
+				return fmt.Errorf("%s is %s and was never called", a.EventID, a.Status)
+			}
+			stands = stands || a.Status == ledger.Dead && p.parks
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queuedBytes != 0 || r.flyingBytes != 0 || r.unrecorded != 0 || r.loads != 0 || r.open != 0 || r.ready != 0 {
+		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
+			r.queuedBytes, r.flyingBytes, r.unrecorded, r.loads, r.open, r.ready)
+	}
+	return nil
+}
