@@ -85,6 +85,7 @@ func fetchOptions(cfg Config) []kgo.Opt {
 		kgo.FetchMaxPartitionBytes(min(int32(cfg.BatchBytes), 4<<20)), // a larger record still comes, alone (KIP-74)
 		kgo.BrokerMaxReadBytes(max(maxRead+1<<20, 100<<20)),
 		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.FetchMaxWait(500*time.Millisecond), // a new claim waits for the long poll that is under way at its broker
 	)
 }
 

@@ -26,7 +26,7 @@ type PayloadsConfig struct {
 	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB.
 	MaxRecordBytes int
 	// Certain is for how long brokers must say that a topic or the end of a log is not there before the payload counts
-	// as lost; default 30 s.
+	// as lost; default 10 s.
 	Certain time.Duration
 }
 
@@ -92,7 +92,7 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 		cfg.MaxRecordBytes = 64 << 20
 	}
 	if cfg.Certain == 0 {
-		cfg.Certain = 30 * time.Second
+		cfg.Certain = 10 * time.Second
 	}
 	if cfg.Certain < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
 		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")

@@ -1,0 +1,206 @@
+package stream
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// realLedger is a namespace in a schema of the test's own. Its schema is left to the database, which is a test's.
+func realLedger(t *testing.T, p gate.Policy) (*ledger.Ledger, *ledger.Namespace) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Postgres")
+	}
+	url := os.Getenv("TEST_DATABASE_URL")
+	if url == "" {
+		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
+	}
+	b := make([]byte, 6)
+	rand.Read(b)
+	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: "s_" + hex.EncodeToString(b), MaxConns: 4}
+	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l, namespace(t, l, p)
+}
+
+func namespace(t *testing.T, l *ledger.Ledger, p gate.Policy) *ledger.Namespace {
+	t.Helper()
+	n, err := l.Namespace(t.Context(), ledger.Spec{
+		Name: testGroup, Owner: t.Name(), Policy: p,
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// arrival orders by arrival: dedupe only. versions waits for gaps.
+var (
+	arrival  = gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip, MaxPerEntity: 100, MaxBuffered: 1000}
+	versions = gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
+		GapWait: 400 * time.Millisecond, MaxPerEntity: 100, MaxBuffered: 1000, FutureSkew: time.Minute}
+)
+
+// Through the real ledger: duplicates act once, also over a restart and over a seek back to the start.
+func TestLedgerActsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	_, n := realLedger(t, arrival)
+	lanes := newLanes()
+	run := r.start(r.config(n, lanes))
+	r.produce(0, 1, 2, 2, 1, 3)
+	r.produce(1, 10)
+	lanes.until(t, "four actions", func() bool { return len(lanes.items) == 4 })
+	run.untilCommitted(t, r, 0, 5)
+	run.stop(t)
+
+	r.commit(0, 0, "") // as kafka-consumer-groups --reset-offsets --to-earliest does
+	r.produce(0, 3, 4)
+	run = r.start(r.config(n, lanes))
+	lanes.until(t, "the new action", func() bool { return slices.Contains(lanes.items, "e4") })
+	run.untilCommitted(t, r, 0, 7)
+	run.stop(t)
+	slices.Sort(lanes.items)
+	if want := []string{"e1", "e10", "e2", "e3", "e4"}; !slices.Equal(lanes.items, want) {
+		t.Errorf("acted on %q, want %q", lanes.items, want)
+	}
+}
+
+// untilCommitted waits for the mirror to reach an offset, which shows that the batch before it is done.
+func (run *running) untilCommitted(t *testing.T, r *rig, partition int32, to int64) {
+	t.Helper()
+	run.until(t, fmt.Sprintf("mirror at %d", to), func([]PartitionState) bool {
+		at, ok := r.committed(partition)
+		return ok && at.At == to
+	})
+}
+
+func versioned(i int, version int64) *kgo.Record {
+	e := event(i)
+	e.Version = schemas.Version{Kind: schemas.Sequence, Value: version}
+	return record.Encode(testTopic, e)
+}
+
+// A gap on an idle partition is skipped after its wait, by the database's clock, and what waited comes with its event.
+func TestLedgerGapExpires(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	_, n := realLedger(t, versions)
+	lanes := newLanes()
+	r.start(r.config(n, lanes))
+	r.send(versioned(1, 1), versioned(3, 3), versioned(4, 4))
+	lanes.until(t, "all but the missing one", func() bool { return slices.Equal(lanes.items, []string{"e1", "e3", "e4"}) })
+}
+
+// A filler that was in the log before the deadline passed fills the gap, although nobody read it until long after.
+func TestLedgerGapOutlivesDowntime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	_, n := realLedger(t, versions)
+	lanes := newLanes()
+	run := r.start(r.config(n, lanes))
+	r.send(versioned(1, 1), versioned(3, 3))
+	run.untilCommitted(t, r, 0, 2)
+	run.stop(t)
+	for range 50 {
+		r.send(versioned(1, 1)) // duplicates in front of the filler
+	}
+	r.send(versioned(2, 2))
+	overdue := time.NewTimer(versions.GapWait)
+	<-overdue.C
+	cfg := r.config(n, lanes)
+	cfg.BatchRecords = 5
+	r.start(cfg)
+	lanes.until(t, "all three", func() bool { return len(lanes.items) == 3 })
+	if want := []string{"e1", "e2", "e3"}; !slices.Equal(lanes.items, want) {
+		t.Errorf("acted in the order %q, want %q", lanes.items, want)
+	}
+}
+
+// Two processes with ledgers of their own on one database hand partitions over and act once.
+func TestLedgerRebalance(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 4)
+	l, n := realLedger(t, arrival)
+	lanes := newLanes()
+	a := r.start(r.config(n, lanes))
+	a.untilRunning(t, 4)
+	i := 0
+	feed := func() {
+		for range 5 {
+			for p := range int32(4) {
+				r.produce(p, i)
+				i++
+			}
+		}
+	}
+	feed()
+	b := r.start(r.config(namespace(t, l, arrival), lanes))
+	feed()
+	b.untilRunning(t, 2)
+	feed()
+	a.stop(t)
+	feed()
+	lanes.until(t, "all", func() bool { return len(lanes.items) >= i })
+	b.untilRunning(t, 4)
+	b.stop(t)
+	if len(lanes.items) != i {
+		t.Errorf("%d actions for %d events", len(lanes.items), i)
+	}
+}
+
+// A topic that was deleted and created again, or has grown, is refused with the ledger's own words.
+func TestLedgerRefuses(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *rig) error{
+		"recreated": func(r *rig) error {
+			if err := r.cluster.DeleteTopic(testTopic); err != nil {
+				return err
+			}
+			return r.cluster.CreateTopic(testTopic, 1, nil)
+		},
+		"grown": func(r *rig) error {
+			_, err := r.adm.UpdatePartitions(context.Background(), 2, testTopic)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			_, n := realLedger(t, arrival)
+			r.produce(0, 1)
+			run := r.start(r.config(n, newLanes()))
+			run.untilCommitted(t, r, 0, 1)
+			run.stop(t)
+			if err := spoil(r); err != nil {
+				t.Fatal(err)
+			}
+			run = r.start(r.config(n, newLanes()))
+			parts := run.untilStopped(t, 0)
+			if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused {
+				t.Errorf("got %v", parts[0].Err)
+			}
+		})
+	}
+}
