@@ -12,7 +12,11 @@ import (
 // can be verified again.
 var secretWords = []string{"authorization", "cookie", "token", "secret", "passw", "api-key", "apikey", "credential"}
 
-// keep is a request's headers as they go to quarantine: sorted, in lower case, secrets left out.
+// maxKept bounds the bytes of headers kept, so that the record fits beside the largest body.
+const maxKept = schemas.MaxKept
+
+// keep is a request's headers as they go to quarantine: sorted, in lower case, secrets left out, and those that would
+// go over maxKept.
 func keep(header http.Header, host string, secrets []string) []schemas.Header {
 	kept := make([]schemas.Header, 0, len(header)+1)
 	if host != "" {
@@ -28,7 +32,15 @@ func keep(header http.Header, host string, secrets []string) []schemas.Header {
 		}
 	}
 	slices.SortStableFunc(kept, func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) })
-	return kept
+	left := maxKept
+	return slices.DeleteFunc(kept, func(h schemas.Header) bool {
+		n := len(h.Name) + len(h.Value) + 16
+		if n > left {
+			return true
+		}
+		left -= n
+		return false
+	})
 }
 
 func carriesSecret(name string) bool {

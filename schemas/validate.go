@@ -13,7 +13,8 @@ const (
 	MaxType   = 512
 	MaxEntity = 1024
 	MaxClock  = 64
-	MaxText   = 2048 // content type, data schema, traceparent, tracestate
+	MaxText   = 2048     // content type, data schema, traceparent, tracestate
+	MaxKept   = 32 << 10 // original headers and extensions, names and values together
 	// MaxSub and MaxEpoch are the largest values whose text sorts.
 	MaxSub   = 99_999
 	MaxEpoch = 999_999
@@ -88,13 +89,21 @@ func (e *Event) validateRest() error {
 	if e.First != nil && (e.Version.Kind != Sequence || *e.First < 0) {
 		return &FieldError{"versionfirst", "bad_version", "only kind sequence has a first value, and it is not negative"}
 	}
+	kept := 0
+	for _, h := range e.Headers {
+		kept += len(h.Name) + len(h.Value)
+	}
 	for name, value := range e.Extensions {
+		kept += len(name) + len(value)
 		if !IsAttributeName(name) {
 			return &FieldError{"extensions", "wrong_type", "a name is not lower-case letters and digits"}
 		}
 		if detail := textFlaw(value, false); detail != "" {
 			return &FieldError{name, "control_character", detail}
 		}
+	}
+	if kept > MaxKept {
+		return &FieldError{"headers", "too_long", fmt.Sprintf("%d bytes, at most %d", kept, MaxKept)}
 	}
 	return nil
 }

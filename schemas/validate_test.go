@@ -47,6 +47,7 @@ func TestValidate(t *testing.T) {
 		{"epoch", func(e *Event) { e.Version = Version{Kind: Sequence, Epoch: 1} }, "version", "bad_version"},
 		{"first", func(e *Event) { e.First = new(int64(1)) }, "versionfirst", "bad_version"},
 		{"negative first", func(e *Event) { e.Version.Kind, e.First = Sequence, new(int64(-1)) }, "versionfirst", "bad_version"},
+		{"headers", func(e *Event) { e.Headers = []Header{{"a", strings.Repeat("x", MaxKept)}} }, "headers", "too_long"},
 		{"extension name", func(e *Event) { e.Extensions = map[string]string{"A": ""} }, "extensions", "wrong_type"},
 		{"extension data", func(e *Event) { e.Extensions = map[string]string{"data": ""} }, "extensions", "wrong_type"},
 		{"extension value", func(e *Event) { e.Extensions = map[string]string{"a": "\n"} }, "a", "control_character"},

@@ -1,0 +1,208 @@
+// Package producer makes deliveries durable on Kafka: it is the [ingest.Log] of production.
+//
+// The client is idempotent and waits for all in-sync replicas. A caller's context ends the caller's wait and nothing
+// else: kgo would otherwise fail, with one impatient request, all records that wait for the same partition. What is
+// in the producer when its caller gives up may still land, and the stream's dedupe absorbs the retry.
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+// Room is what a record may weigh beside its body: key, headers and framing. A topic's max.message.bytes must be the
+// largest body and at least this.
+const Room = 64 << 10
+
+const (
+	defaultMaxBuffered = 256 << 20
+	defaultGiveUp      = 30 * time.Second
+)
+
+// Config is what a [Producer] needs.
+type Config struct {
+	// Brokers are the seeds, host:port; required.
+	Brokers []string
+	// MaxBody is the largest body of any source in bytes. Default 25 MiB.
+	MaxBody int64
+	// TopicMaxBody is the largest body that goes to a topic, in bytes; default MaxBody. A topic that takes less than
+	// the others must say so: a batch of many small records would be refused by it as a whole.
+	TopicMaxBody func(topic string) int64
+	// MaxBuffered bounds the bytes of records that wait for their ack; more is Throttled at once. Default 256 MiB.
+	MaxBuffered int64
+	// Linger is how long a partition waits for company before a request is built. Default none: while a request is
+	// in flight the next one fills up anyway, so a linger only adds to the latency.
+	Linger time.Duration
+	// GiveUp is how long an unsent record is kept for brokers that are away. Its caller is gone long before. Default 30 s.
+	GiveUp time.Duration
+	// ClientID names the client to the brokers. Default "forebay-ingest".
+	ClientID string
+	// Options are appended: TLS, SASL, hooks and a logger.
+	Options []kgo.Opt
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody == 0 {
+		c.MaxBody = 25 << 20
+	}
+	if c.TopicMaxBody == nil {
+		limit := c.MaxBody
+		c.TopicMaxBody = func(string) int64 { return limit }
+	}
+	if c.MaxBuffered == 0 {
+		c.MaxBuffered = max(defaultMaxBuffered, 4*c.MaxBody)
+	}
+	if c.GiveUp == 0 {
+		c.GiveUp = defaultGiveUp
+	}
+	if c.ClientID == "" {
+		c.ClientID = "forebay-ingest"
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case len(c.Brokers) == 0:
+		return errors.New("producer: Brokers is missing")
+	case c.MaxBody < 0 || c.MaxBody > 900<<20:
+		return errors.New("producer: MaxBody is outside 0 to 900 MiB")
+	case c.MaxBuffered < c.MaxBody+Room:
+		return errors.New("producer: MaxBuffered must hold at least one body of MaxBody")
+	case c.Linger < 0 || c.GiveUp < time.Second:
+		return errors.New("producer: Linger must not be negative, GiveUp at least 1s")
+	}
+	return nil
+}
+
+// Producer is an [ingest.Log]. Safe for concurrent use.
+type Producer struct{ client *kgo.Client }
+
+var _ ingest.Log = (*Producer)(nil)
+
+// New builds a producer. It connects with the first record.
+func New(c Config) (*Producer, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...),
+		kgo.ClientID(c.ClientID),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(c.Linger),
+		kgo.MaxBufferedBytes(int(c.MaxBuffered)),
+		kgo.MaxBufferedRecords(1 << 20), // bytes are the bound
+		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return int32(min(c.TopicMaxBody(topic), c.MaxBody) + Room) }),
+		kgo.BrokerMaxWriteBytes(int32(max(100<<20, c.MaxBody+2*Room))),
+		kgo.RecordDeliveryTimeout(c.GiveUp),
+		// lz4 costs the least of what halves JSON; brokers store the batch as it comes.
+		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		// By key, so that an entity stays in its partition; as every Kafka client does by default.
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+	}
+	client, err := kgo.NewClient(append(opts, c.Options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("producer: %w", err)
+	}
+	return &Producer{client: client}, nil
+}
+
+// Append implements [ingest.Log].
+func (p *Producer) Append(ctx context.Context, topic string, e *schemas.Event) error {
+	return p.produce(ctx, record.Encode(topic, e))
+}
+
+// Quarantine implements [ingest.Log].
+func (p *Producer) Quarantine(ctx context.Context, topic string, d *ingest.Delivery) error {
+	return p.produce(ctx, quarantineRecord(topic, d))
+}
+
+func (p *Producer) produce(ctx context.Context, r *kgo.Record) error {
+	if err := ctx.Err(); err != nil {
+		return schemas.Errorf(schemas.Unavailable, "produce to "+r.Topic, "%w", context.Cause(ctx))
+	}
+	topic := r.Topic
+	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
+	p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
+	select {
+	case err := <-done:
+		return mapError(topic, err)
+	case <-ctx.Done():
+		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", context.Cause(ctx))
+	}
+}
+
+// mapError gives kgo's errors their kinds.
+func mapError(topic string, err error) error {
+	op := "produce to " + topic
+	kind := schemas.Internal
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		kind = schemas.Throttled
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		kind = schemas.TooLarge
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		return schemas.Errorf(schemas.Unavailable, op, "%w; run `forebay topics apply`", err)
+	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrClientClosed),
+		errors.Is(err, kgo.ErrAborting), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), kerr.IsRetriable(err):
+		kind = schemas.Unavailable
+	}
+	return schemas.Errorf(kind, op, "%w", err)
+}
+
+// Check asks the brokers whether every partition of topics is there and has a leader: what intake needs to work. The
+// settings that P1 rests on are checked before the start, by whoever applies the topics.
+func (p *Producer) Check(ctx context.Context, topics ...string) error {
+	const op = "check topics"
+	req := kmsg.NewPtrMetadataRequest() // asked directly: an admin client would answer from its cache
+	for _, topic := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, p.client)
+	if err != nil {
+		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	for _, t := range resp.Topics {
+		name := ""
+		if t.Topic != nil {
+			name = *t.Topic
+		}
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			return schemas.Errorf(schemas.NotFound, op, "%s is missing; run `forebay topics apply`", name)
+		case err != nil:
+			return schemas.Errorf(schemas.Unavailable, op, "%s: %w", name, err)
+		}
+		for _, partition := range t.Partitions {
+			if partition.ErrorCode != 0 || partition.Leader < 0 {
+				return schemas.Errorf(schemas.Unavailable, op, "partition %d of %s has no leader", partition.Partition, name)
+			}
+		}
+	}
+	return nil
+}
+
+// Close waits until ctx is done for what is in the producer, and closes it. Records that did not make it are lost to
+// the log; their senders were told 503 or get no answer.
+func (p *Producer) Close(ctx context.Context) error {
+	defer p.client.Close()
+	if err := p.client.Flush(ctx); err != nil {
+		return schemas.Errorf(schemas.Unavailable, "flush the producer", "%d records left: %w", p.client.BufferedProduceRecords(), context.Cause(ctx))
+	}
+	return nil
+}

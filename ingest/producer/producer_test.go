@@ -1,0 +1,400 @@
+package producer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	topic = "events.acme.orders"
+	aside = "quarantine.acme.orders"
+)
+
+func setup(t *testing.T, change func(*Config)) (*Producer, *kfake.Cluster) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, topic, aside))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c := Config{Brokers: cluster.ListenAddrs(), MaxBody: 1 << 20}
+	if change != nil {
+		change(&c)
+	}
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = p.Close(ctx)
+	})
+	return p, cluster
+}
+
+func event(id string) *schemas.Event {
+	return &schemas.Event{ID: id, Source: "/acme/orders", Type: "t", Entity: schemas.NewEntityKey(id), Time: time.Unix(1, 0).UTC(),
+		Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None}, Hash: schemas.HashBody([]byte(id)), Data: []byte(id)}
+}
+
+// read gives the n records of a topic, and fails when there are more.
+func read(t *testing.T, cluster *kfake.Cluster, topic string, n int) []*kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var records []*kgo.Record
+	for deadline := 5 * time.Second; ; deadline = 300 * time.Millisecond {
+		if len(records) < n {
+			deadline = 5 * time.Second
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		fetches := client.PollFetches(ctx)
+		cancel()
+		records = append(records, fetches.Records()...)
+		if fetches.NumRecords() == 0 {
+			if len(records) != n {
+				t.Fatalf("%d records in %s, want %d", len(records), topic, n)
+			}
+			return records
+		}
+	}
+}
+
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			if err := p.Append(t.Context(), topic, event(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	partitions := map[string]int32{}
+	for _, r := range read(t, cluster, topic, 50) {
+		e, err := record.Decode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(event(e.ID), e); diff != "" {
+			t.Error(diff)
+		}
+		partitions[e.ID] = r.Partition
+	}
+	if err := p.Append(t.Context(), topic, event("7")); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range read(t, cluster, topic, 51) {
+		if string(r.Key) == "7" && r.Partition != partitions["7"] {
+			t.Error("an entity is in two partitions")
+		}
+	}
+}
+
+// The broker has the record and says so only at the third try: there is one copy.
+func TestRetryLeavesOneCopy(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicasAfterAppend, Count: 2})
+	if err := p.Append(t.Context(), topic, event("1")); err != nil {
+		t.Fatal(err)
+	}
+	if fault.Hits() != 2 {
+		t.Fatalf("%d answers were faults", fault.Hits())
+	}
+	read(t, cluster, topic, 1)
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		err  *kerr.Error
+		want schemas.Kind
+	}{
+		{"too large", kerr.MessageTooLarge, schemas.TooLarge},
+		{"not allowed", kerr.TopicAuthorizationFailed, schemas.Internal},
+		{"policy", kerr.PolicyViolation, schemas.Internal},
+	} {
+		p, cluster := setup(t, nil)
+		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: test.err, Count: -1})
+		err := p.Append(t.Context(), topic, event("1"))
+		if schemas.KindOf(err) != test.want || !errors.Is(err, test.err) || !strings.Contains(err.Error(), "produce to "+topic) {
+			t.Errorf("%s: %s, %v", test.name, schemas.KindOf(err), err)
+		}
+	}
+	p, _ := setup(t, nil)
+	large := event("1")
+	large.Data = make([]byte, 2<<20)
+	if err := p.Append(t.Context(), topic, large); schemas.KindOf(err) != schemas.TooLarge {
+		t.Errorf("over the batch: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := p.Append(ctx, "events.acme.none", event("1")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "forebay topics apply") && ctx.Err() == nil {
+		t.Errorf("no such topic: %v", err)
+	}
+}
+
+// A topic that takes less than the largest source gets batches that fit it, however many records wait.
+func TestSmallTopicGetsSmallBatches(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	largest := map[string]int{}
+	p, cluster := setup(t, func(c *Config) {
+		c.TopicMaxBody = func(name string) int64 {
+			if name == aside {
+				return 1 << 20
+			}
+			return 100 << 10
+		}
+		c.Linger = 200 * time.Millisecond
+		c.Options = []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())}
+	})
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, rt := range req.(*kmsg.ProduceRequest).Topics {
+			for _, rp := range rt.Partitions {
+				largest["batch"] = max(largest["batch"], len(rp.Records))
+			}
+		}
+		return nil, nil, false
+	})
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			e := event("same")
+			e.Data = make([]byte, 20<<10)
+			if err := p.Append(t.Context(), topic, e); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if b := largest["batch"]; b > 100<<10+Room || b < 40<<10 {
+		t.Errorf("the largest batch has %d bytes, want many records within %d", b, 100<<10+Room)
+	}
+}
+
+// hold makes the cluster silent on produce requests until release.
+func hold(cluster *kfake.Cluster) (arrived chan struct{}, release func()) {
+	arrived, gate := make(chan struct{}, 100), make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		arrived <- struct{}{}
+		cluster.SleepControl(func() { <-gate })
+		return nil, nil, false
+	})
+	return arrived, sync.OnceFunc(func() { close(gate) })
+}
+
+// One caller that gives up takes nobody with it, and its record may land.
+func TestContextEndsTheWaitOnly(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	arrived, release := hold(cluster)
+	defer release()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- p.Append(ctx, topic, event("same")) }()
+	<-arrived
+	go func() { second <- p.Append(t.Context(), topic, event("same")) }()
+	cause := errors.New("the provider's deadline is near")
+	cancel(cause)
+	if err := <-first; schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, cause) {
+		t.Errorf("%s, %v", schemas.KindOf(err), err)
+	}
+	if err := p.Append(ctx, topic, event("late")); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("a context that is over: %v", err)
+	}
+	release()
+	if err := <-second; err != nil {
+		t.Errorf("the second was taken along: %v", err)
+	}
+	read(t, cluster, topic, 2)
+}
+
+func TestFullIsThrottledAtOnce(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, func(c *Config) { c.MaxBody, c.MaxBuffered = 1<<10, 1<<10+Room })
+	arrived, release := hold(cluster)
+	defer release()
+	first := make(chan error, 1)
+	large := event("1")
+	large.Data = make([]byte, 60<<10)
+	go func() { first <- p.Append(t.Context(), topic, large) }()
+	<-arrived
+	again := event("2")
+	again.Data = make([]byte, 60<<10)
+	start := time.Now()
+	if err := p.Append(t.Context(), topic, again); schemas.KindOf(err) != schemas.Throttled {
+		t.Errorf("%s, %v", schemas.KindOf(err), err)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	release()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBrokerGone(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	if err := p.Append(t.Context(), topic, event("1")); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Close()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("too slow"))
+	defer cancel()
+	if err := p.Append(ctx, topic, event("2")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "too slow") {
+		t.Errorf("%s, %v", schemas.KindOf(err), err)
+	}
+	if err := p.Check(ctx, topic); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("check: %v", err)
+	}
+	if err := p.Close(ctx); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("close with a record left: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	if err := p.Check(t.Context(), topic, aside); err != nil {
+		t.Error(err)
+	}
+	if err := p.Check(t.Context(), topic, "events.acme.none"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply") {
+		t.Errorf("%v", err)
+	}
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Err: kerr.LeaderNotAvailable, Count: -1})
+	if err := p.Check(t.Context(), topic); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+// buffered tells of records that are with the client.
+type buffered chan struct{}
+
+func (b buffered) OnProduceRecordPartitioned(*kgo.Record, int32) { b <- struct{}{} }
+
+func TestCloseFlushes(t *testing.T) {
+	t.Parallel()
+	in := make(buffered, 1)
+	p, cluster := setup(t, func(c *Config) { c.Linger, c.Options = 30*time.Second, []kgo.Opt{kgo.WithHooks(in)} })
+	done := make(chan error, 1)
+	go func() { done <- p.Append(t.Context(), topic, event("1")) }()
+	<-in
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	read(t, cluster, topic, 1)
+	if err := p.Append(t.Context(), topic, event("2")); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]Config{
+		"no brokers": {}, "body": {Brokers: []string{"x"}, MaxBody: 1 << 30}, "small memory": {Brokers: []string{"x"}, MaxBuffered: 1},
+		"linger": {Brokers: []string{"x"}, Linger: -1}, "give up": {Brokers: []string{"x"}, GiveUp: 1},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestQuarantineAndList(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	base := time.Date(2026, 7, 1, 0, 0, 0, 5, time.UTC)
+	var want []Item
+	for i := range 9 {
+		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST",
+			Headers: []schemas.Header{{Name: "x-signature", Value: "sha256=\xff"}}, Body: bytes.Repeat([]byte{byte(i), 0xff}, i), Received: base.Add(time.Duration(i) * time.Hour)}
+		if err := p.Quarantine(t.Context(), aside, &d); err != nil {
+			t.Fatal(err)
+		}
+		want = append([]Item{{Bytes: len(d.Body), Delivery: d}}, want...)
+	}
+	opts := kgo.SeedBrokers(cluster.ListenAddrs()...)
+	check := func(q Query, want []Item) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		q.Topic = aside
+		got, err := List(ctx, q, opts)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got, want = append([]Item{}, got...), append([]Item{}, want...)
+		for i := range got {
+			got[i].Partition, got[i].Offset = 0, 0
+		}
+		if !q.Bodies {
+			for i := range want {
+				want[i].Body = nil
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	check(Query{Limit: 100, Bodies: true}, want)
+	check(Query{Limit: 9}, want)
+	check(Query{Limit: 3}, want[:3])
+	check(Query{Limit: 100, Since: base.Add(4 * time.Hour)}, want[:5])
+	check(Query{Limit: 100, Since: base.Add(100 * time.Hour)}, nil)
+	for _, limit := range []int{0, -1, MaxList + 1} {
+		if _, err := List(t.Context(), Query{Topic: aside, Limit: limit}, opts); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+	if _, err := List(t.Context(), Query{Topic: "quarantine.acme.none", Limit: 1}, opts); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("no such topic: %v", err)
+	}
+	if got, err := List(t.Context(), Query{Topic: topic, Limit: 1}, opts); err != nil || len(got) != 0 {
+		t.Errorf("an empty topic: %v, %v", got, err)
+	}
+	cluster.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := List(ctx, Query{Topic: aside, Limit: 1}, opts); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("no broker: %v", err)
+	}
+}
