@@ -156,6 +156,10 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		owner.Process.Kill()
+		owner.Wait()
+	})
 	k := &KafkaCluster{t: t, script: moduleRoot(t) + "/deploy/kafka/kafka.sh", dir: t.TempDir()}
 	t.Cleanup(k.stop)
 	k.run("start", "--owner", strconv.Itoa(owner.Process.Pid))
@@ -163,7 +167,7 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 		t.Fatalf("status: %s", out)
 	}
 	owner.Process.Kill()
-	owner.Wait()
+	owner.Wait() // a second time below, for the failures before this line
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		if out, err := k.try("status"); err != nil && strings.Contains(out, "stopped") {
