@@ -1,8 +1,225 @@
 package bench
 
 import (
+	"bufio"
 	"context"
-	"errors"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-func runIntakeScenario(context.Context, Options, *Report) error { return errors.New("being written") }
+const (
+	// intakeBar is what the project asks beside a handler that only reads and produces.
+	intakeBar = 0.80
+	// intakeBody is the size of a body, intakeWarm how many records go before the first figure: a broker's JVM serves
+	// three times as much once it is warm.
+	intakeBody       = 1 << 10
+	intakeWarm       = 100_000
+	intakePartitions = 12
+	intakeBodies     = 512 // different bodies, with different entities
+)
+
+// intakeConns are the numbers of keep-alive connections.
+var intakeConns = []int{64, 256}
+
+func runIntakeScenario(ctx context.Context, o Options, r *Report) error {
+	if len(o.Kafka) == 0 {
+		stop, err := o.startKafka(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	settings := serveSettings{Brokers: o.Kafka, Topic: "events.bench.github", Secret: "a-secret-of-the-bench"}
+	if err := createTopic(ctx, settings); err != nil {
+		return err
+	}
+	servers := map[string]*server{}
+	for _, kind := range []string{serveBare, serveOurs} {
+		s, err := startServer(ctx, kind, settings)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+		servers[kind] = s
+	}
+	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, %d different, signed, GitHub preset", intakeBody, intakeBodies)
+	r.Settings["intake.kafka"] = fmt.Sprintf("Apache Kafka, 1 broker, %d partitions, acks=all, lz4, no linger", intakePartitions)
+	requests := intakeRequests(settings.Secret)
+	if err := o.warm(ctx, servers, requests); err != nil {
+		return err
+	}
+	for _, conns := range intakeConns {
+		if err := o.intakeTurns(ctx, r, servers, requests, conns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warm sends intakeWarm records, half to each server.
+func (o Options) warm(ctx context.Context, servers map[string]*server, requests []request) error {
+	o.say("warming the broker with %d records", intakeWarm)
+	for _, s := range servers {
+		for sent := int64(0); sent < intakeWarm/2; {
+			n, _, err := (&load{addr: s.addr, conns: 64, requests: requests}).run(ctx, time.Second)
+			if err != nil {
+				return err
+			}
+			sent += n
+		}
+	}
+	return nil
+}
+
+// intakeTurns measures both servers in turns on conns connections.
+func (o Options) intakeTurns(ctx context.Context, r *Report, servers map[string]*server, requests []request, conns int) error {
+	rates, cpu, events := map[string][]float64{}, map[string]time.Duration{}, map[string]int64{}
+	for i := range o.Rounds {
+		for _, kind := range []string{serveBare, serveOurs} {
+			s := servers[kind]
+			before := cpuOf(s.cmd.Process.Pid, false)
+			n, elapsed, err := (&load{addr: s.addr, conns: conns, requests: requests}).run(ctx, o.Round)
+			if err != nil {
+				return fmt.Errorf("%s on %d connections: %w", kind, conns, err)
+			}
+			cpu[kind] += cpuOf(s.cmd.Process.Pid, false) - before
+			events[kind] += n
+			rates[kind] = append(rates[kind], float64(n)/elapsed.Seconds())
+		}
+		o.say("intake round %d on %d connections: %.0f/s, bare %.0f/s", i+1, conns, rates[serveOurs][i], rates[serveBare][i])
+	}
+	name := "intake/bare"
+	if conns != intakeConns[0] {
+		name = fmt.Sprintf("intake/bare_%d", conns)
+	}
+	r.Ratios = append(r.Ratios, ratioOf(name, fmt.Sprintf("requests/s on %d connections", conns), intakeBar, rates[serveOurs], rates[serveBare]))
+	for _, kind := range []string{serveOurs, serveBare} {
+		us := float64(cpu[kind].Microseconds()) / float64(events[kind])
+		r.Costs = append(r.Costs, Cost{fmt.Sprintf("intake/cpu_%s_%d", kind, conns), us, "us"})
+	}
+	return nil
+}
+
+// intakeRequests prepares signed deliveries. The delivery id is not signed by GitHub and is overwritten per request.
+func intakeRequests(secret string) []request {
+	out := make([]request, intakeBodies)
+	for i := range out {
+		body := intakeDelivery(i)
+		m := hmac.New(sha256.New, []byte(secret))
+		m.Write(body)
+		head := fmt.Sprintf("POST /v1/in/bench/github HTTP/1.1\r\nHost: forebay\r\nUser-Agent: GitHub-Hookshot/bench\r\nContent-Type: application/json\r\n"+
+			"X-GitHub-Event: issues\r\nX-Hub-Signature-256: sha256=%s\r\nContent-Length: %d\r\nX-GitHub-Delivery: ", hex.EncodeToString(m.Sum(nil)), len(body))
+		raw := []byte(head + "0000000000000000\r\n\r\n")
+		out[i] = request{raw: append(raw, body...), idAt: len(head)}
+	}
+	return out
+}
+
+func intakeDelivery(i int) []byte {
+	text := fmt.Sprintf(`{"action":"edited","repository":{"id":186853002,"full_name":"acme/shop"},"issue":{"number":%d,"updated_at":"2026-07-01T12:00:%02dZ","title":"","body":"`, i, i%60)
+	return []byte(text + strings.Repeat("x", intakeBody-len(text)-4) + `"}}` + "\n")
+}
+
+// server is a child process of this binary.
+type server struct {
+	cmd  *exec.Cmd
+	in   io.Closer
+	addr string
+}
+
+func startServer(ctx context.Context, kind string, settings serveSettings) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, ServeCommand, kind, string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &server{cmd: cmd, in: in}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.stop()
+		return nil, fmt.Errorf("the %s server did not start: %w", kind, err)
+	}
+	s.addr = strings.TrimSpace(line)
+	return s, nil
+}
+
+func (s *server) stop() {
+	s.in.Close()
+	s.cmd.Wait()
+}
+
+func createTopic(ctx context.Context, s serveSettings) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	if _, err := adm.DeleteTopics(ctx, s.Topic); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		_, err = adm.CreateTopic(ctx, intakePartitions, 1, nil, s.Topic)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select { // a deletion takes a moment
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// startKafka starts one broker through the script and puts its address into o.
+func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "forebay-bench-kafka-")
+	if err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context, args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, o.KafkaScript, append(args, "--dir", dir)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	o.say("starting Apache Kafka")
+	bootstrap, err := run(ctx, "start", "--owner", fmt.Sprint(os.Getpid()))
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("start Apache Kafka with %s (run it from the checkout, or name brokers with --kafka): %w", o.KafkaScript, err)
+	}
+	o.Kafka = strings.Split(bootstrap, ",")
+	return func() {
+		run(context.WithoutCancel(ctx), "stop", "--now")
+		os.RemoveAll(dir)
+	}, nil
+}

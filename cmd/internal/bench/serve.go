@@ -1,10 +1,89 @@
 package bench
 
-import "errors"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
+)
 
 // ServeCommand is the hidden first argument with which forebay-bench starts itself as one of the intake scenario's
 // servers, so that the server's processor time is its own.
 const ServeCommand = "_serve"
 
-// Serve runs a server of the intake scenario until its standard input is closed.
-func Serve(kind, settings string) error { return errors.New("being written") }
+// serveSettings go to a server as its last argument.
+type serveSettings struct {
+	Brokers []string
+	Topic   string
+	Secret  string
+}
+
+// The two servers of the intake scenario.
+const (
+	serveOurs = "ours"
+	serveBare = "bare"
+)
+
+// Serve runs a server of the intake scenario until its standard input is closed. It prints its address first.
+func Serve(kind, settings string) error {
+	var s serveSettings
+	if err := json.Unmarshal([]byte(settings), &s); err != nil {
+		return err
+	}
+	handler, stop, err := s.handler(kind)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		server.Close()
+	}()
+	if err := server.Serve(l); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}
+
+func (s serveSettings) handler(kind string) (http.Handler, func(), error) {
+	if kind == serveBare {
+		// The same client as ours: see ingest/producer.
+		cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+			kgo.MaxBufferedRecords(1<<20), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
+		if err != nil {
+			return nil, nil, err
+		}
+		return bareHandler(cl, s.Topic), cl.Close, nil
+	}
+	source, err := provider.Compile(provider.Config{Team: "bench", Name: "github", Preset: "github", Secrets: []schemas.Secret{schemas.NewSecret(s.Secret)}})
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := producer.New(producer.Config{Brokers: s.Brokers})
+	if err != nil {
+		return nil, nil, err
+	}
+	ours := &ingest.Source{Source: source, Topic: s.Topic, QuarantineTopic: "quarantine.bench.github"}
+	h, err := ingest.New(ingest.Config{Log: p, Sources: func(team, name string) (*ingest.Source, bool) { return ours, team == "bench" && name == "github" }})
+	if err != nil {
+		return nil, nil, err
+	}
+	return h, func() { p.Close(context.Background()) }, nil
+}

@@ -1,0 +1,117 @@
+package dev
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// configName is the file that the first start writes into the data directory, for people to read and change.
+const configName = "forebay.yaml"
+
+// configText is that file: two sample sources, the sample agent, a subscription for each source. Kafka and Postgres
+// are left out, so the embedded ones are used.
+const configText = `# Written by the first start of forebay dev; yours to change. Kafka and Postgres are left out, so the embedded ones are
+# used. The secrets are this machine's own.
+version: 1
+listen:
+  intake: %s
+  operator: %s
+topics: {partitions: 3, replication: 1, retention: 7d}
+teams:
+  demo:
+    sources:
+      github:                              # http://%[1]s/v1/in/demo/github
+        preset: github
+        secrets: [%s]
+      orders:
+        preset: generic
+        secrets: [%s]
+        verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
+        event:
+          id: header:X-Event-Id
+          type: /type
+          entity: [/id]
+          version: {from: /rev, kind: sequence}
+          payload: snapshot
+    destinations:
+      agent:                               # the sample agent; GET http://%[5]s/calls shows what it was asked to do
+        type: http
+        url: http://%[5]s/run
+        timeout: 10s
+        allow_networks: [127.0.0.0/8]
+    subscriptions:
+      triage:
+        sources: [github]
+        begin: all
+        actions: [{name: run, to: agent}]
+      fulfil:
+        sources: [orders]
+        begin: all
+        gap: {wait: 3s, then: skip}
+        actions: [{name: run, to: agent}]
+`
+
+// ports are where the parts of a new data directory listen: the documented ones, or free ones.
+type ports struct{ intake, operator, agent string }
+
+// usual are the documented ports; a taken one is replaced by a free one, once, when the file is written.
+var usual = ports{"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:8090"}
+
+// anywhere lets the system choose.
+var anywhere = ports{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}
+
+func (p ports) free() (ports, error) {
+	var err error
+	for _, addr := range []*string{&p.intake, &p.operator, &p.agent} {
+		if *addr, err = freeAddress(*addr); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// freeAddress is addr when nobody listens there, else one with a port that the system chose.
+func freeAddress(addr string) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return "", err
+		}
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// ensureConfig writes the file into data unless it is there, and returns its path.
+func ensureConfig(data string, p ports) (path string, err error) {
+	path = filepath.Join(data, configName)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	if p, err = p.free(); err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf(configText, p.intake, p.operator, secret(), secret(), p.agent)
+	return path, writeWhole(path, text)
+}
+
+func secret() string {
+	var b [24]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// writeWhole writes a file so that a crash leaves either nothing or all of it.
+func writeWhole(path, text string) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}

@@ -1,0 +1,137 @@
+// Package dev is `forebay dev` and `forebay demo`: one process with an embedded broker and Postgres, sample sources,
+// a sample agent, and a short scene that shows what becomes of deliveries that come twice, late and shuffled.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// Options are what the commands were asked.
+type Options struct {
+	Config         string // the user's own file; empty: the sample sources, agent and scene
+	Data           string // where everything is kept
+	Stdout, Stderr io.Writer
+	Logger         *slog.Logger
+}
+
+// started marks a data directory whose scene has been played, or at least begun.
+const started = "scene-played"
+
+// roles are what the one process does.
+var roles = []config.Role{config.RoleStream, config.RoleIntake}
+
+// Run serves until ctx is done. In an empty data directory it plays the scene first.
+func Run(ctx context.Context, o Options) error {
+	return o.run(ctx, usual, func(ctx context.Context, s *session) error {
+		if s.agent != nil && !s.played() {
+			if _, err := s.play(ctx); err != nil {
+				return err
+			}
+		}
+		s.tellHow()
+		<-ctx.Done()
+		return nil
+	})
+}
+
+// Demo plays the scene in a directory of its own on free ports and checks its outcome against the model.
+func Demo(ctx context.Context, o Options) error {
+	dir, err := os.MkdirTemp("", "forebay-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o.Data, o.Config = dir, ""
+	return o.run(ctx, anywhere, func(ctx context.Context, s *session) error {
+		got, err := s.play(ctx)
+		if err != nil {
+			return err
+		}
+		if err := got.check(); err != nil {
+			return err
+		}
+		fmt.Fprintln(o.Stdout, "\nThe outcome is what the model says: once, in order, on the newest state.")
+		return nil
+	})
+}
+
+// errFinished ends the parts after the body of a session has returned.
+var errFinished = errors.New("finished")
+
+// run starts the parts, waits until they are ready, runs body and stops the parts again.
+func (o Options) run(ctx context.Context, p ports, body func(context.Context, *session) error) error {
+	s, err := o.open(ctx, p)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	if s.agent != nil {
+		g.Go(func() error { return s.agent.Run(gctx) })
+	}
+	g.Go(func() error { return s.app.Run(gctx) })
+	g.Go(func() error { return s.watchPostgres(gctx) })
+	g.Go(func() error {
+		if err := s.waitReady(gctx); err != nil {
+			return err
+		}
+		if err := body(gctx, s); err != nil {
+			return err
+		}
+		return errFinished
+	})
+	if err := g.Wait(); err != nil && !errors.Is(err, errFinished) && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// open makes a session; what it holds when it fails is given back by the session's close.
+func (o Options) open(ctx context.Context, p ports) (*session, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(o.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	s := &session{Options: o, path: o.Config}
+	if s.path == "" {
+		var err error
+		if s.path, err = ensureConfig(o.Data, p); err != nil {
+			return s, fmt.Errorf("write the sample configuration: %w", err)
+		}
+	}
+	cfg, err := config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true})
+	if err != nil {
+		return s, err
+	}
+	s.config = cfg
+	if err := s.startParts(ctx); err != nil {
+		return s, err
+	}
+	s.app, err = app.New(app.Config{File: cfg, Path: s.path, Roles: roles, Logger: o.Logger})
+	return s, err
+}
+
+func (s *session) played() bool {
+	_, err := os.Stat(filepath.Join(s.Data, started))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// readyWithin bounds the wait for readiness: a broker and a Postgres that recover from a crash take a while.
+const readyWithin = 2 * time.Minute

@@ -1,0 +1,166 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// outcome is what a play came to, seen from outside: by the sender, the agent and the operator's API.
+type outcome struct {
+	sent     []delivery
+	want     expectation
+	got      expectation
+	again    int // calls that came a second time under their key
+	arrivals map[string][]int
+}
+
+// playWithin bounds a play, the gap's wait of 3 s included.
+const playWithin = 90 * time.Second
+
+// play sends the scene, waits until everything has run, and prints what became of it.
+func (s *session) play(ctx context.Context) (*outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, playWithin, fmt.Errorf("the scene was not over after %s", playWithin))
+	defer cancel()
+	sent, err := scene(time.Now().UTC().Format("20060102T150405.000"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(s.Data, started), nil, 0o600); err != nil {
+		return nil, err
+	}
+	o := &outcome{sent: sent, want: expect(sent), got: expectation{run: map[string][]int{}}, arrivals: map[string][]int{}}
+	fmt.Fprintf(s.Stdout, "The scene: %d deliveries of 9 entities, %d of them twice, shuffled; one forged, one without an id, one withheld.\n\n", sceneDeliveries, sceneRepeats)
+	if err := s.send(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := s.agent.wait(ctx, o.want.actions()); err != nil {
+		return nil, err
+	}
+	if err := s.look(ctx, o); err != nil {
+		return nil, err
+	}
+	return o, o.print(s.Stdout)
+}
+
+// send posts the deliveries one after the other and counts the answers.
+func (s *session) send(ctx context.Context, o *outcome) error {
+	senders := map[string]*provider.Source{}
+	for _, name := range []string{"github", "orders"} {
+		cfg := s.config.Source("demo", name)
+		source, err := provider.Compile(cfg)
+		if err != nil {
+			return err
+		}
+		senders[name] = source
+		cfg.Secrets = []schemas.Secret{schemas.NewSecret("not the secret of this source")}
+		if senders["forged "+name], err = provider.Compile(cfg); err != nil {
+			return err
+		}
+	}
+	for _, d := range o.sent {
+		name := d.source
+		if d.part == forged {
+			name = "forged " + name
+		}
+		status, err := s.post(ctx, senders[name], d)
+		if err != nil {
+			return err
+		}
+		switch status {
+		case http.StatusAccepted:
+			o.got.received++
+		case http.StatusUnauthorized:
+			o.got.refused++
+		default:
+			return fmt.Errorf("delivery %s was answered %d", d.id, status)
+		}
+		if d.part == plain {
+			line := d.source + " " + d.entity
+			o.arrivals[line] = append(o.arrivals[line], d.version)
+		}
+	}
+	return nil
+}
+
+func (s *session) post(ctx context.Context, source *provider.Source, d delivery) (status int, err error) {
+	r := &verify.Request{Method: http.MethodPost, URL: s.intake() + "/v1/in/demo/" + d.source, Header: http.Header{}, Body: d.body}
+	for k, v := range d.headers {
+		r.Header.Set(k, v)
+	}
+	if d.part == unusable {
+		r.Header.Del("X-GitHub-Delivery")
+		r.Header.Del("X-Event-Id")
+	}
+	if err := source.Sign(r, time.Now()); err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header = r.Header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// check compares with the model.
+func (o *outcome) check() error {
+	var errs []error
+	same := func(what string, got, want any) {
+		if !reflect.DeepEqual(got, want) {
+			errs = append(errs, fmt.Errorf("%s: %v instead of %v", what, got, want))
+		}
+	}
+	same("received", o.got.received, o.want.received)
+	same("refused", o.got.refused, o.want.refused)
+	same("kept aside", o.got.keptAside, o.want.keptAside)
+	same("duplicates", o.got.duplicates, o.want.duplicates)
+	same("stale", o.got.stale, o.want.stale)
+	same("buffered", o.got.buffered, o.want.buffered)
+	same("calls repeated", o.again, 0)
+	for line := range o.want.run {
+		same("order of "+line, o.got.run[line], o.want.run[line])
+	}
+	same("entities that ran", len(o.got.run), len(o.want.run))
+	return errors.Join(errs...)
+}
+
+func (o *outcome) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	row := func(what string, n int, how string) { fmt.Fprintf(tw, "%s\t%d\t%s\n", what, n, how) }
+	row("received", o.got.received, "answered 202 after the broker's ack")
+	row("refused", o.got.refused, "forged: answered 401, nothing kept")
+	row("kept aside", o.got.keptAside, "authentic but without an id: in the quarantine topic")
+	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
+	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
+	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")
+	row("actions run", o.got.actions(), "each once, under its own key")
+	fmt.Fprintln(tw, "\nENTITY\tARRIVED\tRAN")
+	for _, line := range slices.Sorted(maps.Keys(o.want.run)) {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", line, numbers(o.arrivals[line]), numbers(o.got.run[line]))
+	}
+	return tw.Flush()
+}
+
+func numbers(v []int) string { return strings.Trim(fmt.Sprint(v), "[]") }

@@ -1,0 +1,66 @@
+package dev
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+func TestSceneIsWhatItSays(t *testing.T) {
+	t.Parallel()
+	sent, err := scene("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := sceneDeliveries + sceneRepeats + 2; len(sent) != want {
+		t.Fatalf("%d requests, want %d", len(sent), want)
+	}
+	times := map[string]int{}
+	parts := map[part]int{}
+	for _, d := range sent {
+		parts[d.part]++
+		if d.part == plain {
+			times[d.id]++
+		}
+		if !json.Valid(d.body) {
+			t.Errorf("%s is not JSON", d.id)
+		}
+		if d.source == "orders" && d.version == withheldRev && d.entity == "820982911946154503" {
+			t.Error("the withheld delivery is sent")
+		}
+	}
+	if len(times) != sceneDeliveries || parts[forged] != 1 || parts[unusable] != 1 {
+		t.Errorf("%d deliveries, %d forged, %d unusable", len(times), parts[forged], parts[unusable])
+	}
+	twice := 0
+	for _, n := range times {
+		twice += n - 1
+	}
+	if twice != sceneRepeats {
+		t.Errorf("%d deliveries are sent twice, want %d", twice, sceneRepeats)
+	}
+}
+
+// TestSceneShowsEverything: a scene without a stale, a buffered or a skipped event would show nothing.
+func TestSceneShowsEverything(t *testing.T) {
+	t.Parallel()
+	sent, err := scene("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := expect(sent)
+	if e.stale == 0 || e.buffered == 0 || e.duplicates != sceneRepeats || e.refused != 1 || e.keptAside != 1 {
+		t.Errorf("the scene shows too little: %+v", e)
+	}
+	if e.received != len(sent)-1 || e.actions()+e.stale != sceneDeliveries {
+		t.Errorf("the numbers do not add up: %+v of %d", e, len(sent))
+	}
+	for line, ran := range e.run {
+		if !slices.IsSorted(ran) {
+			t.Errorf("the model runs %s out of order: %v", line, ran)
+		}
+	}
+	if got := e.run["orders 820982911946154503"]; !slices.Equal(got, []int{1, 2, 4, 5}) {
+		t.Errorf("the entity with the gap runs %v", got)
+	}
+}

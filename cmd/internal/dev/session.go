@@ -1,0 +1,190 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// session is one run of dev: the parts and what is known of them.
+type session struct {
+	Options
+	path     string
+	config   *config.Config
+	broker   *embedded.Broker   // nil: the file names brokers
+	postgres *embedded.Postgres // nil: the file names a database
+	agent    *agent             // nil: the file is the user's own
+	app      *app.App
+}
+
+// startParts supplies what the file leaves out, then the topics and the ledger.
+func (s *session) startParts(ctx context.Context) error {
+	var err error
+	if len(s.config.Kafka.Brokers) == 0 {
+		s.broker, err = embedded.StartBroker(ctx, embedded.BrokerConfig{Dir: filepath.Join(s.Data, "broker"), Logger: s.Logger})
+		if err != nil {
+			return fmt.Errorf("start the embedded broker: %w", err)
+		}
+		s.config.Kafka.Brokers = s.broker.Addrs()
+		fmt.Fprintln(s.Stderr, embedded.BrokerBanner)
+	}
+	if s.config.Postgres.URL.IsZero() {
+		s.postgres, err = embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(s.Data, "postgres"), Logger: s.Logger})
+		if err != nil {
+			return fmt.Errorf("start the embedded Postgres: %w", err)
+		}
+		s.config.Postgres.URL = s.postgres.URL()
+		fmt.Fprintf(s.Stderr, "postgres: %s in %s\n", s.postgres.Origin(), s.postgres.DataDir())
+	}
+	if s.Config == "" {
+		if err := s.startAgent(); err != nil {
+			return err
+		}
+	}
+	return s.prepare(ctx)
+}
+
+// startAgent listens where the sample configuration's destination points.
+func (s *session) startAgent() error {
+	team := s.config.Teams["demo"]
+	if team == nil || team.Destinations["agent"] == nil {
+		return nil // the file was changed: there is no sample agent any more
+	}
+	u, err := url.Parse(team.Destinations["agent"].URL)
+	if err != nil {
+		return err
+	}
+	if host, _, err := net.SplitHostPort(u.Host); err != nil || !net.ParseIP(host).IsLoopback() {
+		return nil // it points to an agent of the user's own
+	}
+	s.agent, err = newAgent(u.Host)
+	return err
+}
+
+// prepare creates topics and tables, which production leaves to commands of their own.
+func (s *session) prepare(ctx context.Context) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.config.Kafka.Brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(s.config, s.maxBody), false)
+	if err == nil {
+		err = topics.Problems(changes)
+	}
+	if err != nil {
+		return fmt.Errorf("create the topics: %w", err)
+	}
+	_, err = ledger.Migrate(ctx, ledger.Config{URL: s.config.Postgres.URL, Schema: s.config.Postgres.Schema, Logger: s.Logger})
+	return err
+}
+
+func (s *session) maxBody(team, source string) int64 {
+	compiled, err := provider.Compile(s.config.Source(team, source))
+	if err != nil {
+		return 0 // app.New says what is wrong with the source
+	}
+	return compiled.MaxBody
+}
+
+// watchPostgres ends the session when the embedded server ends by itself.
+func (s *session) watchPostgres(ctx context.Context) error {
+	if s.postgres == nil {
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.postgres.Done():
+		return errors.New("the embedded Postgres has ended; its log is in " + filepath.Join(s.Data, "postgres"))
+	}
+}
+
+func (s *session) intake() string { return "http://" + s.config.Listen.Intake }
+
+func (s *session) client() (*api.Client, error) {
+	return api.NewClient("http://" + s.config.Listen.Operator)
+}
+
+// waitReady polls /readyz.
+func (s *session) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see http://%s/readyz", readyWithin, s.config.Listen.Operator))
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.config.Listen.Operator+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+}
+
+// close stops the embedded parts, the database last: everything else writes to it.
+func (s *session) close() {
+	if s.agent != nil {
+		s.agent.server.Close()
+		s.agent.listener.Close()
+	}
+	if s.broker != nil {
+		if err := s.broker.Close(); err != nil {
+			s.Logger.Error("stop the embedded broker", "error", err)
+		}
+	}
+	if s.postgres == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.postgres.Stop(ctx); err != nil {
+		s.Logger.Error("stop the embedded Postgres", "error", err)
+	}
+}
+
+// tellHow says where to look.
+func (s *session) tellHow() {
+	o := s.config.Listen.Operator
+	at := ""
+	if o != usual.operator {
+		at = " --url http://" + o
+	}
+	fmt.Fprintf(s.Stdout, "\nForebay serves on %s; Ctrl-C stops it, the next start goes on from there. How to look:\n", s.intake())
+	fmt.Fprintf(s.Stdout, "  forebay inbox list%s\n", at)
+	fmt.Fprintf(s.Stdout, "  forebay inbox list%s --decision stale\n", at)
+	fmt.Fprintf(s.Stdout, "  forebay quarantine list%s\n", at)
+	fmt.Fprintf(s.Stdout, "  forebay subscriptions list%s\n", at)
+	if s.agent != nil {
+		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
+		fmt.Fprintf(s.Stdout, "  forebay send demo/github --sample github/issues.labeled -c %s --header X-GitHub-Delivery=my-own-1\n", s.path)
+	}
+}
