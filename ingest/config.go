@@ -91,6 +91,7 @@ func New(c Config) (*Handler, error) {
 	if _, err := rand.Read(h.decoy[:]); err != nil {
 		return nil, err
 	}
+	h.work = h.hash
 	h.routes()
 	return h, nil
 }

@@ -24,7 +24,8 @@ type Handler struct {
 	mux     *http.ServeMux
 	metrics *metrics
 	budget  budget
-	decoy   [32]byte // a random key for the work that strangers are to see
+	decoy   [32]byte          // a random key
+	work    func(body []byte) // done where no verifier does it
 }
 
 func (h *Handler) routes() {
@@ -150,7 +151,7 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	}
 	err := h.c.Log.Quarantine(ctx, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
-		Headers: keep(d.request.Header, host, d.source.secretHeaders()), Body: d.request.Body, Received: d.received,
+		Headers: keep(d.request.Header, host, d.source.mapper().SecretHeaders()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
 		return h.undurable(ctx, err)

@@ -55,7 +55,9 @@ func mac(body []byte) []byte {
 func sign(body []byte) string { return hex.EncodeToString(mac(body)) }
 
 // fakeMapping names every body by its text, and obeys some.
-type fakeMapping struct{}
+type fakeMapping struct{ secrets []string }
+
+func (m fakeMapping) SecretHeaders() []string { return m.secrets }
 
 func (fakeMapping) Challenge(r *verify.Request) (*provider.Answer, bool) {
 	if c, ok := bytes.CutPrefix(r.Body, []byte("challenge ")); ok {

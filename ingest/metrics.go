@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/ingest/provider"
 )
 
 // unknown labels whatever names no source, however many names strangers try. No team or source can be called so.
@@ -14,10 +16,11 @@ var reasons = func() map[string]bool {
 	m := map[string]bool{}
 	for _, r := range []string{
 		"intake", "source", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
-		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", "digest_mismatch", "bad_cert_url", // verify
-		"not_json", "duplicate_key", "missing_field", "wrong_type", "too_long", "control_character", "too_deep",
-		"bad_version", "bad_form", // provider
+		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", // verify
 	} {
+		m[r] = true
+	}
+	for _, r := range provider.UnusableReasons() {
 		m[r] = true
 	}
 	return m

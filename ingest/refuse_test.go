@@ -2,14 +2,15 @@ package ingest
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
@@ -60,45 +61,51 @@ func TestUnknownSourceLooksLikeAKnownOne(t *testing.T) {
 	}
 }
 
-// The work is the same too: a refusal that comes early, and one of no source, hash the body once like a mismatch.
+// The work is the same too: one hash over the whole body, whatever refuses.
 func TestRefusalsDoTheSameWork(t *testing.T) {
 	t.Parallel()
-	in := setup(t, nil)
-	body := bytes.Repeat([]byte("x"), 8<<20)
-	best := func(source *Source, header string) time.Duration {
-		least := time.Hour
-		for range 7 {
-			d := &delivery{team: "acme", name: "orders", source: source, request: verify.Request{Header: http.Header{}, Body: body}}
-			if header != "" {
-				d.request.Header.Set("X-Signature", header)
-			}
-			start := time.Now()
-			if _, ok := in.handler.authentic(d); ok {
-				t.Fatal("authentic")
-			}
-			least = min(least, time.Since(start))
+	var hashed atomic.Int64
+	in := setup(t, func(_ *Config, s *Source) { s.Verifier = counting{&hashed} })
+	work := in.handler.work
+	in.handler.work = func(body []byte) { hashed.Add(int64(len(body))); work(body) }
+	for _, test := range []struct {
+		name, path, signature string
+		mapping               fakeMapping
+	}{
+		{"mismatch", inPath, sign(nil), fakeMapping{}},
+		{"missing", inPath, "", fakeMapping{}},
+		{"malformed", inPath, "zz", fakeMapping{}},
+		{"unknown", "/v1/in/acme/other", sign(nil), fakeMapping{}},
+		{"wrong token, which hashes nothing", inPath, "token", fakeMapping{secrets: []string{"X-Signature"}}},
+	} {
+		hashed.Store(0)
+		in.source.mapping = test.mapping
+		header := []string{"X-Signature", test.signature}
+		if test.signature == "" {
+			header = nil
 		}
-		return least
-	}
-	mismatch := best(in.source, sign(nil))
-	for name, took := range map[string]time.Duration{"missing": best(in.source, ""), "malformed": best(in.source, "zz"), "unknown": best(nil, "")} {
-		if took < mismatch/2 || took > 2*mismatch {
-			t.Errorf("%s took %v, a mismatch %v", name, took, mismatch)
+		if a := in.do("POST", test.path, bytes.NewReader(make([]byte, 3000)), header...); a.status != 401 {
+			t.Errorf("%s: %+v", test.name, a)
 		}
-	}
-	compared := &Source{Source: &provider.Source{Verifier: tokenVerifier{}}}
-	if took := best(compared, "x"); took < mismatch/2 || took > 2*mismatch {
-		t.Errorf("a wrong token took %v, a mismatch %v", took, mismatch)
+		if got := hashed.Load(); got != 3000 {
+			t.Errorf("%s: %d bytes hashed, want 3000", test.name, got)
+		}
 	}
 }
 
-// tokenVerifier refuses without reading the body, as a comparison of tokens does.
-type tokenVerifier struct{}
+// counting counts the bytes that it hashes.
+type counting struct{ hashed *atomic.Int64 }
 
-func (tokenVerifier) Verify(*verify.Request, time.Time) error {
-	return &verify.Error{Reason: verify.Mismatch}
+func (c counting) Verify(r *verify.Request, now time.Time) error {
+	if r.Header.Get("X-Signature") == "token" {
+		return &verify.Error{Reason: verify.Mismatch}
+	}
+	err := hmacVerifier{}.Verify(r, now)
+	if e, ok := errors.AsType[*verify.Error](err); ok && e.Reason == verify.Mismatch {
+		c.hashed.Add(int64(len(r.Body)))
+	}
+	return err
 }
-func (tokenVerifier) SecretHeaders() []string { return []string{"X-Token"} }
 
 // A verifier that fails in another way refuses too.
 func TestVerifierFails(t *testing.T) {

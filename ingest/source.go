@@ -27,6 +27,8 @@ type Source struct {
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
 	Event(r *verify.Request, received time.Time) (*schemas.Event, error)
+	// SecretHeaders are those that carry a secret itself instead of proving one.
+	SecretHeaders() []string
 }
 
 var _ mapping = (*provider.Source)(nil)
@@ -36,17 +38,6 @@ func (s *Source) mapper() mapping {
 		return s.mapping
 	}
 	return s.Source
-}
-
-// secretHeaders is implemented by verifiers that compare a secret which the request carries itself: those headers
-// are not kept, and their refusals hash no body.
-type secretHeaders interface{ SecretHeaders() []string }
-
-func (s *Source) secretHeaders() []string {
-	if v, ok := s.Verifier.(secretHeaders); ok {
-		return v.SecretHeaders()
-	}
-	return nil
 }
 
 // patience is how long intake may take: short of the provider's deadline by a fifth, at most a second, so that the
