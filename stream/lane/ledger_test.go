@@ -1,0 +1,377 @@
+package lane
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// real is lanes on the real ledger: what the double says of Open and Record is held against Postgres here.
+type real struct {
+	*Lanes
+	t      *testing.T
+	ns     *ledger.Namespace
+	sink   *script
+	log    *eventLog
+	claim  *ledger.Claim
+	offset int64
+	stop   func()
+	result chan string // "<event> <class>" of each attempt
+}
+
+var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
+
+func onPostgres(t *testing.T) *real {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Postgres")
+	}
+	url := os.Getenv("TEST_DATABASE_URL")
+	if url == "" {
+		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
+	}
+	b := make([]byte, 6)
+	_, _ = rand.Read(b)
+	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: "l_" + hex.EncodeToString(b), MaxConns: 4}
+	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, "DROP SCHEMA "+cfg.Schema+" CASCADE"); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := ledger.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	ns, err := l.Namespace(t.Context(), ledger.Spec{
+		Name: "acme.triage", Owner: "test",
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: ledger.Park}},
+		Policy: gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
+			MaxPerEntity: 100, MaxBuffered: 1000},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &real{
+		t: t, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000),
+	}
+	r.start()
+	return r
+}
+
+// start makes new lanes, claims and opens: a start of the process, or a restart.
+func (r *real) start() {
+	r.t.Helper()
+	l, err := New(Config{
+		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
+		Destinations: map[string]Destination{destName: {
+			Sink: r.sink, Timeout: time.Second, Concurrency: 16, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
+		}},
+		Alive: func() bool { return true },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Lanes = l
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = l.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() { cancel(); <-ended })
+	r.t.Cleanup(r.stop)
+	if r.claim, err = r.claimAnew(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := l.Open(r.t.Context(), r.claim); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *real) claimAnew() (*ledger.Claim, error) {
+	return r.ns.Claim(r.t.Context(), ledger.ClaimRequest{Partition: topic, Partitions: 1,
+		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+			if stored != nil {
+				return ledger.Start{Position: *stored}, nil
+			}
+			return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
+		},
+	})
+}
+
+// feed applies one batch of events of these entities and adds its actions.
+func (r *real) feed(entities ...string) {
+	r.t.Helper()
+	s := ledger.Slice{Claim: r.claim}
+	var events []*schemas.Event
+	for _, name := range entities {
+		e := &schemas.Event{
+			ID: fmt.Sprintf("%s#%d", name, r.offset+1), Source: "/acme/orders", Type: "order", Entity: schemas.EntityKey(name),
+			Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Snapshot, Data: []byte(`{}`),
+		}
+		e.Hash = schemas.HashBody(e.Data)
+		events = append(events, e)
+		r.log.mu.Lock()
+		r.log.events[r.offset] = e
+		r.log.mu.Unlock()
+		s.Records = append(s.Records, ledger.Record{
+			Record: gate.Record{Offset: r.offset, AppendTime: time.Now(), Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
+				Version: e.Version, Payload: e.Payload},
+			Source: e.Source, ID: e.ID, Type: e.Type, ReceivedAt: time.Now(), Packed: func() []byte { return nil },
+		})
+		r.offset++
+	}
+	s.Next = ledger.Position{Offset: r.offset, LeaderEpoch: -1}
+	out, err := r.ns.Apply(r.t.Context(), []ledger.Slice{s})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	items := make([]stream.Item, 0, len(entities))
+	for _, a := range out[0].Actions {
+		items = append(items, stream.Item{Action: a, Event: events[a.Record]})
+	}
+	if len(items) != len(entities) {
+		r.t.Fatalf("%d actions of %d events", len(items), len(entities))
+	}
+	r.Add(r.claim, items)
+}
+
+// open are the open actions as the ledger has them: "<event> <status> <attempts>".
+func (r *real) openActions() (out []string) {
+	r.t.Helper()
+	actions, _, err := r.ns.Open(r.t.Context(), r.claim, 0, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, a := range actions {
+		out = append(out, fmt.Sprintf("%s %s %d", a.EventID, a.Status, a.Attempts))
+	}
+	return out
+}
+
+// settled closes the claim, which waits for what is in flight, and so is the signal that results are recorded.
+func (r *real) settled() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	defer cancel()
+	if err := r.Close(ctx, r.claim); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// until waits for n attempts.
+func (r *real) until(n int) {
+	r.t.Helper()
+	for range n {
+		select {
+		case <-r.result:
+		case <-time.After(30 * time.Second):
+			r.t.Fatal("attempts are missing")
+		}
+	}
+}
+
+func (r *real) ends(end func(a stream.Action) stream.Class) {
+	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		class := end(a)
+		r.result <- a.Event.ID + " " + string(class)
+		if class == stream.ClassOK {
+			return stream.Outcome{Code: 200, Response: []byte("ok\x00")}, nil
+		}
+		return stream.Outcome{Code: 500}, &stream.AttemptError{Class: class, Err: errors.New("bad \x00 text \xff")}
+	}
+}
+
+func TestPostgresOrderRetryParkRestart(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.ends(func(a stream.Action) stream.Class {
+		switch {
+		case a.Event.Entity == "bad":
+			return stream.ClassRejected
+		case a.Event.Entity == "slow" && a.Attempt < 3:
+			return stream.ClassBusy
+		}
+		return stream.ClassOK
+	})
+	attempts := 1 // bad's first
+	for range 20 {
+		r.feed("bad", "slow", "a", "b", "a", "hot", "hot", "hot", "hot", "hot")
+		attempts += 3 + 3 + 5
+	}
+	r.until(attempts)
+	r.settled()
+	same(t, "bad is called once", len(calls(r, "bad")), 1)
+	checkOrderOf(t, r)
+	open := r.openActions()
+	same(t, "open in the ledger: bad's lane alone", len(open), 20)
+	same(t, "its head", open[0], "bad#1 dead_letter 1")
+	same(t, "behind it", open[1], "bad#11 pending 0")
+	if err := r.ns.Release(t.Context(), r.claim); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r.start()
+	same(t, "a released claim is clean", r.claim.Unclean, false)
+	r.feed("bad", "good")
+	r.until(1)
+	r.settled()
+	same(t, "after a restart bad stands still", len(calls(r, "bad")), 1)
+	same(t, "good ran", len(calls(r, "good")), 1)
+}
+
+func calls(r *real, entity schemas.EntityKey) (out []string) {
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for _, a := range r.sink.calls {
+		if a.Event.Entity == entity {
+			out = append(out, fmt.Sprintf("%s/%d", a.Event.ID, a.Attempt))
+		}
+	}
+	return out
+}
+
+// checkOrderOf looks that event numbers grow per entity, and attempts within an event.
+func checkOrderOf(t *testing.T, r *real) {
+	t.Helper()
+	type mark struct{ event, attempt int }
+	last := map[schemas.EntityKey]mark{}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for _, a := range r.sink.calls {
+		var m mark
+		_, _ = fmt.Sscanf(a.Event.ID[len(a.Event.Entity):], "#%d", &m.event)
+		m.attempt = a.Attempt
+		before := last[a.Event.Entity]
+		if m.event < before.event || m.event == before.event && m.attempt != before.attempt+1 || m.event > before.event && m.attempt != 1 {
+			t.Fatalf("%s: %+v after %+v", a.Event.Entity, m, before)
+		}
+		last[a.Event.Entity] = m
+	}
+}
+
+func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	hold := make(chan struct{})
+	r.ends(func(a stream.Action) stream.Class {
+		if a.Attempt == 1 {
+			return stream.ClassNetwork
+		}
+		<-hold
+		return stream.ClassOK
+	})
+	r.feed("a", "a")
+	r.until(1)
+	// The second attempt hangs; the process is lost in the middle of it.
+	for len(calls(r, "a")) < 2 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("no second attempt")
+		}
+	}
+	r.Drop(r.claim)
+	close(hold)
+	r.stop()
+	delete(r.log.events, 0) // the log no longer has it: the ledger's copy must do
+	began := time.Now()
+	r.start()
+	same(t, "the claim is unclean", r.claim.Unclean, true)
+	r.until(1 + 1 + 2)
+	r.settled()
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#1/2", "a#2/1", "a#2/2"})
+	if at := r.sink.times()[2]; at.Sub(began) < time.Second {
+		t.Errorf("the repeated attempt came after %v, before the destination's timeout was over", at.Sub(began))
+	}
+	same(t, "open", len(r.openActions()), 0)
+}
+
+func TestPostgresUnsafeIsMarked(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.sink.kind = stream.Unsafe
+	r.ends(func(a stream.Action) stream.Class {
+		if got := r.openActions()[0]; got != a.Event.ID+" unknown 1" {
+			t.Errorf("called while the ledger says %q", got)
+		}
+		if a.Event.Entity == "n" {
+			return stream.ClassNetwork
+		}
+		return stream.ClassOK
+	})
+	r.feed("g")
+	r.until(1)
+	r.settledReopen()
+	same(t, "done", len(r.openActions()), 0)
+	r.feed("n", "n")
+	r.until(1)
+	r.settledReopen()
+	same(t, "unknown stands", r.openActions(), []string{"n#2 unknown 1", "n#3 pending 0"})
+	r.feed("n")
+	r.settled()
+	same(t, "never retried by itself", len(calls(r, "n")), 1)
+}
+
+// settledReopen closes the claim, gives it back and takes it again.
+func (r *real) settledReopen() {
+	r.t.Helper()
+	r.settled()
+	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
+		r.t.Fatal(err)
+	}
+	r.stop()
+	r.start()
+}
+
+func TestPostgresFencedClaimIsDropped(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	hold := make(chan struct{})
+	r.ends(func(stream.Action) stream.Class { <-hold; return stream.ClassOK })
+	r.feed("a", "a")
+	next, err := r.claimAnew() // another process takes the partition
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(hold)
+	r.until(1)
+	for {
+		r.mu.Lock()
+		gone := r.parts[r.claim] == nil
+		r.mu.Unlock()
+		if gone {
+			break
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the claim was not dropped")
+		}
+	}
+	r.claim = next
+	same(t, "nothing was written", r.openActions(), []string{"a#1 pending 0", "a#2 pending 0"})
+	same(t, "and the lane stopped", calls(r, "a"), []string{"a#1/1"})
+}

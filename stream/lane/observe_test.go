@@ -1,0 +1,190 @@
+package lane
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) lines(t *testing.T) (out []map[string]any) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.buf.String()) {
+		m := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func TestOneLinePerAttempt(t *testing.T) {
+	var out safeBuffer
+	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Attempt == 1 {
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return stream.Outcome{Code: 200}, nil
+		}
+		r.add("a")
+		time.Sleep(time.Minute)
+		lines := out.lines(t)
+		same(t, "lines", len(lines), 2)
+		same(t, "keys of a failure", slices.Sorted(maps.Keys(lines[0])), []string{
+			"action_id", "attempt", "class", "code", "destination", "entity", "error", "event_id", "latency", "level", "msg",
+			"next_in", "source", "status", "subscription", "time",
+		})
+		for i, want := range []string{"WARN a#1 1 unavailable 500 failed", "INFO a#1 2  200 done"} {
+			l := lines[i]
+			same(t, "line", fmt.Sprint(l["level"], " ", l["event_id"], " ", l["attempt"], " ", l["class"], " ", l["code"], " ", l["status"]), want)
+		}
+	})
+}
+
+func TestPanicLeavesItsStackInTheLog(t *testing.T) {
+	var out safeBuffer
+	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) { panic("boom") }
+		r.add("a")
+		synctest.Wait()
+		first := out.lines(t)[0]
+		if stack := fmt.Sprint(first["stack"]); !strings.Contains(stack, "observe_test.go") {
+			t.Errorf("stack %q does not show where it happened", stack)
+		}
+		if res := r.mem.resultsOf(1)[0]; strings.Contains(res.Error, "boom") {
+			t.Errorf("the recorded error %q shows what the sink panicked with, which may hold anything", res.Error)
+		}
+	})
+}
+
+func TestAliveIsLoggedWhenItChanges(t *testing.T) {
+	var out safeBuffer
+	alive := false
+	var mu sync.Mutex
+	change := func(c *Config) {
+		c.Logger = slog.New(slog.NewJSONHandler(&out, nil))
+		c.Alive = func() bool { mu.Lock(); defer mu.Unlock(); return alive }
+	}
+	in(t, change, func(t *testing.T, r *rig) {
+		r.add("a", "b", "c")
+		time.Sleep(time.Hour)
+		same(t, "lines while away", len(out.lines(t)), 1)
+		mu.Lock()
+		alive = true
+		mu.Unlock()
+		time.Sleep(time.Second)
+		same(t, "lines: away, back, three attempts", len(out.lines(t)), 5)
+	})
+}
+
+func TestGauges(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
+		release, _ := hanging(r)
+		hang := r.sink.do
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			switch a.Event.Entity {
+			case "dead":
+				return failWith(stream.ClassRejected)(ctx, a)
+			case "retry":
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return hang(ctx, a)
+		}
+		defer close(release)
+		r.add("dead", "dead", "hang", "hang")
+		synctest.Wait()
+		want := func(name string, value int) {
+			t.Helper()
+			text := fmt.Sprintf("# TYPE %s gauge\n%s{subscription=\"acme.triage\"} %d\n", name, name, value)
+			got, err := testutil.GatherAndCount(reg, name)
+			if err != nil || got != 1 {
+				t.Fatalf("%s: %d series, %v", name, got, err)
+			}
+			families, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == name && f.GetMetric()[0].GetGauge().GetValue() != float64(value) {
+					t.Errorf("got %v, want %s", f.GetMetric()[0].GetGauge().GetValue(), text)
+				}
+			}
+		}
+		want("forebay_lane_open_actions", 2)
+		want("forebay_lane_parked_lanes", 1)
+		want("forebay_lane_waiting_lanes", 0)
+		want("forebay_lane_payload_bytes", 2*(512+len(`{"n":1}`)))
+		want("forebay_lane_unrecorded_results", 0)
+		r.add("retry")
+		synctest.Wait()
+		want("forebay_lane_waiting_lanes", 1)
+		want("forebay_lane_open_actions", 3)
+	})
+}
+
+func TestResultsAreBoundedAndClean(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+			return stream.Outcome{Code: 400, Response: make([]byte, 100_000)}, &stream.AttemptError{
+				Class: stream.ClassRejected, Err: errors.New("a\x00b\nc\xff" + strings.Repeat("ü", 5000)),
+			}
+		}
+		r.add("a")
+		synctest.Wait()
+		res := r.mem.resultsOf(1)[0]
+		same(t, "response", len(res.Response), stream.MaxResponse)
+		same(t, "dead", res.Status, ledger.Dead)
+		if len(res.Error) > maxError || !utf8.ValidString(res.Error) || strings.ContainsAny(res.Error, "\x00\n") {
+			t.Errorf("error %q", res.Error)
+		}
+		if !strings.HasPrefix(res.Error, "rejected: a b cü") {
+			t.Errorf("error begins %q", res.Error[:20])
+		}
+	})
+}
+
+func ExampleDelay() {
+	p := RetryPolicy{Min: time.Second, Max: time.Hour}
+	for _, n := range []int{1, 2, 3, 20} {
+		fmt.Println(n, Delay(p, n, 0, 0.5))
+	}
+	fmt.Println("Retry-After: 90", Delay(p, 1, 90*time.Second, 0.5))
+	// Output:
+	// 1 500ms
+	// 2 1s
+	// 3 2s
+	// 20 30m0s
+	// Retry-After: 90 1m30s
+}
