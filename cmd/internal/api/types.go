@@ -22,6 +22,7 @@ type InboxItem struct {
 	Decision     string     `json:"decision"`
 	Reason       string     `json:"reason"`
 	Attempts     int        `json:"attempts"`
+	Duplicates   int        `json:"duplicates"`
 	NextActionAt *time.Time `json:"next_action_at"`
 	LastError    string     `json:"last_error"`
 	Owner        string     `json:"owner"`

@@ -106,6 +106,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 				return
 			}
 			d.value(value, join(path, key), v.Field(list[i].index), list[i].field)
+			d.places[join(path, key)] = place{d.file, k.Line}
 		})
 	}
 	for _, m := range list {
@@ -150,6 +151,7 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 		}
 		entry := reflect.New(v.Type().Elem()).Elem()
 		d.value(value, at, entry, field{})
+		d.places[at] = place{d.file, k.Line}
 		if !entry.IsNil() {
 			v.SetMapIndex(reflect.ValueOf(key), entry)
 		}

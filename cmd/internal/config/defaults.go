@@ -92,6 +92,10 @@ func (s *Source) fill(top Topics) {
 	if t.Replication == 0 {
 		t.Replication = top.Replication
 	}
+	if s.Sequence() && s.Event.First == nil {
+		first := 1
+		s.Event.First = &first
+	}
 	if s.Rate != nil && s.Rate.Burst == 0 {
 		s.Rate.Burst = s.Rate.PerSecond
 	}

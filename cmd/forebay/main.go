@@ -1,0 +1,24 @@
+// Command forebay takes webhooks in and lets every event act once, in order per entity. See package cli.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/forebay-io/forebay/cmd/internal/cli"
+	"github.com/forebay-io/forebay/cmd/internal/dev"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once: stop gives the default handling back.
+	context.AfterFunc(ctx, stop)
+	return cli.Main(ctx, os.Args[1:], cli.Options{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Dev:  func(ctx context.Context, o cli.DevOptions) error { return dev.Run(ctx, dev.Options(o)) },
+		Demo: func(ctx context.Context, o cli.DevOptions) error { return dev.Demo(ctx, dev.Options(o)) }})
+}

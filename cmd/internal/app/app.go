@@ -1,0 +1,221 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Config makes an App.
+type Config struct {
+	// File is the configuration, loaded for Roles.
+	File *config.Config
+	// Path names the file in errors that say which command to run.
+	Path string
+	// Roles are what this process does; at least one of config.ServeRoles.
+	Roles  []config.Role
+	Logger *slog.Logger // nil logs nothing
+	// Drain bounds how long stopping may take; default 25 s.
+	Drain time.Duration
+}
+
+// App is one process.
+type App struct {
+	cfg      Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	ready    *readiness
+	current  atomic.Pointer[config.Config]
+
+	intake   *intake  // nil without the role
+	stream   *streams // nil without the role
+	operator *listener
+}
+
+// New compiles sources and destinations. Nothing starts and nothing is connected before Start.
+func New(cfg Config) (*App, error) {
+	if cfg.File == nil || len(cfg.Roles) == 0 {
+		return nil, schemas.Errorf(schemas.Invalid, "make the process", "a configuration and a role are needed")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
+	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
+	a.current.Store(cfg.File)
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, role := range cfg.Roles {
+		var err error
+		switch role {
+		case config.RoleIntake:
+			a.intake, err = newIntake(a)
+		case config.RoleStream:
+			a.stream, err = newStreams(a)
+		default:
+			err = schemas.Errorf(schemas.Invalid, "make the process", "role %q is not one of intake, stream", role)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	a.ready.set("topics", errNotStarted)
+	return a, nil
+}
+
+func (a *App) file() *config.Config { return a.current.Load() }
+
+func (a *App) has(role config.Role) bool { return slices.Contains(a.cfg.Roles, role) }
+
+// Start binds the listeners, so that Addr tells real ports. It is optional: Run does it where it was not done.
+func (a *App) Start() error {
+	handler, err := a.operatorHandler()
+	if err != nil {
+		return err
+	}
+	if a.operator, err = listen("the operator", a.file().Listen.Operator, handler, a.log); err != nil {
+		return err
+	}
+	if a.intake != nil {
+		if err := a.intake.bind(a); err != nil {
+			a.operator.Close()
+			return err
+		}
+	}
+	return nil
+}
+
+// Addr is where a started process listens: "intake" or "operator"; nil for what it does not have.
+func (a *App) Addr(name string) net.Addr {
+	switch {
+	case name == "operator" && a.operator != nil:
+		return a.operator.Addr()
+	case name == "intake" && a.intake != nil && a.intake.listener != nil:
+		return a.intake.listener.Addr()
+	}
+	return nil
+}
+
+func (a *App) operatorHandler() (http.Handler, error) {
+	cfg := api.Config{
+		Ready: a.ready.checks, Quarantine: &quarantine{a: a}, Gatherer: a.registry, Logger: a.log,
+		Sources:       func() []api.SourceItem { return sourceItems(a.file()) },
+		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
+	}
+	return api.New(cfg)
+}
+
+// Run works until ctx is done or a part fails, then stops everything. It returns nil after a clean stop.
+func (a *App) Run(ctx context.Context) error {
+	if a.operator == nil {
+		if err := a.Start(); err != nil {
+			return err
+		}
+	}
+	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
+	served := make(chan error, 1) // the operator listener's end; it outlives the rest, so that readiness is seen to go
+	go func() { served <- a.operator.serve() }()
+
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		select {
+		case err := <-served:
+			served <- nil
+			return fmt.Errorf("operator listener: %w", cmp.Or(err, errors.New("closed")))
+		case <-gctx.Done():
+			return nil
+		}
+	})
+	if a.intake != nil {
+		g.Go(func() error { return a.intake.serve(gctx) })
+	}
+	g.Go(func() error { return a.work(gctx) })
+
+	<-gctx.Done()
+	a.log.Info("stopping", "reason", context.Cause(gctx))
+	a.ready.set("running", errors.New("stopping"))
+	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.cfg.Drain, errors.New("the drain budget is used up"))
+	defer cancel()
+	if a.intake != nil {
+		a.intake.stop(drain)
+	}
+	err := g.Wait()
+	a.close(drain)
+	a.operator.shutdown(drain)
+	<-served
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// work waits for what the process needs, then opens the intake and runs the subscriptions.
+func (a *App) work(ctx context.Context) error {
+	client, err := kgo.NewClient(KafkaOptions(a.file())...)
+	if err != nil {
+		return err
+	}
+	err = a.checkTopics(ctx, kadm.NewClient(client))
+	client.Close()
+	if err != nil {
+		return err
+	}
+	if a.intake != nil {
+		a.intake.open(a)
+	}
+	if a.stream != nil {
+		return a.stream.run(ctx)
+	}
+	return nil
+}
+
+// close gives back what the parts held. Every part has ended.
+func (a *App) close(ctx context.Context) {
+	if a.stream != nil {
+		a.stream.close(ctx)
+	}
+	if a.intake != nil {
+		a.intake.close(ctx)
+	}
+}
+
+func rolesText(roles []config.Role) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ",")
+}
+
+// Reload takes a configuration that was read anew. Sources change at once and as a whole; what cannot change live is
+// refused, by name, and nothing is changed.
+func (a *App) Reload(read *config.Config) error {
+	if paths := config.Live(a.file(), read); len(paths) > 0 {
+		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))
+	}
+	if a.intake != nil {
+		if err := a.intake.reload(read); err != nil {
+			return err
+		}
+	}
+	a.current.Store(read)
+	a.log.Info("configuration reloaded", "sources", len(sourceItems(read)))
+	return nil
+}

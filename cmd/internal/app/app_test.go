@@ -1,0 +1,490 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// agent is a destination that remembers its calls.
+type agent struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []call
+	grew  chan struct{}
+}
+
+type call struct{ Key, ID, Entity, Version string }
+
+func newAgent(t *testing.T) *agent {
+	t.Helper()
+	a := &agent{grew: make(chan struct{}, 1)}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		a.mu.Lock()
+		a.calls = append(a.calls, call{r.Header.Get("Idempotency-Key"), r.Header.Get("Ce-Id"), r.Header.Get("Ce-Partitionkey"), r.Header.Get("Ce-Entityversion")})
+		a.mu.Unlock()
+		select {
+		case a.grew <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// wait returns the calls once there are n of them.
+func (a *agent) wait(t *testing.T, n int) []call {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		a.mu.Lock()
+		calls := slices.Clone(a.calls)
+		a.mu.Unlock()
+		if len(calls) >= n {
+			return calls
+		}
+		select {
+		case <-a.grew:
+		case <-timeout:
+			t.Fatalf("the agent was called %d times, want %d: %+v", len(calls), n, calls)
+		}
+	}
+}
+
+// rig is a broker, topics and a configuration.
+type rig struct {
+	t    *testing.T
+	text string
+}
+
+const rigText = `version: 1
+kafka: {brokers: ["%s"], session_timeout: 6s}
+%s
+listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0"}
+topics: {partitions: 3, replication: 1, retention: 1d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: [first-secret]}
+      orders:
+        preset: generic
+        secrets: [orders-secret]
+        verify: {signature_header: X-Signature}
+        event: {id: header:X-Event-Id, type: /type, entity: [/order], version: {from: /rev, kind: sequence}}
+    destinations:
+      agent: {type: http, url: "%s/run", allow_networks: [127.0.0.0/8], retry: {min: 10ms, max: 100ms}}
+    subscriptions:
+      triage: {sources: [github], begin: all, actions: [{name: run, to: agent}]}
+      fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}
+`
+
+// newRig starts a broker and, with a database, migrates it. createTopics is what `topics apply` does.
+func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	if postgres != "" {
+		postgres = fmt.Sprintf("postgres: {url: %q}", postgres)
+	}
+	r := &rig{t: t, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
+	if createTopics {
+		c := r.load(config.RoleTopics)
+		cl, err := kgo.NewClient(KafkaOptions(c)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if _, err := topics.Apply(t.Context(), kadm.NewClient(cl), topics.Wanted(c, c.MaxBody), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rig) load(roles ...config.Role) *config.Config {
+	r.t.Helper()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(r.text), Roles: roles})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// process is a running App.
+type process struct {
+	t    *testing.T
+	app  *App
+	stop context.CancelFunc
+	done chan error
+	api  *api.Client
+}
+
+func (r *rig) start(roles ...config.Role) *process {
+	r.t.Helper()
+	log := slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: 10 * time.Second})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	p := &process{t: r.t, app: a, stop: cancel, done: make(chan error, 1)}
+	go func() { p.done <- a.Run(ctx) }()
+	if p.api, err = api.NewClient("http://" + a.Addr("operator").String()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { p.end(nil) })
+	return p
+}
+
+// end stops the process and checks how it ended; nil where that does not matter any more.
+func (p *process) end(check func(error)) {
+	p.t.Helper()
+	if p.done == nil {
+		return
+	}
+	p.stop()
+	select {
+	case err := <-p.done:
+		if check != nil {
+			check(err)
+		}
+	case <-time.After(30 * time.Second):
+		p.t.Error("the process did not stop")
+	}
+	p.done = nil
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func (p *process) clean() {
+	p.t.Helper()
+	p.end(func(err error) {
+		if err != nil {
+			p.t.Errorf("the process ended with %v", err)
+		}
+	})
+}
+
+// ready waits for /readyz.
+func (p *process) ready() {
+	p.t.Helper()
+	var last string
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case err := <-p.done:
+			p.done = nil
+			p.t.Fatalf("the process ended: %v", err)
+		case <-timeout:
+			p.t.Fatalf("not ready: %s", last)
+		case <-tick.C:
+		}
+		resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/readyz")
+		if err != nil {
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if last = string(body); resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// issue is a delivery of GitHub: a version of an issue.
+func issue(number, version int) (id string, r *verify.Request) {
+	at := time.Date(2026, 1, 1, 0, 0, version, 0, time.UTC).Format(time.RFC3339)
+	body := fmt.Sprintf(`{"action":"edited","repository":{"id":1},"issue":{"number":%d,"updated_at":%q}}`, number, at)
+	id = fmt.Sprintf("issue-%d-%d", number, version)
+	return id, &verify.Request{Method: "POST", Body: []byte(body),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issues"}, "X-Github-Delivery": {id}}}
+}
+
+// order is a delivery of the generic source.
+func order(name string, rev int) *verify.Request {
+	return &verify.Request{Method: "POST", Body: []byte(fmt.Sprintf(`{"type":"order","order":%q,"rev":%d}`, name, rev)),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Event-Id": {fmt.Sprintf("%s-%d", name, rev)}}}
+}
+
+// send signs with secret and posts; it returns the status.
+func (p *process) send(source, secret string, r *verify.Request) int {
+	p.t.Helper()
+	cfg := p.app.file().Source("acme", source)
+	cfg.Secrets = []schemas.Secret{schemas.NewSecret(secret)}
+	compiled, err := provider.Compile(cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := compiled.Sign(r, time.Now()); err != nil {
+		p.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(p.t.Context(), r.Method, "http://"+p.app.Addr("intake").String()+"/v1/in/acme/"+source, bytes.NewReader(r.Body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header = r.Header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+func (p *process) accepted(source, secret string, r *verify.Request) {
+	p.t.Helper()
+	if got := p.send(source, secret, r); got != http.StatusAccepted {
+		p.t.Fatalf("a delivery to %s was answered %d, want 202", source, got)
+	}
+}
+
+func database(t *testing.T) string {
+	t.Helper()
+	url := testrig.Database(t)
+	if _, err := ledger.Migrate(t.Context(), ledger.Config{URL: schemas.NewSecret(url)}); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// TestWebhookBecomesOneAction is the main job: twice and shuffled in, once and in order out, over a restart.
+func TestWebhookBecomesOneAction(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t)
+	r := newRig(t, a.URL, database(t), true)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+
+	// Orders have dense versions: whatever the order of arrival, they run 1 to 5 for each.
+	type delivery struct {
+		name string
+		rev  int
+	}
+	var all []delivery
+	for _, name := range []string{"o-1", "o-2", "o-3"} {
+		for rev := 1; rev <= 5; rev++ {
+			all = append(all, delivery{name, rev}, delivery{name, rev})
+		}
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, d := range all {
+		p.accepted("orders", "orders-secret", order(d.name, d.rev))
+	}
+	calls := a.wait(t, 15)
+	byEntity := map[string][]string{}
+	for _, c := range calls {
+		byEntity[c.Entity] = append(byEntity[c.Entity], c.ID)
+	}
+	for _, name := range []string{"o-1", "o-2", "o-3"} {
+		want := []string{name + "-1", name + "-2", name + "-3", name + "-4", name + "-5"}
+		if diff := cmp.Diff(want, byEntity[name]); diff != "" {
+			t.Errorf("%s ran otherwise (-want +got):\n%s", name, diff)
+		}
+	}
+
+	// GitHub's snapshots: the older one that comes late is stale and does not run.
+	_, newer := issue(7, 2)
+	_, older := issue(7, 1)
+	p.accepted("github", "first-secret", newer)
+	if calls := a.wait(t, 16); calls[15].ID != "issue-7-2" {
+		t.Errorf("call 16 is %+v, want issue-7-2", calls[15])
+	}
+	p.accepted("github", "first-secret", older)
+	p.accepted("github", "first-secret", newer)
+	if got := p.send("github", "a forger's", newer); got != http.StatusUnauthorized {
+		t.Errorf("a forged delivery was answered %d", got)
+	}
+	p.item("triage", "github", "issue-7-1", "stale", "")
+	p.clean()
+
+	// After a restart what was done is not done again, and the inbox still knows it.
+	p = r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	p.accepted("orders", "orders-secret", order("o-1", 6))
+	p.accepted("orders", "orders-secret", order("o-1", 3))
+	if calls := a.wait(t, 17); calls[16].ID != "o-1-6" {
+		t.Errorf("call 17 is %+v, want o-1-6", calls[16])
+	}
+	p.item("fulfil", "orders", "o-1-6", "applied", "done")
+	p.item("fulfil", "orders", "o-2-5", "applied", "done")
+	raw, err := p.api.Raw(t.Context(), "acme", "fulfil", "orders", "o-2-5")
+	if err != nil || string(raw.Data) != `{"type":"order","order":"o-2","rev":5}` {
+		t.Errorf("raw = %+v, %v", raw, err)
+	}
+	page, err := p.api.Items(t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: "o-2", Status: "done", Limit: 50})
+	if err != nil || len(page.Items) != 5 {
+		t.Errorf("inbox of o-2: %d items, %v", len(page.Items), err)
+	}
+	if got := len(a.wait(t, 17)); got != 17 {
+		t.Errorf("the agent was called %d times, want 17", got)
+	}
+	p.clean()
+}
+
+// item waits until the inbox shows an event with a decision and, where given, a status.
+func (p *process) item(subscription, source, event, decision, status string) {
+	p.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var last string
+	for timeout := time.After(20 * time.Second); ; {
+		d, err := p.api.Item(p.t.Context(), "acme", subscription, source, event)
+		if err == nil && d.Decision == decision && (status == "" || d.Status == status) {
+			return
+		}
+		text, _ := json.Marshal(d)
+		last = fmt.Sprintf("%s %v", text, err)
+		select {
+		case <-timeout:
+			p.t.Fatalf("inbox shows %s otherwise than %s %s: %s", event, decision, status, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// TestIntakeNeedsNoPostgres runs the intake role with neither a Postgres URL nor destination secrets.
+func TestIntakeNeedsNoPostgres(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	_, d := issue(1, 1)
+	p.accepted("github", "first-secret", d)
+
+	unusable := order("x", 1)
+	unusable.Header.Del("X-Event-Id")
+	unusable.Header.Set("X-Event-Id", strings.Repeat("long", 2000))
+	p.accepted("orders", "orders-secret", unusable)
+	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
+	if err != nil || len(kept.Items) != 1 || kept.Items[0].Reason == "" || kept.Items[0].Bytes != len(unusable.Body) {
+		t.Errorf("quarantine = %+v, %v", kept, err)
+	}
+	if _, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "none"}); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("quarantine of an unknown source: %v", err)
+	}
+	if _, err := p.api.Items(t.Context(), api.InboxFilter{}); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no stream role") {
+		t.Errorf("an intake was asked for the ledger: %v", err)
+	}
+	sources, err := p.api.Sources(t.Context())
+	if err != nil || len(sources.Items) != 2 || sources.Items[0].Topic != "events.acme.github" {
+		t.Errorf("sources = %+v, %v", sources, err)
+	}
+	p.clean()
+}
+
+// TestReloadSwapsSecrets rotates a secret in a running intake, and refuses what needs a restart.
+func TestReloadSwapsSecrets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	before := r.text
+	r.text = strings.Replace(before, "secrets: [first-secret]", "secrets: [second-secret]", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Fatal(err)
+	}
+	_, d := issue(1, 1)
+	if got := p.send("github", "first-secret", d); got != http.StatusUnauthorized {
+		t.Errorf("the old secret is answered %d after the reload", got)
+	}
+	p.accepted("github", "second-secret", d)
+
+	r.text = strings.Replace(r.text, "partitions: 3", "partitions: 4", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "needs a restart") {
+		t.Errorf("a changed partition count: %v", err)
+	}
+	r.text = strings.Replace(before, "signature_header: X-Signature", `signature_header: X-Signature, signed: "nothing"`, 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err == nil {
+		t.Error("a source that cannot be compiled was taken")
+	}
+	p.accepted("github", "second-secret", d)
+	p.clean()
+}
+
+func TestMissingTopicsNameTheCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", false)
+	p := r.start(config.RoleIntake)
+	err := <-p.done
+	p.done = nil
+	if schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply -c forebay.yaml") {
+		t.Errorf("missing topics: %v", err)
+	}
+}
+
+func TestMissingSchemaNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", testrig.Database(t), true)
+	p := r.start(config.RoleStream)
+	err := <-p.done
+	p.done = nil
+	if err == nil || !strings.Contains(err.Error(), "forebay migrate") {
+		t.Errorf("no schema: %v", err)
+	}
+}
+
+// TestWaitsForWhatIsAway starts without brokers: not ready, alive, refusing deliveries with 503, and stoppable.
+func TestWaitsForWhatIsAway(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	p := r.start(config.RoleIntake)
+	_, d := issue(1, 1)
+	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
+		t.Errorf("a delivery before the start is answered %d, want 503", got)
+	}
+	resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("readyz without brokers: %d", resp.StatusCode)
+	}
+	p.clean()
+}
+
+func TestNewRefusesUnknownRoles(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	for _, roles := range [][]config.Role{nil, {"console"}} {
+		if _, err := New(Config{File: r.load(config.RoleIntake), Roles: roles}); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("roles %v: %v", roles, err)
+		}
+	}
+}

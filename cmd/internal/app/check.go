@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// Check builds everything that a process with these roles would, without starting or connecting, and says what fails.
+// No roles means all.
+func Check(c *config.Config, roles []config.Role) config.Problems {
+	if len(roles) == 0 {
+		roles = config.ServeRoles()
+	}
+	var problems config.Problems
+	if slices.Contains(roles, config.RoleIntake) {
+		_, bad := compileSources(c, nil)
+		problems = append(problems, bad...)
+	}
+	if slices.Contains(roles, config.RoleStream) {
+		for _, team := range sortedKeys(c.Teams) {
+			for _, name := range sortedKeys(c.Teams[team].Destinations) {
+				s, err := newSink(c.Teams[team].Destinations[name], slog.New(slog.DiscardHandler))
+				if err != nil {
+					problems = append(problems, c.Problem("teams."+team+".destinations."+name, err.Error()))
+					continue
+				}
+				s.Close(context.Background()) // it has not connected
+			}
+		}
+	}
+	return problems
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
+)
+
+// intake is the intake role: a listener, the handler, the producer. It knows nothing of Postgres.
+type intake struct {
+	a        *App
+	sources  sources
+	handler  *ingest.Handler
+	log      *producer.Producer
+	listener *listener
+	accepts  atomic.Bool // false answers 503: not started yet, or stopping
+}
+
+func newIntake(a *App) (*intake, error) {
+	in := &intake{a: a}
+	compiled, problems := compileSources(a.file(), nil)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	in.sources.current.Store(&compiled)
+	var err error
+	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: largestBody(a.file()), Options: KafkaOptions(a.file())})
+	if err != nil {
+		return nil, err
+	}
+	in.handler, err = ingest.New(ingest.Config{
+		Sources: in.sources.find, Log: in.log, MaxBody: largestBody(a.file()), PublicURL: a.file().Listen.PublicURL,
+		Logger: a.log, Registerer: a.registry,
+	})
+	a.ready.set("intake", errNotStarted)
+	return in, err
+}
+
+func (in *intake) bind(a *App) (err error) {
+	in.listener, err = listen("the intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP), a.log)
+	return err
+}
+
+// serveHTTP answers 503 until the topics have been checked and once the process stops: providers try again.
+func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if !in.accepts.Load() {
+		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		w.Write([]byte(`{"type":"about:blank","title":"Service Unavailable","status":503}` + "\n"))
+		return
+	}
+	in.handler.ServeHTTP(w, r)
+}
+
+func (in *intake) serve(ctx context.Context) error {
+	err := in.listener.serve()
+	if ctx.Err() == nil && err == nil {
+		err = errors.New("intake listener: closed")
+	}
+	return err
+}
+
+// open begins to accept.
+func (in *intake) open(a *App) {
+	in.accepts.Store(true)
+	a.ready.set("intake", nil)
+	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
+}
+
+// stop ends accepting and waits for the requests in flight, each of which waits for its acks; at most half of what is
+// left of the budget.
+func (in *intake) stop(ctx context.Context) {
+	in.a.ready.set("intake", errors.New("stopping"))
+	left := 10 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline) / 2
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	in.listener.shutdown(ctx)
+	in.accepts.Store(false)
+}
+
+func (in *intake) close(ctx context.Context) {
+	if err := in.log.Close(ctx); err != nil {
+		in.a.log.Error("flush the producer", "error", err)
+	}
+}
+
+// reload compiles every source of c before it swaps any.
+func (in *intake) reload(c *config.Config) error {
+	before := *in.sources.current.Load()
+	compiled, problems := compileSources(c, before)
+	if len(problems) > 0 {
+		return problems
+	}
+	var added []string
+	for at := range compiled {
+		if _, ok := before[at]; !ok {
+			added = append(added, at.team+"/"+at.name)
+		}
+	}
+	if largestBody(c) > largestBody(in.a.file()) {
+		return errors.New("a source takes larger bodies than any did at the start: that needs a restart")
+	}
+	in.sources.current.Store(&compiled)
+	if len(added) > 0 {
+		slices.Sort(added)
+		in.a.log.Info("new sources; their topics must exist", "sources", added, "run", "forebay topics apply -c "+in.a.cfg.Path)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// listener is an HTTP server on an address of its own, with every timeout explicit.
+type listener struct {
+	net.Listener
+	server *http.Server
+}
+
+func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s on %s: %w", name, address, err)
+	}
+	return &listener{Listener: l, server: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		// The intake bounds the reading of a body itself, shorter; this is for whatever does not.
+		ReadTimeout:    60 * time.Second,
+		WriteTimeout:   60 * time.Second,
+		IdleTimeout:    120 * time.Second,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// serve returns when the listener is shut down or fails.
+func (l *listener) serve() error {
+	if err := l.server.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutdown stops accepting and waits for requests in flight until ctx ends, then cuts them off.
+func (l *listener) shutdown(ctx context.Context) {
+	if err := l.server.Shutdown(ctx); err != nil {
+		l.server.Close()
+	}
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// readiness is what must work. A part is named when the process is made and reports what it waits for; nil is ready.
+type readiness struct {
+	mu     sync.Mutex
+	states map[string]error
+	asked  map[string]func(ctx context.Context) error // parts that are asked instead
+}
+
+var errNotStarted = errors.New("not started yet")
+
+func newReadiness() *readiness {
+	return &readiness{states: map[string]error{}, asked: map[string]func(context.Context) error{}}
+}
+
+func (r *readiness) set(name string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.states[name] = err
+}
+
+func (r *readiness) ask(name string, f func(ctx context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[name] = f
+}
+
+func (r *readiness) checks(ctx context.Context) []api.Check {
+	r.mu.Lock()
+	var list []api.Check
+	asked := make(map[string]func(context.Context) error, len(r.asked))
+	for name, err := range r.states {
+		list = append(list, checkOf(name, err))
+	}
+	for name, f := range r.asked {
+		asked[name] = f
+	}
+	r.mu.Unlock()
+	for name, f := range asked {
+		list = append(list, checkOf(name, f(ctx)))
+	}
+	slices.SortFunc(list, func(a, b api.Check) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func checkOf(name string, err error) api.Check {
+	if err != nil {
+		return api.Check{Name: name, Error: err.Error()}
+	}
+	return api.Check{Name: name, OK: true}
+}
+
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 5 * time.Second
+	tryTimeout = 15 * time.Second
+)
+
+// patiently runs do until it succeeds or fails for another reason than that something is away, and shows it as part
+// name of the readiness meanwhile.
+func (a *App) patiently(ctx context.Context, name string, do func(ctx context.Context) error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		tctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errors.New("no answer in time"))
+		err := do(tctx)
+		cancel()
+		a.ready.set(name, err)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if kind := schemas.KindOf(err); kind != schemas.Unavailable && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		a.log.Warn("waiting", "for", name, "error", err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}

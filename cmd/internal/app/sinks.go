@@ -1,0 +1,61 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	httpsink "github.com/forebay-io/forebay/sinks/http"
+	logsink "github.com/forebay-io/forebay/sinks/log"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/lane"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// newSink builds the sink of a destination without connecting.
+func newSink(d *config.Destination, log *slog.Logger) (stream.Sink, error) {
+	switch d.Type {
+	case "log":
+		return logsink.New(logsink.Config{Logger: log})
+	case "http":
+		cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std()}
+		if !d.Secret.IsZero() {
+			cfg.Secrets = []schemas.Secret{d.Secret}
+		}
+		for _, text := range d.AllowNetworks {
+			network, err := netip.ParsePrefix(text)
+			if err != nil {
+				return nil, fmt.Errorf("allow_networks: %w", err)
+			}
+			cfg.AllowNetworks = append(cfg.AllowNetworks, network)
+		}
+		return httpsink.New(cfg)
+	}
+	return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
+}
+
+// destinations builds the sinks of all teams, by "<team>/<destination>".
+func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destination, error) {
+	all := map[string]lane.Destination{}
+	for _, team := range sortedKeys(c.Teams) {
+		for _, name := range sortedKeys(c.Teams[team].Destinations) {
+			d := c.Teams[team].Destinations[name]
+			full := team + "/" + name
+			sink, err := newSink(d, log.With("destination", full))
+			if err != nil {
+				return nil, fmt.Errorf("destination %s: %w", full, err)
+			}
+			all[full] = lane.Destination{Sink: sink, Timeout: d.Timeout.Std(), Retry: lane.RetryPolicy{
+				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
+				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
+			}}
+		}
+	}
+	return all, nil
+}

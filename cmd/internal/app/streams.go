@@ -1,0 +1,266 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// The gap buffer's caps, per entity and per partition of a subscription, and how far ahead of its append time an event
+// may claim to be. Not configurable yet.
+const (
+	maxPerEntity = 1000
+	maxBuffered  = 100_000
+	futureSkew   = 5 * time.Minute
+)
+
+// streams is the stream role: one ledger, one reader of payloads, and every subscription.
+type streams struct {
+	a            *App
+	destinations map[string]lane.Destination
+	payloads     *stream.LogPayloads
+
+	mu     sync.Mutex
+	ledger *ledger.Ledger // nil until Postgres has answered
+	subs   map[sourceName]*stream.Subscription
+}
+
+func newStreams(a *App) (*streams, error) {
+	s := &streams{a: a, subs: map[sourceName]*stream.Subscription{}}
+	var err error
+	if s.destinations, err = destinations(a.file(), a.log); err != nil {
+		return nil, err
+	}
+	a.ready.set("ledger", errNotStarted)
+	for team, t := range a.file().Teams {
+		for name := range t.Subscriptions {
+			a.ready.set("subscription "+team+"."+name, errNotStarted)
+		}
+	}
+	return s, nil
+}
+
+// open waits for Postgres. A schema that is behind, or a configuration that cannot work, ends the process.
+func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
+	file := s.a.file()
+	var opened *ledger.Ledger
+	err := s.a.patiently(ctx, "ledger", func(ctx context.Context) error {
+		l, err := ledger.Open(ctx, ledger.Config{URL: file.Postgres.URL, Schema: file.Postgres.Schema,
+			MaxConns: int32(file.Postgres.MaxConns), Logger: s.a.log})
+		if err != nil {
+			return err
+		}
+		opened = l
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.ledger = opened
+	s.mu.Unlock()
+	s.a.ready.ask("ledger", opened.Ping)
+	return opened, nil
+}
+
+// run runs every subscription until ctx is done or one fails.
+func (s *streams) run(ctx context.Context) error {
+	l, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	payloads, err := stream.NewPayloads(stream.PayloadsConfig{Client: KafkaOptions(s.a.file()), MaxRecordBytes: s.recordBytes()})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.payloads = payloads
+	s.mu.Unlock()
+	g, gctx := errgroup.WithContext(ctx)
+	for _, team := range sortedKeys(s.a.file().Teams) {
+		for _, name := range sortedKeys(s.a.file().Teams[team].Subscriptions) {
+			g.Go(func() error { return s.subscription(gctx, l, sourceName{team, name}) })
+		}
+	}
+	return g.Wait()
+}
+
+// recordBytes is the largest record that a topic of ours may hold, with room for its batch.
+func (s *streams) recordBytes() int {
+	return max(64<<20, int(largestBody(s.a.file()))+topics.HeaderRoom+1<<20)
+}
+
+// subscription registers and runs one subscription, and its lanes for as long as it needs them.
+func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceName) error {
+	group := at.team + "." + at.name
+	var ns *ledger.Namespace
+	err := s.a.patiently(ctx, "subscription "+group, func(ctx context.Context) (err error) {
+		ns, err = l.Namespace(ctx, s.spec(at))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var sub *stream.Subscription
+	lanes, err := lane.New(s.lanes(at, ns, func() bool { return sub.Alive() }))
+	if err != nil {
+		return err
+	}
+	if sub, err = stream.New(s.config(at, ns, lanes)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.subs[at] = sub
+	s.mu.Unlock()
+	s.a.ready.ask("subscription "+group, func(context.Context) error { return sub.Ready() })
+
+	// Lanes outlive the subscription's Run, which closes their claims while it drains.
+	lctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	var lanesErr error
+	running.Go(func() { lanesErr = lanes.Run(lctx) })
+	err = sub.Run(ctx)
+	stop()
+	running.Wait()
+	if err == nil && lanesErr == nil && ctx.Err() == nil {
+		err = errors.New("ended unasked")
+	}
+	if err = errors.Join(err, lanesErr); err != nil {
+		return fmt.Errorf("subscription %s: %w", group, err)
+	}
+	return nil
+}
+
+func (s *streams) spec(at sourceName) ledger.Spec {
+	sub := s.a.file().Teams[at.team].Subscriptions[at.name]
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	spec := ledger.Spec{
+		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(),
+		Policy: gate.Policy{
+			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
+			GapWait: sub.Gap.Wait.Std(), Then: gate.Then(sub.Gap.Then),
+			MaxPerEntity: maxPerEntity, MaxBuffered: maxBuffered, FutureSkew: futureSkew,
+		},
+	}
+	for _, act := range sub.Actions {
+		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: at.team + "/" + act.To, OnDead: ledger.OnDead(act.OnDead)})
+	}
+	return spec
+}
+
+func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive) lane.Config {
+	own := map[string]lane.Destination{}
+	for name := range s.a.file().Teams[at.team].Destinations {
+		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
+	}
+	return lane.Config{
+		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Destinations: own,
+		Alive: alive, Logger: s.a.log, Registerer: s.a.registry,
+	}
+}
+
+// codec packs events by way of the record that the log holds.
+var codec = lane.Codec{
+	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
+	Unpack: func(b []byte) (*schemas.Event, error) {
+		r, err := record.Unpack(b)
+		if err != nil {
+			return nil, err
+		}
+		return record.Decode(r)
+	},
+}
+
+func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes) stream.Config {
+	file := s.a.file()
+	sub := file.Teams[at.team].Subscriptions[at.name]
+	begin, err := config.ParseBegin(sub.Begin)
+	if err != nil {
+		panic(err) // config.Load has checked it
+	}
+	names := make([]string, len(sub.Sources))
+	for i, source := range sub.Sources {
+		names[i] = topics.Events(at.team, source)
+	}
+	return stream.Config{
+		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: stream.Globs(sub.Types),
+		Begin: stream.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Logger: s.a.log, Registerer: s.a.registry,
+		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(),
+		// The rest of the budget is for what ends before and after the lanes.
+		DrainTimeout: s.a.cfg.Drain * 2 / 3,
+	}
+}
+
+// close ends what the subscriptions shared; they have ended.
+func (s *streams) close(ctx context.Context) {
+	for _, name := range sortedKeys(s.destinations) {
+		if err := s.destinations[name].Sink.Close(ctx); err != nil {
+			s.a.log.Warn("close destination", "destination", name, "error", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.payloads != nil {
+		s.payloads.Close()
+	}
+	if s.ledger != nil {
+		s.ledger.Close()
+	}
+}
+
+// subscriptionItems lists the subscriptions for the API.
+func (a *App) subscriptionItems() []api.SubscriptionItem {
+	var items []api.SubscriptionItem
+	c := a.file()
+	for _, team := range sortedKeys(c.Teams) {
+		for _, name := range sortedKeys(c.Teams[team].Subscriptions) {
+			item := api.SubscriptionItem{Team: team, Subscription: name, Sources: c.Teams[team].Subscriptions[name].Sources,
+				Missing: "this process has no stream role", Partitions: []api.PartitionItem{}}
+			if a.stream != nil {
+				a.stream.describe(sourceName{team, name}, &item)
+			}
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func (s *streams) describe(at sourceName, item *api.SubscriptionItem) {
+	s.mu.Lock()
+	sub := s.subs[at]
+	s.mu.Unlock()
+	if sub == nil {
+		item.Missing = errNotStarted.Error()
+		return
+	}
+	err := sub.Ready()
+	item.Ready, item.Missing = err == nil, ""
+	if err != nil {
+		item.Missing = err.Error()
+	}
+	for _, p := range sub.Partitions() {
+		part := api.PartitionItem{Topic: p.Topic, Partition: p.Partition, State: string(p.State)}
+		if p.Err != nil {
+			part.Detail = p.Err.Error()
+		}
+		item.Partitions = append(item.Partitions, part)
+	}
+}

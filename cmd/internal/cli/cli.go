@@ -1,0 +1,202 @@
+// Package cli is the command line: `forebay NOUN VERB [ID] [flags]`.
+//
+// Data goes to stdout, talk to stderr. Nothing ever prompts. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
+// 4 permission, 5 a check found problems, 6 conflict, 130 interrupted.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Exit codes.
+const (
+	exitOK         = 0
+	exitFailed     = 1
+	exitUsage      = 2
+	exitNotFound   = 3
+	exitPermission = 4
+	exitProblems   = 5
+	exitConflict   = 6
+	exitInterrupt  = 130
+)
+
+// Options wire the parts that live elsewhere.
+type Options struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Dev is `forebay dev`, Demo `forebay demo`; see package dev.
+	Dev, Demo func(ctx context.Context, o DevOptions) error
+}
+
+// DevOptions is what `forebay dev` and `forebay demo` were asked.
+type DevOptions struct {
+	Config string // the file, or "" for the sample sources
+	Data   string // where the embedded broker and Postgres keep their data
+	Stdout io.Writer
+	Stderr io.Writer
+	Logger *slog.Logger
+}
+
+// grammar is the whole command line.
+type grammar struct {
+	Output    string `short:"o" name:"output" enum:"table,wide,json,jsonl,yaml,id" default:"table" help:"Form of the output: ${enum}."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: ${enum}."`
+	LogFormat string `enum:"text,json" default:"text" env:"FOREBAY_LOG_FORMAT" help:"Form of the log on stderr: ${enum}."`
+
+	Dev     devCmd     `cmd:"" help:"Run everything in one process, with an embedded broker and Postgres."`
+	Demo    demoCmd    `cmd:"" help:"Play the scene of dev in a temporary directory and check its outcome."`
+	Serve   serveCmd   `cmd:"" help:"Run against a Kafka cluster and a Postgres."`
+	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema to this version."`
+	Topics  struct {
+		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, mend safe differences of others."`
+	} `cmd:"" help:"Kafka topics of sources."`
+	Config struct {
+		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`
+		Check  configCheckCmd  `cmd:"" help:"Say everything that is wrong with a configuration (exit code 5)."`
+		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default, secrets redacted."`
+		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
+	} `cmd:"" help:"The configuration file."`
+	Send  sendCmd `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
+	Inbox struct {
+		List inboxListCmd `cmd:"" help:"List events: decision, reason, status."`
+		Get  inboxGetCmd  `cmd:"" help:"Show one event with its actions and attempts."`
+		Raw  inboxRawCmd  `cmd:"" help:"Write an event's body, byte for byte."`
+	} `cmd:"" help:"Events as subscriptions see them."`
+	Quarantine struct {
+		List quarantineListCmd `cmd:"" help:"List authentic deliveries that could not become events."`
+	} `cmd:"" help:"Deliveries kept aside."`
+	Sources struct {
+		List sourcesListCmd `cmd:"" help:"List the sources of a running process."`
+		Test sourcesTestCmd `cmd:"" help:"Run signature vectors and payload samples against the presets."`
+	} `cmd:"" help:"Intake endpoints."`
+	Subscriptions struct {
+		List subscriptionsListCmd `cmd:"" help:"List the subscriptions of a running process."`
+	} `cmd:"" help:"Consumers."`
+	Version versionCmd `cmd:"" help:"Print version, revision and Go version."`
+}
+
+// env is what commands run in.
+type env struct {
+	Options
+	ctx    context.Context
+	output string
+	log    *slog.Logger
+}
+
+// exitError carries an exit code. A nil err says nothing more than the command has printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// Main runs one command line, without the program's name, and returns the exit code. It ends early when ctx is done.
+func Main(ctx context.Context, args []string, o Options) int {
+	var g grammar
+	exited := -1
+	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
+		kong.Description("Takes webhooks in and lets every event act once, in order per entity."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError())
+	if err != nil {
+		fmt.Fprintln(o.Stderr, "forebay:", err)
+		return exitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parse(parser, args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(o.Stderr, "forebay: %v; see `forebay --help`\n", err)
+		return exitUsage
+	}
+	e := &env{Options: o, ctx: ctx, output: g.Output, log: newLogger(o.Stderr, g.LogFormat, g.LogLevel)}
+	return e.report(parsed.Run(e))
+}
+
+// exitEarly unwinds kong's parser after it has printed help.
+type exitEarly struct{}
+
+func parse(parser *kong.Kong, args []string) (ctx *kong.Context, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(exitEarly); !ok {
+				panic(p)
+			}
+		}
+	}()
+	return parser.Parse(args)
+}
+
+func newLogger(w io.Writer, format, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo // kong's enum has checked it
+	}
+	o := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// report says what went wrong and gives the exit code.
+func (e *env) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code := e.code(err)
+	if x, ok := errors.AsType[*exitError](err); !ok || x.err != nil {
+		fmt.Fprintln(e.Stderr, "forebay:", err)
+	}
+	return code
+}
+
+func (e *env) code(err error) int {
+	if x, ok := errors.AsType[*exitError](err); ok {
+		return x.code
+	}
+	if e.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return exitInterrupt
+	}
+	if _, ok := errors.AsType[config.Problems](err); ok {
+		return exitProblems
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return exitPermission
+	}
+	switch schemas.KindOf(err) {
+	case schemas.NotFound:
+		return exitNotFound
+	case schemas.Unauthenticated:
+		return exitPermission
+	case schemas.Conflict:
+		return exitConflict
+	}
+	return exitFailed
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// fileFlags name the configuration.
+type fileFlags struct {
+	File  string `short:"c" name:"config" required:"" placeholder:"FILE" env:"FOREBAY_CONFIG" help:"The configuration file."`
+	Teams string `placeholder:"DIR" help:"Directory of team files, instead of the file's teams_dir."`
+}
+
+func (f fileFlags) options(roles ...config.Role) config.Options {
+	return config.Options{Path: f.File, TeamsDir: f.Teams, Roles: roles}
+}
+
+type configInitCmd struct {
+	File string `arg:"" optional:"" help:"File to write; stdout without it."`
+}
+
+func (c *configInitCmd) Run(e *env) error {
+	if c.File == "" {
+		_, err := e.Stdout.Write(config.Example())
+		return err
+	}
+	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return schemas.Errorf(schemas.Conflict, "", "%s exists; `forebay config init` without a file prints the example", c.File)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(config.Example()); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	fmt.Fprintf(e.Stderr, "wrote %s; edit it, then run `forebay config check -c %s`\n", c.File, c.File)
+	return f.Close()
+}
+
+// roleFlag narrows what is resolved to what a process with these roles uses.
+type roleFlag struct {
+	Roles []string `placeholder:"ROLE,..." help:"Resolve and check only what these roles use: intake, stream. Default: all."`
+}
+
+func (r roleFlag) roles() ([]config.Role, error) {
+	var roles []config.Role
+	for _, name := range r.Roles {
+		if name != string(config.RoleIntake) && name != string(config.RoleStream) {
+			return nil, usage("role %q is not one of intake, stream", name)
+		}
+		roles = append(roles, config.Role(name))
+	}
+	return roles, nil
+}
+
+type configCheckCmd struct {
+	fileFlags
+	roleFlag
+}
+
+func (c *configCheckCmd) Run(e *env) error {
+	roles, err := c.roles()
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(c.options(roles...))
+	var problems config.Problems
+	if err == nil {
+		problems = app.Check(cfg, roles)
+	} else {
+		var ok bool
+		if problems, ok = errors.AsType[config.Problems](err); !ok {
+			return err
+		}
+	}
+	if e.output == "table" || e.output == "wide" {
+		for _, p := range problems {
+			fmt.Fprintln(e.Stdout, p)
+		}
+	} else if err := listProblems(e, problems); err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return &exitError{code: exitProblems, err: fmt.Errorf("%d problems in %s", len(problems), c.File)}
+	}
+	for _, n := range cfg.Notes() {
+		fmt.Fprintln(e.Stderr, "note:", n)
+	}
+	fmt.Fprintf(e.Stderr, "%s is fine\n", c.File)
+	return nil
+}
+
+func listProblems(e *env, problems config.Problems) error {
+	return list(e, api.Page[config.Problem]{Items: problems}, config.Problem.String,
+		column[config.Problem]{"line", false, func(p config.Problem) string { return strconv.Itoa(p.Line) }})
+}
+
+type configShowCmd struct {
+	fileFlags
+	roleFlag
+}
+
+func (c *configShowCmd) Run(e *env) error {
+	roles, err := c.roles()
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(c.options(roles...))
+	if err != nil {
+		return err
+	}
+	text, err := cfg.YAML()
+	if err != nil {
+		return err
+	}
+	value, err := cfg.Value()
+	if err != nil {
+		return err
+	}
+	if e.output == "yaml" {
+		_, err = e.Stdout.Write(text)
+		return err
+	}
+	return one(e, value, c.File, func(w io.Writer) { w.Write(text) })
+}
+
+type configSchemaCmd struct{}
+
+func (c *configSchemaCmd) Run(e *env) error {
+	schema, err := config.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = e.Stdout.Write(schema)
+	return err
+}

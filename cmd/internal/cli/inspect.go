@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// listenerFlag finds the process to ask.
+type listenerFlag struct {
+	URL string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
+}
+
+func (l listenerFlag) client() (*api.Client, error) { return api.NewClient(l.URL) }
+
+type inboxListCmd struct {
+	listenerFlag
+	Team         string `help:"Only this team."`
+	Subscription string `help:"Only this subscription."`
+	Source       string `help:"Only this source."`
+	Entity       string `help:"Only this entity."`
+	Type         string `help:"Only this event type."`
+	Status       string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
+	Decision     string `help:"Only this decision: applied, duplicate, stale, late, conflict, buffered, parked, filtered, quarantined."`
+	Since        string `help:"Only events received since: a duration back (1h, 2d) or an RFC 3339 time."`
+	Limit        int    `default:"50" help:"Most events, 1 to 1000."`
+	Cursor       string `help:"Go on behind the page that ended with this."`
+}
+
+func (c *inboxListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	since, err := parseSince(c.Since, time.Now())
+	if err != nil {
+		return err
+	}
+	page, err := client.Items(e.ctx, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: c.Entity,
+		Type: c.Type, Status: c.Status, Decision: c.Decision, Since: since, Limit: c.Limit, Cursor: c.Cursor})
+	if err != nil {
+		return err
+	}
+	type item = api.InboxItem
+	return list(e, page, itemID,
+		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
+		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
+		column[item]{"source", false, func(i item) string { return i.Source }},
+		column[item]{"entity", false, func(i item) string { return i.Entity }},
+		column[item]{"type", false, func(i item) string { return i.Type }},
+		column[item]{"version", false, func(i item) string { return i.Version }},
+		column[item]{"decision", false, func(i item) string { return i.Decision }},
+		column[item]{"reason", false, func(i item) string { return i.Reason }},
+		column[item]{"status", false, func(i item) string { return i.Status }},
+		column[item]{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
+		column[item]{"duplicates", true, func(i item) string { return strconv.Itoa(i.Duplicates) }},
+		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
+		column[item]{"last error", true, func(i item) string { return i.LastError }},
+		column[item]{"owner", true, func(i item) string { return i.Owner }},
+		column[item]{"place", true, func(i item) string { return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset) }},
+		column[item]{"event", false, func(i item) string { return i.EventID }})
+}
+
+func itemID(i api.InboxItem) string {
+	return i.Team + "/" + i.Subscription + "/" + i.Source + "/" + i.EventID
+}
+
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := config.ParseDuration(s); err == nil && d > 0 {
+		return now.Add(-d.Std()), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, usage("--since %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", s)
+	}
+	return t, nil
+}
+
+// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes.
+type eventArg struct {
+	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
+}
+
+func (a eventArg) split() (team, subscription, source, event string, err error) {
+	parts := strings.SplitN(a.ID, "/", 4)
+	if len(parts) != 4 || parts[3] == "" {
+		return "", "", "", "", usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
+	}
+	return parts[0], parts[1], parts[2], parts[3], nil
+}
+
+type inboxGetCmd struct {
+	listenerFlag
+	eventArg
+}
+
+func (c *inboxGetCmd) Run(e *env) error {
+	team, subscription, source, event, err := c.split()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	d, err := client.Item(e.ctx, team, subscription, source, event)
+	if err != nil {
+		return err
+	}
+	return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
+}
+
+func showItem(w io.Writer, d *api.InboxDetail) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
+	line("event", itemID(d.InboxItem))
+	line("type", d.Type)
+	line("entity", d.Entity)
+	line("version", strings.TrimSpace(d.Version+" "+d.VersionKind))
+	line("decision", d.Decision+" ("+d.Reason+")")
+	line("status", d.Status)
+	line("duplicates", strconv.Itoa(d.Duplicates))
+	line("received", clock(d.ReceivedAt))
+	line("decided", clock(d.DecidedAt))
+	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
+	line("owner", d.Owner)
+	line("next action", clockOr(d.NextActionAt))
+	line("last error", d.LastError)
+	for _, a := range d.Actions {
+		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
+		for _, t := range a.Attempts {
+			fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s\n", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+		}
+	}
+}
+
+type inboxRawCmd struct {
+	listenerFlag
+	eventArg
+}
+
+func (c *inboxRawCmd) Run(e *env) error {
+	team, subscription, source, event, err := c.split()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	raw, err := client.Raw(e.ctx, team, subscription, source, event)
+	if err != nil {
+		return err
+	}
+	_, err = e.Stdout.Write(raw.Data)
+	return err
+}
+
+type quarantineListCmd struct {
+	listenerFlag
+	Team   string `help:"Only this team."`
+	Source string `help:"Only this source."`
+	Limit  int    `default:"50" help:"Most deliveries, 1 to 1000."`
+}
+
+func (c *quarantineListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	type item = api.QuarantineItem
+	place := func(i item) string { return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset) }
+	return list(e, page, place,
+		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
+		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{"kind", false, func(i item) string { return i.Kind }},
+		column[item]{"reason", false, func(i item) string { return i.Reason }},
+		column[item]{"detail", false, func(i item) string { return i.Detail }},
+		column[item]{"bytes", false, func(i item) string { return strconv.Itoa(i.Bytes) }},
+		column[item]{"place", false, place})
+}
+
+type sourcesListCmd struct{ listenerFlag }
+
+func (c *sourcesListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Sources(e.ctx)
+	if err != nil {
+		return err
+	}
+	type item = api.SourceItem
+	return list(e, page, func(i item) string { return i.Team + "/" + i.Source },
+		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{"preset", false, func(i item) string { return i.Preset }},
+		column[item]{"path", false, func(i item) string { return i.Path }},
+		column[item]{"topic", false, func(i item) string { return i.Topic }},
+		column[item]{"max body", true, func(i item) string { return config.Size(i.MaxBody).String() }},
+		column[item]{"keys", true, func(i item) string { return strconv.Itoa(i.Keys) }})
+}
+
+type subscriptionsListCmd struct{ listenerFlag }
+
+func (c *subscriptionsListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Subscriptions(e.ctx)
+	if err != nil {
+		return err
+	}
+	type item = api.SubscriptionItem
+	return list(e, page, func(i item) string { return i.Team + "." + i.Subscription },
+		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
+		column[item]{"sources", false, func(i item) string { return strings.Join(i.Sources, ",") }},
+		column[item]{"ready", false, func(i item) string { return strconv.FormatBool(i.Ready) }},
+		column[item]{"partitions", false, func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
+		column[item]{"missing", false, func(i item) string { return i.Missing }})
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+// column is one column of a table; wide ones show with -o wide only.
+type column[T any] struct {
+	name  string
+	wide  bool
+	value func(T) string
+}
+
+// list prints a page in the form that was asked for.
+func list[T any](e *env, page api.Page[T], id func(T) string, columns ...column[T]) error {
+	if page.Items == nil {
+		page.Items = []T{}
+	}
+	switch e.output {
+	case "json":
+		return printJSON(e.Stdout, page)
+	case "jsonl":
+		enc := json.NewEncoder(e.Stdout)
+		enc.SetEscapeHTML(false)
+		for _, item := range page.Items {
+			if err := enc.Encode(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "yaml":
+		return printYAML(e.Stdout, page)
+	case "id":
+		for _, item := range page.Items {
+			fmt.Fprintln(e.Stdout, plain(id(item)))
+		}
+		return nil
+	}
+	if err := table(e.Stdout, page.Items, e.output == "wide", columns); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		fmt.Fprintf(e.Stderr, "there is more: --cursor %s\n", page.Next)
+	}
+	return nil
+}
+
+func table[T any](w io.Writer, items []T, wide bool, columns []column[T]) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	row := func(cell func(column[T]) string) {
+		var cells []string
+		for _, c := range columns {
+			if wide || !c.wide {
+				cells = append(cells, cell(c))
+			}
+		}
+		fmt.Fprintln(tw, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	}
+	row(func(c column[T]) string { return strings.ToUpper(c.name) })
+	for _, item := range items {
+		row(func(c column[T]) string { return cell(c.value(item)) })
+	}
+	return tw.Flush()
+}
+
+// cell keeps a table a table, whatever a provider wrote into an id.
+func cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return plain(s)
+}
+
+// plain takes control characters out of text that came from outside: a terminal must not obey it.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || (0x80 <= r && r < 0xa0) || r == 0x2028 || r == 0x2029 || (0x202a <= r && r <= 0x202e) {
+			return '�'
+		}
+		return r
+	}, s)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// printYAML goes by JSON, so that both forms have the same names; numbers stay exact.
+func printYAML(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return err
+	}
+	block(&node)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(&node); err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// block gives what was JSON the looks of YAML; empty lists and maps stay as they are.
+func block(n *yaml.Node) {
+	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
+		n.Style = 0
+	}
+	for _, c := range n.Content {
+		block(c)
+	}
+}
+
+// one prints a single thing; in a table, by text.
+func one(e *env, v any, id string, text func(w io.Writer)) error {
+	switch e.output {
+	case "json":
+		return printJSON(e.Stdout, v)
+	case "jsonl":
+		enc := json.NewEncoder(e.Stdout)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(v)
+	case "yaml":
+		return printYAML(e.Stdout, v)
+	case "id":
+		fmt.Fprintln(e.Stdout, plain(id))
+		return nil
+	}
+	text(e.Stdout)
+	return nil
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+func clockOr(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return clock(*t)
+}

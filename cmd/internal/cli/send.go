@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/samples"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+type sendCmd struct {
+	fileFlags
+	Source string   `arg:"" name:"team/source" help:"The source to send to."`
+	Body   string   `name:"file" xor:"body" placeholder:"FILE" help:"Body to send; - is stdin."`
+	Sample string   `xor:"body" placeholder:"NAME" help:"Sample to send, for example github/issues.labeled; an unknown name lists them."`
+	URL    string   `name:"url" help:"Base URL of the intake. Default: listen.intake of the configuration."`
+	Header []string `sep:"none" placeholder:"K=V" help:"Header to send along; may be repeated."`
+	Repeat int      `default:"1" help:"Send the same delivery so many times, as a provider that retries does."`
+}
+
+// sent is the answer to one delivery.
+type sent struct {
+	Attempt int    `json:"attempt"`
+	Status  int    `json:"status"`
+	ID      string `json:"id"`
+	Body    string `json:"body"`
+}
+
+// maxSent bounds a body to send.
+const maxSent = 128 << 20
+
+func (c *sendCmd) Run(e *env) error {
+	team, name, ok := strings.Cut(c.Source, "/")
+	if !ok {
+		return usage("%q is not TEAM/SOURCE", c.Source)
+	}
+	if c.Repeat < 1 || c.Repeat > 10_000 {
+		return usage("--repeat must be between 1 and 10000")
+	}
+	cfg, err := config.Load(c.options(config.RoleSend))
+	if err != nil {
+		return err
+	}
+	if cfg.Teams[team] == nil || cfg.Teams[team].Sources[name] == nil {
+		return schemas.Errorf(schemas.NotFound, "", "%s has no source %s/%s", c.File, team, name)
+	}
+	source, err := provider.Compile(cfg.Source(team, name))
+	if err != nil {
+		return fmt.Errorf("source %s/%s: %w", team, name, err)
+	}
+	base := c.URL
+	if base == "" {
+		base = "http://" + cfg.Listen.Intake
+	}
+	r, err := c.request(e, strings.TrimSuffix(base, "/")+"/v1/in/"+team+"/"+name)
+	if err != nil {
+		return err
+	}
+	if err := source.Sign(r, time.Now()); err != nil {
+		return fmt.Errorf("sign for %s: %w", c.Source, err)
+	}
+	return c.post(e, r)
+}
+
+// request is the delivery before it is signed.
+func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
+	r := &verify.Request{Method: http.MethodPost, URL: url, Header: http.Header{"Content-Type": {"application/json"}}}
+	switch {
+	case c.Sample != "":
+		s, err := samples.Lookup(c.Sample)
+		if err != nil {
+			return nil, &schemas.Error{Kind: schemas.NotFound, Err: err}
+		}
+		r.Body = s.Body
+		for k, v := range s.Headers {
+			r.Header.Set(k, v)
+		}
+	case c.Body == "":
+		return nil, usage("name a body: --file FILE or --sample NAME (%s)", strings.Join(samples.Names(), ", "))
+	default:
+		body, err := c.read(e)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = body
+	}
+	for _, h := range c.Header {
+		k, v, ok := strings.Cut(h, "=")
+		if !ok || k == "" {
+			return nil, usage("--header %q is not NAME=VALUE", h)
+		}
+		r.Header.Set(k, v)
+	}
+	return r, nil
+}
+
+func (c *sendCmd) read(e *env) ([]byte, error) {
+	in := e.Stdin
+	if c.Body != "-" {
+		f, err := os.Open(c.Body)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	if in == nil {
+		return nil, usage("there is no stdin to read")
+	}
+	body, err := io.ReadAll(io.LimitReader(in, maxSent+1))
+	if err == nil && len(body) > maxSent {
+		err = fmt.Errorf("%s is larger than %d bytes", c.Body, maxSent)
+	}
+	return body, err
+}
+
+func (c *sendCmd) post(e *env, r *verify.Request) error {
+	client := &http.Client{Timeout: 30 * time.Second}
+	var items []sent
+	refused := false
+	for i := range c.Repeat {
+		answer, err := postOnce(e.ctx, client, r)
+		if err != nil {
+			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
+		}
+		answer.Attempt = i + 1
+		refused = refused || answer.Status/100 != 2
+		items = append(items, answer)
+	}
+	if err := showSent(e, items); err != nil {
+		return err
+	}
+	if refused {
+		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted")}
+	}
+	return nil
+}
+
+func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return sent{}, err
+	}
+	req.Header = r.Header.Clone()
+	resp, err := client.Do(req)
+	if err != nil {
+		return sent{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return sent{}, err
+	}
+	answer := sent{Status: resp.StatusCode, Body: strings.TrimSpace(string(body))}
+	var accepted struct{ ID string }
+	if resp.StatusCode/100 == 2 && json.Unmarshal(body, &accepted) == nil {
+		answer.ID = accepted.ID
+	}
+	return answer, nil
+}
+
+func showSent(e *env, items []sent) error {
+	return list(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
+		column[sent]{"attempt", false, func(s sent) string { return strconv.Itoa(s.Attempt) }},
+		column[sent]{"status", false, func(s sent) string { return strconv.Itoa(s.Status) }},
+		column[sent]{"id", false, func(s sent) string { return s.ID }},
+		column[sent]{"body", true, func(s sent) string { return s.Body }})
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// Source is the catalogue's view of a source. It must exist.
+func (c *Config) Source(team, name string) provider.Config {
+	s := c.Teams[team].Sources[name]
+	return provider.Config{
+		Team: team, Name: name, Preset: s.Preset, Secrets: s.Secrets, KeyEncoding: s.KeyEncoding,
+		Verify: s.Verify.params(), Event: s.Event.mapping(), MaxBody: int64(s.MaxBody),
+	}
+}
+
+func (v *Verify) params() *verify.Params {
+	if v == nil {
+		return nil
+	}
+	return &verify.Params{
+		Algorithm: v.Algorithm, SignatureHeader: v.SignatureHeader, Encoding: v.Encoding, Prefix: v.Prefix, Separator: v.Separator,
+		Field: v.Field, ItemSeparator: v.ItemSeparator, FieldSeparator: v.FieldSeparator,
+		TimestampHeader: v.TimestampHeader, TimestampField: v.TimestampField, TimestampPointer: v.TimestampPointer,
+		TimestampUnit: v.TimestampUnit, Tolerance: time.Duration(v.Tolerance), Signed: v.Signed, IDHeader: v.IDHeader,
+		KeyEncoding: v.KeyEncoding, KeyPrefix: v.KeyPrefix,
+	}
+}
+
+func (e *Event) mapping() *provider.EventConfig {
+	if e == nil {
+		return nil
+	}
+	m := &provider.EventConfig{ID: e.ID, Type: e.Type, Entity: e.Entity, Payload: e.Payload, Volatile: e.Volatile, Headers: e.Headers}
+	if v := e.Version; v != nil {
+		m.Version = &provider.VersionConfig{From: v.From, Kind: v.Kind, Clock: v.Clock, Resolution: time.Duration(v.Resolution)}
+	}
+	if e.First != nil {
+		first := int64(*e.First)
+		m.First = &first
+	}
+	if d := e.Deleted; d != nil {
+		m.Deleted = &provider.DeletedConfig{From: d.From, Is: d.Is}
+	}
+	return m
+}
+
+// MaxBody is the largest body of a source in bytes: its own, else its preset's.
+func (c *Config) MaxBody(team, name string) int64 {
+	s := c.Teams[team].Sources[name]
+	if s.MaxBody > 0 {
+		return int64(s.MaxBody)
+	}
+	info, _ := provider.Lookup(s.Preset) // shape.go lists no other
+	return info.MaxBody
+}
+
+// Problem is a problem at a path of the file, for checks that other packages make.
+func (c *Config) Problem(path, message string) Problem {
+	at := c.at(path)
+	return Problem{File: at.file, Line: at.line, Path: path, Message: message}
+}
