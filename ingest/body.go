@@ -35,7 +35,8 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, hel
 	}
 	limited := http.MaxBytesReader(w, r.Body, h.c.MaxBody)
 	rc := http.NewResponseController(w)
-	// Where the writer has no deadline, the server's own timeout is what there is.
+	// Where the writer has no deadline, the server's own timeout is what there is. After an error the deadline stays:
+	// the server then drains what is left of the body, which must end. See [Handler.patient] for the other case.
 	_ = rc.SetReadDeadline(time.Now().Add(h.c.ReadTimeout))
 	size := int64(firstRead)
 	if n := r.ContentLength; n >= 0 && n < size {
@@ -62,13 +63,18 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, hel
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			// Else the deadline would cancel the request's context while the broker is waited for. After an error it
-			// stays: the server then drains what is left of the body, which must end.
-			_ = rc.SetReadDeadline(time.Time{})
 			return body, held, nil
 		case err != nil:
 			return nil, held, err
 		}
+	}
+}
+
+// patient takes the body's deadline away where the wait for the broker may outlast it: it would end the request's
+// context. net/http sets another one for the next request anyway.
+func (h *Handler) patient(w http.ResponseWriter, s *Source) {
+	if s.patience() >= h.c.ReadTimeout {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 }
 

@@ -95,6 +95,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if answer != nil {
 		return verdict{outcome: handshake, handshake: answer}
 	}
+	h.patient(w, s)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.patience()-time.Since(d.started), errDeadline)
 	defer cancel()
 	if err != nil {
