@@ -96,6 +96,7 @@ func (l *Lanes) mark(e *entry) bool {
 	select {
 	case <-committed:
 	case <-ctx.Done():
+		l.withdraw(e)
 		return false
 	}
 	for !l.alive() {

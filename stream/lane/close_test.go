@@ -271,6 +271,22 @@ func TestUnsafeCancelledAfterItsMark(t *testing.T) {
 	})
 }
 
+func TestUnsafeStoppedWhileMarking(t *testing.T) {
+	in(t, func(c *Config) { c.MaxGroup = 1 }, func(t *testing.T, r *rig) {
+		r.sink.kind = stream.Unsafe
+		commit := make(chan struct{})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+		r.add("a", "b")
+		synctest.Wait()
+		go func() { time.Sleep(time.Second); close(commit) }()
+		r.stop()
+		same(t, "calls", len(r.sink.ids()), 0)
+		same(t, "the mark that was on its way stands, the other was taken back", []int{
+			r.mem.count(r.claim, ledger.Unknown), r.mem.count(r.claim, ledger.Pending),
+		}, []int{1, 1})
+	})
+}
+
 func TestUnsafeDroppedWhileMarking(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		r.sink.kind = stream.Unsafe

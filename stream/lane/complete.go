@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -43,6 +44,15 @@ func (l *Lanes) submit(c completion) {
 	if !c.e.lane.part.gone {
 		l.queue(c)
 	}
+}
+
+// withdraw takes back the mark of an attempt that will not be made, if no Record has it yet.
+func (l *Lanes) withdraw(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.pending)
+	l.pending = slices.DeleteFunc(l.pending, func(c completion) bool { return c.e == e })
+	l.unrecorded -= before - len(l.pending)
 }
 
 func (l *Lanes) queue(c completion) {
