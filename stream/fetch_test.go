@@ -1,0 +1,147 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// cutter is a fetcher that reads one partition from an offset on, and nothing else.
+func cutter(next int64, records, bytes int) (*fetcher, *owned, *[]error) {
+	var errs []error
+	f := newFetcher(nil, Config{BatchRecords: records, BatchBytes: bytes, Filter: func(string, string) bool { return true }},
+		func(err error) { errs = append(errs, err) })
+	o := &owned{at: topicPartition{testTopic, 0}, next: ledger.Position{Offset: next}}
+	f.intakes[o.at] = &intake{at: o.at, next: next, own: o}
+	return f, o, &errs
+}
+
+func fetched(p kgo.FetchPartition) kgo.Fetch {
+	return kgo.Fetch{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{p}}}}
+}
+
+func records(offsets ...int64) []*kgo.Record {
+	recs := make([]*kgo.Record, len(offsets))
+	for i, o := range offsets {
+		recs[i] = record.Encode(testTopic, event(int(o)))
+		recs[i].Offset, recs[i].LeaderEpoch = o, 7
+	}
+	return recs
+}
+
+// summary shows units as the offsets in them and where to read on, or as their error.
+func summary(units []unit) string {
+	var all []string
+	for _, u := range units {
+		for _, p := range u.parts {
+			if p.err != nil {
+				all = append(all, p.err.Error())
+				continue
+			}
+			var offs []string
+			for _, r := range p.records {
+				offs = append(offs, fmt.Sprint(r.Offset))
+			}
+			all = append(all, strings.Join(offs, ",")+">"+fmt.Sprint(p.next.Offset))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	size := weight(records(1)[0])
+	lost := &kgo.ErrDataLoss{Topic: testTopic, ConsumedTo: 9, ResetTo: 4}
+	for _, tt := range []struct {
+		name           string
+		next           int64
+		records, bytes int
+		fetches        kgo.Fetches
+		want           string
+	}{
+		{"as it comes", 1, 10, 1 << 20, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(1, 2, 3)})}, "1,2,3>4"},
+		{"holes are normal", 1, 10, 1 << 20, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(5, 9)})}, "5,9>10"},
+		{"what was read before is dropped", 3, 10, 1 << 20, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(1, 2, 3)})}, "3>4"},
+		{"cut by number", 1, 2, 1 << 20, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(1, 2, 3)})}, "1,2>3 3>4"},
+		{"cut by bytes", 1, 10, 2*size + 1, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(1, 2, 3)})}, "1,2>3 3>4"},
+		{"a large one comes alone", 1, 10, 1, kgo.Fetches{fetched(kgo.FetchPartition{Records: records(1, 2)})}, "1>2 2>3"},
+		{"two fetches of one partition", 1, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{Records: records(1)}), fetched(kgo.FetchPartition{Records: records(2)})}, "1>2 2>3"},
+		{"the log's start has passed us", 3, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{LogStartOffset: 5, Records: records(5)})}, kerr.OffsetOutOfRange.Error()},
+		{"records beside a note of lost data are not trusted", 1, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{Records: records(9)}), fetched(kgo.FetchPartition{Err: lost})}, lost.Error()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, _, errs := cutter(tt.next, tt.records, tt.bytes)
+			if got := summary(f.units(tt.fetches)); got != tt.want || len(*errs) > 0 {
+				t.Errorf("got %q %v, want %q", got, *errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnitsOfNobody(t *testing.T) {
+	t.Parallel()
+	f, _, errs := cutter(0, 10, 1<<20)
+	clear(f.intakes)
+	refused := errors.New("refused")
+	got := f.units(kgo.Fetches{
+		fetched(kgo.FetchPartition{Records: records(1, 2)}), fetched(kgo.FetchPartition{Err: refused}),
+		fetched(kgo.FetchPartition{Err: context.Canceled}),
+	})
+	if len(got) > 0 || !slices.Equal(*errs, []error{refused}) {
+		t.Errorf("got %v and errors %v", got, *errs)
+	}
+}
+
+func TestMustRecheck(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		kerr.OffsetOutOfRange: true, kerr.UnknownTopicID: true, kerr.UnknownTopicOrPartition: true, &kgo.ErrDataLoss{}: true,
+		kerr.TopicAuthorizationFailed: false, kerr.CorruptMessage: false, errors.New("reset by peer"): false,
+	} {
+		if got := mustRecheck(err); got != want {
+			t.Errorf("mustRecheck(%v) = %v", err, got)
+		}
+	}
+}
+
+// What was polled for a claim that has ended never reaches its successor, which here has to start lower: otherwise the
+// records in between were skipped for good.
+func TestStaleRecordsAreDropped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2, 3, 4, 5)
+	m := newMemory()
+	failed := false
+	m.onApply = func(_ context.Context, b []ledger.Slice) error {
+		if len(b[0].Records) > 0 && b[0].Records[0].Offset == 3 && !failed {
+			failed = true
+			m.store(0, 1, -1)
+			return errors.New("connection lost; the database came back from a backup")
+		}
+		return nil
+	}
+	cfg := r.config(m, newLanes())
+	cfg.BatchRecords = 1
+	cfg.MirrorInterval = patience // or the mirror would tell that the ledger lost history
+	run := r.start(cfg)
+	m.until(t, "all read", func() bool { return m.next(0) == 6 })
+	run.stop(t)
+	want := []string{"0/0 e0", "0/1 e1", "0/2 e2", "0/1 e1", "0/2 e2", "0/3 e3", "0/4 e4", "0/5 e5"}
+	if !slices.Equal(m.lines, want) {
+		t.Errorf("got  %q\nwant %q", m.lines, want)
+	}
+	m.check(t)
+}
