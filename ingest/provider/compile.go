@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/scan"
@@ -101,7 +102,7 @@ func (s *Source) compileRules(e *EventConfig) error {
 		return nil
 	}
 	s.set, err = scan.Compile(c.pointers...)
-	s.buffers.New = func() any { return new([]scan.Value) }
+	s.buffers = &sync.Pool{New: func() any { return new([]scan.Value) }}
 	return err
 }
 

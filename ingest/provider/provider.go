@@ -39,7 +39,7 @@ type Source struct {
 	forms    bool      // the source reads form bodies
 	headers  []header
 	secret   []string
-	buffers  sync.Pool // of *[]scan.Value
+	buffers  *sync.Pool // of *[]scan.Value
 }
 
 // header is an original request header that is kept.
