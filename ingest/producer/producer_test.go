@@ -1,7 +1,6 @@
 package producer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
-	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
@@ -335,66 +333,5 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-func TestQuarantineAndList(t *testing.T) {
-	t.Parallel()
-	p, cluster := setup(t, nil)
-	base := time.Date(2026, 7, 1, 0, 0, 0, 5, time.UTC)
-	var want []Item
-	for i := range 9 {
-		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST",
-			Headers: []schemas.Header{{Name: "x-signature", Value: "sha256=\xff"}}, Body: bytes.Repeat([]byte{byte(i), 0xff}, i), Received: base.Add(time.Duration(i) * time.Hour)}
-		if err := p.Quarantine(t.Context(), aside, &d); err != nil {
-			t.Fatal(err)
-		}
-		want = append([]Item{{Bytes: len(d.Body), Delivery: d}}, want...)
-	}
-	opts := kgo.SeedBrokers(cluster.ListenAddrs()...)
-	check := func(q Query, want []Item) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		q.Topic = aside
-		got, err := List(ctx, q, opts)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		got, want = append([]Item{}, got...), append([]Item{}, want...)
-		for i := range got {
-			got[i].Partition, got[i].Offset = 0, 0
-		}
-		if !q.Bodies {
-			for i := range want {
-				want[i].Body = nil
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	}
-	check(Query{Limit: 100, Bodies: true}, want)
-	check(Query{Limit: 9}, want)
-	check(Query{Limit: 3}, want[:3])
-	check(Query{Limit: 100, Since: base.Add(4 * time.Hour)}, want[:5])
-	check(Query{Limit: 100, Since: base.Add(100 * time.Hour)}, nil)
-	for _, limit := range []int{0, -1, MaxList + 1} {
-		if _, err := List(t.Context(), Query{Topic: aside, Limit: limit}, opts); schemas.KindOf(err) != schemas.Invalid {
-			t.Errorf("limit %d: %v", limit, err)
-		}
-	}
-	if _, err := List(t.Context(), Query{Topic: "quarantine.acme.none", Limit: 1}, opts); schemas.KindOf(err) != schemas.NotFound {
-		t.Errorf("no such topic: %v", err)
-	}
-	if got, err := List(t.Context(), Query{Topic: topic, Limit: 1}, opts); err != nil || len(got) != 0 {
-		t.Errorf("an empty topic: %v, %v", got, err)
-	}
-	cluster.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := List(ctx, Query{Topic: aside, Limit: 1}, opts); schemas.KindOf(err) != schemas.Unavailable {
-		t.Errorf("no broker: %v", err)
 	}
 }
