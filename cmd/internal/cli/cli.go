@@ -50,7 +50,7 @@ type DevOptions struct {
 // grammar is the whole command line.
 type grammar struct {
 	Output    string `short:"o" name:"output" enum:"table,wide,json,jsonl,yaml,id" default:"table" help:"Form of the output: ${enum}."`
-	LogLevel  string `enum:"debug,info,warn,error" default:"info" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: ${enum}."`
+	LogLevel  string `enum:"default,debug,info,warn,error" default:"default" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn, error. Default: info for serve, else warn."`
 	LogFormat string `enum:"text,json" default:"text" env:"FOREBAY_LOG_FORMAT" help:"Form of the log on stderr: ${enum}."`
 
 	Dev     devCmd     `cmd:"" help:"Run everything in one process, with an embedded broker and Postgres."`
@@ -135,7 +135,14 @@ func Main(ctx context.Context, args []string, o Options) int {
 		fmt.Fprintf(o.Stderr, "forebay: %v; see `forebay --help`\n", err)
 		return exitUsage
 	}
-	e := &env{Options: o, ctx: ctx, output: g.Output, log: newLogger(o.Stderr, g.LogFormat, g.LogLevel)}
+	level := g.LogLevel
+	if level == "default" {
+		// serve's log is its output; elsewhere it would drown what was asked for.
+		if level = "warn"; parsed.Command() == "serve" {
+			level = "info"
+		}
+	}
+	e := &env{Options: o, ctx: ctx, output: g.Output, log: newLogger(o.Stderr, g.LogFormat, level)}
 	return e.report(parsed.Run(e))
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -47,8 +48,10 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(e.ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer stop()
-	go watch(ctx, e, cfg.Files(), load, a)
+	watching.Go(func() { watch(ctx, e, cfg.Files(), load, a) })
 	return a.Run(ctx)
 }
 
