@@ -143,16 +143,14 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	return q
 }
 
+// unnest in the select list walks all arrays in lockstep; in FROM each would be stored first (a fifth more CPU).
 const eventsInsert = `-- eventsInsert
-INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub,
+INSERT INTO events_w{w} (window_id, decided_at, fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub,
     leader_epoch, duplicates, actions, decision, reason, kind, clock, entity, source, event_id, type)
-SELECT {w}, u.fence, u.log_offset, u.event_key, u.hash, u.received_at, now(), u.lane_seq, u.epoch, u.value, u.sub,
-    u.leader_epoch, u.duplicates, u.actions, u.decision, u.reason, u.kind, u.clock, u.entity, u.source, u.event_id, u.type
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::uuid[], $5::timestamptz[], $6::bigint[], $7::bigint[],
-            $8::bigint[], $9::int[], $10::int[], $11::int[], $12::int[], $13::text[], $14::text[], $15::text[],
-            $16::text[], $17::text[], $18::text[], $19::text[], $20::text[])
-     AS u(fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub, leader_epoch, duplicates,
-          actions, decision, reason, kind, clock, entity, source, event_id, type)`
+SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::uuid[]),
+    unnest($5::timestamptz[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::int[]),
+    unnest($10::int[]), unnest($11::int[]), unnest($12::int[])::smallint, unnest($13::text[]), unnest($14::text[]),
+    unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[])`
 
 const asidesInsert = `-- asidesInsert
 INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
@@ -166,10 +164,9 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid
           value, sub, clock, entity, source, event_id, type, error, raw)`
 
 const actionsInsert = `-- actionsInsert
-INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, event_window, effect, created_at, packed)
-SELECT {w}, u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, now(), u.packed
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bytea[])
-     AS u(fence, lane_seq, event_key, event_window, effect, packed)`
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed)
+SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::int[]), unnest($5::int[]),
+    unnest($6::bytea[])`
 
 const duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
@@ -187,7 +184,8 @@ const asidesDelete = `-- asidesDelete
 DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// The join with fences leaves out the results of claims that are no more; fenceCheck has locked the others.
+// The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
+// on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
 const actionsFinish = `-- actionsFinish
 UPDATE actions_w{w} a SET status = u.status, held = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
@@ -195,17 +193,18 @@ UPDATE actions_w{w} a SET status = u.status, held = u.status <> 'done', attempts
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END,
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
        response = u.response, packed = CASE u.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, u.packed) END
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::int[], $7::bigint[], $8::text[],
-            $9::int[], $10::int[], $11::text[], $12::bytea[], $13::bytea[])
-     AS u(fence, epoch, token, lane_seq, status, attempt, next_in, class, code, latency_us, error, response, packed)
-JOIN fences f ON f.id = u.fence AND f.epoch = u.epoch AND f.token = u.token
-WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done'`
+FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::bigint[], $9::text[], $10::int[], $11::int[], $12::text[],
+            $13::bytea[], $14::bytea[])
+     AS u(fence, lane_seq, status, attempt, next_in, class, code, latency_us, error, response, packed)
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
+
+const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
+    JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
 const attemptsInsert = `-- attemptsInsert
 INSERT INTO attempts_w{w} (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response)
 SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::int[], $7::text[], $8::int[],
-            $9::int[], $10::text[], $11::bytea[])
-     AS u(fence, epoch, token, lane_seq, status, attempt, class, code, latency_us, error, response)
-JOIN fences f ON f.id = u.fence AND f.epoch = u.epoch AND f.token = u.token
+FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::text[], $9::int[], $10::int[], $11::text[], $12::bytea[])
+     AS u(fence, lane_seq, status, attempt, class, code, latency_us, error, response)
+WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq, attempt) DO NOTHING`

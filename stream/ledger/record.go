@@ -16,7 +16,7 @@ const (
 	maxErrorText = 4 << 10
 	maxResponse  = 4 << 10
 	// laneLowEvery is how many finished actions the mark of a claim may lag behind: a claim reads that many for nothing.
-	laneLowEvery = 2048
+	laneLowEvery = 8192
 )
 
 // Record writes results in one transaction. Results of claims that are fenced are left out and their claim ids
@@ -76,9 +76,8 @@ type resultRows struct{ finish, attempts rows }
 
 func newResultRows(n int) *resultRows {
 	return &resultRows{
-		finish: rows{int32Column(n), int64Column(n), uuidColumn(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n),
-			textColumn(n), int32Column(n), int32Column(n), textColumn(n), bytesColumn(n), bytesColumn(n)},
-		attempts: rows{int32Column(0), int64Column(0), uuidColumn(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0),
+		finish: rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n), textColumn(n), bytesColumn(n), bytesColumn(n)},
+		attempts: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0),
 			int32Column(0), int32Column(0), textColumn(0), bytesColumn(0)},
 	}
 }
@@ -109,11 +108,12 @@ func (n *Namespace) record(ctx context.Context, results []Result) (map[int32]boo
 		epochs.int64(c.Epoch)
 		tokens.uuid(c.Token)
 	}
-	err = p.add(ctx, fenceCheck, func(r *row) { delete(fenced, r.int32()) }, ids.param(), epochs.param(), tokens.param())
+	held := [][]byte{ids.param(), epochs.param(), tokens.param()}
+	err = p.add(ctx, fenceCheck, func(r *row) { delete(fenced, r.int32()) }, held...)
 	if err != nil {
 		return nil, err
 	}
-	if err = n.addResults(ctx, p, win, results); err != nil {
+	if err = n.addResults(ctx, p, win, results, held); err != nil {
 		return nil, err
 	}
 	lows, err := n.addLaneLow(ctx, p, win, claims, results)
@@ -142,11 +142,16 @@ func claimsOf(results []Result) []*Claim {
 			claims = append(claims, c)
 		}
 	}
+	return claimsSorted(claims)
+}
+
+func claimsSorted(claims []*Claim) []*Claim {
+	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b *Claim) int { return int(a.ID) - int(b.ID) })
 	return claims
 }
 
-func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet, results []Result) error {
+func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet, results []Result, held [][]byte) error {
 	byWindow := map[int32]*resultRows{}
 	sorted := slices.Clone(results)
 	slices.SortStableFunc(sorted, func(a, b Result) int {
@@ -176,11 +181,11 @@ func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet,
 			}
 			return errRotated
 		}
-		if err := p.add(ctx, finish, nil, rr.finish.params()...); err != nil {
+		if err := p.add(ctx, finish, nil, rr.finish.params(held...)...); err != nil {
 			return err
 		}
 		if rr.attempts.n() > 0 {
-			if err := p.add(ctx, win.q.attempt[window], nil, rr.attempts.params()...); err != nil {
+			if err := p.add(ctx, win.q.attempt[window], nil, rr.attempts.params(held...)...); err != nil {
 				return err
 			}
 		}
@@ -191,21 +196,19 @@ func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet,
 func (rr *resultRows) action(r *Result) {
 	c := rr.finish
 	c[0].int32(r.Claim.ID)
-	c[1].int64(r.Claim.Epoch)
-	c[2].uuid(r.Claim.Token)
-	c[3].int64(r.LaneSeq)
-	c[4].text(string(r.Status))
-	c[5].int32(int32(r.Attempt))
-	c[6].int64(r.NextIn.Microseconds())
-	c[7].text(clean(r.Class, 40))
-	c[8].int32(int32(r.Code))
-	c[9].int32(microseconds(r.Latency))
-	c[10].text(clean(r.Error, maxErrorText))
-	c[11].bytes(response(r))
+	c[1].int64(r.LaneSeq)
+	c[2].text(string(r.Status))
+	c[3].int32(int32(r.Attempt))
+	c[4].int64(r.NextIn.Microseconds())
+	c[5].text(clean(r.Class, 40))
+	c[6].int32(int32(r.Code))
+	c[7].int32(microseconds(r.Latency))
+	c[8].text(clean(r.Error, maxErrorText))
+	c[9].bytes(response(r))
 	if r.Status == Done {
-		c[12].null()
+		c[10].null()
 	} else {
-		c[12].bytes(r.Packed)
+		c[10].bytes(r.Packed)
 	}
 }
 
@@ -216,16 +219,14 @@ func (rr *resultRows) attempt(r *Result) {
 	}
 	c := rr.attempts
 	c[0].int32(r.Claim.ID)
-	c[1].int64(r.Claim.Epoch)
-	c[2].uuid(r.Claim.Token)
-	c[3].int64(r.LaneSeq)
-	c[4].text(string(r.Status))
-	c[5].int32(int32(r.Attempt))
-	c[6].text(clean(r.Class, 40))
-	c[7].int32(int32(r.Code))
-	c[8].int32(microseconds(r.Latency))
-	c[9].text(clean(r.Error, maxErrorText))
-	c[10].bytes(response(r))
+	c[1].int64(r.LaneSeq)
+	c[2].text(string(r.Status))
+	c[3].int32(int32(r.Attempt))
+	c[4].text(clean(r.Class, 40))
+	c[5].int32(int32(r.Code))
+	c[6].int32(microseconds(r.Latency))
+	c[7].text(clean(r.Error, maxErrorText))
+	c[8].bytes(response(r))
 }
 
 func response(r *Result) []byte {

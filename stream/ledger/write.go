@@ -34,10 +34,11 @@ func (r rows) n() int32 {
 }
 
 func (r rows) params(first ...[]byte) [][]byte {
+	out := slices.Clone(first)
 	for _, c := range r {
-		first = append(first, c.param())
+		out = append(out, c.param())
 	}
-	return first
+	return out
 }
 
 func newWriter(n *Namespace, win *windowSet, records int) *writer {
@@ -365,7 +366,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		s    statement
 		lead [][]byte
 	}
-	steps := []step{{w.progress, progressWrite, nil}}
+	var steps []step
 	for _, win := range w.win.live {
 		if w.forget.n() > 0 {
 			steps = append(steps, step{w.forget, w.win.q.forget[win], nil})
@@ -382,7 +383,9 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		step{w.lines, linesWrite, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, [][]byte{wait}},
 		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
-		step{w.actions, w.win.q.actionsWrite, nil})
+		step{w.actions, w.win.q.actionsWrite, nil},
+		// Last: results recorded meanwhile move lane_low in the same row.
+		step{w.progress, progressWrite, nil})
 	for _, s := range steps {
 		if s.rows.n() == 0 {
 			continue

@@ -1,0 +1,255 @@
+package ledger
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5"
+)
+
+// InboxQuery selects events of the inbox. Empty fields select everything.
+type InboxQuery struct {
+	Team, Subscription string // Subscription without its team
+	Source             string // "/<team>/<source>"
+	Entity             schemas.EntityKey
+	Type               string
+	// Status is one of InboxStatuses.
+	Status string
+	// Decision filters by the gate's word; duplicate selects the events that came again.
+	Decision gate.Decision
+	// Since is a lower bound of the decision's time.
+	Since time.Time
+	// Limit is at most 1000; 0 is 100.
+	Limit int
+	// Cursor is InboxPage.Next of the page before.
+	Cursor string
+}
+
+// InboxItem is what became of one event, or of one record that is none, in one subscription.
+type InboxItem struct {
+	Team         string        `json:"team"`
+	Subscription string        `json:"subscription"`
+	Generation   int32         `json:"generation"`
+	Source       string        `json:"source"`
+	EventID      string        `json:"event_id"`
+	Type         string        `json:"type"`
+	Entity       string        `json:"entity"`
+	Version      string        `json:"version"`
+	VersionKind  string        `json:"version_kind"`
+	VersionClock string        `json:"version_clock"`
+	Status       string        `json:"status"`
+	Decision     gate.Decision `json:"decision"`
+	Reason       gate.Reason   `json:"reason"`
+	Duplicates   int           `json:"duplicates"`
+	Attempts     int           `json:"attempts"`
+	NextActionAt *time.Time    `json:"next_action_at"`
+	LastError    string        `json:"last_error,omitempty"`
+	Topic        string        `json:"topic"`
+	Partition    int32         `json:"partition"`
+	Offset       int64         `json:"offset"`
+	Owner        string        `json:"owner,omitempty"`
+	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
+	DecidedAt    time.Time     `json:"decided_at"`
+	Actions      []InboxAction `json:"actions,omitempty"` // only from InboxItem
+
+	fence, window, laneCount int32
+	laneSeq                  *int64
+	pointer                  Pointer
+}
+
+// InboxAction is one action of an event, with the attempts that did not simply succeed.
+type InboxAction struct {
+	ID          schemas.ActionID `json:"id"`
+	Name        string           `json:"name"`
+	Destination string           `json:"destination"`
+	LaneSeq     int64            `json:"lane_seq"`
+	Status      Status           `json:"status"`
+	Attempts    int              `json:"attempts"`
+	Class       string           `json:"class,omitempty"`
+	Code        int              `json:"code,omitempty"`
+	Error       string           `json:"error,omitempty"`
+	Response    []byte           `json:"response,omitempty"`
+	LatencyMS   float64          `json:"latency_ms"`
+	CreatedAt   time.Time        `json:"created_at"`
+	NextAt      *time.Time       `json:"next_at,omitempty"`
+	FinishedAt  *time.Time       `json:"finished_at,omitempty"`
+	History     []InboxAttempt   `json:"history,omitempty"`
+}
+
+// InboxAttempt is one try of an action.
+type InboxAttempt struct {
+	Attempt   int       `json:"attempt"`
+	EndedAt   time.Time `json:"ended_at"`
+	Status    Status    `json:"status"`
+	Class     string    `json:"class"`
+	Code      int       `json:"code,omitempty"`
+	LatencyMS float64   `json:"latency_ms"`
+	Error     string    `json:"error,omitempty"`
+	Response  []byte    `json:"response,omitempty"`
+}
+
+// InboxPage is a page of the inbox, newest first. Next is empty on the last one.
+type InboxPage struct {
+	Items []InboxItem `json:"items"`
+	Next  string      `json:"next"`
+}
+
+// InboxStatuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
+// yet), processing (some done), failed (will be retried), parked, dead_letter, unknown, done. Where none do: buffered,
+// parked, or the decision.
+func InboxStatuses() []string {
+	return []string{"received", "buffered", "processing", "done", "failed", "dead_letter", "parked", "unknown",
+		"stale", "filtered", "conflict", "quarantined"}
+}
+
+func (q InboxQuery) validate() error {
+	switch {
+	case q.Limit < 0 || q.Limit > 1000:
+		return fmt.Errorf("limit %d is not in 1..1000", q.Limit)
+	case q.Status != "" && !slices.Contains(InboxStatuses(), q.Status):
+		return fmt.Errorf("status %q is not one of %s", q.Status, strings.Join(InboxStatuses(), ", "))
+	case q.Decision != "" && !slices.Contains(gate.Decisions(), q.Decision):
+		return fmt.Errorf("decision %q is not one of %v", q.Decision, gate.Decisions())
+	case strings.ContainsRune(q.Team+q.Subscription+q.Source+string(q.Entity)+q.Type, 0):
+		return errors.New("a filter contains a NUL character")
+	}
+	return nil
+}
+
+// Inbox lists what became of events, newest decision first. Filters on source, entity and type read the events of the
+// time asked for until the page is full.
+func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
+	const op = "list the inbox"
+	if err := q.validate(); err != nil {
+		return InboxPage{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	if q.Limit == 0 {
+		q.Limit = 100
+	}
+	where, args, err := q.conditions()
+	if err != nil {
+		return InboxPage{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	args = append(args, q.Limit+1)
+	sql := inboxSelect + " WHERE " + where + "\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $" + strconv.Itoa(len(args))
+	items, err := l.inboxItems(ctx, sql, args)
+	if err != nil {
+		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	page := InboxPage{Items: items}
+	if len(items) > q.Limit {
+		page.Items = items[:q.Limit]
+		page.Next = cursorOf(&page.Items[q.Limit-1])
+	}
+	return page, nil
+}
+
+// conditions builds the WHERE clause; values are only ever parameters.
+func (q InboxQuery) conditions() (string, []any, error) {
+	var (
+		where = []string{"true"}
+		args  []any
+	)
+	add := func(cond string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			cond = strings.Replace(cond, "?", "$"+strconv.Itoa(len(args)), 1)
+		}
+		where = append(where, cond)
+	}
+	if q.Team != "" {
+		add("split_part(subscription, '.', 1) = ?", q.Team)
+	}
+	if q.Subscription != "" {
+		add("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
+	}
+	if q.Source != "" {
+		add("source = ?", q.Source)
+	}
+	if q.Entity != "" {
+		add("entity = ?", string(q.Entity))
+	}
+	if q.Type != "" {
+		add("type = ?", q.Type)
+	}
+	if q.Status != "" {
+		add("status = ?", q.Status)
+	}
+	switch {
+	case q.Decision == gate.Duplicate:
+		add("duplicates > 0")
+	case q.Decision != "":
+		add("decision = ?", string(q.Decision))
+	}
+	if !q.Since.IsZero() {
+		add("decided_at >= ?", q.Since)
+	}
+	if q.Cursor != "" {
+		at, fence, offset, err := parseCursor(q.Cursor)
+		if err != nil {
+			return "", nil, err
+		}
+		add("(decided_at, fence, log_offset) < (?, ?, ?)", at, fence, offset)
+	}
+	return strings.Join(where, "\n  AND "), args, nil
+}
+
+func cursorOf(i *InboxItem) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d.%d", i.DecidedAt.UnixMicro(), i.fence, i.Offset))
+}
+
+func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	var us int64
+	if err == nil {
+		_, err = fmt.Sscanf(string(raw), "%d.%d.%d", &us, &fence, &offset)
+	}
+	if err != nil || us < -1<<53 || us > 1<<53 {
+		return at, 0, 0, errors.New("cursor is not one of this list's")
+	}
+	return time.UnixMicro(us).UTC(), fence, offset, nil
+}
+
+func (l *Ledger) inboxItems(ctx context.Context, sql string, args []any) ([]InboxItem, error) {
+	rows, err := l.read.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanItem)
+}
+
+func scanItem(r pgx.CollectableRow) (InboxItem, error) {
+	var (
+		i         InboxItem
+		name      string
+		v         schemas.Version
+		key, hash *[16]byte
+		topicID   [16]byte
+	)
+	p := &i.pointer
+	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Sub,
+		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &i.fence, &i.window, &i.laneSeq, &i.laneCount)
+	if err != nil {
+		return i, err
+	}
+	i.Team, i.Subscription, _ = strings.Cut(name, ".")
+	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
+	if i.Decision != gate.Quarantined {
+		i.Version = v.Text()
+	}
+	i.DecidedAt = i.DecidedAt.UTC()
+	p.Topic, p.TopicID, p.Partition, p.Offset = i.Topic, topicID, i.Partition, i.Offset
+	if key != nil && hash != nil {
+		p.Key, p.Hash = *key, *hash
+	}
+	return i, nil
+}

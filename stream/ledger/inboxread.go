@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// inboxSelect is one row per event and per record set aside. Plan: per window a walk down the decided_at index, merged;
+// the actions of a row are a range of its window's primary order.
+const inboxSelect = `-- inbox
+SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, sub, status, decision, reason,
+       duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
+       owner, received_at, decided_at, fence, window_id, lane_seq, actions
+FROM (
+    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.sub,
+           coalesce(a.status, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
+           e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
+           coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
+           f.topic, f.topic_id, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
+           e.decided_at, e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
+    FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
+    LEFT JOIN buffer b ON b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
+    LEFT JOIN LATERAL (
+        SELECT CASE WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
+                    WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
+                    WHEN bool_and(x.status = 'done') THEN 'done' WHEN bool_or(x.status = 'done') THEN 'processing'
+                    ELSE 'received' END AS status,
+               sum(x.attempts)::int AS attempts, min(x.next_at) AS next_at,
+               (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
+        FROM actions x WHERE x.fence = e.fence AND x.lane_seq >= e.lane_seq AND x.lane_seq < e.lane_seq + e.actions
+        HAVING count(*) > 0
+    ) a ON e.lane_seq IS NOT NULL
+    UNION ALL
+    SELECT s.name, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.sub, d.decision,
+           d.decision, d.reason, 0, 0, NULL, coalesce(d.error, ''), f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch,
+           d.event_key, d.hash, f.owner, d.received_at, d.decided_at, d.fence, d.window_id, NULL, 0
+    FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription
+) i`
+
+// InboxItem finds what became of an event in a subscription, its actions and attempts included. The newest generation
+// that knows the event answers. Kind NotFound where none does.
+func (l *Ledger) InboxItem(ctx context.Context, team, subscription, source, eventID string) (InboxItem, error) {
+	const op = "read the inbox"
+	items, err := l.inboxItems(ctx, inboxSelect+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
+		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`,
+		[]any{team + "." + subscription, [16]byte(schemas.NewEventKey(source, eventID)), clean(source, 4096), clean(eventID, 4096)})
+	if err == nil && len(items) == 0 {
+		return InboxItem{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s knows no event %s %s", team, subscription, source, eventID)
+	}
+	if err == nil && items[0].laneSeq != nil {
+		items[0].Actions, err = l.inboxActions(ctx, &items[0])
+	}
+	if err != nil {
+		return InboxItem{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return items[0], nil
+}
+
+func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxAction, error) {
+	rows, err := l.read.Query(ctx, `SELECT a.lane_seq, x.name, x.destination, a.status, a.attempts, coalesce(a.class, ''), a.code,
+		coalesce(a.error, ''), a.response, a.latency_us, a.created_at, a.next_at, a.finished_at
+		FROM actions a JOIN effects x ON x.id = a.effect
+		WHERE a.fence = $1 AND a.lane_seq >= $2 AND a.lane_seq < $2 + $3 ORDER BY a.lane_seq`, item.fence, *item.laneSeq, int64(item.laneCount))
+	if err != nil {
+		return nil, err
+	}
+	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (InboxAction, error) {
+		var (
+			a  InboxAction
+			us int32
+		)
+		err := r.Scan(&a.LaneSeq, &a.Name, &a.Destination, &a.Status, &a.Attempts, &a.Class, &a.Code, &a.Error, &a.Response, &us,
+			&a.CreatedAt, &a.NextAt, &a.FinishedAt)
+		a.LatencyMS = float64(us) / 1000
+		a.ID = schemas.NewActionID(item.Team+"."+item.Subscription, item.Generation, item.Source, item.EventID, a.Name)
+		return a, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return actions, l.inboxHistory(ctx, item, actions)
+}
+
+func (l *Ledger) inboxHistory(ctx context.Context, item *InboxItem, actions []InboxAction) error {
+	rows, err := l.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response FROM attempts
+		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.fence, *item.laneSeq, int64(item.laneCount))
+	if err != nil {
+		return err
+	}
+	var (
+		laneSeq int64
+		us      int32
+		a       InboxAttempt
+	)
+	scan := []any{&laneSeq, &a.Attempt, &a.EndedAt, &a.Status, &a.Class, &a.Code, &us, &a.Error, &a.Response}
+	_, err = pgx.ForEachRow(rows, scan, func() error {
+		a.LatencyMS = float64(us) / 1000
+		if i := laneSeq - *item.laneSeq; i >= 0 && i < int64(len(actions)) {
+			actions[i].History = append(actions[i].History, a)
+		}
+		a.Response = nil
+		return nil
+	})
+	return err
+}
+
+// Payload says where the bytes of an item are: in the ledger, packed or raw (never nil then), else at the pointer.
+// Quarantined records have their raw bytes here.
+func (l *Ledger) Payload(ctx context.Context, item InboxItem) (packed []byte, p Pointer, err error) {
+	err = l.read.QueryRow(ctx, `SELECT packed FROM (
+		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2
+		UNION ALL SELECT d.raw, 2 FROM asides d WHERE d.fence = $1 AND d.log_offset = $2
+		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
+		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.fence, item.Offset, item.laneSeq).Scan(&packed)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: redact(err)}
+	}
+	return packed, item.pointer, nil
+}
+
+// SubscriptionStatus is where one partition of a subscription stands.
+type SubscriptionStatus struct {
+	Team         string     `json:"team"`
+	Subscription string     `json:"subscription"`
+	Generation   int32      `json:"generation"`
+	Topic        string     `json:"topic"`
+	Partition    int32      `json:"partition"`
+	Owner        string     `json:"owner"`
+	Epoch        int64      `json:"epoch"`
+	Released     bool       `json:"released"`
+	ClaimedAt    *time.Time `json:"claimed_at"`
+	NextOffset   int64      `json:"next_offset"`
+	OpenActions  int64      `json:"open_actions"`
+	HeldActions  int64      `json:"held_actions"`
+	Buffered     int64      `json:"buffered"`
+	Seeks        int64      `json:"seeks"`
+	Skipped      int64      `json:"skipped"` // offsets that forward seeks passed over
+	UpdatedAt    time.Time  `json:"updated_at"`
+}
+
+// Subscriptions says where every claimed partition of every subscription stands. OpenActions counts those not yet tried.
+func (l *Ledger) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
+	rows, err := l.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
+SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
+       f.released, f.claimed_at, p.next_offset,
+       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low AND a.status = 'pending'),
+       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.held),
+       (SELECT count(*) FROM buffer b WHERE b.fence = f.id),
+       (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
+       p.updated_at
+FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
+ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)
+	var out []SubscriptionStatus
+	if err == nil {
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[SubscriptionStatus])
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list the subscriptions", Err: redact(err)}
+	}
+	return out, nil
+}

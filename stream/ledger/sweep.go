@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// SweepConfig says how long things are kept beyond what dedupe needs.
+type SweepConfig struct {
+	// Horizon is how long after an event its provider may still repeat it: a window is dropped only when every
+	// partition has processed past the window's end plus this. Default 72 hours.
+	Horizon time.Duration
+	// Done and Dead are how long finished and dead actions stay readable; 0 is 7 and 30 days.
+	Done, Dead time.Duration
+}
+
+func (c SweepConfig) withDefaults() SweepConfig {
+	day := 24 * time.Hour
+	if c.Horizon == 0 {
+		c.Horizon = 3 * day
+	}
+	if c.Done == 0 {
+		c.Done = 7 * day
+	}
+	if c.Dead == 0 {
+		c.Dead = 30 * day
+	}
+	return c
+}
+
+// Swept is what a sweep did, by window id.
+type Swept struct {
+	Opened, Dropped []int32
+}
+
+// forever is how long a window of a subscription that never forgets is written.
+const forever = 90 * 24 * time.Hour
+
+// Sweep turns the dedupe windows of all subscriptions and drops the tables of those that nobody needs any more: the
+// only way in which the ledger forgets. A window is written for as long as dedupe remembers, so at most three are read.
+// It is safe to run in every process at once, and cheap when there is nothing to do. Run it every few minutes.
+func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
+	cfg = cfg.withDefaults()
+	var swept Swept
+	fail := func(err error) (Swept, error) {
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: "sweep the ledger", Err: redact(err)}
+	}
+	rows, err := l.read.Query(ctx, `SELECT id FROM subscriptions ORDER BY id`)
+	if err != nil {
+		return fail(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return fail(err)
+	}
+	for _, id := range ids {
+		opened, err := l.rotate(ctx, id)
+		if err != nil {
+			return fail(err)
+		}
+		if opened != 0 {
+			swept.Opened = append(swept.Opened, opened)
+		}
+		dropped, err := l.dropWindows(ctx, id, cfg)
+		swept.Dropped = append(swept.Dropped, dropped...)
+		if err != nil {
+			return fail(err)
+		}
+	}
+	return swept, nil
+}
+
+// lockTimeout bounds how long DDL waits for its lock, and with it everybody who waits behind it.
+const lockTimeout = `SET LOCAL lock_timeout = '2s'`
+
+// rotate opens the window ahead once the current one has been written for its time, and creates the next one ahead.
+// It holds out the batches for as long as that takes: those in flight are waited for, those that come see the new one.
+func (l *Ledger) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
+	err = l.transact(ctx, func(tx pgx.Tx) error {
+		opened = 0
+		if _, err := tx.Exec(ctx, lockTimeout); err != nil {
+			return err
+		}
+		var width *time.Duration
+		err := tx.QueryRow(ctx, `SELECT dedupe FROM subscriptions WHERE id = $1 FOR UPDATE`, subscription).Scan(&width)
+		if err != nil {
+			return err
+		}
+		if width == nil {
+			width = new(forever)
+		}
+		var (
+			current int32
+			due     bool
+		)
+		err = tx.QueryRow(ctx, `SELECT id, opened_at + $2 <= now() FROM windows WHERE subscription = $1 AND state = 'current'`,
+			subscription, *width).Scan(&current, &due)
+		if err != nil || !due {
+			return err
+		}
+		opened, err = turn(ctx, tx, subscription, current)
+		return err
+	})
+	if err == nil && opened != 0 {
+		l.cfg.Logger.InfoContext(ctx, "dedupe window opened", "window", opened)
+	}
+	return opened, err
+}
+
+func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
+	// Sorted locks: sweeps of other processes and registrations wait at the subscription's row already.
+	if _, err := tx.Exec(ctx, `SELECT id FROM windows WHERE subscription = $1 FOR UPDATE`, subscription); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`LOCK TABLE events_w%d IN SHARE MODE`, current)); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE windows SET state = 'closed', closed_at = now() WHERE id = $1`, current)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, `UPDATE windows SET state = 'current', opened_at = now()
+		WHERE subscription = $1 AND state = 'ahead' RETURNING id`, subscription).Scan(&opened)
+	if err != nil {
+		return 0, err
+	}
+	_, err = addWindow(ctx, tx, subscription, false)
+	return opened, err
+}
+
+// droppable names closed windows that nobody needs: dedupe has forgotten them, every partition has processed past their
+// end plus the horizon, nothing that waits or is open began in them, and what ended in them has been kept long enough.
+const droppable = `-- droppable: one row per closed window; open actions are found from lane_low up, held ones by their own index
+SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
+WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
+  AND w.closed_at + greatest(s.dedupe, $2::interval, $3::interval) <= now()
+  AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id
+                   WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval))
+  AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
+                    JOIN actions a ON a.fence = f.id AND a.lane_seq >= p.lane_low AND a.status = 'pending'
+                   WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window))
+  AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.held JOIN effects x ON x.id = a.effect
+                   WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
+                     AND (a.status <> 'dead_letter' OR x.on_dead = 'park' OR a.finished_at > now() - $4::interval))
+ORDER BY w.id`
+
+func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
+	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		err := l.transact(ctx, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
+		if err != nil {
+			return dropped, err
+		}
+		dropped = append(dropped, id)
+		l.cfg.Logger.InfoContext(ctx, "dedupe window dropped", "window", id)
+	}
+	return dropped, nil
+}
+
+// dropWindow drops a window's children. The row goes with them, so that batches that still know it look again.
+func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
+	if _, err := tx.Exec(ctx, lockTimeout); err != nil {
+		return err
+	}
+	for _, table := range []string{"events", "asides", "actions", "attempts"} {
+		if _, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+table+`_w`+strconv.Itoa(int(id))); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM windows WHERE id = $1`, id)
+	return err
+}
+
+// CaughtUp notes that the claims' partitions have been processed to their end as of at (the broker's clock): an idle partition
+// has no records to tell by, and would keep every window. Claims that are fenced are left out.
+func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		for _, c := range claimsSorted(claims) {
+			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, $4)
+				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: redact(err)}
+	}
+	return nil
+}
