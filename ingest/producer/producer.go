@@ -41,7 +41,8 @@ type Config struct {
 	// MaxBuffered bounds the bytes of records that wait for their ack; more is Throttled at once. Default 256 MiB.
 	MaxBuffered int64
 	// Linger is how long a partition waits for company before a request is built. Default none: while a request is
-	// in flight the next one fills up anyway, so a linger only adds to the latency.
+	// in flight the next one fills up anyway. Measured on two cores against Apache Kafka with 1 KiB bodies: 1 ms costs
+	// a fifth and more of the rate at 64 callers and changes nothing that stands out of the noise at 256.
 	Linger time.Duration
 	// GiveUp is how long an unsent record is kept for brokers that are away. Its caller is gone long before. Default 30 s.
 	GiveUp time.Duration
@@ -106,7 +107,8 @@ func New(c Config) (*Producer, error) {
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return int32(min(c.TopicMaxBody(topic), c.MaxBody) + Room) }),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, c.MaxBody+2*Room))),
 		kgo.RecordDeliveryTimeout(c.GiveUp),
-		// lz4 costs the least of what halves JSON; brokers store the batch as it comes.
+		// lz4 halves JSON for a client's cost that is the same as snappy's and none's within the noise; brokers store
+		// the batch as it comes.
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
 		// By key, so that an entity stays in its partition; as every Kafka client does by default.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
