@@ -37,6 +37,14 @@ func (c *chunk) answer(offset int64) (answer, bool) {
 	return answer{r: c.records[i]}, true
 }
 
+// weight is what the chunk holds in memory, in bytes.
+func (c *chunk) weight() (n int) {
+	for _, r := range c.records {
+		n += weight(r)
+	}
+	return n
+}
+
 // chunkReader fetches stretches straight from partition leaders, without a consumer: every read is one request.
 type chunkReader struct {
 	cl      *kgo.Client

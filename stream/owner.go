@@ -208,8 +208,11 @@ func (o *owner) settle(a *assignment, c claimed) error {
 // giveUp ends a claim the way its reason allows.
 func (o *owner) giveUp(own *owned, why error) {
 	budget := o.cfg.RebalanceTimeout / 2
-	if errors.Is(why, errShutdown) {
+	switch {
+	case errors.Is(why, errShutdown):
 		budget = o.cfg.DrainTimeout
+	case errors.Is(why, errLost):
+		budget = cleanupTimeout // nothing to drain, and the group is joined anew only afterwards
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), budget, errTooSlow)
 	defer cancel()

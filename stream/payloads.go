@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -159,6 +160,7 @@ func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
 	if e.Hash != p.Hash {
 		return nil, gone(p, "the event there has another body: %s, not %s", e.Hash, p.Hash)
 	}
+	e.Data = bytes.Clone(e.Data) // shared, it would keep the whole chunk in memory for as long as its lane holds the event
 	return e, nil
 }
 
@@ -224,11 +226,15 @@ func (l *LogPayloads) deliver(at place, q *queue, c *chunk) {
 		}
 		return ok
 	})
-	if len(c.records) > 0 {
+	if len(c.records) > 0 && c.weight() <= maxKept*l.cfg.ChunkBytes {
 		q.kept = c
 		l.touch(at)
 	}
 }
+
+// maxKept is how many times the size of a chunk one may weigh to be kept: a large record, or well compressed ones, may
+// bring more than was asked for.
+const maxKept = 8
 
 // touch marks a place as used last, and lets go of the chunk that was not used for longest.
 func (l *LogPayloads) touch(at place) {

@@ -238,6 +238,30 @@ func TestPayloadsKeepFewChunks(t *testing.T) {
 	}
 }
 
+// A chunk that weighs much more than was asked for serves its loads and is not kept.
+func TestPayloadsKeepNoHeavyChunk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	big := event(0)
+	big.Data = []byte(strings.Repeat("x", 100_000))
+	big.Hash = schemas.HashBody(big.Data)
+	r.send(record.Encode(testTopic, big))
+	l := r.payloads(func(c *PayloadsConfig) { c.ChunkBytes = 1000 })
+	p := r.pointer(0, 0)
+	p.Hash = big.Hash
+	e, err := l.Load(r.ctx(), p)
+	if err != nil || len(e.Data) != len(big.Data) {
+		t.Fatalf("got %v", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.queues {
+		if q.kept != nil {
+			t.Errorf("%d bytes are kept", q.kept.weight())
+		}
+	}
+}
+
 func TestPayloadsClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
