@@ -182,7 +182,7 @@ func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) (
 			return changes[:i], err
 		}
 	}
-	return changes, nil
+	return changes, settled(ctx, adm, changes)
 }
 
 // create makes the topic. A broker that does not know a setting of ours, as the embedded one does not know unclean

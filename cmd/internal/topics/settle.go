@@ -1,0 +1,62 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// settleWithin bounds the wait for a created topic to be known to the brokers.
+const settleWithin = 30 * time.Second
+
+// settled waits until the brokers tell of every created topic with a leader for each of its partitions: a creation is
+// acknowledged before its metadata has reached them, and the command that runs next would find the topic missing.
+func settled(ctx context.Context, adm *kadm.Client, changes []Change) error {
+	var created []string
+	for _, c := range changes {
+		if c.Action == Create {
+			created = append(created, c.Topic)
+		}
+	}
+	if len(created) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, errors.New("the brokers do not tell of it yet"))
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing, err := unsettled(ctx, adm, created)
+		if err == nil && missing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return unavailable("wait for topic "+missing, errors.Join(err, context.Cause(ctx)))
+		case <-tick.C:
+		}
+	}
+}
+
+// unsettled names the first topic that is not there whole.
+func unsettled(ctx context.Context, adm *kadm.Client, names []string) (string, error) {
+	details, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return names[0], err
+	}
+	for _, name := range names {
+		d, ok := details[name]
+		if !ok || d.Err != nil || len(d.Partitions) == 0 {
+			return name, nil
+		}
+		for _, p := range d.Partitions {
+			if p.Err != nil || p.Leader < 0 {
+				return fmt.Sprintf("%s partition %d", name, p.Partition), nil
+			}
+		}
+	}
+	return "", nil
+}
