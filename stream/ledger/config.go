@@ -79,6 +79,7 @@ func (c Config) settings(hot bool) map[string]string {
 		"default_transaction_isolation":       "read committed",
 	}
 	if !hot {
+		s["statement_timeout"] = "30000" // a filter that finds little reads much
 		return s
 	}
 	s["plan_cache_mode"] = "force_generic_plan"
