@@ -18,6 +18,8 @@ type InboxItem struct {
 	Type         string     `json:"type"`
 	Version      string     `json:"version"`
 	VersionKind  string     `json:"version_kind"`
+	VersionClock string     `json:"version_clock"`
+	Generation   int32      `json:"generation"`
 	Status       string     `json:"status"`
 	Decision     string     `json:"decision"`
 	Reason       string     `json:"reason"`
@@ -29,7 +31,7 @@ type InboxItem struct {
 	Topic        string     `json:"topic"`
 	Partition    int32      `json:"partition"`
 	Offset       int64      `json:"offset"`
-	ReceivedAt   time.Time  `json:"received_at"`
+	ReceivedAt   *time.Time `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time  `json:"decided_at"`
 }
 

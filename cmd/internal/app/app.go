@@ -119,6 +119,9 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		Sources:       func() []api.SourceItem { return sourceItems(a.file()) },
 		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
 	}
+	if a.stream != nil {
+		cfg.Inbox = &inbox{a.stream}
+	}
 	return api.New(cfg)
 }
 

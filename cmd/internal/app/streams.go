@@ -92,12 +92,36 @@ func (s *streams) run(ctx context.Context) error {
 	s.payloads = payloads
 	s.mu.Unlock()
 	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { s.sweep(gctx, l); return nil })
 	for _, team := range sortedKeys(s.a.file().Teams) {
 		for _, name := range sortedKeys(s.a.file().Teams[team].Subscriptions) {
 			g.Go(func() error { return s.subscription(gctx, l, sourceName{team, name}) })
 		}
 	}
 	return g.Wait()
+}
+
+// sweepEvery is how often the ledger is asked to forget what nobody needs any more. Any process may do it for all.
+const sweepEvery = 5 * time.Minute
+
+// sweep turns and drops dedupe windows until ctx is done. What fails now is done the next time.
+func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		swept, err := l.Sweep(ctx, ledger.SweepConfig{Horizon: config.RedeliveryHorizon.Std()})
+		switch {
+		case err != nil && ctx.Err() == nil:
+			s.a.log.Warn("sweep of the ledger; it is tried again", "error", err)
+		case len(swept.Opened)+len(swept.Dropped) > 0:
+			s.a.log.Info("ledger swept", "opened", len(swept.Opened), "dropped", len(swept.Dropped))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // recordBytes is the largest record that a topic of ours may hold, with room for its batch.

@@ -48,7 +48,7 @@ func (c *inboxListCmd) Run(e *env) error {
 	}
 	type item = api.InboxItem
 	return list(e, page, itemID,
-		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
+		column[item]{"received", false, func(i item) string { return clockOr(i.ReceivedAt) }},
 		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
 		column[item]{"source", false, func(i item) string { return i.Source }},
 		column[item]{"entity", false, func(i item) string { return i.Entity }},
@@ -127,7 +127,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	line("decision", d.Decision+" ("+d.Reason+")")
 	line("status", d.Status)
 	line("duplicates", strconv.Itoa(d.Duplicates))
-	line("received", clock(d.ReceivedAt))
+	line("received", clockOr(d.ReceivedAt))
 	line("decided", clock(d.DecidedAt))
 	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
 	line("owner", d.Owner)

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// inbox answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
+type inbox struct{ s *streams }
+
+func (i *inbox) ledger() (*ledger.Ledger, *stream.LogPayloads, error) {
+	i.s.mu.Lock()
+	defer i.s.mu.Unlock()
+	if i.s.ledger == nil || i.s.payloads == nil {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "read the inbox", "the ledger is not open yet; /readyz says why")
+	}
+	return i.s.ledger, i.s.payloads, nil
+}
+
+// Items lists events, newest decision first.
+func (i *inbox) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
+	l, _, err := i.ledger()
+	if err != nil {
+		return api.Page[api.InboxItem]{}, err
+	}
+	source, err := i.source(f.Team, f.Source)
+	if err != nil {
+		return api.Page[api.InboxItem]{}, err
+	}
+	page, err := l.Inbox(ctx, ledger.InboxQuery{Team: f.Team, Subscription: f.Subscription, Source: source,
+		Entity: schemas.EntityKey(f.Entity), Type: f.Type, Status: f.Status, Decision: gate.Decision(f.Decision),
+		Since: f.Since, Limit: f.Limit, Cursor: f.Cursor})
+	if err != nil {
+		return api.Page[api.InboxItem]{}, err
+	}
+	out := api.Page[api.InboxItem]{Items: make([]api.InboxItem, len(page.Items)), Next: page.Next}
+	for n := range page.Items {
+		out.Items[n] = itemOf(&page.Items[n])
+	}
+	return out, nil
+}
+
+// source is the CloudEvents source that people name by its last part. Without a team it must be the only one.
+func (i *inbox) source(team, name string) (string, error) {
+	if name == "" || strings.HasPrefix(name, "/") {
+		return name, nil
+	}
+	if team != "" {
+		return "/" + team + "/" + name, nil
+	}
+	var teams []string
+	for t, c := range i.s.a.file().Teams {
+		if _, ok := c.Sources[name]; ok {
+			teams = append(teams, t)
+		}
+	}
+	switch len(teams) {
+	case 0:
+		return "", schemas.Errorf(schemas.NotFound, "", "no source %s is configured", name)
+	case 1:
+		return "/" + teams[0] + "/" + name, nil
+	}
+	return "", schemas.Errorf(schemas.Invalid, "", "several teams have a source %s; name the team as well", name)
+}
+
+func itemOf(i *ledger.InboxItem) api.InboxItem {
+	return api.InboxItem{
+		Team: i.Team, Subscription: i.Subscription, Generation: i.Generation, Source: strings.TrimPrefix(i.Source, "/"+i.Team+"/"),
+		EventID: i.EventID, Entity: i.Entity, Type: i.Type, Version: i.Version, VersionKind: i.VersionKind, VersionClock: i.VersionClock,
+		Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Attempts: i.Attempts, Duplicates: i.Duplicates,
+		NextActionAt: i.NextActionAt, LastError: i.LastError, Owner: i.Owner, Topic: i.Topic, Partition: i.Partition, Offset: i.Offset,
+		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt,
+	}
+}
+
+// Item is one event with its actions and attempts.
+func (i *inbox) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
+	l, _, err := i.ledger()
+	if err != nil {
+		return nil, err
+	}
+	item, err := l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
+	if err != nil {
+		return nil, err
+	}
+	d := &api.InboxDetail{InboxItem: itemOf(&item), Actions: []api.ActionItem{}}
+	for n := range item.Actions {
+		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
+	}
+	return d, nil
+}
+
+func fullSource(team, source string) string {
+	if strings.HasPrefix(source, "/") {
+		return source
+	}
+	return "/" + team + "/" + source
+}
+
+// actionOf tells an action with its attempts. The ledger keeps no row of an attempt that succeeded at once: the
+// action's own row tells it.
+func actionOf(a *ledger.InboxAction) api.ActionItem {
+	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
+		NextAt: a.NextAt, Attempts: []api.AttemptItem{}}
+	for _, h := range a.History {
+		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code,
+			LatencyMS: h.LatencyMS, Error: h.Error, Response: string(h.Response)})
+	}
+	if len(a.History) < a.Attempts && a.FinishedAt != nil {
+		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: a.Attempts, At: a.FinishedAt.UTC(), Class: a.Class, Code: a.Code,
+			LatencyMS: a.LatencyMS, Error: a.Error, Response: string(a.Response)})
+	}
+	return out
+}
+
+// Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
+func (i *inbox) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
+	l, payloads, err := i.ledger()
+	if err != nil {
+		return nil, err
+	}
+	item, err := l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
+	if err != nil {
+		return nil, err
+	}
+	packed, pointer, err := l.Payload(ctx, item)
+	if err != nil {
+		return nil, err
+	}
+	if packed != nil {
+		return unpacked(packed), nil
+	}
+	e, err := payloads.Load(ctx, pointer)
+	if err == nil {
+		return &api.Raw{ContentType: e.DataContentType, Data: e.Data}, nil
+	}
+	if a, ok := errors.AsType[*stream.AttemptError](err); ok && a.Class == stream.ClassPayload {
+		return nil, schemas.Errorf(schemas.NotFound, "read the body", "the log no longer has it: %w", a.Err)
+	}
+	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the body", Err: err}
+}
+
+// unpacked is the body of a packed record; of one that cannot be read, the bytes themselves.
+func unpacked(packed []byte) *api.Raw {
+	r, err := record.Unpack(packed)
+	if err != nil {
+		return &api.Raw{Data: packed}
+	}
+	if e, err := record.Decode(r); err == nil {
+		return &api.Raw{ContentType: e.DataContentType, Data: e.Data}
+	}
+	return &api.Raw{Data: r.Value}
+}

@@ -1,0 +1,277 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// agent is a destination that remembers its calls.
+type agent struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []call
+	grew  chan struct{}
+}
+
+type call struct{ Key, ID, Entity, Version string }
+
+func newAgent(t *testing.T) *agent {
+	t.Helper()
+	a := &agent{grew: make(chan struct{}, 1)}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		a.mu.Lock()
+		a.calls = append(a.calls, call{r.Header.Get("Idempotency-Key"), r.Header.Get("Ce-Id"), r.Header.Get("Ce-Partitionkey"), r.Header.Get("Ce-Entityversion")})
+		a.mu.Unlock()
+		select {
+		case a.grew <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// wait returns the calls once there are n of them.
+func (a *agent) wait(t *testing.T, n int) []call {
+	t.Helper()
+	timeout := time.After(30 * time.Second)
+	for {
+		a.mu.Lock()
+		calls := slices.Clone(a.calls)
+		a.mu.Unlock()
+		if len(calls) >= n {
+			return calls
+		}
+		select {
+		case <-a.grew:
+		case <-timeout:
+			t.Fatalf("the agent was called %d times, want %d: %+v", len(calls), n, calls)
+		}
+	}
+}
+
+// rig is a broker, topics and a configuration.
+type rig struct {
+	t    *testing.T
+	text string
+}
+
+const rigText = `version: 1
+kafka: {brokers: ["%s"], session_timeout: 6s}
+%s
+listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0"}
+topics: {partitions: 3, replication: 1, retention: 1d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: [first-secret]}
+      orders:
+        preset: generic
+        secrets: [orders-secret]
+        verify: {signature_header: X-Signature}
+        event: {id: header:X-Event-Id, type: /type, entity: [/order], version: {from: /rev, kind: sequence}}
+    destinations:
+      agent: {type: http, url: "%s/run", allow_networks: [127.0.0.0/8], retry: {min: 10ms, max: 100ms}}
+    subscriptions:
+      triage: {sources: [github], begin: all, actions: [{name: run, to: agent}]}
+      fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}
+`
+
+// newRig starts a broker and, with a database, migrates it. createTopics is what `topics apply` does.
+func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	if postgres != "" {
+		postgres = fmt.Sprintf("postgres: {url: %q}", postgres)
+	}
+	r := &rig{t: t, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
+	if createTopics {
+		c := r.load(config.RoleTopics)
+		cl, err := kgo.NewClient(KafkaOptions(c)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if _, err := topics.Apply(t.Context(), kadm.NewClient(cl), topics.Wanted(c, c.MaxBody), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rig) load(roles ...config.Role) *config.Config {
+	r.t.Helper()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(r.text), Roles: roles})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// process is a running App.
+type process struct {
+	t    *testing.T
+	app  *App
+	stop context.CancelFunc
+	done chan error
+	api  *api.Client
+}
+
+func (r *rig) start(roles ...config.Role) *process {
+	r.t.Helper()
+	log := slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: 10 * time.Second})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	p := &process{t: r.t, app: a, stop: cancel, done: make(chan error, 1)}
+	go func() { p.done <- a.Run(ctx) }()
+	if p.api, err = api.NewClient("http://" + a.Addr("operator").String()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { p.end(nil) })
+	return p
+}
+
+// end stops the process and checks how it ended; nil where that does not matter any more.
+func (p *process) end(check func(error)) {
+	p.t.Helper()
+	if p.done == nil {
+		return
+	}
+	p.stop()
+	select {
+	case err := <-p.done:
+		if check != nil {
+			check(err)
+		}
+	case <-time.After(30 * time.Second):
+		p.t.Error("the process did not stop")
+	}
+	p.done = nil
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func (p *process) clean() {
+	p.t.Helper()
+	p.end(func(err error) {
+		if err != nil {
+			p.t.Errorf("the process ended with %v", err)
+		}
+	})
+}
+
+// ready waits for /readyz.
+func (p *process) ready() {
+	p.t.Helper()
+	var last string
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case err := <-p.done:
+			p.done = nil
+			p.t.Fatalf("the process ended: %v", err)
+		case <-timeout:
+			p.t.Fatalf("not ready: %s", last)
+		case <-tick.C:
+		}
+		resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/readyz")
+		if err != nil {
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if last = string(body); resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// issue is a delivery of GitHub: a version of an issue.
+func issue(number, version int) (id string, r *verify.Request) {
+	at := time.Date(2026, 1, 1, 0, 0, version, 0, time.UTC).Format(time.RFC3339)
+	body := fmt.Sprintf(`{"action":"edited","repository":{"id":1},"issue":{"number":%d,"updated_at":%q}}`, number, at)
+	id = fmt.Sprintf("issue-%d-%d", number, version)
+	return id, &verify.Request{Method: "POST", Body: []byte(body),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issues"}, "X-Github-Delivery": {id}}}
+}
+
+// order is a delivery of the generic source.
+func order(name string, rev int) *verify.Request {
+	return &verify.Request{Method: "POST", Body: []byte(fmt.Sprintf(`{"type":"order","order":%q,"rev":%d}`, name, rev)),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Event-Id": {fmt.Sprintf("%s-%d", name, rev)}}}
+}
+
+// send signs with secret and posts; it returns the status.
+func (p *process) send(source, secret string, r *verify.Request) int {
+	p.t.Helper()
+	cfg := p.app.file().Source("acme", source)
+	cfg.Secrets = []schemas.Secret{schemas.NewSecret(secret)}
+	compiled, err := provider.Compile(cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := compiled.Sign(r, time.Now()); err != nil {
+		p.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(p.t.Context(), r.Method, "http://"+p.app.Addr("intake").String()+"/v1/in/acme/"+source, bytes.NewReader(r.Body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header = r.Header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+func (p *process) accepted(source, secret string, r *verify.Request) {
+	p.t.Helper()
+	if got := p.send(source, secret, r); got != http.StatusAccepted {
+		p.t.Fatalf("a delivery to %s was answered %d, want 202", source, got)
+	}
+}
+
+func database(t *testing.T) string {
+	t.Helper()
+	url := testrig.Database(t)
+	if _, err := ledger.Migrate(t.Context(), ledger.Config{URL: schemas.NewSecret(url)}); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
