@@ -46,8 +46,9 @@ install_jars() {
   rm -rf "$fresh"
   mkdir "$fresh"
   # Java takes the home directory from the user database; a user without one there may still have HOME.
-  MAVEN_OPTS="${MAVEN_OPTS:-}${HOME:+ -Duser.home=$HOME}" mvn -B -q -ntp -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies \
-    -DincludeScope=runtime -DoutputDirectory="$fresh" >&2 9>&- || die "Maven could not fetch the jars"
+  MAVEN_OPTS="${MAVEN_OPTS:-}${HOME:+ -Duser.home=$HOME}" mvn -B -q -ntp -l "$fresh/maven.log" -f "$here/pom.xml" \
+    dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$fresh" 9>&- ||
+    { cat "$fresh/maven.log" >&2; die "Maven could not fetch the jars"; }
   cp "$here/pom.xml" "$fresh/pom.xml"
   (cd "$fresh" && sha256sum -- *.jar >MANIFEST)
   rm -rf "$jars"
