@@ -47,7 +47,7 @@ install_jars() {
   mkdir "$fresh"
   # Java takes the home directory from the user database; a user without one there may still have HOME.
   MAVEN_OPTS="${MAVEN_OPTS:-}${HOME:+ -Duser.home=$HOME}" mvn -B -q -ntp -l "$fresh/maven.log" -f "$here/pom.xml" \
-    dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$fresh" 9>&- ||
+    dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$fresh" >/dev/null 2>&1 9>&- ||
     { cat "$fresh/maven.log" >&2; die "Maven could not fetch the jars"; }
   cp "$here/pom.xml" "$fresh/pom.xml"
   (cd "$fresh" && sha256sum -- *.jar >MANIFEST)
