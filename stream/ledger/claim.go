@@ -19,7 +19,10 @@ type claimState struct {
 	revision int64 // of progress, as the last batch left it
 	buffered int   // events of the partition that wait with a deadline
 	waiting  int   // rows of the partition in the buffer, parked ones included
-	cache    *lineCache
+	// overdueAt is the database's clock, in Postgres microseconds, when NextDeadline last found a deadline; 0 before.
+	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
+	overdueAt int64
+	cache     *lineCache
 
 	// Shared with those who record results.
 	mu       sync.Mutex

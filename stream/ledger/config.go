@@ -113,6 +113,9 @@ func redact(err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, ok := errors.AsType[redactedError](err); ok {
+		return err
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg
 	}

@@ -13,7 +13,7 @@ import (
 // overdue makes every deadline pass by the database's clock.
 func (f *fixture) overdue() {
 	f.t.Helper()
-	if _, err := f.l.hot.Exec(f.t.Context(), `UPDATE buffer SET deadline = now() - interval '1 second' WHERE deadline IS NOT NULL`); err != nil {
+	if _, err := f.l.hot.Exec(f.t.Context(), `UPDATE buffer SET deadline = now() - interval '1 hour' WHERE deadline IS NOT NULL`); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -42,8 +42,9 @@ SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id,
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
+	// $2 is when NextDeadline last said so, or infinity: what became overdue since then waits for another reading.
 	overdueRead = newStatement(`-- overdueRead
-SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= now()
+SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
 	linesWrite = newStatement(`-- linesWrite

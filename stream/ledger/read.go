@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -44,7 +46,7 @@ func (t *try) readAll(ctx context.Context) error {
 		if err := add(overdueRead, func(r *row) {
 			w := t.works[0]
 			w.keys = append(w.keys, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
-		}, int32Param(t.works[0].Claim.ID)); err != nil {
+		}, int32Param(t.works[0].Claim.ID), int64Param(cmp.Or[int64](t.works[0].Claim.overdueAt, math.MaxInt64))); err != nil {
 			return err
 		}
 	} else {

@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// One poisoned row among many is quarantined with its bytes, everything around it is applied, in order.
+func TestPoisonedRowIsBisectedAndQuarantined(t *testing.T) {
+	t.Parallel()
+	poison := map[string]func(*Record){
+		"NUL in a text":        func(r *Record) { r.Type = "a\x00b" },
+		"invalid UTF-8":        func(r *Record) { r.ID = "\xff\xfe" },
+		"empty id":             func(r *Record) { r.ID = "" },
+		"oversize key":         func(r *Record) { r.Entity = schemas.EntityKey(incompressible(9000)) },
+		"unknown version kind": func(r *Record) { r.Version.Clock = "c\x00" },
+	}
+	for name, spoil := range poison {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			c, d := f.claim(0), f.claim(1)
+			var records []Record
+			for i := range int64(50) {
+				records = append(records, seq(i, "e", i+1))
+			}
+			records[33].Entity = "alone"
+			records[33].Version = schemas.Version{Kind: schemas.Sequence, Value: 1}
+			spoil(&records[33])
+			for i := range records[34:] {
+				records[34+i].Version.Value--
+			}
+			out, err := f.n.Apply(t.Context(), []Slice{slice(d, seq(0, "d", 1)), slice(c, records...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := out[1]
+			if d := cmp.Diff([]int{33}, a.Quarantined); d != "" {
+				t.Error(d)
+			}
+			if len(a.Outcomes) != 50 || len(a.Actions) != 49 || len(out[0].Actions) != 1 {
+				t.Fatalf("%d outcomes, %d and %d actions", len(a.Outcomes), len(a.Actions), len(out[0].Actions))
+			}
+			for i, o := range a.Outcomes {
+				if o.Record != i || (o.Decision == gate.Quarantined) != (i == 33) {
+					t.Errorf("outcome %d: %+v", i, o)
+				}
+			}
+			for i, action := range a.Actions {
+				if action.LaneSeq != int64(i+1) || records[action.Record].ID != action.EventID {
+					t.Errorf("action %d: lane_seq %d of record %d", i, action.LaneSeq, action.Record)
+				}
+			}
+			got := one[string](f, `SELECT log_offset || ' ' || decision || '/' || reason || ' ' || (error <> '')::text || ' ' || (raw IS NOT NULL)::text FROM asides`)
+			if got != "33 quarantined/data_rejected true true" {
+				t.Error(got)
+			}
+			if next := one[int](f, `SELECT max(next_offset) FROM progress`); next != 50 {
+				t.Errorf("next offset %d", next)
+			}
+		})
+	}
+}
+
+// incompressible text of n bytes: what compresses fits an index after all.
+func incompressible(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		b.WriteString(schemas.HashBody([]byte{byte(i), byte(i >> 8)}).String())
+	}
+	return b.String()
+}
+
+func TestUndecodableRecordIsKeptWithItsBytes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	r := Record{LeaderEpoch: 1, Error: "ce_id is missing\x00", Packed: func() []byte { return []byte{0, 1, 0xff} }}
+	r.Offset, r.Broken = 0, gate.ReasonUndecodable
+	a := f.apply(c, r, seq(1, "e", 1))
+	if d := cmp.Diff([]string{"0:quarantined/undecodable", "1:applied/first"}, decisions(a)); d != "" || len(a.Quarantined) != 0 {
+		t.Error(a.Quarantined, d)
+	}
+	if raw := one[[]byte](f, `SELECT raw FROM asides WHERE error LIKE 'ce_id is missing%'`); string(raw) != "\x00\x01\xff" {
+		t.Errorf("%x", raw)
+	}
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Quarantined})
+	if err != nil || len(page.Items) != 1 {
+		t.Fatal(page, err)
+	}
+	raw, p, err := f.l.Payload(t.Context(), page.Items[0])
+	if err != nil || string(raw) != "\x00\x01\xff" || p.Offset != 0 || p.Topic != "events.acme.github" {
+		t.Error(raw, p, err)
+	}
+}
+
+// Backends are killed all the time while batches and results go on: everything is written, once.
+func TestKilledBackends(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	ctx, stop := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		tick := time.NewTicker(15 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			// By what they last ran: the names of tables are the same in every test, search_path is not.
+			admin(t, f.cfg.URL.Reveal(), `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+				JOIN pg_class k ON k.oid = l.relation JOIN pg_namespace n ON n.oid = k.relnamespace
+				WHERE n.nspname = $1 AND a.pid <> pg_backend_pid()`, f.cfg.Schema)
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	})
+	const batches, size = 60, 20
+	for b := range int64(batches) {
+		var records []Record
+		for i := range int64(size) {
+			records = append(records, seq(b*size+i, "e", b*size+i+1))
+		}
+		a := f.apply(c, records...)
+		var results []Result
+		for _, action := range a.Actions {
+			results = append(results, Result{Claim: c, LaneSeq: action.LaneSeq, Status: Done, Attempt: 1})
+		}
+		if fenced, err := f.n.Record(t.Context(), results); err != nil || len(fenced) > 0 || len(results) != size {
+			t.Fatal(len(results), fenced, err)
+		}
+	}
+	stop()
+	killer.Wait()
+	var got string
+	for range 5 { // the pool may hold a connection that was killed last
+		if err := f.l.read.QueryRow(t.Context(), `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(*) FROM actions WHERE status = 'done'),
+			(SELECT max(lane_seq) FROM actions), (SELECT next_offset FROM progress), (SELECT value FROM lines))`).Scan(&got); err == nil {
+			break
+		}
+	}
+	if got != "1200 1200 1200 1200 1200" {
+		t.Error(got)
+	}
+}
+
+// A deadlock is the server's to end; the batch that it chose goes again.
+func TestDeadlockIsRetried(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	// The other transaction holds line b, the batch takes a and waits for b, then the other wants a.
+	other, err := f.l.hot.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Release()
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '60s'; UPDATE lines SET filtered = filtered WHERE entity = 'b'`); err != nil {
+		t.Fatal(err)
+	}
+	applied := make(chan error, 1)
+	go func() {
+		out, err := f.n.Apply(t.Context(), []Slice{slice(c, seq(2, "a", 2), seq(3, "b", 2))})
+		if err == nil && len(out[0].Actions) != 2 {
+			err = errors.New("not two actions")
+		}
+		applied <- err
+	}()
+	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid))`, int32(other.Conn().PgConn().PID()))
+	if _, err := tx.Exec(t.Context(), `UPDATE lines SET filtered = filtered WHERE entity = 'a'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	if got := one[int](f, `SELECT count(*) FROM actions`); got != 4 {
+		t.Errorf("%d actions", got)
+	}
+}
+
+func TestApplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	p, g := throughProxy(t, f)
+	c := g.claim(0)
+	p.Close() // no new connection gets through
+	p.cut.Store(&cut{needle: []byte(fenceCheck.name), before: true})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("revoked"))
+	defer cancel()
+	if _, err := g.n.Apply(ctx, []Slice{slice(c, seq(0, "e", 1))}); schemas.KindOf(err) != schemas.Unavailable ||
+		!strings.Contains(err.Error(), "revoked") || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("error %v", err)
+	}
+	if got := one[int](f, `SELECT next_offset FROM progress`); got != 0 {
+		t.Errorf("next offset %d", got)
+	}
+}
+
+func TestTroubleOf(t *testing.T) {
+	t.Parallel()
+	pg := func(code string) error { return &pgconn.PgError{Code: code} }
+	tests := map[trouble][]error{
+		transient:  {pg("40001"), pg("40P01"), pg("53300"), pg("55P03"), pg("25006"), &pgconn.ConnectError{}},
+		lost:       {pg("57P01"), pg("57P03"), pg("08006"), pg("25P03"), errors.New("read tcp: connection reset"), &pgconn.PgError{Severity: "FATAL", Code: "XX000"}},
+		badData:    {pg("22021"), pg("22P05"), pg("23505"), pg("23514"), pg("54000")},
+		oldPlan:    {pg("0A000"), pg("26000")},
+		oldWindows: {pg("42P01"), errRotated},
+		permanent:  {pg("42501"), pg("42703"), refusal{errors.New("ours")}},
+	}
+	for want, errs := range tests {
+		for _, err := range errs {
+			if got := troubleOf(err); got != want {
+				t.Errorf("%v: %d, want %d", err, got, want)
+			}
+		}
+	}
+}

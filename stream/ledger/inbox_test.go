@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	filtered := seq(7, "f", 1)
+	filtered.Filtered = true
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "g", 1), seq(5, "g", 3), seq(6, "a", 1), filtered)
+	f.apply(c, record(8, "old", "a", schemas.Version{Kind: schemas.Sequence}))
+	_, err := f.n.Record(t.Context(), []Result{
+		{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200},
+		{Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", NextIn: time.Minute},
+		{Claim: c, LaneSeq: 3, Status: Dead, Attempt: 1, Class: "rejected", Code: 410, Error: "gone", Response: []byte("no")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(q InboxQuery) string {
+		t.Helper()
+		page, err := f.l.Inbox(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range page.Items {
+			got = append(got, i.EventID+":"+i.Status)
+		}
+		return strings.Join(got, " ")
+	}
+	tests := map[string]struct {
+		q    InboxQuery
+		want string
+	}{
+		"all, newest first":     {InboxQuery{}, "old:stale f-1:filtered g-3:buffered g-1:received d-1:received c-1:dead_letter b-1:failed a-1:done"},
+		"team":                  {InboxQuery{Team: "other"}, ""},
+		"team and subscription": {InboxQuery{Team: "acme", Subscription: "triage", Status: "done"}, "a-1:done"},
+		"source":                {InboxQuery{Source: "/acme/github", Status: "failed"}, "b-1:failed"},
+		"entity":                {InboxQuery{Entity: "g"}, "g-3:buffered g-1:received"},
+		"type":                  {InboxQuery{Type: "nothing"}, ""},
+		"decision":              {InboxQuery{Decision: gate.Filtered}, "f-1:filtered"},
+		"duplicate":             {InboxQuery{Decision: gate.Duplicate}, "a-1:done"},
+		"since":                 {InboxQuery{Since: time.Now().Add(time.Hour)}, ""},
+	}
+	for name, tt := range tests {
+		if d := cmp.Diff(tt.want, list(tt.q)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	var pages []string
+	for q := (InboxQuery{Limit: 3}); ; {
+		page, err := f.l.Inbox(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range page.Items {
+			pages = append(pages, i.EventID)
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	if got := strings.Join(pages, " "); got != "old f-1 g-3 g-1 d-1 c-1 b-1 a-1" {
+		t.Errorf("in pages: %s", got)
+	}
+	for name, q := range map[string]InboxQuery{"cursor": {Cursor: "?"}, "status": {Status: "lost"}, "decision": {Decision: "x"}, "limit": {Limit: 1001}, "NUL": {Type: "\x00"}} {
+		if _, err := f.l.Inbox(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	a := f.apply(c, seq(0, "a", 1), seq(1, "g", 2), seq(2, "g", 4))
+	_, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", NextIn: time.Minute, Packed: []byte("kept")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if item.Status != "failed" || item.Version != "00000000000000000001" || item.Attempts != 1 || item.NextActionAt == nil || item.LastError != "no answer" ||
+		item.Topic != "events.acme.github" || item.Owner != "test" || item.ReceivedAt == nil || len(item.Actions) != 1 {
+		t.Errorf("%+v", item)
+	}
+	if got := item.Actions[0]; got.ID != a.Actions[0].ID || got.Name != "run" || len(got.History) != 1 || got.History[0].Class != "timeout" {
+		t.Errorf("%+v", got)
+	}
+	if packed, p, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "kept" || p != a.Actions[0].Pointer {
+		t.Error(string(packed), p, err)
+	}
+	item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "g-4")
+	if err != nil || item.Status != "buffered" || item.NextActionAt == nil || item.Actions != nil {
+		t.Errorf("%+v %v", item, err)
+	}
+	if packed, _, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "packed g-4" {
+		t.Error(string(packed), err)
+	}
+	if item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "g-2"); err != nil {
+		t.Fatal(err)
+	}
+	if packed, p, err := f.l.Payload(t.Context(), item); err != nil || packed != nil || p.Offset != 1 {
+		t.Error(packed, p, err)
+	}
+	if _, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "nobody\x00"); schemas.KindOf(err) != schemas.NotFound {
+		t.Error(err)
+	}
+	status, err := f.l.Subscriptions(t.Context())
+	if err != nil || len(status) != 1 {
+		t.Fatal(status, err)
+	}
+	if s := status[0]; s.Team != "acme" || s.Subscription != "triage" || s.NextOffset != 3 || s.OpenActions != 1 || s.HeldActions != 1 || s.Buffered != 1 || s.Owner != "test" {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,128 @@
+package ledger
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"golang.org/x/sync/errgroup"
+)
+
+func TestMigrateIsIdempotentAndConcurrent(t *testing.T) {
+	t.Parallel()
+	cfg := emptySchema(t)
+	var (
+		g       errgroup.Group
+		applied [4][]string
+	)
+	for i := range applied {
+		g.Go(func() (err error) {
+			applied[i], err = Migrate(t.Context(), cfg)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, a := range applied {
+		total += len(a)
+	}
+	if total != 1 {
+		t.Errorf("applied %v", applied)
+	}
+	open(t, cfg)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	missing := emptySchema(t)
+	behind, ahead := schemaFor(t), schemaFor(t)
+	admin(t, behind.URL.Reveal(), `DELETE FROM `+behind.Schema+`.migrations WHERE version_id > 0`)
+	admin(t, ahead.URL.Reveal(), `INSERT INTO `+ahead.Schema+`.migrations (version_id, is_applied) VALUES (9999, true)`)
+	lazy := schemaFor(t)
+	lazy.URL = withParam(t, lazy, "synchronous_commit", "off")
+	secret := schemaFor(t)
+	secret.URL = schemas.NewSecret("postgres://hidden:hunter2@127.0.0.1:1/hidden")
+	malformed := secret
+	malformed.URL = schemas.NewSecret("postgres://hidden:hun%zzter2@host:abc/x")
+	tests := map[string]struct {
+		cfg  Config
+		kind schemas.Kind
+		text string
+	}{
+		"no schema":            {missing, schemas.NotFound, "forebay migrate"},
+		"behind":               {behind, schemas.Conflict, "forebay migrate"},
+		"ahead":                {ahead, schemas.Conflict, "ahead of this binary"},
+		"synchronous_commit":   {lazy, schemas.Invalid, "synchronous_commit is off"},
+		"unreachable":          {secret, schemas.Unavailable, "connect to postgres"},
+		"malformed url":        {malformed, schemas.Invalid, "cannot be parsed"},
+		"no url":               {Config{}, schemas.Invalid, "url is missing"},
+		"schema name":          {Config{URL: secret.URL, Schema: `a"; DROP`}, schemas.Invalid, "plain lower-case name"},
+		"too many connections": {Config{URL: secret.URL, MaxConns: -1}, schemas.Invalid, "max conns"},
+	}
+	for name, tt := range tests {
+		l, err := Open(t.Context(), tt.cfg)
+		if err == nil {
+			l.Close()
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		if schemas.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, leak := range []string{"hidden", "hunter2", "zzter2"} {
+			if strings.Contains(err.Error(), leak) {
+				t.Errorf("%s: the error gives away %q: %v", name, leak, err)
+			}
+		}
+		if _, err := Migrate(t.Context(), tt.cfg); name == "unreachable" && (err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "hidden")) {
+			t.Errorf("migrate %s: %v", name, err)
+		}
+	}
+}
+
+// withParam is the config's URL with one more parameter.
+func withParam(t *testing.T, cfg Config, key, value string) schemas.Secret {
+	t.Helper()
+	u, err := url.Parse(cfg.URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set(key, value)
+	u.RawQuery = q.Encode()
+	return schemas.NewSecret(u.String())
+}
+
+func TestNamespaceIsFoundAgainAndRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	again := f.namespace(func(s *Spec) { s.Window *= 2 })
+	if again.id != f.n.id || again.effects[0] != f.n.effects[0] {
+		t.Errorf("%d %v, %d %v", again.id, again.effects, f.n.id, f.n.effects)
+	}
+	if replay := f.namespace(func(s *Spec) { s.Generation = 1 }); replay.id == f.n.id {
+		t.Error("a generation is not its own namespace")
+	}
+	if got := one[string](f, `SELECT string_agg(dedupe::text, ' ' ORDER BY id) FROM subscriptions`); got != "48:00:00 24:00:00" {
+		t.Error(got)
+	}
+	for name, s := range map[string]Spec{
+		"no name": {}, "negative window": {Name: "a.b", Window: -1}, "on_dead": {Name: "a.b", Actions: []ActionSpec{{Name: "x", Destination: "y"}}},
+		"twice": {Name: "a.b", Actions: append(oneAction(), oneAction()...)}, "negative generation": {Name: "a.b", Generation: -1},
+	} {
+		if _, err := f.l.Namespace(t.Context(), s); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if err := f.l.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRecordGroupsResultsAndOpenReadsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) {
+		s.Actions = append(s.Actions, ActionSpec{Name: "tell", Destination: "acme/slack", OnDead: Continue})
+	})
+	c, d := f.claim(0), f.claim(1)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	f.apply(d, seq(0, "d", 1))
+	fenced, err := f.n.Record(t.Context(), []Result{
+		{Claim: d, LaneSeq: 1, Status: Done, Attempt: 1, Code: 204, Response: []byte("ok")},
+		{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Latency: 3 * time.Millisecond},
+		{Claim: c, LaneSeq: 2, Status: Dead, Attempt: 1, Code: 410, Class: "rejected", Error: "gone\x00\xff", Packed: []byte("kept")},
+		{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute, Packed: []byte("kept too")},
+		{Claim: c, LaneSeq: 5, Status: Dead, Attempt: 1, Code: 400, Class: "rejected"},
+	})
+	if err != nil || len(fenced) != 0 {
+		t.Fatal(fenced, err)
+	}
+	for range 2 { // in the memory of the claim, and read back by the next one
+		open, more, err := f.n.Open(t.Context(), c, 0, 10)
+		if err != nil || more {
+			t.Fatal(more, err)
+		}
+		want := []string{"3:b-1:run:failed:1", "4:b-1:tell:pending:0", "5:c-1:run:dead_letter:1", "6:c-1:tell:pending:0"}
+		var got []string
+		for _, a := range open {
+			got = append(got, fmt.Sprintf("%d:%s:%s:%s:%d", a.LaneSeq, a.EventID, a.Name, a.Status, a.Attempts))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+		if a := open[0]; a.NextIn < 50*time.Second || a.NextIn > time.Minute || string(a.Packed) != "kept too" || a.FirstAt.IsZero() {
+			t.Errorf("the failed one: %+v", a)
+		}
+		c = f.claim(0)
+	}
+	if open, more, err := f.n.Open(t.Context(), c, 3, 1); err != nil || !more || len(open) != 1 || open[0].LaneSeq != 4 {
+		t.Error(lanes(open), more, err)
+	}
+	_, err = f.n.Record(t.Context(), []Result{
+		{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 2, Class: "timeout"}, {Claim: c, LaneSeq: 3, Status: Done, Attempt: 3},
+		{Claim: c, LaneSeq: 3, Status: Done, Attempt: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := one[string](f, `SELECT concat_ws(' ', status, attempts, packed IS NULL, held, (SELECT string_agg(attempt || status, ',' ORDER BY attempt) FROM attempts WHERE lane_seq = 3))
+		FROM actions WHERE lane_seq = 3`)
+	if got != "done 3 t f 1failed,2failed,3done" {
+		t.Error(got)
+	}
+	// What is done stays done.
+	if _, err = f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 4}}); err != nil {
+		t.Error(err)
+	}
+	if got := one[string](f, `SELECT status FROM actions WHERE lane_seq = 3`); got != "done" {
+		t.Error(got)
+	}
+}
+
+func TestRecordRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	for name, r := range map[string]Result{
+		"no claim": {LaneSeq: 1, Status: Done}, "no lane_seq": {Claim: c, Status: Done}, "pending": {Claim: c, LaneSeq: 1, Status: Pending},
+		"negative wait": {Claim: c, LaneSeq: 1, Status: Failed, NextIn: -1}, "negative attempt": {Claim: c, LaneSeq: 1, Status: Done, Attempt: -1},
+	} {
+		if _, err := f.n.Record(t.Context(), []Result{r}); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}}); schemas.KindOf(err) != schemas.Internal {
+		t.Errorf("an action that never was: %v", err)
+	}
+	if fenced, err := f.n.Record(t.Context(), nil); fenced != nil || err != nil {
+		t.Error(fenced, err)
+	}
+}
+
+// After a claim the owner reads from the mark up, over windows, however much has been done before.
+func TestLaneLowFollowsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	const n = laneLowEvery / 4
+	for round := range int64(6) {
+		if round == 3 {
+			f.turnWindow()
+		}
+		var records []Record
+		for i := range int64(n) {
+			records = append(records, seq(round*n+i, "e", round*n+i+1))
+		}
+		var results []Result
+		for _, a := range f.apply(c, records...).Actions {
+			switch a.LaneSeq {
+			case 2: // stands apart
+				results = append(results, Result{Claim: c, LaneSeq: a.LaneSeq, Status: Failed, Attempt: 1})
+			case 4*n + 7: // in flight
+			default:
+				results = append(results, Result{Claim: c, LaneSeq: a.LaneSeq, Status: Done, Attempt: 1})
+			}
+		}
+		if _, err := f.n.Record(t.Context(), results); err != nil {
+			t.Fatal(err)
+		}
+	}
+	low := one[int64](f, `SELECT lane_low FROM progress`)
+	if low <= n || low > 4*n+7 {
+		t.Errorf("lane_low %d", low)
+	}
+	c = f.claim(0)
+	open, _, err := f.n.Open(t.Context(), c, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(lanes(open), " "); got != fmt.Sprintf("2:e-2:run %d:e-%d:run", 4*n+7, 4*n+7) {
+		t.Error(got)
+	}
+	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 2, Status: Done, Attempt: 2}, {Claim: c, LaneSeq: 4*n + 7, Status: Done, Attempt: 1}}); err != nil {
+		t.Error(err) // rows in two windows, neither of which this claim has written
+	}
+	if got := one[int](f, `SELECT count(*) FROM actions WHERE status <> 'done'`); got != 0 {
+		t.Errorf("%d not done", got)
+	}
+}
