@@ -13,7 +13,8 @@ import (
 //
 // A filler that reached the log before the deadline lies below that end, so it is decided before the wait is ended,
 // however long this process was down. Control records count as read: an idle partition that ends in one is not waited
-// for for ever.
+// for for ever. Expire ends only what was overdue when the ledger was asked, so between that question and Expire it is
+// not asked again.
 type gapState struct {
 	ask     bool      // the ledger must be asked for the deadline
 	waiting bool      // the ledger said that something waits
