@@ -35,7 +35,7 @@ var roles = []config.Role{config.RoleStream, config.RoleIntake}
 
 // Run serves until ctx is done. In an empty data directory it plays the scene first.
 func Run(ctx context.Context, o Options) error {
-	return o.run(ctx, usual, func(ctx context.Context, s *session) error {
+	return o.run(ctx, usual, false, func(ctx context.Context, s *session) error {
 		if s.agent != nil && !s.played() {
 			if _, err := s.play(ctx); err != nil {
 				return err
@@ -55,7 +55,7 @@ func Demo(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(dir)
 	o.Data, o.Config = dir, ""
-	return o.run(ctx, anywhere, func(ctx context.Context, s *session) error {
+	return o.run(ctx, anywhere, true, func(ctx context.Context, s *session) error {
 		got, err := s.play(ctx)
 		if err != nil {
 			return err
@@ -72,9 +72,10 @@ func Demo(ctx context.Context, o Options) error {
 var errFinished = errors.New("finished")
 
 // run starts the parts, waits until they are ready, runs body and stops the parts again.
-func (o Options) run(ctx context.Context, p ports, body func(context.Context, *session) error) error {
+func (o Options) run(ctx context.Context, p ports, temporary bool, body func(context.Context, *session) error) error {
 	s, err := o.open(ctx, p)
 	if s != nil {
+		s.temporary = temporary
 		defer s.close()
 	}
 	if err != nil {

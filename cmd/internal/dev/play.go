@@ -103,12 +103,12 @@ func (s *session) post(ctx context.Context, source *provider.Source, d delivery)
 	for k, v := range d.headers {
 		r.Header.Set(k, v)
 	}
-	if d.part == unusable {
-		r.Header.Del("X-GitHub-Delivery")
-		r.Header.Del("X-Event-Id")
-	}
 	if err := source.Sign(r, time.Now()); err != nil {
 		return 0, err
+	}
+	if d.part == unusable { // ids are not signed by either source
+		r.Header.Del("X-GitHub-Delivery")
+		r.Header.Del("X-Event-Id")
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {

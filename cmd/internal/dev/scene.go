@@ -117,10 +117,11 @@ func github(run, sample string, number, v int, numberAt, timeAt string) (deliver
 	return d, nil
 }
 
-// order varies a captured Shopify order: a dense revision makes it a sequence, and its id is beyond 2^53 as in life.
+// order varies a captured Shopify order: a dense revision makes it a sequence, a type names the event,
+// and its id is beyond 2^53 as in life.
 func order(run string, n, rev int) (delivery, error) {
 	id := json.Number(fmt.Sprint(820982911946154500 + n))
-	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev})
+	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev, "/type": "com.shop.order.changed"})
 	if err != nil {
 		return delivery{}, err
 	}

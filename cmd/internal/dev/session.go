@@ -31,6 +31,8 @@ type session struct {
 	postgres *embedded.Postgres // nil: the file names a database
 	agent    *agent             // nil: the file is the user's own
 	app      *app.App
+	// temporary forgets everything at the end.
+	temporary bool
 }
 
 // startParts supplies what the file leaves out, then the topics and the ledger.
@@ -166,7 +168,11 @@ func (s *session) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := s.postgres.Stop(ctx); err != nil {
+	stop := s.postgres.Stop
+	if s.temporary { // its data may lie outside the directory, where another user can reach them
+		stop = s.postgres.Discard
+	}
+	if err := stop(ctx); err != nil {
 		s.Logger.Error("stop the embedded Postgres", "error", err)
 	}
 }

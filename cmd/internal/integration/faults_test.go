@@ -11,9 +11,9 @@ import (
 // The load of the fault tests: bounded in count; the pause bounds the rate, so that the fault falls into the middle.
 const (
 	faultEntities = 60
-	faultEvents   = 15
+	faultEvents   = 30
 	faultWorkers  = 12
-	faultPause    = 15 * time.Millisecond
+	faultPause    = 40 * time.Millisecond
 	inFlightSlack = 2 * time.Second
 )
 
@@ -26,7 +26,7 @@ func underLoad(t *testing.T, r *rig, fault func() []time.Time) verdict {
 	go func() {
 		loaded <- r.sender.load(ctx, lines(faultEntities, faultEvents, func(e, n int) delivery { return issue(7, e, n) }), faultWorkers, faultPause)
 	}()
-	r.agent.waitActed(t, faultEntities*faultEvents/5, time.Minute)
+	r.agent.waitActed(t, faultEntities*faultEvents/10, time.Minute)
 	faults := fault()
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
