@@ -13,11 +13,20 @@ import (
 )
 
 // statement is SQL with a name to prepare it under.
-type statement struct{ name, sql string }
+type statement struct {
+	name, sql string
+	fresh     bool // planned every time, on the table's size at that time; not prepared
+}
 
 func newStatement(sql string) statement {
 	sum := sha256.Sum256([]byte(sql))
-	return statement{"fb_" + hex.EncodeToString(sum[:12]), sql}
+	return statement{name: "fb_" + hex.EncodeToString(sum[:12]), sql: sql}
+}
+
+func newFresh(sql string) statement {
+	s := newStatement(sql)
+	s.fresh = true
+	return s
 }
 
 var (
@@ -36,8 +45,13 @@ type pipeline struct {
 
 var inBinary = []int16{1} // the format of every parameter and result
 
-// add queues s; read, if not nil, sees every row of its result. The first error sticks in ctx-free form: run returns it.
+// add queues s; read, if not nil, sees every row of its result.
 func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params ...[]byte) error {
+	if s.fresh {
+		p.batch.ExecParams(s.sql, params, nil, inBinary, inBinary)
+		p.reads = append(p.reads, read)
+		return nil
+	}
 	sd, err := p.conn.Conn().Prepare(ctx, s.name, s.sql)
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", s.name, err)

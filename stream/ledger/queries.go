@@ -7,8 +7,9 @@ import (
 )
 
 // The hot path's statements. Those on rotated tables name the children of the live windows and are built once per
-// rotation; the others are the same for ever. All run under generic plans (see Config.settings): plans_test.go holds
-// them to index scans.
+// rotation; the others are the same for ever. They run under generic plans (see Config.settings), which plans_test.go
+// holds to index scans by whole keys. A generic plan made while a table was tiny may walk the table and probe the batch;
+// reads say LATERAL ... OFFSET 0, which leaves the planner no such choice, and rare writes are planned each time.
 
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
@@ -19,7 +20,7 @@ ORDER BY f.id FOR KEY SHARE OF f`)
 
 	progressRead = newStatement(`-- progressRead
 SELECT p.fence, p.next_offset, p.high_offset, p.revision FROM unnest($1::int[]) AS c(id)
-JOIN progress p ON p.fence = c.id`)
+CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progress WHERE fence = c.id OFFSET 0) p`)
 
 	windowsRead = newStatement(`-- windowsRead
 SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
@@ -27,9 +28,10 @@ SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> '
 	linesRead = newStatement(`-- linesRead
 SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.sub, l.event_key, l.filtered, l.parked, l.skipped
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
-JOIN lines l ON l.fence = k.fence AND l.entity = k.entity AND l.clock = k.clock`)
+CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped FROM lines
+    WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
-	bufferRead = newStatement(`-- bufferRead
+	bufferRead = newFresh(`-- bufferRead
 SELECT b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.decision
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
@@ -37,7 +39,7 @@ JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock
 ORDER BY b.value, b.sub, b.log_offset`)
 
 	// What the gate does not need of a waiting event, for those that leave the buffer or change in it.
-	heldRead = newStatement(`-- heldRead
+	heldRead = newFresh(`-- heldRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, b.packed
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
@@ -71,13 +73,13 @@ FROM unnest($3::int[], $4::bigint[], $5::int[], $6::timestamptz[], $7::timestamp
      AS u(fence, log_offset, leader_epoch, append_time, received_at, event_key, hash, epoch, value, sub, first,
           deleted, filtered, decision, payload, kind, entity, clock, source, event_id, type, packed)`)
 
-	bufferUpdate = newStatement(`-- bufferUpdate
+	bufferUpdate = newFresh(`-- bufferUpdate
 UPDATE buffer b SET decision = u.decision,
        deadline = CASE u.decision WHEN 'buffered' THEN now() + $1::bigint * interval '1 microsecond' END
 FROM unnest($2::int[], $3::bigint[], $4::text[]) AS u(fence, log_offset, decision)
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
 
-	bufferDelete = newStatement(`-- bufferDelete
+	bufferDelete = newFresh(`-- bufferDelete
 DELETE FROM buffer b USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
 
@@ -112,9 +114,9 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
 		finish: map[int32]statement{}, attempt: map[int32]statement{},
 	}
-	of := func(w int32, sql string) statement {
-		return newStatement(strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))))
-	}
+	named := func(w int32, sql string) string { return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))) }
+	of := func(w int32, sql string) statement { return newStatement(named(w, sql)) }
+	fresh := func(w int32, sql string) statement { return newFresh(named(w, sql)) }
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
@@ -132,13 +134,13 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 			"ORDER BY fence, lane_seq LIMIT 1)", w, w))
 	}
 	q.seen = newStatement("-- seen: one probe of an unique index per key and window\nSELECT e.event_key, e.window_id, e.hash, e.decision FROM unnest($1::uuid[]) AS k(key)\nCROSS JOIN LATERAL (" +
-		strings.Join(seen, "\nUNION ALL ") + ") e")
+		strings.Join(seen, "\nUNION ALL ") + " OFFSET 0) e")
 	q.laneLow = newStatement("-- laneLow: from the mark up, past what is finished, once\nUPDATE progress p SET lane_low = greatest(p.lane_low, coalesce(least(" +
 		strings.Join(low, ",\n") + "), least($2::bigint, p.next_lane_seq)))\nWHERE p.fence = $1")
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, " UNION ALL ") + ") f ORDER BY lane_seq")
 	for _, w := range live {
-		q.duplicates[w], q.decided[w] = of(w, duplicatesUpdate), of(w, decidedUpdate)
-		q.forget[w] = of(w, asidesDelete)
+		q.duplicates[w], q.decided[w] = fresh(w, duplicatesUpdate), fresh(w, decidedUpdate)
+		q.forget[w] = fresh(w, asidesDelete)
 		q.finish[w], q.attempt[w] = of(w, actionsFinish), of(w, attemptsInsert)
 	}
 	return q
