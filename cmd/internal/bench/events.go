@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -12,7 +11,6 @@ import (
 type event struct {
 	source, id, typ, entity string
 	version                 int64
-	versionText             string
 	partition               int32
 	offset                  int64
 	hash                    schemas.BodyHash
@@ -26,9 +24,8 @@ const (
 )
 
 // generator makes one partition's events: entities at random, versions rising per entity, one in twenty a repeat of a
-// recent event. Safe for concurrent use.
+// recent event. For one goroutine.
 type generator struct {
-	mu        sync.Mutex
 	partition int32
 	rng       *rand.Rand
 	versions  [entitiesPerPartition]int64
@@ -41,8 +38,6 @@ func newGenerator(partition int32, seed uint64) *generator {
 }
 
 func (g *generator) next() event {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	defer func() { g.offset++ }()
 	if g.offset > int64(len(g.recent)) && g.rng.Float64() < duplicateShare {
 		e := g.recent[g.rng.IntN(len(g.recent))]
@@ -56,7 +51,6 @@ func (g *generator) next() event {
 		id:     fmt.Sprintf("%08x-%04x-4000-8000-%012x", g.rng.Uint32(), g.partition, g.offset),
 		entity: fmt.Sprintf("186853002/%d", n), version: g.versions[n], partition: g.partition, offset: g.offset,
 	}
-	e.versionText = schemas.Version{Kind: schemas.Monotonic, Value: e.version}.Text()
 	e.key = schemas.NewEventKey(e.source, e.id)
 	e.hash = schemas.HashBody([]byte(e.id))
 	g.recent[g.offset%int64(len(g.recent))] = e

@@ -10,35 +10,41 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// rivalSchema is what people write by hand for the same job: a dedupe table, a version per entity and an outbox, with
-// the same columns that matter and the same indexes as the ledger's hot tables.
+// rivalSchema is what people write by hand for the same job: a dedupe table that is also the inbox, a version per entity
+// and an outbox, with the columns and the indexes that the ledger's hot tables have: identity, time for listing, and
+// what is still open for resuming.
 const rivalSchema = `
 CREATE SCHEMA rival;
 CREATE TABLE rival.seen (
-	source text NOT NULL, event_id text NOT NULL, type text NOT NULL, entity text NOT NULL, version text NOT NULL,
-	partition int NOT NULL, "offset" bigint NOT NULL, body_hash bytea NOT NULL, received_at timestamptz NOT NULL,
+	source text NOT NULL, event_id text NOT NULL, type text NOT NULL, entity text NOT NULL, kind text NOT NULL,
+	version bigint NOT NULL, decision text NOT NULL, reason text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL,
+	body_hash uuid NOT NULL, received_at timestamptz NOT NULL, decided_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (source, event_id));
+CREATE INDEX ON rival.seen (decided_at);
 CREATE TABLE rival.entities (
-	source text NOT NULL, entity text NOT NULL, version bigint NOT NULL, PRIMARY KEY (source, entity)) WITH (fillfactor = 70);
+	source text NOT NULL, entity text NOT NULL, version bigint NOT NULL, PRIMARY KEY (source, entity)) WITH (fillfactor = 60);
 CREATE TABLE rival.outbox (
 	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, source text NOT NULL, event_id text NOT NULL,
-	entity text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL, status text NOT NULL, done_at timestamptz) WITH (fillfactor = 70);
+	entity text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL, status text NOT NULL, attempts int NOT NULL,
+	code int, created_at timestamptz NOT NULL DEFAULT now(), done_at timestamptz) WITH (fillfactor = 70);
+CREATE INDEX ON rival.outbox (partition, id) WHERE status = 'pending';
 `
 
 // The three statements of the transaction, and the completion after the action has run.
 const (
-	rivalSeen = `INSERT INTO rival.seen (source, event_id, type, entity, version, partition, "offset", body_hash, received_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now()) ON CONFLICT DO NOTHING`
+	rivalSeen = `INSERT INTO rival.seen (source, event_id, type, entity, kind, version, decision, reason, partition, "offset", body_hash, received_at)
+		VALUES ($1, $2, $3, $4, 'monotonic', $5, 'applied', 'next', $6, $7, $8, now()) ON CONFLICT DO NOTHING`
 	rivalEntity = `INSERT INTO rival.entities (source, entity, version) VALUES ($1, $2, $3)
 		ON CONFLICT (source, entity) DO UPDATE SET version = excluded.version WHERE rival.entities.version <= excluded.version`
-	rivalOutbox = `INSERT INTO rival.outbox (source, event_id, entity, partition, "offset", status)
-		VALUES ($1, $2, $3, $4, $5, 'pending') RETURNING id`
-	rivalDone = `UPDATE rival.outbox SET status = 'done', done_at = now() WHERE id = $1`
+	rivalOutbox = `INSERT INTO rival.outbox (source, event_id, entity, partition, "offset", status, attempts)
+		VALUES ($1, $2, $3, $4, $5, 'pending', 0) RETURNING id`
+	rivalDone = `UPDATE rival.outbox SET status = 'done', attempts = 1, code = 200, done_at = now() WHERE id = $1`
 )
 
-// rivalPerEvent runs one transaction per event on conns connections for d and returns events per second. Events come
-// from the same generator as ours.
-func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, next func() event) (float64, error) {
+// rivalPerEvent runs one transaction per event on conns connections for d and returns events per second. Every
+// connection has entities of its own, from the same generator as ours: that keeps their order, and it asks for no lock
+// between connections.
+func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, seed uint64) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return 0, err
@@ -55,10 +61,11 @@ func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, 
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	begin := time.Now()
-	for range conns {
+	for i := range conns {
 		wg.Go(func() {
+			g := newGenerator(int32(i), seed)
 			for time.Since(begin) < d && ctx.Err() == nil {
-				if err := rivalEvent(ctx, pool, next()); err != nil {
+				if err := rivalEvent(ctx, pool, g.rivalNext(seed)); err != nil {
 					cancel(fmt.Errorf("one transaction per event: %w", err))
 					return
 				}
@@ -81,7 +88,7 @@ func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	tag, err := tx.Exec(ctx, rivalSeen, e.source, e.id, e.typ, e.entity, e.versionText, e.partition, e.offset, e.hash[:])
+	tag, err := tx.Exec(ctx, rivalSeen, e.source, e.id, e.typ, e.entity, e.version, e.partition, e.offset, e.hash[:])
 	if err != nil {
 		return err
 	}
@@ -103,4 +110,11 @@ func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
 	}
 	_, err = conn.Exec(ctx, rivalDone, id) // the action has run
 	return err
+}
+
+// rivalNext is the generator's next event under a source of the run's and connection's own.
+func (g *generator) rivalNext(seed uint64) event {
+	e := g.next()
+	e.source = fmt.Sprintf("/bench/%d/%d", seed, g.partition)
+	return e
 }

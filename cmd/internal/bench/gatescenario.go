@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -151,14 +150,7 @@ func (b *gateBench) bestConns(ctx context.Context) (best int, err error) {
 }
 
 func (b *gateBench) rival(ctx context.Context, conns int, d time.Duration) (float64, error) {
-	g, seed := newGenerator(0, b.next()), b.seed
-	var n atomic.Int64
-	return rivalPerEvent(ctx, b.url, conns, d, func() event {
-		e := g.next()
-		e.source = fmt.Sprintf("/bench/%d", seed)
-		n.Add(1)
-		return e
-	})
+	return rivalPerEvent(ctx, b.url, conns, d, b.next())
 }
 
 func (b *gateBench) ourRound(ctx context.Context) (float64, error) {
