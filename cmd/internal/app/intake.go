@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 type intake struct {
 	a        *App
 	sources  sources
+	limits   bodyLimits
+	largest  int64 // body, as the producer and the handler were made for
 	handler  *ingest.Handler
 	log      *producer.Producer
 	listener *listener
@@ -24,19 +28,21 @@ type intake struct {
 }
 
 func newIntake(a *App) (*intake, error) {
-	in := &intake{a: a}
+	in := &intake{a: a, largest: largestBody(a.file())}
 	compiled, problems := compileSources(a.file(), nil)
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	in.sources.current.Store(&compiled)
 	var err error
-	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: largestBody(a.file()), Options: KafkaOptions(a.file())})
+	in.limits.add(a.file())
+	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: in.largest,
+		TopicMaxBody: in.limits.of, Options: KafkaOptions(a.file())})
 	if err != nil {
 		return nil, err
 	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.log, MaxBody: largestBody(a.file()), PublicURL: a.file().Listen.PublicURL,
+		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, PublicURL: a.file().Listen.PublicURL,
 		Logger: a.log, Registerer: a.registry,
 	})
 	a.ready.set("intake", errNotStarted)
@@ -109,9 +115,14 @@ func (in *intake) reload(c *config.Config) error {
 			added = append(added, at.team+"/"+at.name)
 		}
 	}
-	if largestBody(c) > largestBody(in.a.file()) {
-		return errors.New("a source takes larger bodies than any did at the start: that needs a restart")
+	// A topic takes what `topics apply` gave it, and the producer cuts its batches by what it was told first.
+	if grown := in.limits.exceeded(c); len(grown) > 0 {
+		return fmt.Errorf("larger bodies for %s: that needs `forebay topics apply -c %s` and a restart", strings.Join(grown, ", "), in.a.cfg.Path)
 	}
+	if largest := largestBody(c); largest > in.largest {
+		return fmt.Errorf("bodies of %d bytes, where the largest at the start was %d: that needs a restart", largest, in.largest)
+	}
+	in.limits.add(c)
 	in.sources.current.Store(&compiled)
 	if len(added) > 0 {
 		slices.Sort(added)

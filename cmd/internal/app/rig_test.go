@@ -75,8 +75,9 @@ func (a *agent) wait(t *testing.T, n int) []call {
 
 // rig is a broker, topics and a configuration.
 type rig struct {
-	t    *testing.T
-	text string
+	t       *testing.T
+	text    string
+	cluster *kfake.Cluster
 }
 
 const rigText = `version: 1
@@ -111,7 +112,7 @@ func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
 	if postgres != "" {
 		postgres = fmt.Sprintf("postgres: {url: %q}", postgres)
 	}
-	r := &rig{t: t, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
+	r := &rig{t: t, cluster: cluster, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
 	if createTopics {
 		c := r.load(config.RoleTopics)
 		cl, err := kgo.NewClient(KafkaOptions(c)...)
@@ -215,6 +216,30 @@ func (p *process) ready() {
 		resp.Body.Close()
 		if last = string(body); resp.StatusCode == http.StatusOK {
 			return
+		}
+	}
+}
+
+// metric waits until a gauge of the process has a value.
+func (p *process) metric(name string, want float64) {
+	p.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	got := -1.0
+	for timeout := time.After(20 * time.Second); got != want; {
+		select {
+		case <-timeout:
+			p.t.Fatalf("%s is %v, want %v", name, got, want)
+		case <-tick.C:
+		}
+		families, err := p.app.registry.Gather()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == name {
+				got = f.GetMetric()[0].GetGauge().GetValue()
+			}
 		}
 	}
 }

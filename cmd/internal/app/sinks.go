@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -18,13 +19,21 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
+// buildVersion is the version that the binary was built as; empty for one that was built from a work tree without any.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return ""
+}
+
 // newSink builds the sink of a destination without connecting.
 func newSink(d *config.Destination, log *slog.Logger) (stream.Sink, error) {
 	switch d.Type {
 	case "log":
 		return logsink.New(logsink.Config{Logger: log})
 	case "http":
-		cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std()}
+		cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion()}
 		if !d.Secret.IsZero() {
 			cfg.Secrets = []schemas.Secret{d.Secret}
 		}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// A topic takes bodies of 1 MiB although the source beside it takes 25: what waits for a slow broker must be cut into
+// batches that the topic takes, or all of it is refused at once.
+func TestBacklogFitsTheTopic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+
+	const deliveries = 40
+	var mu sync.Mutex
+	largest, held := 0, make(chan struct{})
+	r.cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		r.cluster.SleepControl(func() { <-held })
+		mu.Lock()
+		defer mu.Unlock()
+		for _, topic := range req.(*kmsg.ProduceRequest).Topics {
+			for _, partition := range topic.Partitions {
+				largest = max(largest, len(partition.Records))
+			}
+		}
+		return nil, nil, false
+	})
+	noise := make([]byte, 60<<10)
+	rand.Read(noise)
+	var wg sync.WaitGroup
+	for i := range deliveries {
+		wg.Go(func() {
+			d := &verify.Request{Method: "POST", Body: fmt.Appendf(nil, `{"type":"order","order":"o","rev":%d,"noise":"%x"}`, i+1, noise),
+				Header: http.Header{"X-Event-Id": {fmt.Sprint(i)}}}
+			if got := p.send("orders", "orders-secret", d); got != http.StatusAccepted {
+				t.Errorf("delivery %d was answered %d", i, got)
+			}
+		})
+	}
+	p.metric("forebay_ingest_deliveries_in_flight", deliveries)
+	close(held)
+	wg.Wait()
+	if limit := 1<<20 + producer.Room; largest > limit {
+		t.Errorf("a batch of %d bytes went to a topic for %d", largest, limit)
+	}
+	p.clean()
+}
+
+// A reload may not ask for more than the topics and the producer were made for.
+func TestReloadKeepsBodyLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	before := r.text
+	for _, test := range []struct{ name, old, text, want string }{
+		{"a source's own", "preset: generic", "preset: generic\n        max_body: 2MiB",
+			"larger bodies for events.acme.orders, quarantine.acme.orders: that needs `forebay topics apply -c forebay.yaml` and a restart"},
+		{"the largest of all", "      orders:", "      big: {preset: github, secrets: [x], max_body: 26MiB}\n      orders:", "needs a restart"},
+	} {
+		r.text = strings.Replace(before, test.old, test.text, 1)
+		if err := p.app.Reload(r.load(config.RoleIntake)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	r.text = strings.Replace(before, "preset: generic", "preset: generic\n        max_body: 1KiB", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Error(err)
+	}
+	large := order("x", 1)
+	large.Body = append(large.Body, bytes.Repeat([]byte(" "), 1<<10)...)
+	if got := p.send("orders", "orders-secret", large); got != http.StatusRequestEntityTooLarge {
+		t.Errorf("over the new limit: %d", got)
+	}
+	r.text = before // back to what the topic has
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Error(err)
+	}
+	p.accepted("orders", "orders-secret", large)
+	p.clean()
+}
+
+// A reload keeps what a source has used up of its rate; another rate begins anew.
+func TestReloadKeepsLimiters(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {per_second: 1, burst: 100}", 1)
+	compiled := func(before map[sourceName]*ingest.Source) map[sourceName]*ingest.Source {
+		t.Helper()
+		sources, problems := compileSources(r.load(config.RoleIntake), before)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return sources
+	}
+	at := sourceName{"acme", "orders"}
+	first := compiled(nil)
+	r.text = strings.Replace(r.text, "secrets: [orders-secret]", "secrets: [other-secret]", 1)
+	second := compiled(first)
+	if first[at].Limiter == nil || second[at].Limiter != first[at].Limiter {
+		t.Error("a changed secret gave the source its rate anew")
+	}
+	r.text = strings.Replace(r.text, "burst: 100", "burst: 50", 1)
+	if third := compiled(second); third[at].Limiter == first[at].Limiter || third[at].Limiter.Burst() != 50 {
+		t.Error("a changed rate was not taken")
+	}
+}
+
+// Destinations are told which version calls, unless the binary has none.
+func TestAgentHasTheVersion(t *testing.T) {
+	t.Parallel()
+	var agent string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agent = r.UserAgent() }))
+	defer server.Close()
+	s, err := newSink(&config.Destination{Type: "http", URL: server.URL, AllowNetworks: []string{"127.0.0.0/8"}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &schemas.Event{ID: "1", Source: "/acme/orders", Type: "t", Entity: "e", Payload: schemas.Delta, Data: []byte("{}")}
+	if _, err := s.Do(t.Context(), stream.Action{ID: "act_1", Event: e}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	if want := "Forebay/" + cmp.Or(buildVersion(), "dev"); agent != want {
+		t.Errorf("User-Agent %q, want %q", agent, want)
+	}
+}
