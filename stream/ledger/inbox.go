@@ -103,7 +103,8 @@ type InboxPage struct {
 }
 
 // InboxStatuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
-// yet), processing (some done), failed (will be retried), parked, dead_letter, unknown, done. Where none do: buffered,
+// yet), processing (some done), failed (will be retried), parked (behind a dead or unknown action of its entity),
+// dead_letter, unknown, done. Where none do: buffered,
 // parked, or the decision.
 func InboxStatuses() []string {
 	return []string{"received", "buffered", "processing", "done", "failed", "dead_letter", "parked", "unknown",

@@ -127,3 +127,34 @@ func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestInboxTellsWhatStandsBehindADeadHead: parked is what waits for a person, of that entity and no other.
+func TestInboxTellsWhatStandsBehindADeadHead(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "a", 3))
+	status := func(want map[string]string) {
+		t.Helper()
+		for id, s := range want {
+			if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", id); err != nil || item.Status != s {
+				t.Errorf("%s: %q, want %q (%v)", id, item.Status, s, err)
+			}
+		}
+	}
+	record := func(r Result) {
+		t.Helper()
+		r.Claim, r.LaneSeq, r.Class = c, 1, "rejected"
+		if _, err := f.n.Record(t.Context(), []Result{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record(Result{Status: Failed, Attempt: 1, NextIn: time.Minute})
+	status(map[string]string{"a-1": "failed", "a-2": "received", "b-1": "received"})
+	record(Result{Status: Dead, Attempt: 2})
+	status(map[string]string{"a-1": "dead_letter", "a-2": "parked", "a-3": "parked", "b-1": "received"})
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "parked"})
+	if err != nil || len(page.Items) != 2 {
+		t.Errorf("parked: %+v %v", page.Items, err)
+	}
+}

@@ -10,14 +10,20 @@ import (
 )
 
 // inboxSelect is one row per event and per record set aside. Plan: per window a walk down the decided_at index, merged;
-// the actions of a row are a range of its window's primary order.
+// the actions of a row are a range of its window's primary order. What is untried behind a dead or unknown head of its
+// lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
 const inboxSelect = `-- inbox
 SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, sub, status, decision, reason,
        duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
        owner, received_at, decided_at, fence, window_id, lane_seq, actions
 FROM (
     SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.sub,
-           coalesce(a.status, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
+           coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
+               SELECT FROM actions h JOIN effects x ON x.id = h.effect
+               JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
+               WHERE h.fence = e.fence AND h.held AND h.lane_seq < e.lane_seq AND he.entity = e.entity
+                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park')
+           ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
            f.topic, f.topic_id, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,

@@ -26,7 +26,7 @@ type inboxListCmd struct {
 	Entity       string `help:"Only this entity."`
 	Type         string `help:"Only this event type."`
 	Status       string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
-	Decision     string `help:"Only this decision: applied, duplicate, stale, late, conflict, buffered, parked, filtered, quarantined."`
+	Decision     string `help:"Only this decision: applied, duplicate (what came again), stale, late, conflict, buffered, parked, filtered, quarantined."`
 	Since        string `help:"Only events received since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit        int    `default:"50" help:"Most events, 1 to 1000."`
 	Cursor       string `help:"Go on behind the page that ended with this."`
@@ -58,7 +58,7 @@ func (c *inboxListCmd) Run(e *env) error {
 		column[item]{"reason", false, func(i item) string { return i.Reason }},
 		column[item]{"status", false, func(i item) string { return i.Status }},
 		column[item]{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
-		column[item]{"duplicates", true, func(i item) string { return strconv.Itoa(i.Duplicates) }},
+		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
 		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
 		column[item]{"last error", true, func(i item) string { return i.LastError }},
 		column[item]{"owner", true, func(i item) string { return i.Owner }},
