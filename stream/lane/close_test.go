@@ -160,6 +160,27 @@ func TestFencedResultDropsTheClaimAlone(t *testing.T) {
 	})
 }
 
+// Without it a partition that gets no more records would stay unserved until the process ends.
+func TestFencedClaimIsToldOnceWithoutLocks(t *testing.T) {
+	var told []*ledger.Claim
+	var r *rig
+	in(t, func(c *Config) {
+		c.OnFenced = func(c *ledger.Claim) {
+			r.Drop(c) // would deadlock under the lanes' lock
+			told = append(told, c)
+		}
+	}, func(t *testing.T, lanes *rig) {
+		r = lanes
+		r.mem.fenced[r.claim] = true
+		r.add("a", "b", "c", "d")
+		synctest.Wait()
+		r.add("e")
+		synctest.Wait()
+		same(t, "told", len(told), 1)
+		same(t, "of the claim", told[0] == r.claim, true)
+	})
+}
+
 func TestLedgerErrorsAreRetriedNeverDropped(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		fails := 5

@@ -132,7 +132,9 @@ func (l *Lanes) record(ctx context.Context) {
 		clear(results) // lets go of packed copies and answers
 		if err == nil {
 			wait = 0
-			l.committed(group, fenced)
+			for _, c := range l.committed(group, fenced) {
+				l.cfg.OnFenced(c)
+			}
 			continue
 		}
 		l.requeue(group)
@@ -207,8 +209,8 @@ func (l *Lanes) recorded() {
 	l.toRecord.Broadcast()
 }
 
-// committed moves lanes on after their results are in the ledger.
-func (l *Lanes) committed(group []completion, fenced map[int32]bool) {
+// committed moves lanes on after their results are in the ledger. It returns the claims that have lost their fence.
+func (l *Lanes) committed(group []completion, fenced map[int32]bool) (lost []*ledger.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.group = min(2*l.group, l.cfg.MaxGroup)
@@ -218,6 +220,7 @@ func (l *Lanes) committed(group []completion, fenced map[int32]bool) {
 		if fenced[p.claim.ID] && !p.gone {
 			l.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
 			l.forget(p, errFenced)
+			lost = append(lost, p.claim)
 		}
 		switch {
 		case p.gone:
@@ -235,6 +238,7 @@ func (l *Lanes) committed(group []completion, fenced map[int32]bool) {
 	}
 	l.recorded()
 	l.wake()
+	return lost
 }
 
 // proceed applies a recorded result to its lane.

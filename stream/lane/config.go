@@ -58,6 +58,9 @@ type Config struct {
 	Destinations map[string]Destination // by "<team>/<destination>"
 	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
 	Alive stream.Alive
+	// OnFenced is told once of every claim whose fence a Record found lost, after the lanes have dropped it: on a
+	// partition without new records nobody else would notice. Called without locks; it must not wait. Nil tells nobody.
+	OnFenced func(*ledger.Claim)
 	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
 	MaxInFlight int
 	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
@@ -99,6 +102,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.OnFenced == nil {
+		c.OnFenced = func(*ledger.Claim) {}
 	}
 	return c
 }

@@ -141,7 +141,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 		return err
 	}
 	var sub *stream.Subscription
-	lanes, err := lane.New(s.lanes(at, ns, func() bool { return sub.Alive() }))
+	lanes, err := lane.New(s.lanes(at, ns, func() bool { return sub.Alive() }, func(c *ledger.Claim) { sub.Fenced(c) }))
 	if err != nil {
 		return err
 	}
@@ -190,14 +190,14 @@ func (s *streams) spec(at sourceName) ledger.Spec {
 	return spec
 }
 
-func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive) lane.Config {
+func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive, fenced func(*ledger.Claim)) lane.Config {
 	own := map[string]lane.Destination{}
 	for name := range s.a.file().Teams[at.team].Destinations {
 		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Destinations: own,
-		Alive: alive, Logger: s.a.log, Registerer: s.a.registry,
+		Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 
