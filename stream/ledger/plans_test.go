@@ -12,7 +12,7 @@ import (
 func hotStatements(q *windowQueries) map[string]statement {
 	all := map[string]statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
-		"heldRead": heldRead, "overdueRead": overdueRead, "linesWrite": linesWrite, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
+		"heldRead": heldRead, "overdueRead": overdueRead, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"asidesInsert": q.asidesInsert, "actionsWrite": q.actionsWrite, "laneLow": q.laneLow, "laneFirst": q.laneFirst,
 	}

@@ -49,16 +49,22 @@ JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
-	linesWrite = newStatement(`-- linesWrite
+	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
+	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
+UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key,
+       filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
+FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::int[], $8::uuid[],
+            $9::boolean[], $10::text[], $11::text[])
+     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
+WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
+
+	linesInsert = newStatement(`-- linesInsert
 INSERT INTO lines (fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.sub, u.event_key, u.filtered, u.parked,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::int[], $8::uuid[],
             $9::boolean[], $10::text[], $11::text[])
-     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
-ON CONFLICT (fence, entity, clock) DO UPDATE SET kind = EXCLUDED.kind, epoch = EXCLUDED.epoch, value = EXCLUDED.value,
-    sub = EXCLUDED.sub, event_key = EXCLUDED.event_key, filtered = EXCLUDED.filtered, parked = EXCLUDED.parked,
-    skipped = EXCLUDED.skipped`)
+     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)`)
 
 	bufferInsert = newStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,

@@ -15,7 +15,7 @@ type writer struct {
 	win *windowSet
 
 	events, asides, actions rows
-	lines                   rows
+	begun, advanced         rows // lines that are new, lines that are known
 	buffer, moved, left     rows
 	progress                rows
 	// By window.
@@ -52,8 +52,7 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
 		actions: rows{int32Column(r), int64Column(r), uuidColumn(r), int32Column(r), int32Column(r), bytesColumn(r)},
-		lines: rows{int32Column(r), textColumn(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r),
-			boolColumn(r), textColumn(r), textColumn(r)},
+		begun:   lineRows(0), advanced: lineRows(r),
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
@@ -62,6 +61,11 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 		progress: rows{int32Column(4), int64Column(4), int32Column(4), int64Column(4), timeColumn(4)},
 		forget:   rows{int32Column(0), int64Column(0)},
 	}
+}
+
+func lineRows(r int) rows {
+	return rows{int32Column(r), textColumn(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r),
+		boolColumn(r), textColumn(r), textColumn(r)}
 }
 
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; inBatch
@@ -245,7 +249,10 @@ func (w *writer) line(k *work, key gate.LineKey) {
 	if l == nil || was.exists && sameLine(l, &was.line) {
 		return
 	}
-	c := w.lines
+	c := w.begun
+	if was.exists {
+		c = w.advanced
+	}
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
 	c[2].text(key.Clock)
@@ -380,7 +387,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	}
 	steps = append(steps,
 		step{w.events, w.win.q.eventsInsert, nil}, step{w.asides, w.win.q.asidesInsert, nil},
-		step{w.lines, linesWrite, nil}, step{w.left, bufferDelete, nil},
+		step{w.advanced, linesUpdate, nil}, step{w.begun, linesInsert, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, [][]byte{wait}},
 		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
 		step{w.actions, w.win.q.actionsWrite, nil},

@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// rivalSchema is what people write by hand for the same job: a dedupe table that is also the inbox, a version per entity
-// and an outbox, with the columns and the indexes that the ledger's hot tables have: identity, time for listing, and
+// rivalSchema is what people write by hand for the same job: a dedupe table that is also the inbox, a version per entity,
+// an outbox and the position, with the columns and the indexes that the ledger's hot tables have: identity, time for listing, and
 // what is still open for resuming.
 const rivalSchema = `
 CREATE SCHEMA rival;
@@ -28,9 +29,11 @@ CREATE TABLE rival.outbox (
 	entity text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL, status text NOT NULL, attempts int NOT NULL,
 	code int, created_at timestamptz NOT NULL DEFAULT now(), done_at timestamptz) WITH (fillfactor = 70);
 CREATE INDEX ON rival.outbox (partition, id) WHERE status = 'pending';
+CREATE TABLE rival.progress (partition int PRIMARY KEY, next_offset bigint NOT NULL) WITH (fillfactor = 20);
+INSERT INTO rival.progress SELECT p, 0 FROM generate_series(0, 255) AS p;
 `
 
-// The three statements of the transaction, and the completion after the action has run.
+// The four statements of the transaction, and the completion after the action has run.
 const (
 	rivalSeen = `INSERT INTO rival.seen (source, event_id, type, entity, kind, version, decision, reason, partition, "offset", body_hash, received_at)
 		VALUES ($1, $2, $3, $4, 'monotonic', $5, 'applied', 'next', $6, $7, $8, now()) ON CONFLICT DO NOTHING`
@@ -38,6 +41,7 @@ const (
 		ON CONFLICT (source, entity) DO UPDATE SET version = excluded.version WHERE rival.entities.version <= excluded.version`
 	rivalOutbox = `INSERT INTO rival.outbox (source, event_id, entity, partition, "offset", status, attempts)
 		VALUES ($1, $2, $3, $4, $5, 'pending', 0) RETURNING id`
+	rivalNext = `UPDATE rival.progress SET next_offset = $2 WHERE partition = $1`
 	rivalDone = `UPDATE rival.outbox SET status = 'done', attempts = 1, code = 200, done_at = now() WHERE id = $1`
 )
 
@@ -65,7 +69,7 @@ func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, 
 		wg.Go(func() {
 			g := newGenerator(int32(i), seed)
 			for time.Since(begin) < d && ctx.Err() == nil {
-				if err := rivalEvent(ctx, pool, g.rivalNext(seed)); err != nil {
+				if err := rivalEvent(ctx, pool, g.ofRival(seed)); err != nil {
 					cancel(fmt.Errorf("one transaction per event: %w", err))
 					return
 				}
@@ -88,32 +92,36 @@ func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	tag, err := tx.Exec(ctx, rivalSeen, e.source, e.id, e.typ, e.entity, e.version, e.partition, e.offset, e.hash[:])
+	id, err := rivalDecide(ctx, tx, e)
 	if err != nil {
 		return err
 	}
-	if tag.RowsAffected() == 0 {
-		return tx.Commit(ctx) // a duplicate
-	}
-	if tag, err = tx.Exec(ctx, rivalEntity, e.source, e.entity, e.version); err != nil {
+	if _, err := tx.Exec(ctx, rivalNext, e.partition, e.offset+1); err != nil {
 		return err
 	}
-	if tag.RowsAffected() == 0 {
-		return tx.Commit(ctx) // stale
-	}
-	var id int64
-	if err := tx.QueryRow(ctx, rivalOutbox, e.source, e.id, e.entity, e.partition, e.offset).Scan(&id); err != nil {
-		return err
-	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := tx.Commit(ctx); err != nil || id == 0 {
 		return err
 	}
 	_, err = conn.Exec(ctx, rivalDone, id) // the action has run
 	return err
 }
 
-// rivalNext is the generator's next event under a source of the run's and connection's own.
-func (g *generator) rivalNext(seed uint64) event {
+// rivalDecide is dedupe, version and outbox; 0 means that nothing is to run.
+func rivalDecide(ctx context.Context, tx pgx.Tx, e event) (id int64, err error) {
+	tag, err := tx.Exec(ctx, rivalSeen, e.source, e.id, e.typ, e.entity, e.version, e.partition, e.offset, e.hash[:])
+	if err != nil || tag.RowsAffected() == 0 {
+		return 0, err // a duplicate
+	}
+	tag, err = tx.Exec(ctx, rivalEntity, e.source, e.entity, e.version)
+	if err != nil || tag.RowsAffected() == 0 {
+		return 0, err // stale
+	}
+	err = tx.QueryRow(ctx, rivalOutbox, e.source, e.id, e.entity, e.partition, e.offset).Scan(&id)
+	return id, err
+}
+
+// ofRival is the generator's next event under a source of the run's and connection's own.
+func (g *generator) ofRival(seed uint64) event {
 	e := g.next()
 	e.source = fmt.Sprintf("/bench/%d/%d", seed, g.partition)
 	return e
