@@ -237,7 +237,9 @@ type lanesDouble struct {
 	open  map[*ledger.Claim]bool
 	wrong []string
 
-	onClose func(ctx context.Context)
+	onClose  func(ctx context.Context)
+	onOpen   func() error
+	closeErr error
 }
 
 func newLanes() *lanesDouble { return &lanesDouble{open: map[*ledger.Claim]bool{}} }
@@ -247,6 +249,11 @@ func (l *lanesDouble) note(what string, c *ledger.Claim) {
 }
 
 func (l *lanesDouble) Open(_ context.Context, c *ledger.Claim) error {
+	if l.onOpen != nil {
+		if err := l.onOpen(); err != nil {
+			return err
+		}
+	}
 	defer l.lock()()
 	l.note("open", c)
 	l.open[c] = true
@@ -274,7 +281,7 @@ func (l *lanesDouble) Close(ctx context.Context, c *ledger.Claim) error {
 	defer l.lock()()
 	l.note("close", c)
 	delete(l.open, c)
-	return nil
+	return l.closeErr
 }
 
 func (l *lanesDouble) Drop(c *ledger.Claim) {

@@ -16,7 +16,8 @@ type Lanes interface {
 	// hand. It never blocks on a destination: what does not fit is left to the ledger and loaded as room appears.
 	Add(c *ledger.Claim, items []Item)
 	// Close stops starting attempts, waits for those in flight until ctx ends, records what they brought and forgets
-	// the claim. After it nothing is written for c.
+	// the claim. After it nothing is written for c. An error says that calls may still be in flight, of this claim or, where
+	// it was unclean, of the one before: the fence must then not be released, so that the next claim is unclean too.
 	Close(ctx context.Context, c *ledger.Claim) error
 	// Drop forgets the claim at once: its fence is lost. Attempts in flight are cancelled, nothing is written.
 	Drop(c *ledger.Claim)

@@ -147,12 +147,12 @@ func (o *owner) run(a *assignment, got claimed) error {
 	own := newOwned(a.at, c)
 	o.noteSeek(c)
 	if err := o.settle(a, got); err != nil {
-		o.release(c)
+		o.releaseUnused(c)
 		return err
 	}
 	if err := o.cfg.Lanes.Open(a.ctx, c); err != nil {
 		o.cfg.Lanes.Drop(c)
-		o.release(c)
+		o.releaseUnused(c)
 		return err
 	}
 	var why error
@@ -230,10 +230,13 @@ func (o *owner) giveUp(own *owned, why error) {
 		o.mirror.drop(own.at)
 		return
 	}
-	if err := o.cfg.Lanes.Close(ctx, own.claim); err != nil {
-		o.log.Warn("lanes not drained", "topic", own.at.topic, "partition", own.at.number, "error", err)
-	}
+	err := o.cfg.Lanes.Close(ctx, own.claim)
 	o.mirrorLast(own)
+	if err != nil {
+		// The fence stays as it is, so that the next claim is unclean and waits for what may still be in flight.
+		o.log.Warn("lanes not drained, fence not released", "topic", own.at.topic, "partition", own.at.number, "error", err)
+		return
+	}
 	o.release(own.claim)
 }
 
@@ -257,6 +260,14 @@ func (o *owner) mirrorLast(own *owned) {
 	defer cancel()
 	if err := o.mirror.commit(ctx, own.at, own.claim.Partition.TopicID, own.next); err != nil {
 		o.log.Warn("last position not mirrored", "topic", own.at.topic, "partition", own.at.number, "error", err)
+	}
+}
+
+// releaseUnused gives back a claim that has started nothing, unless it was unclean: what the owner before it has in
+// flight is not over because this one gives up.
+func (o *owner) releaseUnused(c *ledger.Claim) {
+	if !c.Unclean {
+		o.release(c)
 	}
 }
 

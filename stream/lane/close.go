@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // Close implements [stream.Lanes]. An error means that attempts were cancelled or their results not recorded when ctx
-// ended: the caller should then not release the fence as clean.
+// ended, or that the claim was unclean and what the owner before may have in flight has not timed out yet.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	l.mu.Lock()
 	p := l.parts[c]
@@ -42,7 +43,22 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
 	}
+	if left := l.unclean(p); left > 0 {
+		return fmt.Errorf("close lanes of %s/%d: calls of the owner before may be in flight for another %s",
+			c.Partition.Topic, c.Partition.Number, left)
+	}
 	return nil
+}
+
+// unclean is how long calls of the owner before p's claim may still be in flight, at any destination.
+func (l *Lanes) unclean(p *part) (left time.Duration) {
+	if p.safeFrom.IsZero() {
+		return 0
+	}
+	for _, d := range l.turns {
+		left = max(left, time.Until(p.safeFrom.Add(d.Timeout)))
+	}
+	return left
 }
 
 // Drop implements [stream.Lanes].

@@ -308,6 +308,23 @@ func TestUncleanClaimWaitsOutTheTimeout(t *testing.T) {
 	})
 }
 
+// An owner that comes and goes while calls of the one before it may be in flight does not make the claim clean.
+func TestCloseOfAnUncleanClaimSaysSoUntilTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for wait, clean := range map[time.Duration]bool{0: false, 5*time.Second - 1: false, 5 * time.Second: true} {
+			r := setup(t, nil)
+			r.make("a", nil)
+			r.claim.Unclean = true
+			r.begin(t)
+			time.Sleep(wait)
+			synctest.Wait()
+			err := r.Close(t.Context(), r.claim)
+			same(t, "clean after "+wait.String(), err == nil, clean)
+			r.stop()
+		}
+	})
+}
+
 func TestPanicIsOurFault(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
