@@ -3,14 +3,18 @@ package app
 import (
 	"bytes"
 	"cmp"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha1"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -143,5 +147,55 @@ func TestAgentHasTheVersion(t *testing.T) {
 	defer s.Close(t.Context())
 	if want := "Forebay/" + cmp.Or(buildVersion(), "dev"); agent != want {
 		t.Errorf("User-Agent %q, want %q", agent, want)
+	}
+}
+
+// The keys of `verify:` that choose a scheme, a header or a fallback reach the verifier.
+func TestVerifyKeysOfTheFile(t *testing.T) {
+	t.Parallel()
+	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8G"
+	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r.text = strings.Replace(r.text, "      orders:", `      token: {preset: generic, secrets: [s3cret], verify: {scheme: token, header: X-Own, prefix: "Bearer "},
+        event: {id: /id, type: /type, entity: []}}
+      svix: {preset: standard-webhooks, secrets: [`+key+`], verify: {header_prefix: svix-}}
+      standard: {preset: generic, secrets: [`+key+`], verify: {scheme: standard_webhooks}, event: {id: header:webhook-id, type: /type, entity: []}}
+      old: {preset: github, secrets: [s3cret], verify: {allow_sha1: true}}
+      orders:`, 1)
+	sources, problems := compileSources(r.load(config.RoleIntake), nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	body := []byte("{}")
+	signed := func(source string) http.Header {
+		t.Helper()
+		r := verify.Request{Method: "POST", Header: http.Header{}, Body: body}
+		if err := sources[sourceName{"acme", source}].Sign(&r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return r.Header
+	}
+	sha1 := hmac.New(sha1.New, []byte("s3cret"))
+	sha1.Write(body)
+	for _, test := range []struct {
+		source string
+		header http.Header
+		holds  bool
+	}{
+		{"token", http.Header{"X-Own": {"Bearer s3cret"}}, true},
+		{"token", http.Header{"X-Own": {"s3cret"}}, false},
+		{"svix", signed("svix"), true},
+		{"svix", signed("standard"), false}, // the names of the other family
+		{"standard", signed("standard"), true},
+		{"old", http.Header{"X-Hub-Signature": {fmt.Sprintf("sha1=%x", sha1.Sum(nil))}}, true},
+		{"github", http.Header{"X-Hub-Signature": {fmt.Sprintf("sha1=%x", sha1.Sum(nil))}}, false},
+	} {
+		s := sources[sourceName{"acme", test.source}]
+		err := s.Verifier.Verify(&verify.Request{Method: "POST", Header: test.header, Body: body}, time.Now())
+		if (err == nil) != test.holds {
+			t.Errorf("%s with %v: %v", test.source, test.header, err)
+		}
+	}
+	if got := sources[sourceName{"acme", "token"}].SecretHeaders(); !slices.Equal(got, []string{"X-Own"}) {
+		t.Errorf("the token's header is not secret: %v", got)
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // maxBodyLimit is the most a source may take; the broker must take it too.
@@ -34,7 +36,8 @@ func (ck *checker) source(path string, s *Source) {
 func (ck *checker) generic(path string, s *Source) {
 	if s.Verify == nil {
 		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
-	} else if s.Verify.SignatureHeader == "" && !ck.skip(path+".verify.signature_header") {
+	} else if hmac := s.Verify.Scheme == "" || s.Verify.Scheme == verify.SchemeHMAC; hmac && s.Verify.SignatureHeader == "" &&
+		!ck.skip(path+".verify.signature_header") && !ck.skip(path+".verify.scheme") {
 		ck.problem(path+".verify", "signature_header is missing")
 	}
 	if s.Event == nil {

@@ -21,6 +21,7 @@ func (v *Verify) params() *verify.Params {
 		return nil
 	}
 	return &verify.Params{
+		Scheme: v.Scheme, HeaderPrefix: v.HeaderPrefix, Header: v.Header, AllowSHA1: v.AllowSHA1,
 		Algorithm: v.Algorithm, SignatureHeader: v.SignatureHeader, Encoding: v.Encoding, Prefix: v.Prefix, Separator: v.Separator,
 		Field: v.Field, ItemSeparator: v.ItemSeparator, FieldSeparator: v.FieldSeparator,
 		TimestampHeader: v.TimestampHeader, TimestampField: v.TimestampField, TimestampPointer: v.TimestampPointer,

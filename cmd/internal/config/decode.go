@@ -50,7 +50,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	case t.Kind() == reflect.Pointer:
 		v.Set(reflect.New(t.Elem()))
 		d.value(n, path, v.Elem(), f)
-	case t == secretType, t == durationType, t == sizeType, t.Kind() == reflect.String, t.Kind() == reflect.Int:
+	case t == secretType, t == durationType, t == sizeType, t.Kind() == reflect.String, t.Kind() == reflect.Int, t.Kind() == reflect.Bool:
 		d.scalar(n, path, v, f)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
@@ -237,6 +237,11 @@ func setScalar(v reflect.Value, text string, f field) error {
 			return fmt.Errorf("must be at least %d", f.minimum)
 		}
 		v.SetInt(i)
+	case v.Kind() == reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", clip(text))
+		}
+		v.SetBool(text == "true")
 	default:
 		v.SetString(text)
 	}

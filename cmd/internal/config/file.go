@@ -68,6 +68,7 @@ type Source struct {
 // Verify describes the signature of a generic source, or adjusts that of a preset. The names are those of
 // [verify.Params].
 type Verify struct {
+	Scheme           string   `yaml:"scheme"`
 	Algorithm        string   `yaml:"algorithm"`
 	SignatureHeader  string   `yaml:"signature_header"`
 	Prefix           string   `yaml:"prefix"`
@@ -85,6 +86,9 @@ type Verify struct {
 	TimestampPointer string   `yaml:"timestamp_pointer"`
 	TimestampUnit    string   `yaml:"timestamp_unit"`
 	Tolerance        Duration `yaml:"tolerance"`
+	HeaderPrefix     string   `yaml:"header_prefix"`
+	Header           string   `yaml:"header"`
+	AllowSHA1        bool     `yaml:"allow_sha1"`
 }
 
 // Event says where bodies carry the event's identity: all of it for a generic source, single parts for a preset.

@@ -96,6 +96,8 @@ func wanted(t reflect.Type) string {
 		return "a size"
 	case t.Kind() == reflect.Int:
 		return "a number"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
 	}
 	return "text"
 }

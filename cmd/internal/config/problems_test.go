@@ -73,6 +73,9 @@ func TestProblems(t *testing.T) {
 		{"list for text", "preset: github", "preset: [github]", "expected text, found a list"},
 		{"mapping for text", "begin: now", "begin: {a: b}", "expected text, found a mapping"},
 		{"text for list", "sources: [github]", "sources: github", `expected a list ([a, b]), found "github"`},
+		{"unknown scheme", "algorithm: sha256, ", "scheme: tokken, ", `"tokken" is not one of github, hmac, paddle, standard_webhooks, stripe, token, websub; did you mean token?`},
+		{"neither true nor false", "        preset: github", "        preset: github\n        verify: {allow_sha1: yes}", `allow_sha1: "yes" is neither true nor false`},
+		{"header prefix", "        preset: github", "        preset: github\n        verify: {header_prefix: hook-}", `"hook-" is not one of webhook-, svix-`},
 		{"null value", "begin: now", "begin:", "begin: has no value"},
 	}
 	env := map[string]string{"EMPTY": ""}

@@ -22,7 +22,7 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return schemaOf(t.Elem(), f)
-	case t == secretType, t.Kind() == reflect.String, t == durationType, t == sizeType, t.Kind() == reflect.Int:
+	case t == secretType, t.Kind() == reflect.String, t == durationType, t == sizeType, t.Kind() == reflect.Int, t.Kind() == reflect.Bool:
 		return describeField(scalarSchema(t, f), f)
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
@@ -66,6 +66,8 @@ func scalarSchema(t reflect.Type, f field) map[string]any {
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": f.minimum}, reference}}
 	case t.Kind() == reflect.Int:
 		return map[string]any{"enum": []any{json.RawMessage(f.values[0])}}
+	case t.Kind() == reflect.Bool:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, reference}}
 	case len(f.values) > 0:
 		return map[string]any{"anyOf": []any{map[string]any{"enum": f.values}, reference}}
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // field declares one key: what it means, its default and what may be written. Its type is that of the struct field
@@ -94,7 +96,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "destinations", doc: "Configured sinks by name."},
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
-	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks", "allow_sha1", "topic"}, fields: []field{
+	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks", "topic"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presets, later: laterPresets},
 		{name: "secrets", doc: "Signing secrets; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
@@ -104,7 +106,8 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
 	}},
-	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", later: []string{"allow_sha1", "header_prefix"}, fields: []field{
+	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
+		{name: "scheme", doc: "The rule; another one than the preset's replaces all of its parameters.", computed: "the preset's, hmac for generic", values: verify.Schemes()},
 		{name: "algorithm", doc: "HMAC algorithm.", computed: "sha256 for generic", values: []string{"sha1", "sha256", "sha512"}},
 		{name: "signature_header", doc: "Header with the signature."},
 		{name: "prefix", doc: "Text before the signature, for example sha256=."},
@@ -122,6 +125,9 @@ var shapes = map[reflect.Type]*shape{
 		{name: "timestamp_pointer", doc: "JSON Pointer to the time of signing in the body."},
 		{name: "timestamp_unit", doc: "Unit of the time of signing.", computed: "s", values: []string{"s", "ms", "rfc3339"}},
 		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
+		{name: "header_prefix", doc: "Which header names scheme standard_webhooks takes.", computed: "either", values: []string{"webhook-", "svix-"}},
+		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
+		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},
 	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + pointerForms + ". A preset needs none of it.", later: []string{"time"}, fields: []field{
 		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},

@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -93,6 +94,9 @@ func scalarNode(v reflect.Value) *yaml.Node {
 		return text(Size(v.Int()).String())
 	case v.Kind() == reflect.Int:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: itoa(int(v.Int()))}
+	}
+	if v.Kind() == reflect.Bool {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v.Bool())}
 	}
 	// Encode quotes what would read as another type, "yes" or "12".
 	if err := n.Encode(v.String()); err != nil {
