@@ -19,7 +19,7 @@ type work struct {
 	keys    []gate.LineKey // touched by this work, each once
 	state   *gate.State
 	lines   map[gate.LineKey]lineMark
-	places  map[int64]int // offset to index, of records that may leave the buffer they entered
+	entered map[int64]int // offset to index, of records that entered the buffer; nil: none
 	final   []verdict     // by record
 	freed   []release     // out of the buffer
 	held    map[int64]held
@@ -171,10 +171,6 @@ func (w *work) decide(seen map[schemas.EventKey]gate.Seen, p gate.Policy) {
 func (w *work) conclude(actions int) {
 	w.final = make([]verdict, len(w.Records))
 	laneSeq := w.laneAt
-	var firstOffset int64
-	if len(w.Records) > 0 {
-		firstOffset = w.Records[0].Offset
-	}
 	for _, o := range w.applied.Outcomes {
 		var first int64
 		var n int32
@@ -185,36 +181,29 @@ func (w *work) conclude(actions int) {
 		switch {
 		case o.Record >= 0:
 			w.final[o.Record] = verdict{Outcome: o, laneSeq: first, actions: n}
-		case len(w.Records) > 0 && o.Released.Offset >= firstOffset && w.own(o.Released.Offset) >= 0:
-			v := &w.final[w.own(o.Released.Offset)]
-			v.Outcome, v.laneSeq, v.actions = o, first, n
+			if o.Decision == gate.Buffered || o.Decision == gate.Parked {
+				w.enter(o.Record)
+			}
 		default:
+			if i, own := w.entered[o.Released.Offset]; own {
+				v := &w.final[i]
+				v.Outcome, v.laneSeq, v.actions = o, first, n
+				continue
+			}
 			w.freed = append(w.freed, release{waited: o.Released, outcome: o, laneSeq: first, actions: n})
 		}
 	}
 	w.laneEnd = laneSeq
 }
 
-// own is the index of the record with an offset in this slice, or -1. A record that is read again after a rewind
-// while its first reading waits in the buffer is a duplicate, so the one that is released is the one that waited.
-func (w *work) own(offset int64) int {
-	i, ok := slices.BinarySearchFunc(w.Records, offset, func(r Record, o int64) int {
-		switch {
-		case r.Offset < o:
-			return -1
-		case r.Offset > o:
-			return 1
-		}
-		return 0
-	})
-	if !ok || w.lines[gate.LineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}].holds(offset) {
-		return -1
+// enter notes that a record has entered the buffer. Its offset alone does not tell: after a rewind the place may be
+// taken by its first reading, which leaves the buffer before it is decided anew (a filtered event whose filter was
+// mended) or makes it a duplicate, which enters nothing.
+func (w *work) enter(i int) {
+	if w.entered == nil {
+		w.entered = map[int64]int{}
 	}
-	return i
-}
-
-func (m lineMark) holds(offset int64) bool {
-	return slices.ContainsFunc(m.waiting, func(w waitMark) bool { return w.offset == offset })
+	w.entered[w.Records[i].Offset] = i
 }
 
 // settle puts what was committed into the claim.

@@ -305,12 +305,13 @@ func (w *writer) move(k *work) {
 			before[m.offset] = m.decision
 		}
 		for i := range now {
-			d, old := before[now[i].Offset]
+			if r, entered := k.entered[now[i].Offset]; entered { // the row that was at its place leaves, whatever it said
+				w.buffered(k, &k.Records[r], &now[i])
+				continue
+			}
+			d := before[now[i].Offset]
 			delete(before, now[i].Offset)
-			switch {
-			case !old:
-				w.buffered(k, &now[i])
-			case d != now[i].Decision, k.expire && d == gate.Buffered:
+			if d != now[i].Decision || k.expire && d == gate.Buffered {
 				w.moved[0].int32(k.Claim.ID)
 				w.moved[1].int64(now[i].Offset)
 				w.moved[2].text(string(now[i].Decision))
@@ -323,9 +324,8 @@ func (w *writer) move(k *work) {
 	}
 }
 
-func (w *writer) buffered(k *work, g *gate.Waiting) {
-	i := k.own(g.Offset)
-	r, c := &k.Records[i], w.buffer
+func (w *writer) buffered(k *work, r *Record, g *gate.Waiting) {
+	c := w.buffer
 	c[0].int32(k.Claim.ID)
 	c[1].int64(g.Offset)
 	c[2].int32(r.LeaderEpoch)
