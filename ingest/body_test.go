@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -67,6 +68,7 @@ func (in *intake) raw(request string, closeWrite bool) (status int) {
 		in.t.Fatal(err)
 	}
 	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(conn, request); err != nil {
 		in.t.Fatal(err)
 	}
@@ -126,6 +128,16 @@ func TestReadTimeout(t *testing.T) {
 	}
 }
 
+// wait waits for a signal, for as long as a test waits for anything.
+func (in *intake) wait(signal <-chan struct{}) {
+	in.t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(patience):
+		in.t.Fatal("nothing happened")
+	}
+}
+
 // A body is not believed: memory is reserved as bytes arrive, and all bodies together are bounded.
 func TestBudget(t *testing.T) {
 	t.Parallel()
@@ -133,19 +145,28 @@ func TestBudget(t *testing.T) {
 		c.MaxBody, c.MaxInFlight, s.MaxBody = 1<<20, 1<<20, 1<<20
 	})
 	hold, entered := make(chan struct{}), make(chan struct{}, 1)
-	in.log.answer = func(context.Context) error { entered <- struct{}{}; <-hold; return nil }
-	first := make(chan answer)
+	release := sync.OnceFunc(func() { close(hold) })
+	defer release() // a test that fails half-way must not leave the server waiting
+	in.log.answer = func(ctx context.Context) error {
+		select {
+		case entered <- struct{}{}:
+		case <-ctx.Done():
+		}
+		<-hold
+		return nil
+	}
+	first := make(chan answer, 1)
 	body := strings.Repeat("x", 900<<10)
 	go func() { first <- in.post(body) }()
-	<-entered
+	in.wait(entered)
 	a := in.post(body)
 	if a.status != 503 || a.header.Get("Retry-After") == "" || in.count("unavailable", "in_flight") != 1 {
 		t.Errorf("over the budget: %+v", a)
 	}
-	small := make(chan answer)
+	small := make(chan answer, 1)
 	go func() { small <- in.post("1") }() // there is room for this one
-	<-entered
-	close(hold)
+	in.wait(entered)
+	release()
 	if a := <-first; a.status != 202 {
 		t.Errorf("%+v", a)
 	}

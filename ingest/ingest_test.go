@@ -149,6 +149,9 @@ type intake struct {
 
 const ceiling = 4096
 
+// patience is how long a test waits for an answer: what hangs fails, and does not hang the run.
+const patience = 20 * time.Second
+
 func setup(t *testing.T, change func(*Config, *Source)) *intake {
 	t.Helper()
 	in := &intake{t: t, log: &fakeLog{}, lines: &safeBuffer{}, metrics: prometheus.NewRegistry()}
@@ -170,6 +173,7 @@ func setup(t *testing.T, change func(*Config, *Source)) *intake {
 		t.Fatal(err)
 	}
 	in.server = httptest.NewServer(in.handler)
+	in.server.Client().Timeout = patience
 	t.Cleanup(in.server.Close)
 	return in
 }
