@@ -141,12 +141,12 @@ func (t *try) decide(ctx context.Context) error {
 // write sends the second round trip, COMMIT included.
 func (t *try) write(ctx context.Context) error {
 	records := 0
-	inBatch := map[schemas.EventKey]int32{}
+	again := map[schemas.EventKey]int32{}
 	for _, w := range t.works {
 		records += len(w.Records)
 		for i := range w.final {
-			if key := w.Records[i].Key; w.final[i].Decision == gate.Duplicate && t.seenAt[key] == 0 {
-				inBatch[key]++
+			if w.final[i].Decision == gate.Duplicate && !w.fenced {
+				again[w.Records[i].Key]++
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (t *try) write(ctx context.Context) error {
 		if w.fenced {
 			continue
 		}
-		out.work(w, t.seenAt, inBatch)
+		out.work(w, t.seenAt, again)
 		t.progress(out, w)
 		w.applied.Actions = t.actions(w)
 	}
@@ -210,7 +210,7 @@ func (t *try) actions(w *work) []Action {
 		p := t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
 		t.fill(out, w, f.laneSeq, Action{
 			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Reason: f.outcome.Reason,
-			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, Packed: h.packed,
+			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: true, Packed: h.packed,
 		})
 	}
 	return out

@@ -158,3 +158,25 @@ func TestInboxTellsWhatStandsBehindADeadHead(t *testing.T) {
 		t.Errorf("parked: %+v %v", page.Items, err)
 	}
 }
+
+// TestInboxCountsEveryDuplicate: also those that come in one batch, beside the event or after it.
+func TestInboxCountsEveryDuplicate(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	again := func(offset int64) Record { return seq(offset, "a", 1) }
+	f.apply(c, again(0), again(1), again(2))
+	f.duplicates(t, "beside it", 2)
+	f.apply(c, again(3), seq(4, "b", 1), again(5), again(6))
+	f.duplicates(t, "after it", 5)
+	f.apply(c, again(7))
+	f.duplicates(t, "one more", 6)
+}
+
+func (f *fixture) duplicates(t *testing.T, when string, want int) {
+	t.Helper()
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Duplicate})
+	if err != nil || len(page.Items) != 1 || page.Items[0].EventID != "a-1" || page.Items[0].Duplicates != want {
+		t.Errorf("%s: %+v %v, want %d duplicates of a-1", when, page.Items, err, want)
+	}
+}

@@ -68,22 +68,23 @@ func lineRows(r int) rows {
 		boolColumn(r), textColumn(r), textColumn(r)}
 }
 
-// work writes one work's rows. seenAt tells in which window an event is that was known before the batch; inBatch
-// counts the duplicates of those that came with it.
-func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, inBatch map[schemas.EventKey]int32) {
+// work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
+// the batch's duplicates of each event, and is emptied as they are written: an UPDATE takes one row per event.
+func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[schemas.EventKey]int32) {
 	rewound := k.stored.high > k.stored.next
 	for i := range k.final {
 		v, r := &k.final[i], &k.Records[i]
 		switch {
 		case v.Decision == gate.Duplicate:
-			if window, ok := seenAt[r.Key]; ok {
-				w.duplicate(window, r.Key)
+			if window, ok := seenAt[r.Key]; ok && again[r.Key] > 0 {
+				w.duplicate(window, r.Key, again[r.Key])
+				delete(again, r.Key)
 			}
 			continue
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
 			w.aside(k, i)
 		default:
-			v.duplicates = inBatch[r.Key]
+			v.duplicates = again[r.Key]
 			w.event(k, r, v)
 			w.actionsOf(k.Claim.ID, v.laneSeq, r.Key, w.win.current, nil, v.actions)
 		}
@@ -101,14 +102,14 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, inBatch map[sc
 	w.move(k)
 }
 
-func (w *writer) duplicate(window int32, key schemas.EventKey) {
+func (w *writer) duplicate(window int32, key schemas.EventKey, times int32) {
 	d := w.duplicates[window]
 	if d == nil {
 		d = &rows{uuidColumn(8), int32Column(8)}
 		w.duplicates[window] = d
 	}
 	(*d)[0].uuid(key)
-	(*d)[1].int32(1)
+	(*d)[1].int32(times)
 }
 
 func (w *writer) event(k *work, r *Record, v *verdict) {
