@@ -123,7 +123,7 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 		}
 		r.due = time.Now().Add(res.NextIn)
 		if res.Packed != nil {
-			r.Packed = slices.Clone(res.Packed)
+			r.Packed, r.HasCopy = slices.Clone(res.Packed), true
 		}
 	}
 	m.records = append(m.records, slices.Clone(results))

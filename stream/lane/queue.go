@@ -87,7 +87,7 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 
 // append puts an action at the end of its lane and arms the lane when it is the head.
 func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
-	e := &entry{Action: *a, lane: la, event: event, copied: len(a.Packed) > 0}
+	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
 	e.Packed = nil
 	if !fresh {
 		l.restore(e)

@@ -281,8 +281,8 @@ func TestLedgerCopyIsReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.make("a", func(a *ledger.Action) { a.Packed = packed })
-		r.make("b", func(a *ledger.Action) { a.Packed = []byte("not json") })
+		r.make("a", func(a *ledger.Action) { a.Packed, a.HasCopy = packed, true })
+		r.make("b", func(a *ledger.Action) { a.Packed, a.HasCopy = []byte("not json"), true })
 		clear(r.log.events)
 		r.begin(t)
 		time.Sleep(time.Second)

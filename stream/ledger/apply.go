@@ -210,7 +210,7 @@ func (t *try) actions(w *work) []Action {
 		p := t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
 		t.fill(out, w, f.laneSeq, Action{
 			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Reason: f.outcome.Reason,
-			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: true, Packed: h.packed,
+			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: h.copied, Packed: h.packed,
 		})
 	}
 	return out

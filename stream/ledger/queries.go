@@ -11,6 +11,10 @@ import (
 // holds to index scans by whole keys. A generic plan made while a table was tiny may walk the table and probe the batch;
 // reads say LATERAL ... OFFSET 0, which leaves the planner no such choice, and rare writes are planned each time.
 
+// lineColumns are the parameters of linesUpdate and linesInsert; see lineRows.
+var lineColumns = zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
+	"event_key uuid", "filtered boolean", "parked text", "skipped text")
+
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
 	fenceCheck = newStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
@@ -38,9 +42,11 @@ FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
 JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock
 ORDER BY b.value, b.sub, b.log_offset`)
 
-	// What the gate does not need of a waiting event, for those that leave the buffer or change in it.
+	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
+	// a limit: a line may release a thousand large ones at once.
 	heldRead = newFresh(`-- heldRead
-SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, b.packed
+SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
+       CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.value, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
@@ -53,18 +59,14 @@ GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
 UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
-FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::int[], $8::uuid[],
-            $9::boolean[], $10::text[], $11::text[])
-     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
+FROM ` + lineColumns + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	linesInsert = newStatement(`-- linesInsert
 INSERT INTO lines (fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.sub, u.event_key, u.filtered, u.parked,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
-FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::int[], $8::uuid[],
-            $9::boolean[], $10::text[], $11::text[])
-     AS u(fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)`)
+FROM ` + lineColumns)
 
 	bufferInsert = newStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
@@ -98,6 +100,17 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[])
 WHERE p.fence = u.fence`)
 )
 
+// zip is a subquery named u whose rows are the arrays $first, $first+1, ... in lockstep; cols are "name type". Unnest in
+// a select list streams; in FROM each array would be stored first (a fifth more CPU).
+func zip(first int, cols ...string) string {
+	parts := make([]string, len(cols))
+	for i, c := range cols {
+		name, kind, _ := strings.Cut(c, " ")
+		parts[i] = fmt.Sprintf("unnest($%d::%s[]) AS %s", first+i, kind, name)
+	}
+	return "(SELECT " + strings.Join(parts, ", ") + ") AS u"
+}
+
 // windowQueries are the statements on rotated tables, for one set of live windows.
 type windowQueries struct {
 	lock         statement
@@ -105,11 +118,13 @@ type windowQueries struct {
 	eventsInsert statement
 	asidesInsert statement
 	actionsWrite statement
+	actionsFreed statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
 	duplicates map[int32]statement
 	decided    map[int32]statement
 	forget     map[int32]statement
 	finish     map[int32]statement
+	done       map[int32]statement
 	attempt    map[int32]statement
 	laneLow    statement
 	laneFirst  statement
@@ -118,7 +133,7 @@ type windowQueries struct {
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
-		finish: map[int32]statement{}, attempt: map[int32]statement{},
+		finish: map[int32]statement{}, done: map[int32]statement{}, attempt: map[int32]statement{},
 	}
 	named := func(w int32, sql string) string { return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))) }
 	of := func(w int32, sql string) statement { return newStatement(named(w, sql)) }
@@ -129,6 +144,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.eventsInsert = of(current, eventsInsert)
 	q.asidesInsert = of(current, asidesInsert)
 	q.actionsWrite = of(current, actionsInsert)
+	q.actionsFreed = fresh(current, actionsOfFreed)
 	var seen, low, first []string
 	for i := len(live) - 1; i >= 0; i-- { // the newest first: most duplicates come soon
 		w := strconv.Itoa(int(live[i]))
@@ -147,7 +163,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	for _, w := range live {
 		q.duplicates[w], q.decided[w] = fresh(w, duplicatesUpdate), fresh(w, decidedUpdate)
 		q.forget[w] = fresh(w, asidesDelete)
-		q.finish[w], q.attempt[w] = of(w, actionsFinish), of(w, attemptsInsert)
+		q.finish[w], q.done[w], q.attempt[w] = of(w, actionsFinish), of(w, actionsDone), of(w, attemptsInsert)
 	}
 	return q
 }
@@ -173,9 +189,16 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid
           value, sub, clock, entity, source, event_id, type, error, raw)`
 
 const actionsInsert = `-- actionsInsert
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect)
+SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::int[]), unnest($5::int[])`
+
+// The copies of what leaves the buffer stay in the database. Before bufferDelete.
+const actionsOfFreed = `-- actionsOfFreed
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed)
-SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::int[]), unnest($5::int[]),
-    unnest($6::bytea[])`
+SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, '')
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bigint[])
+     AS u(fence, lane_seq, event_key, event_window, effect, log_offset)
+JOIN buffer b ON b.fence = u.fence AND b.log_offset = u.log_offset`
 
 const duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
@@ -195,16 +218,24 @@ WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
-const actionsFinish = `-- actionsFinish
+var actionsFinish = `-- actionsFinish
 UPDATE actions_w{w} a SET status = u.status, held = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END,
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
        response = u.response, packed = CASE u.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, u.packed) END
-FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::bigint[], $9::text[], $10::int[], $11::int[], $12::text[],
-            $13::bytea[], $14::bytea[])
-     AS u(fence, lane_seq, status, attempt, next_in, class, code, latency_us, error, response, packed)
+FROM ` + zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
+	"latency_us int", "error text", "response bytea", "packed bytea") + finishWhere
+
+// The plain end of most actions, with what most of them need.
+var actionsDone = `-- actionsDone
+UPDATE actions_w{w} a SET status = 'done', held = false, attempts = greatest(a.attempts, 1), finished_at = now(),
+       first_at = coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond'), next_at = NULL,
+       code = u.code, latency_us = u.latency_us, class = NULL, error = NULL, response = u.response, packed = NULL
+FROM ` + zip(4, "fence int", "lane_seq bigint", "code int", "latency_us int", "response bytea") + finishWhere
+
+const finishWhere = `
 WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
 
 const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)

@@ -194,8 +194,9 @@ func (t *try) readHeld(ctx context.Context) error {
 	p := &pipeline{conn: t.conn}
 	err := p.add(ctx, heldRead, func(r *row) {
 		w, offset := byFence[r.int32()], r.int64()
-		w.held[offset] = held{window: r.int32(), leaderEpoch: r.int32(), source: r.text(), id: r.text(), eventType: r.text(), packed: r.bytes()}
-	}, fences.param(), offsets.param())
+		w.held[offset] = held{window: r.int32(), leaderEpoch: r.int32(), source: r.text(), id: r.text(), eventType: r.text(),
+			copied: r.int32() > 0, packed: r.bytes()}
+	}, fences.param(), offsets.param(), int64Param(maxCopies))
 	if err != nil {
 		return err
 	}

@@ -72,11 +72,13 @@ func (r Result) validate() error {
 }
 
 // resultRows are the columns for one window's actions and attempts.
-type resultRows struct{ finish, attempts rows }
+type resultRows struct{ done, finish, attempts rows }
 
 func newResultRows(n int) *resultRows {
 	return &resultRows{
-		finish: rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n), textColumn(n), bytesColumn(n), bytesColumn(n)},
+		done: rows{int32Column(n), int64Column(n), int32Column(n), int32Column(n), bytesColumn(n)},
+		finish: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), textColumn(0), int32Column(0), int32Column(0),
+			textColumn(0), bytesColumn(0), bytesColumn(0)},
 		attempts: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0),
 			int32Column(0), int32Column(0), textColumn(0), bytesColumn(0)},
 	}
@@ -181,11 +183,14 @@ func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet,
 			}
 			return errRotated
 		}
-		if err := p.add(ctx, finish, nil, rr.finish.params(held...)...); err != nil {
-			return err
-		}
-		if rr.attempts.n() > 0 {
-			if err := p.add(ctx, win.q.attempt[window], nil, rr.attempts.params(held...)...); err != nil {
+		for _, step := range []struct {
+			s    statement
+			rows rows
+		}{{win.q.done[window], rr.done}, {finish, rr.finish}, {win.q.attempt[window], rr.attempts}} {
+			if step.rows.n() == 0 {
+				continue
+			}
+			if err := p.add(ctx, step.s, nil, step.rows.params(held...)...); err != nil {
 				return err
 			}
 		}
@@ -194,6 +199,15 @@ func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet,
 }
 
 func (rr *resultRows) action(r *Result) {
+	if r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" {
+		c := rr.done
+		c[0].int32(r.Claim.ID)
+		c[1].int64(r.LaneSeq)
+		c[2].int32(int32(r.Code))
+		c[3].int32(microseconds(r.Latency))
+		c[4].bytes(response(r))
+		return
+	}
 	c := rr.finish
 	c[0].int32(r.Claim.ID)
 	c[1].int64(r.LaneSeq)
@@ -260,14 +274,18 @@ func (n *Namespace) addLaneLow(ctx context.Context, p *pipeline, win *windowSet,
 	return moved, nil
 }
 
+// maxCopies bounds the payload copies that one read brings, in bytes; the first comes whatever it weighs.
+const maxCopies = 8 << 20
+
 // Open reads open actions of a claim with lane_seq > after, ascending, at most limit, and whether more follow.
-// Dead actions that park their lane are included, so that the lane knows it stands still.
+// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them
+// up to 8 MiB; see Action.HasCopy.
 func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) (actions []Action, more bool, err error) {
 	op := "read the open actions of " + n.spec.Name
 	if limit < 1 {
 		return nil, false, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
-	rows, err := n.ledger.hot.Query(ctx, openRead, c.ID, after, limit+1, n.id)
+	rows, err := n.ledger.hot.Query(ctx, openRead, c.ID, after, limit+1, n.id, maxCopies)
 	if err == nil {
 		actions, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
 	}
@@ -294,12 +312,14 @@ found AS (
     ORDER BY lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, a.first_at,
-       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint, a.packed,
+       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint, coalesce(octet_length(a.packed), 0) > 0,
+       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
        x.name, x.destination, x.on_dead, e.entity, e.clock, e.kind, e.epoch, e.value, e.sub, e.decision, e.reason,
        e.log_offset, e.leader_epoch, e.event_key, e.hash, e.source, e.event_id, e.type
 FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
 JOIN effects x ON x.id = a.effect
 JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
 func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
@@ -312,7 +332,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		key, hash       [16]byte
 		name, eventType string
 	)
-	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &a.Packed, &name, &a.Destination, &a.OnDead,
+	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
 		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Sub, &decision, &a.Reason,
 		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType)
 	if err != nil {

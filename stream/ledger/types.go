@@ -125,8 +125,8 @@ type Applied struct {
 	Claim    *Claim
 	Fenced   bool // somebody else holds the fence: nothing of the slice was written
 	Outcomes []gate.Outcome
-	// Actions are the new open actions in lane_seq order. Action.Packed is set only where the event came out of the
-	// gap buffer; for the others Action.Record is the index into Slice.Records.
+	// Actions are the new open actions in lane_seq order. Those of events that came out of the gap buffer have a copy
+	// (Action.HasCopy); for the others Action.Record is the index into Slice.Records.
 	Actions []Action
 	// Quarantined are the indices of records whose data the database refused and that were set aside.
 	Quarantined []int
@@ -167,7 +167,10 @@ type Action struct {
 	FirstAt     time.Time     // of the first attempt; zero before
 	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
 	Record      int           // see Applied.Actions; -1 elsewhere
-	Packed      []byte        // payload copy, where the ledger has one
+	// HasCopy says that the ledger has a payload copy. Packed is that copy, where the page had room for it; Open of this
+	// action alone brings it.
+	HasCopy bool
+	Packed  []byte
 }
 
 // Result is the end of one attempt, or a change of an action's status, to be recorded under the fence.

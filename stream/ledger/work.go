@@ -68,7 +68,8 @@ type held struct {
 	leaderEpoch int32
 	source, id  string
 	eventType   string
-	packed      []byte
+	copied      bool
+	packed      []byte // nil where the read had no room for it
 }
 
 // reset makes the work ready for a try.

@@ -17,6 +17,7 @@ type writer struct {
 	events, asides, actions rows
 	begun, advanced         rows // lines that are new, lines that are known
 	buffer, moved, left     rows
+	loose                   rows // actions of events that leave the buffer
 	progress                rows
 	// By window.
 	duplicates, decided map[int32]*rows
@@ -51,7 +52,8 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		actions: rows{int32Column(r), int64Column(r), uuidColumn(r), int32Column(r), int32Column(r), bytesColumn(r)},
+		actions: rows{int32Column(r), int64Column(r), uuidColumn(r), int32Column(r), int32Column(r)},
+		loose:   rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0)},
 		begun:   lineRows(0), advanced: lineRows(r),
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), textColumn(0),
@@ -86,7 +88,7 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 		default:
 			v.duplicates = again[r.Key]
 			w.event(k, r, v)
-			w.actionsOf(k.Claim.ID, v.laneSeq, r.Key, w.win.current, nil, v.actions)
+			w.actionsOf(w.actions, k.Claim.ID, v.laneSeq, r.Key, w.win.current, v.actions)
 		}
 		if rewound && r.Offset < k.stored.high {
 			w.forget[0].int32(k.Claim.ID)
@@ -210,15 +212,13 @@ func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[8].text(eventType)
 }
 
-func (w *writer) actionsOf(fence int32, laneSeq int64, key schemas.EventKey, eventWindow int32, packed []byte, n int32) {
-	c := w.actions
+func (w *writer) actionsOf(c rows, fence int32, laneSeq int64, key schemas.EventKey, eventWindow, n int32) {
 	for i := range n {
 		c[0].int32(fence)
 		c[1].int64(laneSeq + int64(i))
 		c[2].uuid(key)
 		c[3].int32(eventWindow)
 		c[4].int32(w.n.effects[i])
-		c[5].bytes(packed)
 	}
 }
 
@@ -241,7 +241,10 @@ func (w *writer) freed(k *work, f *release) {
 	c[4].int64(f.outcome.Version.Value)
 	laneSeqOrNull(c[5], f.laneSeq)
 	c[6].int32(f.actions)
-	w.actionsOf(k.Claim.ID, f.laneSeq, f.waited.Key, h.window, h.packed, f.actions)
+	w.actionsOf(w.loose, k.Claim.ID, f.laneSeq, f.waited.Key, h.window, f.actions)
+	for range f.actions {
+		w.loose[5].int64(f.waited.Offset)
+	}
 }
 
 // line writes a line that the gate has changed.
@@ -388,7 +391,8 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	}
 	steps = append(steps,
 		step{w.events, w.win.q.eventsInsert, nil}, step{w.asides, w.win.q.asidesInsert, nil},
-		step{w.advanced, linesUpdate, nil}, step{w.begun, linesInsert, nil}, step{w.left, bufferDelete, nil},
+		step{w.advanced, linesUpdate, nil}, step{w.begun, linesInsert, nil},
+		step{w.loose, w.win.q.actionsFreed, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, [][]byte{wait}},
 		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
 		step{w.actions, w.win.q.actionsWrite, nil},
