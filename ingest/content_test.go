@@ -1,0 +1,200 @@
+package ingest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// preset puts a source of the catalogue behind the server instead of the fake.
+func (in *intake) preset(c provider.Config) {
+	in.t.Helper()
+	c.Team, c.Name, c.Secrets = "acme", "orders", []schemas.Secret{schemas.NewSecret(secret)}
+	if c.Preset == "standard-webhooks" {
+		c.KeyEncoding = "text"
+	}
+	source, err := provider.Compile(c)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	in.source.Source, in.source.mapping = source, nil
+	in.handler.c.Now = time.Now
+}
+
+// signed posts body as the source's provider would.
+func (in *intake) signed(body []byte, header ...string) answer {
+	in.t.Helper()
+	r := verify.Request{Method: "POST", Header: http.Header{}, Body: body}
+	if err := in.source.Sign(&r, time.Now()); err != nil {
+		in.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i+1] == "" {
+			r.Header.Del(header[i])
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	var pairs []string
+	for name, values := range r.Header {
+		for _, v := range values {
+			pairs = append(pairs, name, v)
+		}
+	}
+	return in.do("POST", inPath, bytes.NewReader(body), pairs...)
+}
+
+var ordersMapping = provider.Config{Preset: "generic", MaxBody: 64 << 10, Verify: &verify.Params{SignatureHeader: "X-Signature"},
+	Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/order"}, Version: &provider.VersionConfig{From: "/rev", Kind: "sequence"}}}
+
+// Once the signature holds nothing is refused for its content: what cannot be named, keyed or versioned is kept byte
+// for byte with its reason, and answered 202.
+func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
+	in.preset(ordersMapping)
+	text := func(id, order, rev string) string {
+		return fmt.Sprintf(`{"id":%s,"type":"t","order":%s,"rev":%s}`, id, order, rev)
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	fmt.Fprint(z, text(`"1"`, `"o"`, `1`))
+	z.Close()
+	var wide []byte
+	for _, b := range []byte(text(`"1"`, `"o"`, `1`)) {
+		wide = append(wide, b, 0)
+	}
+	for _, test := range []struct{ name, body, reason string }{
+		{"empty", "", "not_json"},
+		{"not JSON", "hello", "not_json"},
+		{"cut off", `{"id":"1"`, "not_json"},
+		{"two texts", text(`"1"`, `"o"`, `1`) + "{}", "not_json"},
+		{"gzip", zipped.String(), "not_json"},
+		{"byte order mark", "\xef\xbb\xbf" + text(`"1"`, `"o"`, `1`), "not_json"},
+		{"UTF-16", "\xff\xfe" + string(wide), "not_json"},
+		{"a list", `[1]`, "missing_field"},
+		{"null", `null`, "missing_field"},
+		{"no id", `{"type":"t","order":"o","rev":1}`, "missing_field"},
+		{"empty id", text(`""`, `"o"`, `1`), "missing_field"},
+		{"id of another kind", text(`{}`, `"o"`, `1`), "wrong_type"},
+		{"id is a boolean", text(`true`, `"o"`, `1`), "wrong_type"},
+		{"other case of a key", `{"Id":"1","type":"t","order":"o","rev":1}`, "missing_field"},
+		{"duplicate key", `{"id":"1","id":"2","type":"t","order":"o","rev":1}`, "duplicate_key"},
+		{"duplicate key, escaped", `{"id":"1","\u0069d":"2","type":"t","order":"o","rev":1}`, "duplicate_key"},
+		{"NUL in the id", text(`"a\u0000b"`, `"o"`, `1`), "control_character"},
+		{"line break in the id", text(`"a\r\nb"`, `"o"`, `1`), "control_character"},
+		{"unpaired surrogate", text(`"\ud800"`, `"o"`, `1`), "bad_string"},
+		{"not UTF-8", text("\"\xff\"", `"o"`, `1`), "bad_string"},
+		{"id of 5,000 characters", text(`"`+strings.Repeat("i", 5000)+`"`, `"o"`, `1`), "too_long"},
+		{"entity of 5,000 characters", text(`"1"`, `"`+strings.Repeat("o", 5000)+`"`, `1`), "too_long"},
+		{"entity that grows by encoding", text(`"1"`, `"`+strings.Repeat("ü", 400)+`"`, `1`), "too_long"},
+		{"control character in the entity", text(`"1"`, `"a\tb"`, `1`), "control_character"},
+		{"huge version", text(`"1"`, `"o"`, `9223372036854775808`), "bad_version"},
+		{"huge exponent", text(`"1"`, `"o"`, `1e999999999`), "bad_version"},
+		{"fraction", text(`"1"`, `"o"`, `1.0`), "bad_version"},
+		{"negative version", text(`"1"`, `"o"`, `-1`), "bad_version"},
+		{"version is text", text(`"1"`, `"o"`, `"soon"`), "bad_version"},
+		{"deep nesting on the way", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, "too_deep"},
+		{"deep and never closed", strings.Repeat(`{"a":`, 10_000), "too_deep"},
+	} {
+		events, kept := len(in.log.events), len(in.log.deliveries)
+		a := in.signed([]byte(test.body), "Content-Encoding", "gzip")
+		if a.status != 202 || len(in.log.events) != events || len(in.log.deliveries) != kept+1 {
+			t.Errorf("%s: answered %d %s, %d events", test.name, a.status, a.body, len(in.log.events)-events)
+			continue
+		}
+		if d := in.log.deliveries[kept]; d.Reason != test.reason || string(d.Body) != test.body {
+			t.Errorf("%s: kept for %s (%s), want %s; body unchanged: %t", test.name, d.Reason, d.Detail, test.reason, string(d.Body) == test.body)
+		}
+	}
+	for name, body := range map[string]string{
+		"exact integers":         text(`18014398509481985`, `9007199254740993`, `9223372036854775807`),
+		"512 bytes of id":        text(`"`+strings.Repeat("i", 512)+`"`, `"o"`, `1`),
+		"duplicates not read":    `{"x":1,"x":2,"id":"1","type":"t","order":"o","rev":1}`,
+		"a pair of surrogates":   text(`"\ud83d\ude00"`, `"o"`, `1`),
+		"an entity with slashes": text(`"1"`, `"a/b%2F../"`, `1`),
+	} {
+		events := len(in.log.events)
+		if a := in.signed([]byte(body)); a.status != 202 || len(in.log.events) != events+1 {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	if e := in.log.events[slices.IndexFunc(in.log.events, func(e *schemas.Event) bool { return e.ID == "18014398509481985" })]; e.Entity != "9007199254740993" {
+		t.Errorf("entity %s lost digits", e.Entity)
+	}
+}
+
+// A header that names the event and is repeated, missing or unusable is the event's fault, not the sender's.
+func TestHeadersThatNameAreContentToo(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	in.preset(provider.Config{Preset: "github"})
+	const body = `{"action":"opened","repository":{"id":1},"issue":{"number":2,"updated_at":"2026-07-01T12:00:00Z"}}`
+	for _, test := range []struct {
+		name   string
+		header []string
+		reason string
+	}{
+		{"no delivery id", []string{"X-GitHub-Delivery", "", "X-GitHub-Event", "issues"}, "missing_field"},
+		{"two delivery ids", []string{"X-GitHub-Delivery", "other", "X-GitHub-Event", "issues"}, "repeated_header"},
+		{"no type", nil, "missing_field"},
+		{"two types", []string{"X-GitHub-Event", "issues", "X-GitHub-Event", "push"}, "repeated_header"},
+		{"type that is not UTF-8", []string{"X-GitHub-Event", "a\xffb"}, "bad_string"},
+		{"type of 5,000 characters", []string{"X-GitHub-Event", strings.Repeat("t", 5000)}, "too_long"},
+		{"a form without its payload", []string{"X-GitHub-Event", "issues", "Content-Type", "application/x-www-form-urlencoded"}, "missing_field"},
+	} {
+		kept := len(in.log.deliveries)
+		a := in.signed([]byte(body), test.header...)
+		if a.status != 202 || len(in.log.deliveries) != kept+1 || in.log.deliveries[kept].Reason != test.reason {
+			t.Errorf("%s: %+v, kept %+v", test.name, a, in.log.deliveries[kept:])
+		}
+	}
+	// A type without a mapping of its own has the source as entity and no version.
+	if a := in.signed([]byte(`{"zen":"x"}`), "X-GitHub-Event", "invented"); a.status != 202 || len(in.log.events) != 1 ||
+		in.log.events[0].Entity != "orders" || in.log.events[0].Version.Kind != schemas.None {
+		t.Errorf("an unknown type: %+v %+v", a, in.log.events)
+	}
+}
+
+// Slack's handshake over HTTP: answered to Slack, and to nobody else.
+func TestSlackHandshake(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	in.preset(provider.Config{Preset: "slack"})
+	body := []byte(`{"token":"x","type":"url_verification","challenge":"3eZbrw1a\"<script>"}`)
+	a := in.signed(body)
+	if a.status != 200 || a.body != `{"challenge":"3eZbrw1a\"\u003cscript\u003e"}` || a.header.Get("Content-Type") != "application/json" ||
+		a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("authentic: %+v", a)
+	}
+	stamp := fmt.Sprint(time.Now().Unix())
+	old := fmt.Sprint(time.Now().Add(-10 * time.Minute).Unix())
+	for name, header := range map[string][]string{
+		"unsigned": nil, "forged": {"X-Slack-Request-Timestamp", stamp, "X-Slack-Signature", "v0=" + sign(body)},
+		"replayed": {"X-Slack-Request-Timestamp", old, "X-Slack-Signature", "v0=" + sign([]byte("v0:"+old+":"+string(body)))},
+	} {
+		if a := in.do("POST", inPath, bytes.NewReader(body), header...); a.status != 401 || strings.Contains(a.body, "3eZ") {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	// The same header as in "replayed", but fresh: the test's own signature is the right one.
+	if a := in.do("POST", inPath, bytes.NewReader(body), "X-Slack-Request-Timestamp", stamp,
+		"X-Slack-Signature", "v0="+sign([]byte("v0:"+stamp+":"+string(body)))); a.status != 200 {
+		t.Errorf("fresh: %+v", a)
+	}
+	if len(in.log.events)+len(in.log.deliveries) != 0 {
+		t.Error("a handshake was kept")
+	}
+	if strings.Contains(in.lines.String(), secret) || strings.Contains(in.lines.String(), "3eZ") {
+		t.Errorf("lines: %s", in.lines)
+	}
+}
