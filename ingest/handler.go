@@ -54,6 +54,8 @@ type delivery struct {
 	source     *Source // nil: unknown
 	started    time.Time
 	received   time.Time
+	read       time.Time // when the body was there
+	size       int       // of the body
 	request    verify.Request
 	event      *schemas.Event
 }
@@ -66,8 +68,12 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		d.source = s
 	}
 	v := h.decide(w, r, &d)
-	h.answer(w, &d, v)
 	h.observe(r.Context(), &d, v)
+	if v.outcome == refused {
+		d.request = verify.Request{} // the body is not waited with
+		hold(r.Context(), &d)
+	}
+	h.answer(w, &d, v)
 }
 
 // decide runs the delivery through limit, verify, name and produce.
@@ -80,6 +86,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if err != nil {
 		return unread(err)
 	}
+	d.read, d.size = time.Now(), len(body)
 	d.request = verify.Request{Method: r.Method, URL: h.url(r), Header: r.Header, Body: body}
 	if v, ok := h.authentic(d); !ok {
 		return v

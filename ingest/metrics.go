@@ -64,6 +64,6 @@ func (m *metrics) observe(d *delivery, v verdict, took time.Duration) {
 		team, source = unknown, unknown
 	}
 	m.deliveries.WithLabelValues(team, source, string(v.outcome), v.reason).Inc()
-	m.bytes.WithLabelValues(team, source).Add(float64(len(d.request.Body)))
+	m.bytes.WithLabelValues(team, source).Add(float64(d.size))
 	m.seconds.Observe(took.Seconds())
 }

@@ -1,17 +1,19 @@
 package ingest
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
-// authentic reports whether the delivery's signature holds. A refusal looks the same, costs the same and is limited
-// the same whether the source exists or not: the body was read to the same limit, and it is hashed once with a key,
-// the source's or a random one.
+// authentic reports whether the delivery's signature holds. A refusal looks the same, takes the same time and is
+// limited the same whether the source exists or not: the body was read to the same limit, it is hashed with a key, the
+// source's or a random one, and the answer comes when [hold] lets it.
 func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	if d.source == nil {
 		h.work(d.request.Body)
@@ -30,6 +32,24 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 		h.work(d.request.Body)
 	}
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false
+}
+
+// A refusal is answered refusalFloor after the body was read, and refusalPerByte more for each of its bytes: long
+// enough for several keys and any algorithm.
+const (
+	refusalFloor   = 5 * time.Millisecond
+	refusalPerByte = 10 * time.Nanosecond
+)
+
+// hold waits until a refusal may be answered, or the sender is gone. Equal work is not enough: a source with two keys
+// hashes twice, and one with SHA-512 for longer, which a body of some megabytes shows.
+func hold(ctx context.Context, d *delivery) {
+	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte - time.Since(d.read))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // hash does what a verifier does.

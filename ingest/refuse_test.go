@@ -2,11 +2,13 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,6 +107,36 @@ func (c counting) Verify(r *verify.Request, now time.Time) error {
 		c.hashed.Add(int64(len(r.Body)))
 	}
 	return err
+}
+
+// What a refusal took to find shows in nothing: it is answered at a time that depends on the body's size only.
+func TestRefusalsTakeTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		for _, work := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
+			d := delivery{read: time.Now(), size: size}
+			<-time.After(work)
+			hold(t.Context(), &d)
+			if took := time.Since(d.read); took != refusalFloor+size*refusalPerByte {
+				t.Errorf("after %v of work the refusal comes after %v", work, took)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		d := delivery{read: time.Now()}
+		hold(ctx, &d)
+		if took := time.Since(d.read); took != 0 {
+			t.Errorf("a sender that is gone is waited for: %v", took)
+		}
+	})
+	in := setup(t, nil)
+	for _, path := range []string{inPath, "/v1/in/acme/other"} {
+		begin := time.Now()
+		if a := in.do("POST", path, bytes.NewReader(nil), "X-Signature", sign([]byte("other"))); a.status != 401 || time.Since(begin) < refusalFloor {
+			t.Errorf("%s: %d after %v", path, a.status, time.Since(begin))
+		}
+	}
 }
 
 // A verifier that fails in another way refuses too.

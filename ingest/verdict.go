@@ -99,7 +99,7 @@ func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	if e := d.event; e != nil {
 		attrs = append(attrs, slog.String("event_id", e.ID), slog.String("type", e.Type), slog.String("entity", string(e.Entity)))
 	}
-	attrs = append(attrs, slog.Int("bytes", len(d.request.Body)), slog.Duration("latency", took))
+	attrs = append(attrs, slog.Int("bytes", d.size), slog.Duration("latency", took))
 	if v.err != nil {
 		attrs = append(attrs, slog.String("error", v.err.Error()))
 	}
