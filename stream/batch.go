@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 
@@ -52,6 +53,14 @@ func (l *loop) hand(o *owned, a ledger.Applied, events []*schemas.Event) {
 	items := make([]Item, len(a.Actions))
 	for i, action := range a.Actions {
 		items[i] = Item{Action: action, Event: eventOf(action, events)}
+		switch e := items[i].Event; {
+		case e == nil:
+		case i > 0 && e == items[i-1].Event: // another action of the same event
+		default:
+			// The body is a piece of what the broker sent, a fetch of megabytes maybe. Lanes may hold it for hours, and count
+			// what they hold by bodies.
+			e.Data = bytes.Clone(e.Data)
+		}
 	}
 	l.cfg.Lanes.Add(o.claim, items)
 }
