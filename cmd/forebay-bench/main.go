@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/forebay-io/forebay/cmd/internal/bench"
+	"github.com/forebay-io/forebay/cmd/internal/memory"
 )
 
 type command struct {
@@ -26,6 +27,7 @@ type command struct {
 }
 
 func main() {
+	memory.Tune()
 	if len(os.Args) == 4 && os.Args[1] == bench.ServeCommand { // a child of the intake scenario
 		exit(bench.Serve(os.Args[2], os.Args[3]))
 	}

@@ -9,11 +9,13 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/cli"
 	"github.com/forebay-io/forebay/cmd/internal/dev"
+	"github.com/forebay-io/forebay/cmd/internal/memory"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
+	memory.Tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal ends the process at once: stop gives the default handling back.

@@ -16,7 +16,7 @@ func hotStatements(q *windowQueries) map[string]statement {
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"asidesInsert": q.asidesInsert, "actionsWrite": q.actionsWrite, "laneLow": q.laneLow, "laneFirst": q.laneFirst,
 	}
-	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "finish": q.finish, "attempt": q.attempt} {
+	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "finish": q.finish, "done": q.done, "attempt": q.attempt} {
 		for w, s := range by {
 			all[fmt.Sprintf("%s/%d", name, w)] = s
 		}

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 
@@ -29,12 +31,17 @@ type generator struct {
 	partition int32
 	rng       *rand.Rand
 	versions  [entitiesPerPartition]int64
+	names     [entitiesPerPartition]string
 	recent    [1024]event
 	offset    int64
 }
 
 func newGenerator(partition int32, seed uint64) *generator {
-	return &generator{partition: partition, rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+	g := &generator{partition: partition, rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+	for i := range g.names {
+		g.names[i] = fmt.Sprintf("186853002/%d", i)
+	}
+	return g
 }
 
 func (g *generator) next() event {
@@ -48,11 +55,19 @@ func (g *generator) next() event {
 	g.versions[n]++
 	e := event{
 		source: "/bench/github", typ: "com.github.issues.labeled",
-		id:     fmt.Sprintf("%08x-%04x-4000-8000-%012x", g.rng.Uint32(), g.partition, g.offset),
-		entity: fmt.Sprintf("186853002/%d", n), version: g.versions[n], partition: g.partition, offset: g.offset,
+		id: g.id(), entity: g.names[n], version: g.versions[n], partition: g.partition, offset: g.offset,
 	}
 	e.key = schemas.NewEventKey(e.source, e.id)
 	e.hash = schemas.HashBody([]byte(e.id))
 	g.recent[g.offset%int64(len(g.recent))] = e
 	return e
+}
+
+// id is a delivery id of GitHub's length.
+func (g *generator) id() string {
+	var b [18]byte
+	binary.BigEndian.PutUint64(b[:], g.rng.Uint64())
+	binary.BigEndian.PutUint16(b[8:], uint16(g.partition))
+	binary.BigEndian.PutUint64(b[10:], uint64(g.offset))
+	return hex.EncodeToString(b[:])
 }
