@@ -10,7 +10,8 @@ type verdict struct {
 	lost      []string // accepted, never acted on
 	unknown   []string // acted on, never accepted
 	rekeyed   []string // one event under two keys, or one key for two events
-	unordered []string // an older event of the entity after a newer one
+	unordered []string // an older event of the entity for the first time after a newer one
+	overtaken []string // the same for a call that had been made before
 	repeated  []call   // calls after the first of their key
 	first     map[string]call
 }
@@ -36,12 +37,16 @@ func judge(told map[string]delivery, calls []call) verdict {
 			v.rekeyed = append(v.rekeyed, c.event)
 		}
 		keyOf[c.event], eventOf[c.key] = c.key, c.event
-		if _, again := v.first[c.key]; again {
+		_, again := v.first[c.key]
+		if again {
 			v.repeated = append(v.repeated, c)
 		} else {
 			v.first[c.key] = c
 		}
-		if d.number < newest[c.entity] {
+		switch behind := d.number < newest[c.entity]; {
+		case behind && again:
+			v.overtaken = append(v.overtaken, c.event)
+		case behind:
 			v.unordered = append(v.unordered, c.event)
 		}
 		newest[c.entity] = max(newest[c.entity], d.number)
@@ -54,16 +59,32 @@ func judge(told map[string]delivery, calls []call) verdict {
 	return v
 }
 
-// require fails the test on anything lost, unknown, under two keys or out of order.
+// require fails the test on anything lost, unknown, under two keys or out of order, repeated calls included: the head
+// of a lane is committed before the next one starts.
 func (v verdict) require(t *testing.T) {
 	t.Helper()
-	for what, ids := range map[string][]string{
-		"accepted but never acted on": v.lost, "acted on but never accepted": v.unknown,
-		"under more than one key": v.rekeyed, "out of order": v.unordered,
-	} {
-		if len(ids) > 0 {
-			t.Errorf("%d events %s, for example %s", len(ids), what, ids[0])
-		}
+	v.requireComplete(t)
+	v.requireOrderOfFirstCalls(t)
+	report(t, "again after a newer one", v.overtaken)
+}
+
+func (v verdict) requireComplete(t *testing.T) {
+	t.Helper()
+	report(t, "accepted but never acted on", v.lost)
+	report(t, "acted on but never accepted", v.unknown)
+	report(t, "under more than one key", v.rekeyed)
+}
+
+// requireOrderOfFirstCalls is order as a destination sees it that keeps to the keys.
+func (v verdict) requireOrderOfFirstCalls(t *testing.T) {
+	t.Helper()
+	report(t, "out of order", v.unordered)
+}
+
+func report(t *testing.T, what string, events []string) {
+	t.Helper()
+	if len(events) > 0 {
+		t.Errorf("%d events %s, for example %s", len(events), what, events[0])
 	}
 }
 
@@ -87,7 +108,7 @@ func (v verdict) requireRepeatsInFlight(t *testing.T, faults []time.Time, slack 
 	}
 }
 
-// near reports whether at lies at most slack before, or anywhere after, one of the faults and before its repeat.
+// near reports whether at lies within slack of one of the faults.
 func near(at time.Time, faults []time.Time, slack time.Duration) bool {
 	for _, f := range faults {
 		if d := f.Sub(at); d <= slack && d >= -slack {

@@ -8,23 +8,36 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
-// The load of the fault tests: bounded in count; the pause bounds the rate, so that the fault falls into the middle.
+// The load of the fault tests: bounded in count; a pause bounds the rate, so that the fault falls into the middle.
 const (
 	faultEntities = 60
 	faultEvents   = 30
 	faultWorkers  = 12
-	faultPause    = 40 * time.Millisecond
 	inFlightSlack = 2 * time.Second
 )
 
-// underLoad runs the load, calls fault in the middle of it, waits until every accepted event has run and judges.
+// fastLoad and slowLoad are the pauses of the load: slow is for faults that last.
+const (
+	fastLoad = 40 * time.Millisecond
+	slowLoad = 120 * time.Millisecond
+)
+
+// underLoad runs the load with a fault in its middle and fails on anything but repeats of calls in flight.
 func underLoad(t *testing.T, r *rig, fault func() []time.Time) verdict {
+	t.Helper()
+	v := load(t, r, fastLoad, fault)
+	v.require(t)
+	return v
+}
+
+// load sends, calls fault in the middle of it, waits until every accepted event has run, and judges.
+func load(t *testing.T, r *rig, pause time.Duration, fault func() []time.Time) verdict {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 4*time.Minute, context.DeadlineExceeded)
 	defer cancel()
 	loaded := make(chan error, 1)
 	go func() {
-		loaded <- r.sender.load(ctx, lines(faultEntities, faultEvents, func(e, n int) delivery { return issue(7, e, n) }), faultWorkers, faultPause)
+		loaded <- r.sender.load(ctx, lines(faultEntities, faultEvents, func(e, n int) delivery { return issue(7, e, n) }), faultWorkers, pause)
 	}()
 	r.agent.waitActed(t, faultEntities*faultEvents/10, time.Minute)
 	faults := fault()
@@ -33,7 +46,6 @@ func underLoad(t *testing.T, r *rig, fault func() []time.Time) verdict {
 	}
 	r.agent.waitActed(t, faultEntities*faultEvents, 2*time.Minute)
 	v := judge(r.sender.told(), r.agent.snapshot())
-	v.require(t)
 	v.requireRepeatsInFlight(t, faults, inFlightSlack)
 	t.Logf("%d events, %d calls repeated under their keys, %d deliveries retried", len(r.sender.told()), len(v.repeated), r.sender.retries.Load())
 	return v
@@ -90,7 +102,7 @@ func TestPostgresStopsHard(t *testing.T) {
 
 // TestBrokerKilledAndRestarted kills the broker in the middle of a load and starts it again on the same data.
 func TestBrokerKilledAndRestarted(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+	eachOwnBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake,stream")
 		underLoad(t, r, func() []time.Time {

@@ -41,17 +41,17 @@ func TestForgedAndUnusable(t *testing.T) {
 		r := newRig(t, b, options{})
 		p := r.serve("intake,stream")
 
-		forged := issue(7, 1, 1).request(t.Context(), p.intake)
+		forged := issue(7, 1, 1).request(t.Context(), p.intake, r.team)
 		forged.Header.Set("X-Hub-Signature-256", "sha256="+sign("another secret", []byte("another body")))
 		if status := do(t, forged); status != http.StatusUnauthorized {
 			t.Errorf("a forged delivery was answered %d", status)
 		}
-		nameless := order("o-1", 1).request(t.Context(), p.intake)
+		nameless := order("o-1", 1).request(t.Context(), p.intake, r.team)
 		nameless.Header.Del("X-Event-Id")
 		if status := do(t, nameless); status != http.StatusAccepted {
 			t.Errorf("an authentic delivery without an id was answered %d", status)
 		}
-		out, err := r.try(p.operator, "quarantine", "list", "--team", "acme", "--source", "orders", "-o", "json")
+		out, err := r.try(p.operator, "quarantine", "list", "--team", r.team, "--source", "orders", "-o", "json")
 		if err != nil {
 			t.Fatal(err)
 		}

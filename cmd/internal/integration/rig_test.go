@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +25,7 @@ import (
 // rig is one deployment: broker, database, config file, agent and provider. Processes are started by the tests.
 type rig struct {
 	t       *testing.T
+	team    string
 	broker  testrig.Broker
 	dbURL   string
 	dir     string
@@ -33,40 +37,53 @@ type rig struct {
 
 // options change the rig's config.
 type options struct {
-	latency time.Duration // of the agent
-	gap     string        // of the orders subscription
-	dbURL   string        // instead of a fresh database of the shared server
+	latency     time.Duration // of the agent
+	dbURL       string        // instead of a fresh database of the shared server
+	gap         string        // of the orders subscription
+	onDead      string        // of the GitHub subscription
+	replication int           // of the topics; min_insync is 2 from 3 on
+	sources     string        // more sources, as YAML
+	all         string        // more sources of the GitHub subscription: ", a, b"
 }
+
+// teams counts the rigs of this process: each has a team, and so topics and groups, of its own on a shared broker.
+var teams atomic.Int32
 
 // newRig writes the config, migrates and creates the topics with the product's own commands.
 func newRig(t *testing.T, b testrig.Broker, o options) *rig {
 	t.Helper()
-	r := &rig{t: t, broker: b, dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
+	r := &rig{t: t, broker: b, team: fmt.Sprintf("acme-%d", teams.Add(1)), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
 	if r.dbURL == "" {
 		r.dbURL = testrig.Database(t)
 	}
-	if o.gap == "" {
-		o.gap = "{wait: 60s, then: park}"
-	}
-	r.config = filepath.Join(r.dir, "forebay.yaml")
-	text := fmt.Sprintf(configText, strings.Join(strings.Split(b.Bootstrap(), ","), `", "`), r.agent.URL, r.agent.URL, o.gap)
-	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.sender = newSender(t, func() string { return r.intakes[len(r.intakes)-1].intake })
+	brokers := strings.Join(strings.Split(b.Bootstrap(), ","), `", "`)
+	r.write("kafka: {brokers: [\""+brokers+"\"], session_timeout: 6s}\npostgres: {url: \"${env:FOREBAY_POSTGRES_URL}\"}", o)
 	r.command("migrate", "-c", r.config)
 	r.command("topics", "apply", "-c", r.config)
 	return r
 }
 
-// configText is the deployment that all tests share: two sources, one agent, one subscription each.
+// write writes the config file.
+func (r *rig) write(parts string, o options) {
+	r.t.Helper()
+	r.config = filepath.Join(r.dir, "forebay.yaml")
+	text := strings.NewReplacer("PARTS", parts, "TEAM", r.team, "AGENT", r.agent.URL, "GAP", cmp.Or(o.gap, "{wait: 60s, then: park}"),
+		"ON_DEAD", cmp.Or(o.onDead, "park"), "REPLICATION", strconv.Itoa(max(o.replication, 1)), "SOURCES", o.sources, "ALL", o.all,
+	).Replace(configText)
+	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.sender = newSender(r.t, r.team, func() string { return r.intakes[len(r.intakes)-1].intake })
+}
+
+// configText is the deployment that all tests share: two sources, one agent, one subscription each. The words in
+// capitals are the rig's.
 const configText = `version: 1
-kafka: {brokers: ["%s"], session_timeout: 6s}
-postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
+PARTS
 listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}"}
-topics: {partitions: 6, replication: 1, retention: 1d}
+topics: {partitions: 6, replication: REPLICATION, retention: 1d}
 teams:
-  acme:
+  TEAM:
     sources:
       github: {preset: github, secrets: ["${env:GITHUB_SECRET}"]}
       orders:
@@ -79,19 +96,20 @@ teams:
           entity: [/order/id]
           version: {from: /order/rev, kind: sequence}
           payload: snapshot
+SOURCES
     destinations:
-      agent: {type: http, url: "%s/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
-      shop: {type: http, url: "%s/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
+      agent: {type: http, url: "AGENT/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
+      shop: {type: http, url: "AGENT/run", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}, allow_networks: [127.0.0.0/8]}
     subscriptions:
       triage:
-        sources: [github]
+        sources: [githubALL]
         begin: all
-        actions: [{name: run, to: agent}]
+        actions: [{name: run, to: agent, on_dead: ON_DEAD}]
       fulfil:
         sources: [orders]
         begin: all
         start: first
-        gap: %s
+        gap: GAP
         actions: [{name: run, to: shop}]
 `
 
@@ -124,7 +142,7 @@ func (r *rig) try(operator string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// process is one `forebay serve`.
+// process is one `forebay serve` or `forebay dev`.
 type process struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -145,12 +163,22 @@ func (r *rig) serve(roles string) *process {
 // start starts a process with roles.
 func (r *rig) start(roles string) *process {
 	r.t.Helper()
+	p := r.launch("serve", "-c", r.config, "--roles", roles)
+	if strings.Contains(roles, "intake") {
+		r.intakes = append(r.intakes, p)
+	}
+	return p
+}
+
+// launch starts a program of forebay's that serves.
+func (r *rig) launch(args ...string) *process {
+	r.t.Helper()
 	intake, operator := freeAddress(r.t), freeAddress(r.t)
-	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("serve-%s-%d.log", strings.ReplaceAll(roles, ",", "-"), time.Now().UnixNano())))
+	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", args[0], time.Now().UnixNano())))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := exec.Command(forebay, "serve", "-c", r.config, "--roles", roles)
+	cmd := exec.Command(forebay, args...)
 	cmd.Env = r.env(intake, operator)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -164,10 +192,17 @@ func (r *rig) start(roles string) *process {
 		close(p.gone)
 	}()
 	r.t.Cleanup(p.end)
-	if strings.Contains(roles, "intake") {
-		r.intakes = append(r.intakes, p)
-	}
 	return p
+}
+
+// output is what the process has written so far.
+func (p *process) output() string {
+	p.t.Helper()
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
 }
 
 // end kills what still runs and shows its log when the test has failed.
@@ -199,7 +234,7 @@ func (p *process) stop() {
 	select {
 	case <-p.gone:
 		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-			p.t.Errorf("forebay serve ended with %d after SIGTERM", code)
+			p.t.Errorf("%s ended with %d after SIGTERM", p.cmd.Args[1:], code)
 		}
 	case <-time.After(60 * time.Second):
 		p.t.Error("forebay serve did not end within a minute of SIGTERM")
@@ -247,7 +282,7 @@ func (r *rig) inbox(p *process, args ...string) []inboxItem {
 type inboxItem struct {
 	Subscription, Source, Entity, Type, Version, Status, Decision, Reason string
 	EventID                                                               string `json:"event_id"`
-	Attempts                                                              int
+	Attempts, Duplicates                                                  int
 	Partition                                                             int32
 	Offset                                                                int64
 }

@@ -47,8 +47,8 @@ func order(name string, rev int) delivery {
 	}
 }
 
-func (d delivery) request(ctx context.Context, intake string) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, intake+"/v1/in/acme/"+d.source, bytes.NewReader(d.body))
+func (d delivery) request(ctx context.Context, intake, team string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, intake+"/v1/in/"+team+"/"+d.source, bytes.NewReader(d.body))
 	if err != nil {
 		panic(err)
 	}
@@ -74,6 +74,7 @@ func sign(secret string, body []byte) string {
 // sender is the provider: it posts, retries until it is told 2xx, and remembers what it was told.
 type sender struct {
 	client *http.Client
+	team   string
 	intake func() string // the address may change with a restart
 
 	mu       sync.Mutex
@@ -81,15 +82,15 @@ type sender struct {
 	retries  atomic.Int64
 }
 
-func newSender(t *testing.T, intake func() string) *sender {
+func newSender(t *testing.T, team string, intake func() string) *sender {
 	tr := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &sender{client: &http.Client{Transport: tr, Timeout: 15 * time.Second}, intake: intake, accepted: map[string]delivery{}}
+	return &sender{client: &http.Client{Transport: tr, Timeout: 15 * time.Second}, team: team, intake: intake, accepted: map[string]delivery{}}
 }
 
 // post sends once and returns the status, 0 for no answer.
 func (s *sender) post(ctx context.Context, d delivery) int {
-	resp, err := s.client.Do(d.request(ctx, s.intake()))
+	resp, err := s.client.Do(d.request(ctx, s.intake(), s.team))
 	if err != nil {
 		return 0
 	}

@@ -31,15 +31,22 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "build forebay:", err)
 	} else {
 		code = m.Run()
+		testrig.StopShared()
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-// eachBroker runs a test once against the embedded broker and once against Apache Kafka.
+// eachBroker runs a test once against the embedded broker and once against an Apache Kafka that the tests share.
 func eachBroker(t *testing.T, test func(*testing.T, testrig.Broker)) {
-	t.Run("embedded", func(t *testing.T) { test(t, testrig.Fake(t)) })
-	t.Run("kafka", func(t *testing.T) { test(t, testrig.Kafka(t, 1)) })
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, testrig.Fake(t)) })
+	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, testrig.SharedKafka(t)) })
+}
+
+// eachOwnBroker runs a test that kills its broker.
+func eachOwnBroker(t *testing.T, test func(*testing.T, testrig.Broker)) {
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, testrig.Fake(t)) })
+	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, testrig.Kafka(t, 1)) })
 }
 
 func orderName(n int) string { return fmt.Sprintf("o-%d", n) }
@@ -54,15 +61,16 @@ func containsAll(s string, parts ...string) bool {
 }
 
 // waitItems waits until the inbox lists n items under the filter: statuses follow the agent's answer by a commit.
-func waitItems(t *testing.T, r *rig, p *process, n int, filter ...string) {
+func waitItems(t *testing.T, r *rig, p *process, n int, filter ...string) []inboxItem {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	var got []inboxItem
 	for time.Now().Before(deadline) {
 		if got = r.inbox(p, append(filter, "--limit", "500")...); len(got) == n {
-			return
+			return got
 		}
 		<-time.After(100 * time.Millisecond)
 	}
 	t.Errorf("inbox list %s shows %d items, want %d: %+v", strings.Join(filter, " "), len(got), n, got)
+	return nil
 }

@@ -20,6 +20,7 @@ type KafkaCluster struct {
 	script    string
 	dir       string
 	bootstrap string
+	shared    bool
 }
 
 // Kafka starts an Apache Kafka of one or three brokers for this test. Without Java the test fails, except where the
@@ -27,11 +28,18 @@ type KafkaCluster struct {
 func Kafka(t testing.TB, brokers int) *KafkaCluster {
 	t.Helper()
 	requireJava(t)
-	k := &KafkaCluster{t: t, script: filepath.Join(moduleRoot(t), "deploy", "kafka", "kafka.sh"), dir: t.TempDir()}
+	k := newCluster(t, t.TempDir())
 	t.Cleanup(k.stop)
-	// --owner: the brokers do not outlive the test process, however that ends.
-	k.bootstrap = strings.TrimSpace(k.run("start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid())))
+	var err error
+	if k.bootstrap, err = k.start(brokers); err != nil {
+		t.Fatalf("kafka.sh start: %v", err)
+	}
 	return k
+}
+
+func newCluster(t testing.TB, dir string) *KafkaCluster {
+	t.Helper()
+	return &KafkaCluster{t: t, script: filepath.Join(moduleRoot(t), "deploy", "kafka", "kafka.sh"), dir: dir}
 }
 
 func requireJava(t testing.TB) {
@@ -110,7 +118,13 @@ func (k *KafkaCluster) showLogs() {
 func (k *KafkaCluster) Bootstrap() string { return k.bootstrap }
 
 // KillBroker implements [Broker].
-func (k *KafkaCluster) KillBroker(n int) { k.t.Helper(); k.run("kill", strconv.Itoa(n)) }
+func (k *KafkaCluster) KillBroker(n int) {
+	k.t.Helper()
+	if k.shared {
+		k.t.Fatal("testrig: this Kafka is shared with other tests; one to kill comes from Kafka")
+	}
+	k.run("kill", strconv.Itoa(n))
+}
 
 // RestartBroker implements [Broker].
 func (k *KafkaCluster) RestartBroker(n int) { k.t.Helper(); k.run("restart", strconv.Itoa(n)) }

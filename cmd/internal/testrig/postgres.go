@@ -26,7 +26,7 @@ type PostgresServer struct {
 // Postgres starts a server for this test: an installed PostgreSQL, else a downloaded one.
 func Postgres(t testing.TB) *PostgresServer {
 	t.Helper()
-	p := &PostgresServer{t: t, dir: openDir(t)}
+	p := &PostgresServer{t: t, dir: OpenDir(t)}
 	p.start()
 	p.url = p.server.URL().Reveal()
 	t.Cleanup(func() {
@@ -37,8 +37,8 @@ func Postgres(t testing.TB) *PostgresServer {
 	return p
 }
 
-// openDir is a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
-func openDir(t testing.TB) string {
+// OpenDir is a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
+func OpenDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "forebay-postgres-")
 	if err != nil {

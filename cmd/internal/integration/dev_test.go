@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// newDevRig is a rig without servers: forebay dev brings its own.
+func newDevRig(t *testing.T) *rig {
+	t.Helper()
+	return &rig{t: t, team: "demo", dir: testrig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
+}
+
+// dev starts `forebay dev` and waits until it says that it serves.
+func (r *rig) dev(args ...string) *process {
+	r.t.Helper()
+	p := r.launch(append([]string{"dev", "--data", filepath.Join(r.dir, "data")}, args...)...)
+	// Its Postgres outlives a kill -9 on purpose; a clean stop takes it along, whatever became of the test.
+	r.t.Cleanup(func() {
+		select {
+		case <-p.gone:
+		default:
+			p.stop()
+		}
+	})
+	deadline := time.Now().Add(2 * time.Minute)
+	for !strings.Contains(p.output(), "Forebay serves on") {
+		select {
+		case <-p.gone:
+			r.t.Fatalf("forebay dev ended: %s", p.output())
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("forebay dev does not serve: %s", p.output())
+		}
+	}
+	return p
+}
+
+// address finds where the parts of a written sample configuration listen.
+var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(127\.0\.0\.1:\d+)(?:/run)?$`)
+
+// TestDevFirstAndSecondStart shows what a newcomer sees: a scene at the first start, the same state at the second.
+func TestDevFirstAndSecondStart(t *testing.T) {
+	t.Parallel()
+	r := newDevRig(t)
+	p := r.dev()
+	first := p.output()
+	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
+		t.Errorf("the first start does not show its scene:\n%s", first)
+	}
+	file := filepath.Join(r.dir, "data", "forebay.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]string{}
+	for _, m := range address.FindAllStringSubmatch(string(text), -1) {
+		at[cmp.Or(m[1], "agent")] = m[2]
+	}
+	p.operator = at["operator"]
+	waitItems(t, r, p, 40, "--team", "demo")
+	p.stop()
+
+	p = r.dev()
+	p.operator = at["operator"]
+	if strings.Contains(p.output(), "The scene:") {
+		t.Error("the second start plays the scene again")
+	}
+	if out, err := r.try(p.operator, "send", "demo/github", "--sample", "github/push", "-c", file); err != nil {
+		t.Fatalf("send: %s %v", out, err)
+	}
+	waitItems(t, r, p, 41, "--team", "demo")
+	waitItems(t, r, p, 1, "--team", "demo", "--type", "com.github.push", "--status", "done")
+	if n := called(t, "http://"+at["agent"]); n != 1 {
+		t.Errorf("the agent of the second start was called %d times, want once, for what was sent to it", n)
+	}
+}
+
+// TestDevKill9 kills forebay dev in the middle of a load, twice: with a file of the user's own that leaves out Kafka and
+// Postgres, nothing that was acknowledged is lost.
+func TestDevKill9(t *testing.T) {
+	t.Parallel()
+	r := newDevRig(t)
+	r.write("", options{})
+	start := func() *process {
+		p := r.dev("-c", r.config)
+		r.intakes = append(r.intakes, p)
+		return p
+	}
+	p := start()
+	if strings.Contains(p.output(), "The scene:") {
+		t.Error("a file of one's own gets no scene")
+	}
+	underLoad(t, r, func() (at []time.Time) {
+		for range 2 {
+			at = append(at, time.Now())
+			p.kill()
+			p = start()
+			r.agent.waitActed(t, r.agent.acted()+40, time.Minute)
+		}
+		return at
+	})
+}
+
+// TestDemo shows that forebay demo ends well by itself and leaves nothing behind.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := testrig.OpenDir(t)
+	cmd := exec.CommandContext(t.Context(), forebay, "demo")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "The outcome is what the model says") {
+		t.Errorf("forebay demo: %v\n%s", err, out)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "forebay-demo-*")); err != nil || len(left) != 0 {
+		t.Errorf("forebay demo leaves %v (%v)", left, err)
+	}
+}
+
+// called is how often the sample agent was called.
+func called(t *testing.T, url string) int {
+	t.Helper()
+	resp, err := http.Get(url + "/calls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var page struct{ Items []any }
+	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
+		t.Fatal(err)
+	}
+	return len(page.Items)
+}
