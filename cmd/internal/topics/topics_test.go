@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -179,5 +180,16 @@ func TestUnreachableBrokers(t *testing.T) {
 	cancel()
 	if err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("error = %v, want unavailable", err)
+	}
+}
+
+// TestApplyAsksTheBrokers: the client caches metadata for five seconds, and from its cache a new topic is missing.
+func TestApplyAsksTheBrokers(t *testing.T) {
+	t.Parallel()
+	adm, topics := setup(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if _, err := Apply(ctx, adm, topics, false); err != nil {
+		t.Error(err)
 	}
 }
