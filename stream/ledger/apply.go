@@ -102,6 +102,7 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	}()
 	for _, w := range works {
 		w.reset()
+		w.window = t.win.current
 	}
 	if err := t.readAll(ctx); err != nil {
 		return false, err
@@ -114,7 +115,7 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	}
 	for _, w := range works {
 		if !w.fenced {
-			w.settle(w.laneEnd, t.win.current)
+			w.settle()
 		}
 	}
 	return false, nil

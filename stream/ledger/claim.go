@@ -65,9 +65,6 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	if err := req.validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	if err := n.loadWindows(ctx); err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-	}
 	c := &Claim{Partition: req.Partition}
 	if _, err := rand.Read(c.Token[:]); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
@@ -240,6 +237,10 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered') FROM buffer WHERE fence = $1`,
 		c.ID).Scan(&c.waiting, &c.buffered)
 	if err != nil {
+		return err
+	}
+	// Under the lock: the owner before may have written into a window that was opened while this claim waited.
+	if err := n.readWindows(ctx, tx); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, n.windows.Load().q.laneFirst.sql, c.ID)

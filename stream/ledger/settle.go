@@ -96,7 +96,6 @@ func (n *Namespace) readRevisions(ctx context.Context, works []*work) (advanced,
 // conclude settles the claims of a transaction that turned out to be committed. What was fenced meanwhile is fenced,
 // committed or not: its next owner reads which.
 func (n *Namespace) conclude(works []*work, advanced, mine map[int32]bool) (bool, error) {
-	win := n.windows.Load()
 	committed := false
 	for _, w := range works {
 		committed = committed || advanced[w.Claim.ID]
@@ -112,7 +111,7 @@ func (n *Namespace) conclude(works []*work, advanced, mine map[int32]bool) (bool
 		case !advanced[w.Claim.ID]:
 			return false, refusal{fmt.Errorf("fence %d: a part of a transaction was committed", w.Claim.ID)}
 		default:
-			w.settle(w.laneEnd, win.current)
+			w.settle()
 		}
 	}
 	return true, nil

@@ -29,9 +29,13 @@ func (w *windowSet) same(current int32, live []int32) bool {
 	return w.current == current && slices.Equal(w.live, live)
 }
 
-// loadWindows reads the rotation of a subscription.
-func (n *Namespace) loadWindows(ctx context.Context) error {
-	rows, err := n.ledger.hot.Query(ctx, windowsRead.sql, n.id)
+// loadWindows reads the rotation of the subscription.
+func (n *Namespace) loadWindows(ctx context.Context) error { return n.readWindows(ctx, n.ledger.hot) }
+
+func (n *Namespace) readWindows(ctx context.Context, from interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}) error {
+	rows, err := from.Query(ctx, windowsRead.sql, n.id)
 	if err != nil {
 		return err
 	}

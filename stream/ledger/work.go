@@ -25,6 +25,7 @@ type work struct {
 	held    map[int64]held
 	laneAt  int64 // first lane_seq of this work
 	laneEnd int64 // behind the last
+	window  int32 // into which its actions are written
 
 	applied Applied
 }
@@ -208,7 +209,7 @@ func (w *work) enter(i int) {
 }
 
 // settle puts what was committed into the claim.
-func (w *work) settle(laneSeq int64, window int32) {
+func (w *work) settle() {
 	c := w.Claim
 	for _, k := range w.keys {
 		line, waiting := w.state.Lines[k], w.state.Waiting[k]
@@ -219,10 +220,10 @@ func (w *work) settle(laneSeq int64, window int32) {
 		}
 		c.cache.put(k, &cachedLine{line, waiting})
 	}
-	if laneSeq > c.laneSeq {
-		c.extend(c.laneSeq, window)
+	if w.laneEnd > c.laneSeq {
+		c.extend(c.laneSeq, w.window)
 	}
-	c.laneSeq = laneSeq
+	c.laneSeq = w.laneEnd
 	c.buffered = w.state.Buffered
 	c.revision++
 	if !w.expire {
