@@ -21,8 +21,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	case accepted:
 		header["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusAccepted)
-		var buf [256]byte
-		_, _ = w.Write(appendID(buf[:0], d.event.ID))
+		_, _ = w.Write(appendID(make([]byte, 0, len(d.event.ID)+len(`{"id":""}`)), d.event.ID))
 		return
 	case quarantined:
 		header["Content-Type"] = jsonType

@@ -14,7 +14,12 @@ type EntityKey string
 // NewEntityKey joins values into a key. Every byte outside A-Z a-z 0-9 - . _ ~ : @ is percent-encoded, so that the
 // separator is never ambiguous and the key is always printable ASCII.
 func NewEntityKey(values ...string) EntityKey {
+	n := len(values)
+	for _, v := range values {
+		n += len(v)
+	}
 	var b strings.Builder
+	b.Grow(n) // enough where nothing is encoded
 	for i, v := range values {
 		if i > 0 {
 			b.WriteByte('/')

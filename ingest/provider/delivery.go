@@ -217,7 +217,10 @@ func (d *delivery) contentType() string {
 }
 
 func (d *delivery) headers() []schemas.Header {
-	var kept []schemas.Header
+	if len(d.src.headers) == 0 {
+		return nil
+	}
+	kept := make([]schemas.Header, 0, len(d.src.headers))
 	for _, h := range d.src.headers {
 		for _, v := range d.req.Header[h.canonical] {
 			if printable(v) && len(v) <= maxHeader {
@@ -226,9 +229,12 @@ func (d *delivery) headers() []schemas.Header {
 			}
 		}
 	}
+	if len(kept) == 0 {
+		return nil
+	}
 	return kept
 }
 
 func printable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+	return plain(text) || utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -64,24 +64,25 @@ func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, e
 }
 
 func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
-	for _, r := range m.id.refs {
+	for i, r := range m.id.refs {
 		if r.kind == refBody {
 			sum := sha256.Sum256(stripped)
 			return "sha256:" + hex.EncodeToString(sum[:]), nil
 		}
-		text, found, bad := d.scalar(value{refs: []ref{r}, text: r.text, optional: true})
+		text, found, bad := d.scalar(value{refs: m.id.refs[i : i+1], text: r.text, optional: true})
 		if bad != nil {
 			return "", bad
 		}
 		if found {
-			return text, checkText("the id at "+r.text, text, MaxID)
+			return text, checkText("the id at ", r.text, text, MaxID)
 		}
 	}
 	return "", unusable(MissingField, "no id at %s", m.id.text)
 }
 
 func (d *delivery) typ(m *rule) (string, *Unusable) {
-	name := d.src.preset.prefix
+	var room [128]byte // most names fit, and become one string
+	name := append(room[:0], d.src.preset.prefix...)
 	for i, v := range m.typ {
 		text, found, bad := d.scalar(v)
 		if bad != nil {
@@ -91,15 +92,16 @@ func (d *delivery) typ(m *rule) (string, *Unusable) {
 			continue
 		}
 		if i > 0 {
-			name += "."
+			name = append(name, '.')
 		}
-		name += text
+		name = append(name, text...)
 	}
-	return name, checkText("the type", name, MaxType)
+	typ := string(name)
+	return typ, checkText("the type", "", typ, MaxType)
 }
 
 func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
-	var parts []string
+	parts := make([]string, 0, 4)
 	for _, v := range m.entity {
 		text, found, bad := d.scalar(v)
 		if bad != nil {
@@ -108,7 +110,7 @@ func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
 		if !found {
 			continue
 		}
-		if bad := checkText("the entity at "+v.text, text, MaxEntity); bad != nil {
+		if bad := checkText("the entity at ", v.text, text, MaxEntity); bad != nil {
 			return "", bad
 		}
 		parts = append(parts, text)
@@ -178,16 +180,26 @@ func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 }
 
 // checkText keeps out what cannot be a CloudEvents attribute or a Kafka key.
-func checkText(what, text string, limit int) *Unusable {
+func checkText(what, where, text string, limit int) *Unusable {
 	switch {
 	case len(text) > limit:
-		return unusable(TooLong, "%s is longer than %d bytes", what, limit)
+		return unusable(TooLong, "%s%s is longer than %d bytes", what, where, limit)
 	case !utf8.ValidString(text):
-		return unusable(BadString, "%s is not UTF-8", what)
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || nonCharacter(r) }):
-		return unusable(ControlCharacter, "%s has a control character", what)
+		return unusable(BadString, "%s%s is not UTF-8", what, where)
+	case !plain(text) && strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || nonCharacter(r) }):
+		return unusable(ControlCharacter, "%s%s has a control character", what, where)
 	}
 	return nil
+}
+
+// plain reports printable ASCII, which is what most texts are.
+func plain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // nonCharacter reports code points that CloudEvents forbids in strings and Unicode never assigns.
