@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -30,7 +32,9 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 	if len(works) == 0 {
 		return nil, nil
 	}
-	if err := n.bisect(ctx, works); err != nil {
+	// Lock order: what a transaction locks by fence, progress among it, it locks sorted.
+	sorted := slices.SortedFunc(slices.Values(works), func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	if err := n.bisect(ctx, sorted); err != nil {
 		return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
 	}
 	out := make([]Applied, len(works))

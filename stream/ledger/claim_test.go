@@ -274,3 +274,62 @@ func TestBeginFirstWins(t *testing.T) {
 		t.Error(began, err)
 	}
 }
+
+// Two claims of one fence in one group, the older one a zombie: what is the newer one's is written, and nothing else. The
+// fence that both name is held.
+func TestRecordTellsClaimsOfOneFenceApart(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	zombie := f.claim(0)
+	f.apply(zombie, seq(0, "a", 1), seq(1, "b", 1))
+	owner := f.claim(0)
+	for _, results := range [][]Result{
+		{{Claim: zombie, LaneSeq: 1, Status: Dead, Attempt: 1}, {Claim: owner, LaneSeq: 2, Status: Done, Attempt: 1}},
+		{{Claim: owner, LaneSeq: 2, Status: Done, Attempt: 1}, {Claim: zombie, LaneSeq: 1, Status: Dead, Attempt: 1}},
+	} {
+		if _, err := f.n.Record(t.Context(), results); err == nil {
+			t.Error("two claims of one fence were taken")
+		}
+	}
+	if got := one[string](f, `SELECT string_agg(status, ' ' ORDER BY lane_seq) FROM actions`); got != "pending pending" {
+		t.Error(got)
+	}
+}
+
+// A batch locks progress by fence, whatever the order of its slices, as results do that move the mark of their claims:
+// in the order of arrival the two would meet head on.
+func TestBatchLocksProgressInOrder(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	low, high := f.claim(0), f.claim(1)
+	conn, err := pgx.Connect(t.Context(), databaseURL(t)+"?search_path="+f.cfg.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM progress WHERE fence = $1 FOR UPDATE`, low.ID); err != nil {
+		t.Fatal(err)
+	}
+	applied := make(chan []Applied, 1)
+	go func() {
+		out, err := f.n.Apply(t.Context(), []Slice{slice(high, seq(0, "b", 1)), slice(low, seq(0, "a", 1))})
+		if err != nil {
+			t.Error(err)
+		}
+		applied <- out
+	}()
+	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid))`, int32(conn.PgConn().PID()))
+	if _, err := tx.Exec(t.Context(), `SELECT FROM progress WHERE fence = $1 FOR UPDATE NOWAIT`, high.ID); err != nil {
+		t.Errorf("the batch locked the higher fence's progress first: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out := <-applied; len(out) != 2 || out[0].Claim != high || out[1].Claim != low {
+		t.Errorf("%+v", out)
+	}
+}

@@ -32,6 +32,11 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 	if len(results) == 0 {
 		return nil, nil
 	}
+	for i, claims := 1, claimsOf(results); i < len(claims); i++ {
+		if claims[i].ID == claims[i-1].ID { // the fence would be found held, by one of them
+			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
+		}
+	}
 	var last error
 	for try, refreshed := 0, 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
