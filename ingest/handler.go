@@ -87,7 +87,10 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 		return unread(err)
 	}
 	d.read, d.size = time.Now(), len(body)
-	d.request = verify.Request{Method: r.Method, URL: h.url(r), Header: r.Header, Body: body}
+	d.request = verify.Request{Method: r.Method, Header: r.Header, Body: body}
+	if d.source != nil && d.source.mapper().Proof().URL {
+		d.request.URL = h.url(r)
+	}
 	if v, ok := h.authentic(d); !ok {
 		return v
 	}
@@ -159,7 +162,7 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	}
 	err := h.c.Log.Quarantine(ctx, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
-		Headers: keep(d.request.Header, host, d.source.mapper().SecretHeaders()), Body: d.request.Body, Received: d.received,
+		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keep(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
 		return h.undurable(ctx, err)

@@ -15,25 +15,34 @@ var secretWords = []string{"authorization", "cookie", "token", "secret", "passw"
 // maxKept bounds the bytes of headers kept, so that the record fits beside the largest body.
 const maxKept = schemas.MaxKept
 
+// maxURL bounds the bytes of a URL kept, for the same reason. No provider's is longer.
+const maxURL = 16 << 10
+
 // keep is a request's headers as they go to quarantine: sorted, in lower case, secrets left out, and those that would
-// go over maxKept.
-func keep(header http.Header, host string, secrets []string) []schemas.Header {
-	kept := make([]schemas.Header, 0, len(header)+1)
-	if host != "" {
-		kept = append(kept, schemas.Header{Name: "host", Value: host})
-	}
+// go over maxKept. What proves the delivery has the first claim to the room, whatever it is called.
+func keep(header http.Header, host string, m mapping) []schemas.Header {
+	secrets, proof := m.SecretHeaders(), m.Proof().Headers
+	var first, rest []schemas.Header
 	for name, values := range header {
-		lower := strings.ToLower(name)
-		if carriesSecret(lower) || slices.ContainsFunc(secrets, func(s string) bool { return strings.EqualFold(s, name) }) {
+		lower, proves := strings.ToLower(name), slices.Contains(proof, name)
+		if slices.Contains(secrets, name) || carriesSecret(lower) && !proves {
 			continue
 		}
 		for _, value := range values {
-			kept = append(kept, schemas.Header{Name: lower, Value: value})
+			if h := (schemas.Header{Name: lower, Value: value}); proves {
+				first = append(first, h)
+			} else {
+				rest = append(rest, h)
+			}
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) })
+	if host != "" {
+		first = append(first, schemas.Header{Name: "host", Value: host})
+	}
+	byName := func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(rest, byName) // so that what has room does not depend on a map's order
 	left := maxKept
-	return slices.DeleteFunc(kept, func(h schemas.Header) bool {
+	kept := slices.DeleteFunc(append(first, rest...), func(h schemas.Header) bool {
 		n := len(h.Name) + len(h.Value) + 16
 		if n > left {
 			return true
@@ -41,6 +50,8 @@ func keep(header http.Header, host string, secrets []string) []schemas.Header {
 		left -= n
 		return false
 	})
+	slices.SortStableFunc(kept, byName)
+	return kept
 }
 
 func carriesSecret(name string) bool {

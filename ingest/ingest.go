@@ -29,6 +29,7 @@ type Delivery struct {
 	Reason       string
 	Detail       string
 	Method       string
+	URL          string           // as the provider called it, where it is signed; else empty
 	Headers      []schemas.Header // all, secrets left out
 	Body         []byte
 	Received     time.Time

@@ -55,7 +55,12 @@ func mac(body []byte) []byte {
 func sign(body []byte) string { return hex.EncodeToString(mac(body)) }
 
 // fakeMapping names every body by its text, and obeys some.
-type fakeMapping struct{ secrets []string }
+type fakeMapping struct {
+	secrets []string
+	proof   verify.Proof
+}
+
+func (m fakeMapping) Proof() verify.Proof { return m.proof }
 
 func (m fakeMapping) SecretHeaders() []string { return m.secrets }
 

@@ -29,6 +29,8 @@ type mapping interface {
 	Event(r *verify.Request, received time.Time) (*schemas.Event, error)
 	// SecretHeaders are those that carry a secret itself instead of proving one.
 	SecretHeaders() []string
+	// Proof is what a later verification reads.
+	Proof() verify.Proof
 }
 
 var _ mapping = (*provider.Source)(nil)

@@ -16,6 +16,7 @@ const (
 	headerReason   = "forebay_reason"
 	headerDetail   = "forebay_detail"
 	headerMethod   = "forebay_method"
+	headerURL      = "forebay_url" // only where it is signed
 	headerTeam     = "forebay_team"
 	headerSource   = "forebay_source"
 	headerReceived = "forebay_received" // RFC 3339 with nanoseconds, UTC
@@ -23,7 +24,7 @@ const (
 )
 
 func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
-	headers := make([]kgo.RecordHeader, 0, 7+len(d.Headers))
+	headers := make([]kgo.RecordHeader, 0, 8+len(d.Headers))
 	add := func(name, value string) {
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
@@ -33,6 +34,9 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 		add(headerDetail, d.Detail)
 	}
 	add(headerMethod, d.Method)
+	if d.URL != "" {
+		add(headerURL, d.URL)
+	}
 	add(headerTeam, d.Team)
 	add(headerSource, d.Source)
 	add(headerReceived, d.Received.UTC().Format(time.RFC3339Nano))
@@ -61,6 +65,8 @@ func parseQuarantine(r *kgo.Record) Item {
 			item.Detail = value
 		case headerMethod:
 			item.Method = value
+		case headerURL:
+			item.URL = value
 		case headerTeam:
 			item.Team = value
 		case headerSource:

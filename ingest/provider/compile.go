@@ -47,7 +47,7 @@ func Compile(cfg Config) (*Source, error) {
 		}
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	s.Verifier, s.signer = scheme, scheme
+	s.Verifier, s.signer, s.proof = scheme, scheme, scheme.Proof()
 	if params.Scheme == verify.SchemeToken {
 		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
 	}

@@ -42,6 +42,11 @@ func (g *GitHub) Verify(r *Request, now time.Time) error {
 	return g.sha256.Verify(r, now)
 }
 
+// Proof implements [Scheme].
+func (g *GitHub) Proof() Proof {
+	return Proof{Headers: []string{"X-Hub-Signature-256", "X-Hub-Signature"}}
+}
+
 // Sign implements [Signer].
 func (g *GitHub) Sign(r *Request, now time.Time) error {
 	if g.sha256 == nil {

@@ -250,6 +250,17 @@ func (h *HMAC) digest(m *mac, r *Request, p *parts) []byte {
 	return m.digest()
 }
 
+// Proof implements [Scheme].
+func (h *HMAC) Proof() Proof {
+	p := Proof{URL: uses(h.pieces, pieceURL)}
+	for _, name := range []string{h.signature, h.timestamp, h.id} {
+		if name != "" {
+			p.Headers = append(p.Headers, name)
+		}
+	}
+	return p
+}
+
 // Sign implements [Signer] with the first secret.
 func (h *HMAC) Sign(r *Request, now time.Time) error {
 	if len(h.keys) == 0 {

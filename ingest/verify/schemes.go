@@ -14,10 +14,20 @@ type Signer interface {
 	Sign(r *Request, now time.Time) error
 }
 
+// Proof is what a scheme reads of a request beside its body and method, secrets excepted: who keeps it with the body
+// can verify the delivery again.
+type Proof struct {
+	// Headers are canonical names.
+	Headers []string
+	// URL says that the public URL is signed.
+	URL bool
+}
+
 // Scheme verifies and signs. Safe for concurrent use.
 type Scheme interface {
 	Verifier
 	Signer
+	Proof() Proof
 }
 
 // Schemes lists the names that [New] knows, sorted.

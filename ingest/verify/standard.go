@@ -211,6 +211,15 @@ func standardMessage(r *Request, id, timestamp string) []byte {
 	return append(message, r.Body...)
 }
 
+// Proof implements [Scheme].
+func (s *StandardWebhooks) Proof() Proof {
+	var p Proof
+	for _, f := range s.families {
+		p.Headers = append(p.Headers, f.id, f.timestamp, f.signature)
+	}
+	return p
+}
+
 // Sign implements [Signer]: with the first symmetric secret, else with the first private key. An id that r carries is kept.
 func (s *StandardWebhooks) Sign(r *Request, now time.Time) error {
 	if len(s.symmetric)+len(s.private) == 0 {

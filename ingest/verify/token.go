@@ -58,6 +58,9 @@ func (t *Token) Verify(r *Request, _ time.Time) error {
 	return nil
 }
 
+// Proof implements [Scheme]: the token is a secret, so nothing of it is kept.
+func (t *Token) Proof() Proof { return Proof{} }
+
 // Sign implements [Signer]: it sends the first secret along.
 func (t *Token) Sign(r *Request, _ time.Time) error {
 	if len(t.secrets) == 0 {
