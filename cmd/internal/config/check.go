@@ -49,7 +49,7 @@ func (ck *checker) run() {
 
 func (ck *checker) kafka() {
 	brokers := ck.c.Kafka.Brokers
-	if len(brokers) == 0 && !ck.options.Embedded && !ck.skip("kafka.brokers") {
+	if len(brokers) == 0 && !ck.options.Embedded && !ck.skip("kafka.brokers") && ck.options.uses("kafka.brokers") {
 		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
 	}
 	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))

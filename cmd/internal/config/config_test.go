@@ -133,6 +133,10 @@ func TestRolesResolveOnlyTheirParts(t *testing.T) {
 	if _, problems := load(design, nil, nil, Options{Roles: []Role{RoleTopics}}); len(problems) > 0 {
 		t.Errorf("topics apply must not need any secret:\n%v", problems)
 	}
+	noKafka := strings.Replace(design, `kafka:    {brokers: ["127.0.0.1:9092"]}`, "", 1)
+	if _, problems := load(noKafka, intakeEnv, designFiles, Options{Roles: []Role{RoleSend}}); noKafka == design || len(problems) > 0 {
+		t.Errorf("send must not need Kafka, which files of forebay dev leave out:\n%v", problems)
+	}
 	_, problems = load(design, intakeEnv, designFiles, Options{Roles: []Role{RoleStream}})
 	for _, want := range []string{"postgres.url: environment variable FOREBAY_POSTGRES_URL is not set", "coder.secret: environment variable CODER_SECRET is not set"} {
 		if !strings.Contains(problems.Error(), want) {
