@@ -18,7 +18,12 @@ import (
 // newDevRig is a rig without servers: forebay dev brings its own.
 func newDevRig(t *testing.T) *rig {
 	t.Helper()
-	return &rig{t: t, team: "demo", dir: testrig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
+	r := &rig{t: t, team: "demo", dir: testrig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
+	// As root, Postgres would go to /var/lib/forebay and stay there: its user cannot enter what dev makes for itself.
+	if err := os.Mkdir(filepath.Join(r.dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // dev starts `forebay dev` and waits until it says that it serves.
@@ -95,7 +100,7 @@ func TestDevKill9(t *testing.T) {
 	r.write("", options{})
 	start := func() *process {
 		p := r.dev("-c", r.config)
-		r.intakes = append(r.intakes, p)
+		r.intake.Store(p)
 		return p
 	}
 	p := start()

@@ -16,7 +16,7 @@ import (
 // moreSources are the presets that the other tests do not use; the secrets are these tests' own.
 const moreSources = `      stripe: {preset: stripe, secrets: [whsec_stripe]}
       slack: {preset: slack, secrets: [slack-secret]}
-      standard: {preset: standard-webhooks, secrets: [whsec_c3RhbmRhcmQtd2ViaG9va3M=]}
+      standard: {preset: standard-webhooks, secrets: [whsec_c3RhbmRhcmQtd2ViaG9va3Mtb2YtdGhlLXN1aXRl]}
       shopify:
         preset: generic
         secrets: [shopify-secret]

@@ -32,7 +32,7 @@ type rig struct {
 	config  string
 	agent   *agent
 	sender  *sender
-	intakes []*process
+	intake  atomic.Pointer[process] // the newest
 }
 
 // options change the rig's config.
@@ -73,7 +73,7 @@ func (r *rig) write(parts string, o options) {
 	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	r.sender = newSender(r.t, r.team, func() string { return r.intakes[len(r.intakes)-1].intake })
+	r.sender = newSender(r.t, r.team, func() string { return r.intake.Load().intake })
 }
 
 // configText is the deployment that all tests share: two sources, one agent, one subscription each. The words in
@@ -165,7 +165,7 @@ func (r *rig) start(roles string) *process {
 	r.t.Helper()
 	p := r.launch("serve", "-c", r.config, "--roles", roles)
 	if strings.Contains(roles, "intake") {
-		r.intakes = append(r.intakes, p)
+		r.intake.Store(p)
 	}
 	return p
 }
