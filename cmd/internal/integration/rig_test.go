@@ -24,15 +24,15 @@ import (
 
 // rig is one deployment: broker, database, config file, agent and provider. Processes are started by the tests.
 type rig struct {
-	t       *testing.T
-	team    string
-	broker  testrig.Broker
-	dbURL   string
-	dir     string
-	config  string
-	agent   *agent
-	sender  *sender
-	intake  atomic.Pointer[process] // the newest
+	t      *testing.T
+	team   string
+	broker testrig.Broker
+	dbURL  string
+	dir    string
+	config string
+	agent  *agent
+	sender *sender
+	intake atomic.Pointer[process] // the newest
 }
 
 // options change the rig's config.
