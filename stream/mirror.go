@@ -16,7 +16,8 @@ import (
 )
 
 // mirror copies the ledger's positions to the group's commits, for lag tools and as the place where an operator's seek
-// shows. It is behind the ledger by nature: a commit that fails is only logged, the next one says more.
+// shows. It is behind the ledger by nature: a commit that fails is only logged, and goes again with the next round, as
+// a partition may be idle from then on.
 //
 // Commits go out through the group client with its own member id and generation, each with its [marker]. One runs at a
 // time, so that after take or drop none of the partition's is on its way.
@@ -31,6 +32,7 @@ type mirror struct {
 	sending sync.Mutex // held over a commit; above mu
 	mu      sync.Mutex
 	dirty   map[topicPartition]mirrored
+	newest  map[topicPartition]mirrored // the last position noted, until the partition is dropped
 }
 
 type mirrored struct {
@@ -40,7 +42,7 @@ type mirrored struct {
 
 func newMirror(cfg Config, ms *metrics) *mirror {
 	return &mirror{namespace: cfg.Group, generation: cfg.Generation, interval: cfg.MirrorInterval, log: cfg.Logger,
-		metrics: ms, dirty: map[topicPartition]mirrored{}}
+		metrics: ms, dirty: map[topicPartition]mirrored{}, newest: map[topicPartition]mirrored{}}
 }
 
 // set notes a position, to be committed with the next round.
@@ -48,6 +50,7 @@ func (m *mirror) set(tp topicPartition, id ledger.TopicID, at ledger.Position) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dirty[tp] = mirrored{id, at}
+	m.newest[tp] = mirrored{id, at}
 }
 
 // drop forgets a partition: its position is not ours to commit any more.
@@ -55,6 +58,18 @@ func (m *mirror) drop(tp topicPartition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.dirty, tp)
+	delete(m.newest, tp)
+}
+
+// again notes what was not committed, except where a newer position is known or the partition was dropped meanwhile.
+func (m *mirror) again(batch map[topicPartition]mirrored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for tp, at := range batch {
+		if m.newest[tp] == at {
+			m.dirty[tp] = at
+		}
+	}
 }
 
 // commit commits a position now and forgets what was noted for the partition.
@@ -92,6 +107,7 @@ func (m *mirror) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := m.send(ctx, batch); err != nil && !errors.Is(err, context.Canceled) {
+		m.again(batch)
 		m.log.Warn("positions not mirrored to kafka", "partitions", len(batch), "error", err)
 	}
 }
