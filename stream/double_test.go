@@ -239,6 +239,7 @@ type lanesDouble struct {
 
 	onClose  func(ctx context.Context)
 	onOpen   func() error
+	opened   func(c *ledger.Claim)
 	closeErr error
 }
 
@@ -249,6 +250,9 @@ func (l *lanesDouble) note(what string, c *ledger.Claim) {
 }
 
 func (l *lanesDouble) Open(_ context.Context, c *ledger.Claim) error {
+	if l.opened != nil {
+		defer l.opened(c)
+	}
 	if l.onOpen != nil {
 		if err := l.onOpen(); err != nil {
 			return err

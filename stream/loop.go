@@ -52,6 +52,9 @@ type loop struct {
 	ctx       context.Context // what run lives by
 	running   transaction
 	observers sync.WaitGroup
+
+	mu      sync.Mutex
+	opening map[*ledger.Claim]bool // lanes run, and the loop does not have the claim yet; true: found fenced
 }
 
 // transaction lets other goroutines end the one that runs, where it holds up a partition that must be given up.
@@ -82,7 +85,23 @@ func (t *transaction) abort(cause error) {
 
 func newLoop(ctx context.Context, cfg Config, f *fetcher, m *mirror, b *broker, ms *metrics) *loop {
 	return &loop{ctx: ctx, cfg: cfg, log: cfg.Logger, fetch: f, mirror: m, broker: b, metrics: ms,
-		calls: make(chan func()), claims: map[topicPartition]*owned{}}
+		calls: make(chan func()), claims: map[topicPartition]*owned{}, opening: map[*ledger.Claim]bool{}}
+}
+
+// expect is called before c's lanes open: they may find the fence lost before the loop attaches it. forget ends it.
+func (l *loop) expect(c *ledger.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opening[c] = false
+}
+
+// forget ends what expect began, and says whether the claim was found fenced meanwhile.
+func (l *loop) forget(c *ledger.Claim) (fenced bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fenced = l.opening[c]
+	delete(l.opening, c)
+	return fenced
 }
 
 // do runs fn between two batches and returns when it has run. It reports false when ctx ended before.
@@ -103,6 +122,9 @@ func (l *loop) attach(ctx context.Context, o *owned) bool {
 		l.claims[o.at] = o
 		l.mirror.set(o.at, o.claim.Partition.TopicID, o.next) // brings back a group's commit that expired
 		l.fetch.add(l.ctx, o)
+		if l.forget(o.claim) {
+			l.end(o, errFenced)
+		}
 	})
 }
 
@@ -128,6 +150,15 @@ func (l *loop) end(o *owned, why error) {
 
 // fenced ends a claim whose fence somebody found lost. It does not wait, and must not be called once run ends.
 func (l *loop) fenced(c *ledger.Claim) {
+	l.mu.Lock()
+	_, opening := l.opening[c]
+	if opening {
+		l.opening[c] = true
+	}
+	l.mu.Unlock()
+	if opening {
+		return
+	}
 	l.observers.Go(func() {
 		l.do(l.ctx, func() {
 			for _, o := range l.claims {

@@ -150,6 +150,8 @@ func (o *owner) run(a *assignment, got claimed) error {
 		o.releaseUnused(c)
 		return err
 	}
+	o.loop.expect(c)
+	defer o.loop.forget(c)
 	if err := o.cfg.Lanes.Open(a.ctx, c); err != nil {
 		o.cfg.Lanes.Drop(c)
 		o.releaseUnused(c)

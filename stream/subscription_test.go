@@ -254,6 +254,26 @@ func TestFencedByLanes(t *testing.T) {
 	lanes.until(t, "a second claim", func() bool { return slices.Equal(lanes.calls, []string{"open 0", "drop 0", "open 0"}) })
 }
 
+// The lanes run before the loop has the claim, and may find its fence lost by then.
+func TestFencedByLanesBeforeTheFirstBatch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m, lanes := newMemory(), newLanes()
+	var run *running
+	started := make(chan struct{})
+	first := true
+	lanes.opened = func(c *ledger.Claim) {
+		<-started
+		if first {
+			first = false
+			run.Fenced(c)
+		}
+	}
+	run = r.start(r.config(m, lanes))
+	close(started)
+	lanes.until(t, "a second claim", func() bool { return slices.Equal(lanes.calls, []string{"open 0", "drop 0", "open 0"}) })
+}
+
 func TestBatchLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
