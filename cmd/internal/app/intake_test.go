@@ -199,3 +199,84 @@ func TestVerifyKeysOfTheFile(t *testing.T) {
 		t.Errorf("the token's header is not secret: %v", got)
 	}
 }
+
+// lines is a log that the process writes and the test reads.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Whatever is sent, the lines of a process at its most talkative hold no secret, no signature and no body.
+func TestLogsHoldNoSecret(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	log := &lines{}
+	r.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	p := r.start(config.RoleIntake)
+	p.ready()
+	good := order("o-1", 1)
+	good.Header.Set("Authorization", "Bearer not-for-lines")
+	p.accepted("orders", "orders-secret", good)
+	if got := p.send("orders", "a-forgers-secret", order("o-2", 1)); got != http.StatusUnauthorized {
+		t.Errorf("forged: %d", got)
+	}
+	unusable := order("o-3", 1)
+	unusable.Body = []byte("not-for-lines either")
+	p.accepted("orders", "orders-secret", unusable)
+	r.text = strings.Replace(r.text, "orders-secret", "another-secret", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Fatal(err)
+	}
+	p.clean()
+	text := log.String()
+	for _, want := range []string{"outcome=accepted", "outcome=refused", "outcome=quarantined", "configuration reloaded"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the lines", want)
+		}
+	}
+	for _, leak := range []string{"orders-secret", "first-secret", "another-secret", "a-forgers-secret", "not-for-lines", good.Header.Get("X-Signature")} {
+		if strings.Contains(text, leak) {
+			t.Errorf("%q is in the lines", leak)
+		}
+	}
+}
+
+// Both listeners bound what a connection may cost.
+func TestListenersAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	for name, l := range map[string]*listener{"operator": p.app.operator, "intake": p.app.intake.listener} {
+		s := l.server
+		if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 {
+			t.Errorf("%s: a timeout is missing", name)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/livez", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Large", strings.Repeat("x", 100<<10))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s: 100 KiB of headers are answered %d", name, resp.StatusCode)
+		}
+	}
+	p.clean()
+}

@@ -78,6 +78,7 @@ type rig struct {
 	t       *testing.T
 	text    string
 	cluster *kfake.Cluster
+	log     *slog.Logger // default: warnings, to the test's output
 }
 
 const rigText = `version: 1
@@ -147,7 +148,10 @@ type process struct {
 
 func (r *rig) start(roles ...config.Role) *process {
 	r.t.Helper()
-	log := slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := r.log
+	if log == nil {
+		log = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: 10 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
