@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ type Ledger interface {
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)
@@ -82,6 +82,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// GapSweep is how often claims with waiting events are asked for their deadlines besides their timers; default 5 s.
 	GapSweep time.Duration
+	// IdleSweep is how often the ledger is told of partitions that are read to their end; default 10 min.
+	IdleSweep time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
 }
@@ -98,6 +100,7 @@ func (c Config) withDefaults() Config {
 	or(&c.RebalanceTimeout, time.Minute)
 	or(&c.DrainTimeout, 20*time.Second)
 	or(&c.GapSweep, 5*time.Second)
+	or(&c.IdleSweep, 10*time.Minute)
 	or(&c.MirrorInterval, 500*time.Millisecond)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000
@@ -109,7 +112,7 @@ func (c Config) withDefaults() Config {
 		c.MaxRecordBytes = 64 << 20
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Filter == nil {
 		c.Filter = func(string, string) bool { return true }
@@ -137,6 +140,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 1<<30, "max record bytes %d is over 1 GiB", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.MirrorInterval) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

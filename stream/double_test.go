@@ -63,6 +63,8 @@ type memory struct {
 	broken  []ledger.Record
 	wrong   []string
 	applies int
+	// caughtUp is by partition.
+	caughtUp map[int32]time.Time
 
 	// A test's hooks, set before anything runs; called without the lock.
 	onApply  func(ctx context.Context, batch []ledger.Slice) error
@@ -208,6 +210,17 @@ func (m *memory) Expire(_ context.Context, c *ledger.Claim) (ledger.Applied, err
 		return ledger.Applied{}, errors.New("nothing was due")
 	}
 	return m.onExpire(c)
+}
+
+func (m *memory) CaughtUp(_ context.Context, at time.Time, claims []*ledger.Claim) error {
+	defer m.lock()()
+	for _, c := range claims {
+		if m.caughtUp == nil {
+			m.caughtUp = map[int32]time.Time{}
+		}
+		m.caughtUp[c.Partition.Number] = at
+	}
+	return nil
 }
 
 // next is the stored position of a partition, -1 before the first claim.

@@ -47,6 +47,7 @@ type loop struct {
 	calls  chan func() // never closed
 	claims map[topicPartition]*owned
 	gaps   gapClock
+	idle   idleState
 	carry  *unit // taken from the fetcher, did not fit the batch before
 
 	ctx       context.Context // what run lives by
@@ -85,7 +86,7 @@ func (t *transaction) abort(cause error) {
 
 func newLoop(ctx context.Context, cfg Config, f *fetcher, m *mirror, b *broker, ms *metrics) *loop {
 	return &loop{ctx: ctx, cfg: cfg, log: cfg.Logger, fetch: f, mirror: m, broker: b, metrics: ms,
-		calls: make(chan func()), claims: map[topicPartition]*owned{}, opening: map[*ledger.Claim]bool{}}
+		calls: make(chan func()), claims: map[topicPartition]*owned{}, idle: idleState{asked: time.Now()}, opening: map[*ledger.Claim]bool{}}
 }
 
 // expect is called before c's lanes open: they may find the fence lost before the loop attaches it. forget ends it.
@@ -189,6 +190,7 @@ func (l *loop) run() {
 		case <-l.gaps.timer():
 		}
 		l.sweepGaps()
+		l.sweepIdle()
 	}
 }
 

@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// idleState is when partitions were last looked at that have been read to their end.
+type idleState struct {
+	asked time.Time
+	busy  bool
+}
+
+// clockMargin is how far the broker's clock, which append times are of, may be behind ours. What is told by it is kept
+// for days.
+const clockMargin = 10 * time.Minute
+
+// sweepIdle tells the ledger of partitions that are read to their end: an idle one has no records to tell by how far it
+// has been processed, and a single one of them would keep every dedupe window for ever.
+func (l *loop) sweepIdle() {
+	now := time.Now()
+	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.asked) < l.cfg.IdleSweep {
+		return
+	}
+	l.idle = idleState{asked: now, busy: true}
+	all := slices.Collect(maps.Values(l.claims))
+	l.observers.Go(func() { l.caughtUp(all, now) })
+}
+
+// caughtUp asks for the ends of partitions and notes those that are read to it. What fails now comes with the next sweep.
+func (l *loop) caughtUp(all []*owned, asked time.Time) {
+	ends := make(map[*owned]int64, len(all))
+	for _, o := range all {
+		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+		end, err := l.broker.offset(ctx, o.at.topic, o.at.number, atEnd, true)
+		cancel()
+		if err == nil {
+			ends[o] = end
+		}
+	}
+	var read []*ledger.Claim
+	l.do(l.ctx, func() {
+		l.idle.busy = false
+		for o, end := range ends {
+			if !o.gone && o.next.Offset >= end {
+				read = append(read, o.claim)
+			}
+		}
+	})
+	if len(read) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+	defer cancel()
+	if err := l.cfg.Ledger.CaughtUp(ctx, asked.Add(-clockMargin), read); err != nil && l.ctx.Err() == nil {
+		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", len(read), "error", err)
+	}
+}
