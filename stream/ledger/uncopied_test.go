@@ -1,0 +1,268 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+)
+
+// uncopied are the lane_seqs of what has no copy, read in pages of limit.
+func (f *fixture) uncopied(c *Claim, before int64, limit int) (seqs []int64) {
+	f.t.Helper()
+	for after := int64(0); ; {
+		page, err := f.n.Uncopied(f.t.Context(), c, after, before, limit)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, a := range page.Actions {
+			if a.LaneSeq <= after || a.LaneSeq > page.Upto {
+				f.t.Errorf("action %d is not in the page from %d to %d", a.LaneSeq, after, page.Upto)
+			}
+			seqs = append(seqs, a.LaneSeq)
+		}
+		if !page.More {
+			return seqs
+		}
+		after = page.Upto
+	}
+}
+
+func (f *fixture) record(results ...Result) {
+	f.t.Helper()
+	if fenced, err := f.n.Record(f.t.Context(), results); err != nil || len(fenced) > 0 {
+		f.t.Fatal(fenced, err)
+	}
+}
+
+func (f *fixture) copy(c *Claim, copies ...Copy) (stored int, fenced bool) {
+	f.t.Helper()
+	stored, fenced, err := f.n.Copy(f.t.Context(), c, copies)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return stored, fenced
+}
+
+// Whatever can still run or be redriven and has no copy is listed, over windows and pages; the rest is not.
+func TestUncopiedListsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "e", 1), seq(5, "f", 1))
+	f.turnWindow()
+	f.apply(c, seq(6, "g", 1), seq(7, "h", 1), seq(8, "i", 1), seq(9, "i", 3))
+	f.apply(c, seq(10, "i", 2)) // and out of the buffer comes revision 3, with its copy: 10 and 11
+	f.record(
+		Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1},
+		Result{Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Hour},
+		Result{Claim: c, LaneSeq: 3, Status: Dead, Attempt: 1, Class: "rejected"},
+		Result{Claim: c, LaneSeq: 4, Status: Dead, Class: "payload_lost"},
+		Result{Claim: c, LaneSeq: 5, Status: Failed, Attempt: 1, Class: "timeout", Packed: []byte("kept")},
+		Result{Claim: c, LaneSeq: 6, Status: Unknown, Attempt: 1},
+		Result{Claim: c, LaneSeq: 7, Status: Held},
+	)
+	want := []int64{2, 3, 6, 7, 8, 9, 10}
+	for _, limit := range []int{1, 2, 3, 100} {
+		if d := cmp.Diff(want, f.uncopied(c, 100, limit)); d != "" {
+			t.Errorf("pages of %d: %s", limit, d)
+		}
+	}
+	page, err := f.n.Uncopied(t.Context(), c, 2, 8, 100)
+	if err != nil || page.More || page.Upto != 11 || page.Left != 9 || len(page.Actions) != 4 {
+		t.Errorf("below offset 8: %+v %v", page, err)
+	}
+	r := seq(2, "c", 1)
+	p := Pointer{TopicID: c.Partition.TopicID, Topic: c.Partition.Topic, Offset: 2, LeaderEpoch: 3, Key: r.Key, Hash: r.Hash}
+	if d := cmp.Diff(Uncopied{3, p}, page.Actions[0]); d != "" {
+		t.Error(d)
+	}
+	if page, err := f.n.Uncopied(t.Context(), f.claim(1), 0, 8, 100); err != nil || page.Upto != 0 || len(page.Actions) > 0 {
+		t.Errorf("another partition: %+v %v", page, err)
+	}
+	if _, err := f.n.Uncopied(t.Context(), c, 0, 8, 0); schemas.KindOf(err) != schemas.Invalid {
+		t.Error(err)
+	}
+}
+
+// Copies go to what is open and has none, over windows, once; they come back with the action.
+func TestCopyStoresWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	f.turnWindow()
+	f.apply(c, seq(2, "c", 1), seq(3, "d", 1))
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1},
+		Result{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Class: "timeout", Packed: []byte("first")})
+	copies := []Copy{{4, []byte("d")}, {1, []byte("a")}, {3, []byte("c")}, {2, []byte("b")}}
+	if stored, fenced := f.copy(c, copies...); stored != 2 || fenced {
+		t.Errorf("stored %d, fenced %v", stored, fenced)
+	}
+	if stored, _ := f.copy(c, copies...); stored != 0 {
+		t.Errorf("stored %d once more", stored)
+	}
+	if got := one[string](f, `SELECT string_agg(coalesce(convert_from(packed, 'UTF8'), '-'), ' ' ORDER BY lane_seq) FROM actions`); got != "- b first d" {
+		t.Error(got)
+	}
+	if left := f.uncopied(c, 100, 10); len(left) > 0 {
+		t.Errorf("left %d", left)
+	}
+	open, _, err := f.n.Open(t.Context(), c, 1, 1)
+	if err != nil || !open[0].HasCopy || string(open[0].Packed) != "b" {
+		t.Errorf("%+v %v", open, err)
+	}
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
+	if !one[bool](f, `SELECT packed IS NULL FROM actions WHERE lane_seq = 2`) {
+		t.Error("a copy outlives its action")
+	}
+}
+
+func TestCopyRefuses(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1))
+	for name, bad := range map[string]Copy{"no lane_seq": {0, []byte("x")}, "nothing": {1, nil}} {
+		if _, _, err := f.n.Copy(t.Context(), c, []Copy{bad}); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := f.n.Copy(t.Context(), f.claim(1), []Copy{{1, []byte("x")}}); err == nil || !strings.Contains(err.Error(), "never had") {
+		t.Error(err)
+	}
+}
+
+// A claim that lost its fence writes nothing, whatever came before the loss (P6).
+func TestCopyOfAFencedClaimWritesNothing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	old := f.claim(0)
+	f.apply(old, seq(0, "a", 1), seq(1, "b", 1))
+	f.claim(0)
+	stored, fenced := f.copy(old, Copy{1, bytes.Repeat([]byte("x"), copyBytes)}, Copy{2, []byte("y")})
+	if stored != 0 || !fenced {
+		t.Errorf("stored %d, fenced %v", stored, fenced)
+	}
+	if n := one[int](f, `SELECT count(packed) FROM actions`); n != 0 {
+		t.Errorf("%d copies", n)
+	}
+}
+
+// A transaction takes 4 MiB, or one copy.
+func TestCopyBoundsItsTransactions(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	var records []Record
+	var copies []Copy
+	for i := range int64(copyRows + 10) {
+		records = append(records, seq(i, fmt.Sprintf("e%d", i), 1))
+		copies = append(copies, Copy{i + 1, []byte{1}})
+	}
+	f.apply(c, records...)
+	half := bytes.Repeat([]byte("x"), copyBytes/2)
+	copies[0].Packed, copies[1].Packed, copies[2].Packed = half, half, append(half, half...)
+	copies[3].Packed = bytes.Repeat([]byte("x"), copyBytes+1)
+	if stored, _ := f.copy(c, copies...); stored != len(copies) {
+		t.Errorf("stored %d of %d", stored, len(copies))
+	}
+	rows, err := f.l.read.Query(t.Context(), `SELECT count(*) FROM actions GROUP BY xmin ORDER BY min(lane_seq)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if d := cmp.Diff([]int{2, 1, 1, copyRows, 6}, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+// No column of an index changes, so a copy that finds room on its action's page costs no index entry.
+func TestCopyIsAHotUpdate(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	var records []Record
+	var copies []Copy
+	for i := range int64(20) {
+		records = append(records, seq(i, fmt.Sprintf("e%d", i), 1))
+		copies = append(copies, Copy{i + 1, noise(16 << 10)}) // goes out of line
+	}
+	f.apply(c, records...)
+	before := one[int64](f, `SELECT sum(pg_relation_size(indexrelid)) FROM pg_stat_user_indexes WHERE schemaname = $1 AND relname LIKE 'actions_w%'`, f.cfg.Schema)
+	f.copy(c, copies...)
+	f.l.hot.Reset() // a backend tells its counts when it ends
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := one[string](f, `SELECT concat(sum(n_tup_upd), ' ', sum(n_tup_hot_upd)) FROM pg_stat_user_tables WHERE schemaname = $1 AND relname LIKE 'actions_w%'`, f.cfg.Schema)
+		if got == "20 20" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("updates and hot updates: %s", got)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	after := one[int64](f, `SELECT sum(pg_relation_size(indexrelid)) FROM pg_stat_user_indexes WHERE schemaname = $1 AND relname LIKE 'actions_w%'`, f.cfg.Schema)
+	if before != after {
+		t.Errorf("the indexes of actions grew from %d to %d bytes", before, after)
+	}
+}
+
+// noise does not compress.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	x := uint32(2463534242)
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
+	}
+	return b
+}
+
+// A page of the walk costs a page, however much is open: the index scans stop at the limit, nothing is sorted first.
+func TestUncopiedStopsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	for range 4 {
+		var records []Record
+		for i := range int64(1000) {
+			records = append(records, record(c.Next.Offset+i, fmt.Sprintf("x-%d", c.Next.Offset+i), "e", schemas.Version{Kind: schemas.None}))
+		}
+		f.apply(c, records...)
+	}
+	live := f.n.windows.Load().live
+	text := f.explain(uncopiedRead(live), c.ID, int64(17), 11)
+	for line := range strings.Lines(text) {
+		_, counted, _ := strings.Cut(line, "actual rows=")
+		var n int
+		if fmt.Sscan(counted, &n); n > 22 {
+			t.Errorf("%d rows for a page of 11 in\n%s", n, text)
+		}
+	}
+	if strings.Contains(text, "Seq Scan on actions") || strings.Contains(text, "Seq Scan on events") || !strings.Contains(text, "_lane") || !strings.Contains(text, "_held") {
+		t.Error(text)
+	}
+}
+
+// explain runs a read of the hot path and gives its plan with what it read.
+func (f *fixture) explain(sql string, args ...any) string {
+	f.t.Helper()
+	rows, err := f.l.hot.Query(f.t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+sql, args...)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
