@@ -326,3 +326,31 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 		same(t, "unrecorded", r.unrecorded, 0)
 	})
 }
+
+// Results that nobody wants any more make room for attempts of others, who are told so.
+func TestDroppedResultsMakeRoomForOthers(t *testing.T) {
+	in(t, func(c *Config) { c.MaxUnrecorded, c.MaxGroup = 2, 1 }, func(t *testing.T, r *rig) {
+		other := claimOf(2)
+		if err := r.Open(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		fail := make(chan struct{})
+		var failed atomic.Bool
+		r.mem.before = func(context.Context, []ledger.Result) error {
+			if !failed.Swap(true) {
+				<-fail
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		r.add("a", "b")
+		synctest.Wait() // one result is being recorded, one waits: no attempt may start
+		r.Add(other, []stream.Item{r.make("c", func(a *ledger.Action) { a.Claim = 2 })})
+		synctest.Wait()
+		same(t, "attempts", len(r.sink.ids()), 2)
+		r.Drop(r.claim)
+		close(fail)
+		time.Sleep(time.Minute)
+		same(t, "the other's", r.mem.count(other, ledger.Done), 1)
+	})
+}

@@ -53,6 +53,7 @@ func (l *Lanes) withdraw(e *entry) {
 	before := len(l.pending)
 	l.pending = slices.DeleteFunc(l.pending, func(c completion) bool { return c.e == e })
 	l.unrecorded -= before - len(l.pending)
+	l.wake()
 }
 
 func (l *Lanes) queue(c completion) {
@@ -141,7 +142,7 @@ func (l *Lanes) record(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // the next owner finds the actions open
 		}
-		if context.Cause(groupCtx) == errClosed {
+		if errors.Is(context.Cause(groupCtx), errClosed) {
 			continue // cut short by Close; the rest goes again at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
@@ -188,6 +189,7 @@ func (l *Lanes) drop(c completion) {
 	if c.marked == nil {
 		l.discard(c.e)
 	}
+	l.wake() // there may be room for an attempt again
 }
 
 // requeue puts a group that was not recorded behind the others and makes the next ones smaller, so that a result that
