@@ -94,6 +94,9 @@ func (d *decider) jump(k LineKey, s subject, v schemas.Version) {
 // skip ends the gap before the lowest waiting event of a line.
 func (d *decider) skip(k LineKey) {
 	s := d.take(k, 0)
+	for ; d.overtaken(k, s); s = d.take(k, 0) {
+		d.conclude(s, taken(s.waited, d.st.Lines[k]), Stale, ReasonEqualLast)
+	}
 	d.leap(k, s, taken(s.waited, d.st.Lines[k]))
 }
 
@@ -126,7 +129,7 @@ func (d *decider) settle(k LineKey, line *Line) {
 	w := d.st.Waiting[k]
 	for ; len(w) > 0 && !ahead(w[0].Version, line.At); w = d.st.Waiting[k] {
 		s := d.take(k, 0)
-		d.release(line, s, taken(s.waited, line))
+		d.release(k, line, s, taken(s.waited, line))
 	}
 	switch {
 	case len(w) == 0:
@@ -137,17 +140,18 @@ func (d *decider) settle(k LineKey, line *Line) {
 }
 
 // release decides a waiting event that its line has reached.
-func (d *decider) release(line *Line, s subject, v schemas.Version) {
+func (d *decider) release(k LineKey, line *Line, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:
 		d.behind(line, s, v)
-		return
+	case d.overtaken(k, s):
+		d.conclude(s, v, Stale, ReasonEqualLast)
 	case c == 0:
-		line.twin(s)
+		d.equal(line, s, v, ReasonReleased)
 	default:
 		line.advance(s, v)
+		d.conclude(s, v, Applied, ReasonReleased)
 	}
-	d.conclude(s, v, Applied, ReasonReleased)
 }
 
 // withdraw takes a filtered event out of the buffer that is about to be decided anew. If nothing else waited, the line

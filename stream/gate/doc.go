@@ -16,12 +16,15 @@
 //	applied      arrival        order: arrival, or kind none: no line is touched
 //	applied      first          begins its line: unknown, or of another kind until now
 //	applied      next           newer than the line; for kind sequence, exactly the next value
-//	applied      equal          the line's own version under another id (equal: apply)
+//	applied      equal          the line's own version under another id (with equal: first, if nothing of it ran yet)
 //	applied      released       waited or was parked, and the line reached it
 //	applied      gap_skipped    stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
 //	late         older_delta    below the line, and not a snapshot: news all the same
 //	late         filler         kind sequence: fills a place that was skipped, snapshot or not
+//	late         equal_first    equal: first, and the line's own version again; not a snapshot: news all the same
 //	stale        older          a snapshot below the line, or below the first value of a line that has not begun
+//	stale        equal_first    equal: first, and the line's own version again; a snapshot
+//	stale        equal_last     equal: last, and a later snapshot of its version waited with it
 //	buffered     gap            kind sequence: places before it are missing; waits with a deadline
 //	buffered     start_gap      kind sequence: the line has not begun (start: first), and this is not its first value
 //	parked       gap_expired    the wait ended or had no length (then: park): held until its filler or a person comes
@@ -40,6 +43,18 @@
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
 // beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line
 // begin above events that wait (the promised first value was changed), they are decided as what they are now, below it.
+//
+// # Stale and equal
+//
+// What stale does is the payload's word, as the source's mapping gives it: a snapshot is dropped with a record, a delta
+// or a body of unknown kind is delivered marked, as late. Only strictly lower is stale.
+//
+// Events of one version and sub under different ids are common, because providers' clocks are coarse. With equal: apply
+// all of them run, in the log's order. With first, the one that ran is kept, and what comes after it is dealt with as if
+// it were older; where it was filtered, nothing ran, and the next one that is wanted is the first. With last, each runs
+// when it comes and so has the last word, and of snapshots that have waited together only the last in the log runs:
+// the ones before it (not before a delta, or one that is filtered) would be overwritten at once. What last means for
+// actions that wait in a lane is the backlog's business.
 //
 // # Gaps
 //

@@ -106,12 +106,14 @@ func with(change func(*Policy)) Policy {
 }
 
 var (
-	park    = with(func(p *Policy) { p.Then = ThenPark })
-	fromOne = with(func(p *Policy) { p.Start = StartFirst })
-	arrival = with(func(p *Policy) { p.Order = OrderArrival })
-	atOnce  = with(func(p *Policy) { p.GapWait = 0 })
-	parkNow = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
-	e       = LineKey{Entity: "e"}
+	park      = with(func(p *Policy) { p.Then = ThenPark })
+	fromOne   = with(func(p *Policy) { p.Start = StartFirst })
+	arrival   = with(func(p *Policy) { p.Order = OrderArrival })
+	atOnce    = with(func(p *Policy) { p.GapWait = 0 })
+	parkNow   = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
+	keepFirst = with(func(p *Policy) { p.Equal = EqualFirst })
+	keepLast  = with(func(p *Policy) { p.Equal = EqualLast })
+	e         = LineKey{Entity: "e"}
 )
 
 type table []struct {

@@ -72,6 +72,7 @@ func decodePolicy(b, caps byte) Policy {
 	if b&0x70 == 0x70 {
 		p.Order = OrderArrival
 	}
+	p.Equal = []Equal{EqualApply, EqualFirst, EqualLast, EqualApply}[b>>7|caps>>7<<1]
 	p.MaxPerEntity, p.MaxBuffered = int(caps&7), int(caps>>3&15)
 	return p
 }

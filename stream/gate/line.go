@@ -50,8 +50,7 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 	case c < 0:
 		d.behind(line, s, v)
 	case c == 0:
-		line.twin(s)
-		d.conclude(s, v, Applied, ReasonEqual)
+		d.equal(line, s, v, ReasonEqual)
 	case ahead(v, line.At):
 		d.gap(k, s, v, ReasonGap)
 	default:

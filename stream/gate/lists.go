@@ -14,8 +14,8 @@ func Decisions() []Decision {
 func Reasons() []Reason {
 	return []Reason{
 		ReasonFirst, ReasonNext, ReasonEqual, ReasonArrival, ReasonReleased, ReasonGapSkipped, ReasonSeen,
-		ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonFiller, ReasonEqualLast, ReasonGap, ReasonStartGap,
-		ReasonOverflow, ReasonGapExpired, ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,
+		ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonFiller, ReasonEqualFirst, ReasonEqualLast, ReasonGap,
+		ReasonStartGap, ReasonOverflow, ReasonGapExpired, ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,
 	}
 }
 
@@ -26,8 +26,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("order %q is not one of version, arrival", p.Order)
 	case !known(p.Start, "", StartAny, StartFirst):
 		return fmt.Errorf("start %q is not one of any, first", p.Start)
-	case !known(p.Equal, "", EqualApply):
-		return fmt.Errorf("equal %q is not apply", p.Equal)
+	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast):
+		return fmt.Errorf("equal %q is not one of apply, first, last", p.Equal)
 	case !known(p.Then, "", ThenSkip, ThenPark):
 		return fmt.Errorf("then %q is not one of skip, park", p.Then)
 	case p.GapWait < 0:

@@ -73,7 +73,7 @@ func TestListsAndTableAreComplete(t *testing.T) {
 	if want := constants(t, "Reason"); !slices.Equal(reasons, want) {
 		t.Errorf("Reasons() is %v, declared are %v", reasons, want)
 	}
-	used := map[string]bool{string(ReasonEqualLast): true} // equal: first is not built yet
+	used := map[string]bool{}
 	seen := map[pair]bool{}
 	for _, row := range documented(t) {
 		if seen[row] {
@@ -93,7 +93,7 @@ func TestListsAndTableAreComplete(t *testing.T) {
 
 func TestPolicyValidate(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]Policy{"zero": {}, "usual": wait, "park": parkNow, "first": fromOne, "arrival": arrival} {
+	for name, p := range map[string]Policy{"zero": {}, "usual": wait, "park": parkNow, "first": fromOne, "arrival": arrival, "keep": keepFirst, "last": keepLast} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -146,8 +146,7 @@ func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
 	case lower(v, at):
 		m.behind(n, k, r, v)
 	case !lower(at, v):
-		m.twin(k, r, v)
-		m.final(n, r, v, Applied, ReasonEqual)
+		m.equal(n, k, r, v, ReasonEqual)
 	case v.Kind == schemas.Sequence && !reaches(at, v):
 		m.ahead(n, k, r, v, ReasonGap)
 	default:
@@ -215,6 +214,28 @@ func (m *model) twin(k LineKey, r Record, v schemas.Version) {
 	}
 }
 
+func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+	facts := m.line(k)
+	ran := !facts[lastMove(facts)].filtered
+	m.twin(k, r, v)
+	switch {
+	case m.p.Equal != EqualFirst || !ran:
+		m.final(n, r, v, Applied, why)
+	case r.Payload == schemas.Delta:
+		m.final(n, r, v, Late, ReasonEqualFirst)
+	default:
+		m.final(n, r, v, Stale, ReasonEqualFirst)
+	}
+}
+
+// overtaken: with last, a snapshot gives way to a wanted one of its version, later in the log, that waits.
+func (m *model) overtaken(k LineKey, r Record) bool {
+	return m.p.Equal == EqualLast && r.Payload == schemas.Snapshot && slices.ContainsFunc(m.held, func(h *heldEvent) bool {
+		return h.line == k && h.Version.Value == r.Version.Value && h.Version.Sub == r.Version.Sub && h.Offset > r.Offset &&
+			h.Payload == schemas.Snapshot && !h.Filtered
+	})
+}
+
 func (m *model) hold(n int, k LineKey, r Record, v schemas.Version, parked bool, why Reason) {
 	m.held = append(m.held, &heldEvent{k, parked, r})
 	m.tell(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
@@ -247,12 +268,13 @@ func (m *model) release(k LineKey) {
 		switch v := r.Version; {
 		case lower(v, at):
 			m.behind(-1, k, r, v)
+		case m.overtaken(k, r):
+			m.final(-1, r, v, Stale, ReasonEqualLast)
 		case lower(at, v):
 			m.move(k, r, v)
 			m.final(-1, r, v, Applied, ReasonReleased)
 		default:
-			m.twin(k, r, v)
-			m.final(-1, r, v, Applied, ReasonReleased)
+			m.equal(-1, k, r, v, ReasonReleased)
 		}
 	}
 }
@@ -273,6 +295,11 @@ func (m *model) expire(lines []LineKey) {
 func (m *model) skip(k LineKey) {
 	low, _ := m.lowest(k)
 	r := m.pick(low)
+	if m.overtaken(k, r) {
+		m.final(-1, r, r.Version, Stale, ReasonEqualLast)
+		m.skip(k)
+		return
+	}
 	m.jump(-1, k, r, r.Version)
 }
 

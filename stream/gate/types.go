@@ -39,7 +39,8 @@ const (
 	ReasonOlder        Reason = "older"         // below the line
 	ReasonOlderDelta   Reason = "older_delta"   // below the line, but news
 	ReasonFiller       Reason = "filler"        // fills a place that was skipped
-	ReasonEqualLast    Reason = "equal_first"   // equal: first keeps the one before
+	ReasonEqualFirst   Reason = "equal_first"   // equal: first, and one of this version came before
+	ReasonEqualLast    Reason = "equal_last"    // equal: last, and a later one of this version waited too
 	ReasonGap          Reason = "gap"           // waits for a filler
 	ReasonStartGap     Reason = "start_gap"     // start: first, and this is not the first
 	ReasonOverflow     Reason = "overflow"      // the entity's or subscription's buffer is full
@@ -131,12 +132,16 @@ func NewState() *State {
 	}
 }
 
-// Order, Start, Equal and Then are a subscription's choices; their values are the configuration's words.
+// A subscription's choices; their values are the configuration's words.
 type (
+	// Order is what actions of an entity follow.
 	Order string
+	// Start is what the first event of an unknown entity may be.
 	Start string
+	// Equal is what becomes of an event that is no newer than the line.
 	Equal string
-	Then  string
+	// Then is what follows a gap's wait.
+	Then string
 )
 
 const (
@@ -146,7 +151,9 @@ const (
 	StartAny   Start = "any"
 	StartFirst Start = "first"
 
-	EqualApply Equal = "apply"
+	EqualApply Equal = "apply" // all of one version run
+	EqualFirst Equal = "first" // the first of one version runs, snapshots after it do not
+	EqualLast  Equal = "last"  // as apply, but of snapshots of one version that wait together only the last runs
 
 	ThenSkip Then = "skip"
 	ThenPark Then = "park"

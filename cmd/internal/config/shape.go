@@ -27,15 +27,6 @@ type shape struct {
 	later  []string // keys that are known and not built yet
 }
 
-func (s *shape) field(name string) (field, bool) {
-	for _, f := range s.fields {
-		if f.name == name {
-			return f, true
-		}
-	}
-	return field{}, false
-}
-
 func (s *shape) names() []string {
 	names := make([]string, len(s.fields))
 	for i, f := range s.fields {
@@ -174,7 +165,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, or only the preset's first value.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first"}, later: []string{"backfill"}},
-		{name: "equal", doc: "Another event with the line's own version.", def: "apply", values: []string{"apply"}, later: []string{"first", "last", "hold"}},
+		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs.", def: "apply", values: []string{"apply", "first", "last"}, later: []string{"hold"}},
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
