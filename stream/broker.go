@@ -38,7 +38,7 @@ type topic struct {
 func (b *broker) topic(ctx context.Context, name string) (topic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(name)
+	t.Topic = new(name)
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, b.cl) // not kgo's cache: a recreated topic must show
 	if err != nil {

@@ -185,7 +185,7 @@ func (c *chunkReader) leader(ctx context.Context, at place) (int32, error) {
 	}
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(at.topic)
+	t.Topic = new(at.topic)
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, c.cl)
 	if err != nil {

@@ -88,10 +88,10 @@ func TestLedgerActsOnce(t *testing.T) {
 }
 
 // untilCommitted waits for the mirror to reach an offset, which shows that the batch before it is done.
-func (run *running) untilCommitted(t *testing.T, r *rig, partition int32, to int64) {
+func (r *running) untilCommitted(t *testing.T, in *rig, partition int32, to int64) {
 	t.Helper()
-	run.until(t, fmt.Sprintf("mirror at %d", to), func([]PartitionState) bool {
-		at, ok := r.committed(partition)
+	r.until(t, fmt.Sprintf("mirror at %d", to), func([]PartitionState) bool {
+		at, ok := in.committed(partition)
 		return ok && at.At == to
 	})
 }

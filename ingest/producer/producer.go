@@ -172,7 +172,7 @@ func (p *Producer) Check(ctx context.Context, topics ...string) error {
 	req := kmsg.NewPtrMetadataRequest() // asked directly: an admin client would answer from its cache
 	for _, topic := range topics {
 		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = kmsg.StringPtr(topic)
+		t.Topic = new(topic)
 		req.Topics = append(req.Topics, t)
 	}
 	resp, err := req.RequestWith(ctx, p.client)

@@ -167,10 +167,8 @@ func (e *EventConfig) validate() error {
 	if e.Payload != "" && !schemas.PayloadKind(e.Payload).Valid() {
 		return fmt.Errorf("event.payload %q is not one of snapshot, delta", e.Payload)
 	}
-	for _, from := range append([]string{e.Type}, e.Entity...) {
-		if from == "sha256:body" {
-			return errors.New("event.type and event.entity cannot be sha256:body: it is for event.id")
-		}
+	if slices.Contains(append([]string{e.Type}, e.Entity...), "sha256:body") {
+		return errors.New("event.type and event.entity cannot be sha256:body: it is for event.id")
 	}
 	for _, pointer := range e.Volatile {
 		if _, err := scan.Compile(pointer); err != nil || pointer == "" {

@@ -14,7 +14,10 @@ const gitlabTime = "2006-01-02 15:04:05 UTC"
 // parseTime reads a provider's time strictly: RFC 3339; GitLab's `2015-05-17 18:21:36 UTC`; `seconds.fraction` with one
 // to nine digits, as two integers; or a bare integer in units of resolution. Only times that a version can hold.
 func parseTime(text string, resolution time.Duration) (time.Time, bool) {
-	t, ok := time.Time{}, false
+	var (
+		t  time.Time
+		ok bool
+	)
 	switch {
 	case len(text) >= 20 && text[10] == 'T':
 		t, ok = parseRFC3339(text)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -235,10 +236,8 @@ func oneOf(name, value string, allowed ...string) error {
 	if value == "" {
 		return nil
 	}
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	return fmt.Errorf("%s %q is not one of %s", name, value, strings.Join(allowed, ", "))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,12 +85,7 @@ func TestVectors(t *testing.T) {
 }
 
 func known(scheme string) bool {
-	for _, s := range verify.Schemes() {
-		if s == scheme {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(verify.Schemes(), scheme)
 }
 
 func (v vector) run(t *testing.T, p verify.Params) error {

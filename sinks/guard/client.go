@@ -240,7 +240,7 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) wrap(err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || err == io.EOF { //nolint:errorlint // a reader gives io.EOF itself, and must
 		return err
 	}
 	return classify(b.ctx, err)

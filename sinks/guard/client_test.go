@@ -51,7 +51,7 @@ func dnsServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int32) {
 			reply = append(reply, question...)
 			if isA {
 				k := int(asked.Add(1)) - 1
-				for _, text := range strings.Split(answers[min(k, len(answers)-1)], ",") {
+				for text := range strings.SplitSeq(answers[min(k, len(answers)-1)], ",") {
 					addr := netip.MustParseAddr(text).As4()
 					reply[7]++
 					reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)

@@ -32,7 +32,7 @@ func newRedactor(cfg Config, target *url.URL) *redactor {
 	}
 	for _, s := range cfg.Headers {
 		add(s.Reveal())
-		for _, word := range strings.Fields(s.Reveal()) { // the token behind "Bearer"
+		for word := range strings.FieldsSeq(s.Reveal()) { // the token behind "Bearer"
 			add(word)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -150,9 +151,7 @@ func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, err
 	target := *s.url
 	req.URL, req.Host = &target, target.Host
 	h := req.Header
-	for name, values := range s.headers {
-		h[name] = values
-	}
+	maps.Copy(h, s.headers)
 	setEvent(h, a.Event)
 	h.Set("User-Agent", s.agent)
 	h.Set("Idempotency-Key", string(a.ID))

@@ -9,8 +9,8 @@ import (
 // line is what happened to a line since it last began anew.
 func (m *model) line(k LineKey) []fact {
 	facts := m.events[k]
-	for i := len(facts) - 1; i >= 0; i-- {
-		if facts[i].what == "restart" {
+	for i, fact := range slices.Backward(facts) {
+		if fact.what == "restart" {
 			return facts[i+1:]
 		}
 	}
@@ -18,8 +18,8 @@ func (m *model) line(k LineKey) []fact {
 }
 
 func lastMove(facts []fact) int {
-	for i := len(facts) - 1; i >= 0; i-- {
-		if facts[i].what == "move" {
+	for i, fact := range slices.Backward(facts) {
+		if fact.what == "move" {
 			return i
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,9 +41,9 @@ type laneSpan struct {
 func (c *Claim) windowOf(laneSeq int64) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := len(c.spans) - 1; i >= 0; i-- {
-		if c.spans[i].from <= laneSeq {
-			return c.spans[i].window
+	for _, v := range slices.Backward(c.spans) {
+		if v.from <= laneSeq {
+			return v.window
 		}
 	}
 	return 0

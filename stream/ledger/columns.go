@@ -100,9 +100,6 @@ func timeColumn(n int) *column  { return newColumn(pgtype.TimestamptzOID, n, 8) 
 func int32Param(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
 func int64Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
-// pgEpoch is where Postgres counts its microseconds from.
-var pgEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
 const (
 	pgNever  = math.MinInt64 // -infinity
 	pgMinUS  = -211813488000000000

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"strconv"
 	"time"
@@ -96,9 +97,7 @@ func (c Config) pool(ctx context.Context, hot bool) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "open the ledger", "postgres url cannot be parsed")
 	}
-	for name, value := range c.settings(hot) {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, c.settings(hot))
 	cfg.MaxConns = c.MaxConns
 	if !hot {
 		cfg.MaxConns = 2
@@ -139,7 +138,7 @@ func (e redactedError) Unwrap() error { return e.err }
 // cause is the innermost error's text, which names no credentials.
 func cause(err error) string {
 	for {
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // it is what walks the chain
 		case interface{ Unwrap() error }:
 			if e.Unwrap() == nil {
 				return err.Error()

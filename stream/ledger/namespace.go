@@ -94,11 +94,10 @@ func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
 	if windows > 0 {
 		return nil
 	}
-	if _, err := addWindow(ctx, tx, n.id, true); err != nil {
+	if err := addWindow(ctx, tx, n.id, true); err != nil {
 		return err
 	}
-	_, err = addWindow(ctx, tx, n.id, false)
-	return err
+	return addWindow(ctx, tx, n.id, false)
 }
 
 func (n *Namespace) registerEffects(ctx context.Context, tx pgx.Tx) error {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -146,8 +147,8 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.actionsWrite = of(current, actionsInsert)
 	q.actionsFreed = fresh(current, actionsOfFreed)
 	var seen, low, first []string
-	for i := len(live) - 1; i >= 0; i-- { // the newest first: most duplicates come soon
-		w := strconv.Itoa(int(live[i]))
+	for _, l := range slices.Backward(live) { // the newest first: most duplicates come soon
+		w := strconv.Itoa(int(l))
 		seen = append(seen, fmt.Sprintf(
 			"SELECT event_key, window_id, hash, decision FROM events_w%s WHERE event_key = k.key", w))
 		low = append(low, fmt.Sprintf("(SELECT lane_seq FROM actions_w%s WHERE fence = p.fence AND lane_seq >= p.lane_low "+

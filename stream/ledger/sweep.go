@@ -129,7 +129,7 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 	if err != nil {
 		return 0, err
 	}
-	_, err = addWindow(ctx, tx, subscription, false)
+	err = addWindow(ctx, tx, subscription, false)
 	return opened, err
 }
 

@@ -30,7 +30,7 @@ func TestSweepDropsAWindowOnlyWhenNobodyNeedsIt(t *testing.T) {
 	f := setup(t)
 	c, idle := f.claim(0), f.claim(1)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
-	var window int32 = one[int32](f, `SELECT id FROM windows WHERE state = 'current'`)
+	window := one[int32](f, `SELECT id FROM windows WHERE state = 'current'`)
 	if s := f.sweep(); s.Opened != nil || s.Dropped != nil {
 		t.Fatalf("nothing is due: %+v", s)
 	}

@@ -63,7 +63,7 @@ func (n *Namespace) readWindows(ctx context.Context, from interface {
 
 // addWindow creates a window and its children; the subscription's row is locked by the caller. It never touches what
 // batches use.
-func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool) (int32, error) {
+func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error {
 	state := "ahead"
 	if current {
 		state = "current"
@@ -72,8 +72,8 @@ func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool)
 	err := tx.QueryRow(ctx, `INSERT INTO windows (subscription, state, opened_at)
 		VALUES ($1, $2, CASE WHEN $2 = 'current' THEN now() END) RETURNING id`, subscription, state).Scan(&id)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_, err = tx.Exec(ctx, strings.ReplaceAll(windowTemplate, "{id}", strconv.Itoa(int(id))))
-	return id, err
+	return err
 }

@@ -162,7 +162,9 @@ func (a *App) Run(ctx context.Context) error {
 	err := g.Wait()
 	a.close(drain)
 	a.operator.shutdown(drain)
-	<-served
+	if err := <-served; err != nil {
+		a.log.Warn("operator listener", "error", err)
+	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 					problems = append(problems, c.Problem("teams."+team+".destinations."+name, err.Error()))
 					continue
 				}
-				s.Close(context.Background()) // it has not connected
+				_ = s.Close(context.Background()) // it has not connected
 			}
 		}
 	}

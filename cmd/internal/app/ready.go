@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -44,9 +45,7 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 	for name, err := range r.states {
 		list = append(list, checkOf(name, err))
 	}
-	for name, f := range r.asked {
-		asked[name] = f
-	}
+	maps.Copy(asked, r.asked)
 	r.mu.Unlock()
 	for name, f := range asked {
 		list = append(list, checkOf(name, f(ctx)))

@@ -72,7 +72,7 @@ func runGate(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, d tim
 	wg.Wait()
 	elapsed := time.Since(begin)
 	stopLanes()
-	if err := errors.Join(append(errs, <-laneDone)...); err != nil && !errors.Is(err, context.Canceled) {
+	if err := errors.Join(errors.Join(errs...), <-laneDone); err != nil && !errors.Is(err, context.Canceled) {
 		return 0, err
 	}
 	return float64(events.Load()) / elapsed.Seconds(), nil

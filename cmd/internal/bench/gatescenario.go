@@ -87,7 +87,7 @@ func (b *gateBench) startPostgres(ctx context.Context) (stop func(), err error) 
 		return nil, err
 	}
 	b.url = pg.URL().Reveal()
-	return func() { pg.Discard(context.WithoutCancel(ctx)); os.RemoveAll(dir) }, nil
+	return func() { _ = pg.Discard(context.WithoutCancel(ctx)); os.RemoveAll(dir) }, nil
 }
 
 // prepare makes the ledger and the rival's tables, and reads what the report tells of the server.

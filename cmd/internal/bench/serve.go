@@ -53,7 +53,7 @@ func Serve(kind, settings string) error {
 	fmt.Println(l.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
-		io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		server.Close()
 	}()
 	if err := server.Serve(l); err != http.ErrServerClosed {
@@ -85,5 +85,5 @@ func (s serveSettings) handler(kind string) (http.Handler, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return h, func() { p.Close(context.Background()) }, nil
+	return h, func() { _ = p.Close(context.Background()) }, nil
 }

@@ -131,7 +131,7 @@ func (c *configShowCmd) Run(e *env) error {
 		_, err = e.Stdout.Write(text)
 		return err
 	}
-	return one(e, value, c.File, func(w io.Writer) { w.Write(text) })
+	return one(e, value, c.File, func(w io.Writer) { fmt.Fprint(w, string(text)) })
 }
 
 type configSchemaCmd struct{}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -79,13 +80,9 @@ func TestProblems(t *testing.T) {
 		{"null value", "begin: now", "begin:", "begin: has no value"},
 	}
 	env := map[string]string{"EMPTY": ""}
-	for k, v := range designEnv {
-		env[k] = v
-	}
+	maps.Copy(env, designEnv)
 	files := map[string]string{"/empty": "\n"}
-	for k, v := range designFiles {
-		files[k] = v
-	}
+	maps.Copy(files, designFiles)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,8 +188,8 @@ func TestDeclaration(t *testing.T) {
 	t.Parallel()
 	for typ, s := range shapes {
 		tags := map[string]bool{}
-		for i := range typ.NumField() {
-			if tag := typ.Field(i).Tag.Get("yaml"); tag != "" {
+		for field := range typ.Fields() {
+			if tag := field.Tag.Get("yaml"); tag != "" {
 				tags[tag] = true
 			}
 		}

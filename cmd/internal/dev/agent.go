@@ -97,8 +97,16 @@ func (a *agent) add(c call) {
 
 func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
 	calls, _ := a.seen()
+	text, err := json.Marshal(struct {
+		Items []call `json:"items"`
+		Next  string `json:"next"`
+	}{Items: calls})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(map[string]any{"items": calls, "next": ""})
+	w.Write(text)
 }
 
 // seen is what the agent did so far and how many calls came again under a known key.

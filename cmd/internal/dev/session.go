@@ -72,7 +72,7 @@ func (s *session) startAgent() error {
 	if err != nil {
 		return err
 	}
-	if host, _, err := net.SplitHostPort(u.Host); err != nil || !net.ParseIP(host).IsLoopback() {
+	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
 		return nil // it points to an agent of the user's own
 	}
 	s.agent, err = newAgent(u.Host)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -170,9 +171,7 @@ func (s *sender) told() map[string]delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]delivery, len(s.accepted))
-	for k, v := range s.accepted {
-		out[k] = v
-	}
+	maps.Copy(out, s.accepted)
 	return out
 }
 

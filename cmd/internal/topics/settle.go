@@ -48,12 +48,12 @@ func unsettled(ctx context.Context, adm *kadm.Client, names []string) (string, e
 		return names[0], err
 	}
 	for _, name := range names {
-		d, ok := details[name]
-		if !ok || d.Err != nil || len(d.Partitions) == 0 {
+		d := details[name] // the zero value has no partitions
+		if len(d.Partitions) == 0 {
 			return name, nil
 		}
 		for _, p := range d.Partitions {
-			if p.Err != nil || p.Leader < 0 {
+			if p.Leader < 0 { // told with an error, which the next question may not have
 				return fmt.Sprintf("%s partition %d", name, p.Partition), nil
 			}
 		}

@@ -5,6 +5,7 @@ package vectors
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +39,7 @@ func (r *report) count(id string, verdict error) {
 		r.result.Passed++
 		return
 	}
-	if _, ok := verdict.(skip); ok {
+	if _, ok := errors.AsType[skip](verdict); ok {
 		r.result.Skipped++
 		return
 	}

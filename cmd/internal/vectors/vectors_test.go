@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,9 +128,7 @@ func TestEverySampleCanFail(t *testing.T) {
 // signatureOf is a case that holds, with the given body members instead of its own.
 func signatureOf(body map[string]any) map[string]any {
 	request := map[string]any{"method": "POST", "headers": map[string]any{"X-Token": "s"}}
-	for k, v := range body {
-		request[k] = v
-	}
+	maps.Copy(request, body)
 	return map[string]any{"format_version": 1, "signatures": []any{map[string]any{"id": "case", "scheme": "token",
 		"params": map[string]any{"header": "X-Token"}, "keys": []any{map[string]any{"format": "utf8", "value": "s"}},
 		"request": request, "expect": map[string]any{"valid": true}}}}
