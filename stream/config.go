@@ -63,6 +63,11 @@ type Config struct {
 	Begin  Begin
 	Ledger Ledger
 	Lanes  Lanes
+	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
+	// into the ledger, which must then be a [CopyLedger], at half of the topic's retention. nil copies none.
+	Payloads Payloads
+	// Retention is for how long each topic keeps its records, where the broker does not tell.
+	Retention map[string]time.Duration
 
 	Logger     *slog.Logger          // nil logs nothing
 	Registerer prometheus.Registerer // nil registers nothing
@@ -135,6 +140,9 @@ func (c Config) validate() error {
 	bad(len(slices.Compact(slices.Clone(c.Topics))) != len(c.Topics), "a topic is named twice: %q", c.Topics)
 	bad(c.Ledger == nil, "no ledger")
 	bad(c.Lanes == nil, "no lanes")
+	if _, ok := c.Ledger.(CopyLedger); c.Payloads != nil && c.Ledger != nil {
+		bad(!ok, "payloads are to be copied, and the ledger cannot store them")
+	}
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
 	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
 	bad(c.MaxRecordBytes > 1<<30, "max record bytes %d is over 1 GiB", c.MaxRecordBytes)

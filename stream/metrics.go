@@ -21,6 +21,7 @@ type metrics struct {
 	seeks     *prometheus.CounterVec // direction
 	mirrors   *prometheus.CounterVec // result
 	fetchErrs prometheus.Counter
+	copies    *prometheus.CounterVec // result
 }
 
 func newMetrics(reg prometheus.Registerer, group string) (*metrics, error) {
@@ -50,13 +51,14 @@ func newMetrics(reg prometheus.Registerer, group string) (*metrics, error) {
 		seeks:     counter("seeks_total", "Positions changed by an operator.", "direction"),
 		mirrors:   counter("mirror_commits_total", "Commits of positions to Kafka.", "result"),
 		fetchErrs: counter("fetch_errors_total", "Errors while reading partitions.").WithLabelValues(),
+		copies:    counter("payload_copies_total", "Payloads of open actions that the log would have forgotten.", "result"),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.claims, m.state, m.stops,
-		m.seeks, m.mirrors, m.fetchErrs} {
+		m.seeks, m.mirrors, m.fetchErrs, m.copies} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

@@ -32,6 +32,7 @@ type owner struct {
 	status  *status
 	metrics *metrics
 	begin   map[ledger.Partition]int64
+	copies  *copier
 
 	mu      sync.Mutex
 	parts   map[topicPartition]*assignment
@@ -160,6 +161,7 @@ func (o *owner) run(a *assignment, got claimed) error {
 	var why error
 	if o.loop.attach(a.ctx, own) {
 		o.status.set(a.at, Running, nil)
+		defer o.copies.start(a.ctx, c, o.loop.fenced)()
 		select {
 		case why = <-own.end:
 		case <-a.ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -93,7 +94,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, begin map[l
 	})
 	l := newLoop(parts, s.cfg, fetch, mir, s.broker, s.metrics)
 	own := &owner{cfg: s.cfg, log: s.cfg.Logger, loop: l, mirror: mir, broker: s.broker, pulse: s.pulse,
-		status: s.status, metrics: s.metrics, begin: begin, parts: map[topicPartition]*assignment{}}
+		status: s.status, metrics: s.metrics, begin: begin, copies: newCopier(s.cfg, s.broker, s.metrics), parts: map[topicPartition]*assignment{}}
 	callbacks := &gated{to: own, ready: make(chan struct{})}
 	client, err := kgo.NewClient(groupOptions(s.cfg, callbacks)...)
 	if err != nil {
@@ -177,9 +178,7 @@ func (s *Subscription) begin(ctx context.Context) (map[ledger.Partition]int64, e
 			if err != nil {
 				return nil, err
 			}
-			for p, at := range of {
-				offsets[p] = at
-			}
+			maps.Copy(offsets, of)
 		}
 	}
 	stored, err := s.cfg.Ledger.Begin(ctx, offsets)

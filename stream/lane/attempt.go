@@ -48,19 +48,27 @@ func (l *Lanes) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
 }
 
 func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
+	var lost error
 	if !e.copied {
-		return l.cfg.Payloads.Load(ctx, e.Pointer)
+		event, err := l.cfg.Payloads.Load(ctx, e.Pointer)
+		if stream.ClassOf(err) != stream.ClassPayload {
+			return event, err
+		}
+		lost = err // unless the owner's sweep has copied it since the action was loaded
 	}
 	packed := e.Packed
 	if packed == nil {
 		actions, _, err := l.cfg.Ledger.Open(ctx, e.lane.part.claim, e.LaneSeq-1, 1)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if len(actions) == 0 || actions[0].LaneSeq != e.LaneSeq || len(actions[0].Packed) == 0 {
+		case len(actions) > 0 && actions[0].LaneSeq == e.LaneSeq && len(actions[0].Packed) > 0:
+			packed = actions[0].Packed
+		case lost != nil:
+			return nil, lost
+		default:
 			return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: errors.New("the ledger's payload copy is gone")}
 		}
-		packed = actions[0].Packed
 	}
 	event, err := l.cfg.Codec.Unpack(packed)
 	if err != nil {
@@ -119,7 +127,7 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 		Timeout: d.Timeout,
 	})
 	class := stream.ClassOf(err)
-	if class == stream.ClassBug && context.Cause(ctx) == errTimeout && errors.Is(err, context.DeadlineExceeded) {
+	if class == stream.ClassBug && errors.Is(context.Cause(ctx), errTimeout) && errors.Is(err, context.DeadlineExceeded) {
 		class = stream.ClassTimeout
 	}
 	cancel()

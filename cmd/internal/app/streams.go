@@ -221,12 +221,14 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 		panic(err) // config.Load has checked it
 	}
 	names := make([]string, len(sub.Sources))
+	keep := make(map[string]time.Duration, len(names))
 	for i, source := range sub.Sources {
 		names[i] = topics.Events(at.team, source)
+		keep[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
 	}
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: stream.Globs(sub.Types),
-		Begin: stream.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Logger: s.a.log, Registerer: s.a.registry,
+		Begin: stream.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Payloads: s.payloads, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(),
 		// The rest of the budget is for what ends before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
