@@ -71,29 +71,50 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	c.cache = newLineCache(n.spec.CacheLines)
+	err := n.claimOnce(ctx, c, req)
+	if err == nil || n.holds(ctx, c, err) {
+		return c, nil
+	}
+	if _, ok := errors.AsType[*schemas.Error](err); ok {
+		return nil, err
+	}
+	if confirm, ok := errors.AsType[confirmError](err); ok {
+		return nil, confirm.error
+	}
+	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+}
+
+// claimOnce runs the transaction. Claims have half of the connections: each holds one for as long as Kafka takes to
+// confirm it, and the partitions that run need theirs meanwhile.
+func (n *Namespace) claimOnce(ctx context.Context, c *Claim, req ClaimRequest) error {
+	select {
+	case n.ledger.claiming <- struct{}{}:
+		defer func() { <-n.ledger.claiming }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	conn, err := n.ledger.hot.Acquire(ctx)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return err
 	}
 	defer abandon(conn)
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return err
 	}
 	if err := n.claim(ctx, tx, c, req); err != nil {
-		if _, ok := errors.AsType[*schemas.Error](err); ok {
-			return nil, err
-		}
-		if confirm, ok := errors.AsType[confirmError](err); ok {
-			return nil, confirm.error
-		}
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return err
 	}
-	if err := tx.Commit(ctx); err != nil && !n.holds(ctx, c, err) {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	if err := tx.Commit(ctx); err != nil {
+		return inDoubtError{err}
 	}
-	return c, nil
+	return nil
 }
+
+// inDoubtError marks an error of COMMIT.
+type inDoubtError struct{ error }
+
+func (e inDoubtError) Unwrap() error { return e.error }
 
 func (r ClaimRequest) validate() error {
 	switch {
@@ -259,9 +280,9 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return err
 }
 
-// holds finds out after an unknown COMMIT of a claim whether it happened. cause is why it is unknown.
+// holds finds out after an unknown COMMIT of a claim whether it happened. cause is why the claim failed.
 func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
-	if troubleOf(cause) != lost {
+	if _, ok := errors.AsType[inDoubtError](cause); !ok || troubleOf(cause) != lost {
 		return false
 	}
 	var mine bool

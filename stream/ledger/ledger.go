@@ -14,6 +14,8 @@ type Ledger struct {
 	cfg  Config
 	hot  *pgxpool.Pool // batches, claims, results: generic plans over indexes
 	read *pgxpool.Pool // people's questions: planned as they come
+
+	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).
@@ -26,7 +28,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg}
+	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
 	var err error
 	if l.hot, err = cfg.pool(ctx, true); err != nil {
 		return nil, err
