@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -180,7 +181,8 @@ func (n *Namespace) addResults(ctx context.Context, p *pipeline, win *windowSet,
 		}
 		rr.attempt(&sorted[i])
 	}
-	for window, rr := range byWindow {
+	for _, window := range slices.Sorted(maps.Keys(byWindow)) { // lock order: windows, and in them lanes, ascend
+		rr := byWindow[window]
 		finish, ok := win.q.finish[window]
 		if !ok {
 			if window == 0 {
