@@ -207,6 +207,9 @@ func (v *VersionConfig) validate() error {
 	case strings.ContainsFunc(v.Clock, func(r rune) bool { return !(r == '_' || r == '-' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9') }) || len(v.Clock) > 40:
 		return fmt.Errorf("event.version.clock %q: use up to 40 characters of a-z, 0-9, - and _", v.Clock)
 	}
+	if err := v.Rank.validate(schemas.VersionKind(v.Kind)); err != nil {
+		return err
+	}
 	switch v.Resolution {
 	case 0, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
 		return nil

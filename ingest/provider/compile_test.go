@@ -51,6 +51,29 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"resolution", func(c *provider.Config) {
 			c.Event.Version.Kind, c.Event.Version.Resolution = "timestamp", time.Minute
 		}, "1s, 1ms, 1us, 1ns"},
+		{"rank of none", func(c *provider.Config) {
+			c.Event.Version = &provider.VersionConfig{Kind: "none", Rank: &provider.RankConfig{From: "/status", Order: []string{"a"}}}
+		}, "event.version.rank has no meaning"},
+		{"rank from", func(c *provider.Config) { c.Event.Version.Rank = &provider.RankConfig{Order: []string{"a"}} }, "event.version.rank.from is missing"},
+		{"rank of the body", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "sha256:body", Order: []string{"a"}}
+		}, "event.version.rank.from is missing"},
+		{"wrong rank from", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "status", Order: []string{"a"}}
+		}, `event.version.rank.from "status"`},
+		{"rank order", func(c *provider.Config) { c.Event.Version.Rank = &provider.RankConfig{From: "/status"} }, "event.version.rank.order is missing"},
+		{"long rank order", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: make([]string, 101)}
+		}, "101 values, more than 100"},
+		{"empty rank", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a", ""}}
+		}, "value 2 is empty"},
+		{"rank with a control character", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a\x00"}}
+		}, "value 1 is empty, longer than 255 bytes or no plain text"},
+		{"rank twice", func(c *provider.Config) {
+			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a", "b", "a"}}
+		}, `"a" is listed twice`},
 		{"clock", func(c *provider.Config) { c.Event.Version.Clock = "a b" }, "event.version.clock"},
 		{"payload", func(c *provider.Config) { c.Event.Payload = "state" }, `event.payload "state"`},
 		{"first without sequence", func(c *provider.Config) { c.Event.First, c.Event.Version.Kind = &first, "monotonic" }, "event.first needs"},

@@ -57,8 +57,11 @@ type VersionConfig struct {
 	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
 	// Clock names the line where an entity has several.
 	Clock string `yaml:"clock,omitempty" json:"clock,omitempty"`
-	// Resolution of a timestamp is the unit of one that is a bare number: 1s (default), 1ms, 1us or 1ns.
+	// Resolution of a timestamp is how finely it counts: 1s, 1ms, 1us or 1ns. Finer digits do not count, and a bare
+	// number is in this unit. Zero counts all digits and takes bare numbers for seconds.
 	Resolution time.Duration `yaml:"resolution,omitempty" json:"resolution,omitempty"`
+	// Rank breaks ties of one version.
+	Rank *RankConfig `yaml:"rank,omitempty" json:"rank,omitempty"`
 }
 
 // DeletedConfig is a source's `event.deleted`.

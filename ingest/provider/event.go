@@ -139,10 +139,11 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 		v := schemas.Version{Clock: c.name, Kind: c.kind}
 		if c.kind == schemas.Timestamp {
 			t, ok := parseTime(text, c.resolution)
-			if !ok {
+			counts, fits := coarse(t, c.resolution)
+			if !ok || !fits {
 				return unusable(BadVersion, "%s is not a time that a version can hold", c.from.text)
 			}
-			v.Value, e.Time = t.UnixNano(), t
+			v.Value, e.Time = counts.UnixNano(), t
 		} else {
 			n, ok := parseCounter(text)
 			if !ok {
@@ -150,12 +151,8 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 			}
 			v.Value = n
 		}
-		if c.rank != nil {
-			status, _, bad := d.scalar(*c.rank)
-			if bad != nil {
-				return bad
-			}
-			v.Sub = int32(slices.Index(c.order, status) + 1)
+		if v.Sub, bad = d.sub(&c); bad != nil {
+			return bad
 		}
 		e.Version = v
 		break

@@ -27,6 +27,7 @@ type compiledClock struct {
 	resolution time.Duration
 	rank       *value
 	order      []string
+	closed     bool // a status that is not in order makes the delivery unusable
 }
 
 type compiledCondition struct {
@@ -117,7 +118,7 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 			return fmt.Errorf("event.version.from %w", err)
 		}
 		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution}}
-		return nil
+		return c.rank(&r.clocks[0], user.Rank)
 	}
 	for _, k := range m.clocks {
 		from, err := c.preset(k.from)

@@ -36,6 +36,14 @@ func parseTime(text string, resolution time.Duration) (time.Time, bool) {
 	return t.UTC(), true
 }
 
+// coarse cuts what is finer than the resolution; zero cuts nothing. A provider that writes one field sometimes with and
+// sometimes without a fraction would else make an event stale that came in the same second. It reports false for the
+// one part of a second below MinTimestamp that a version cannot hold.
+func coarse(t time.Time, resolution time.Duration) (time.Time, bool) {
+	t = t.Truncate(resolution)
+	return t, !t.Before(schemas.MinTimestamp)
+}
+
 // parseRFC3339 refuses what the standard parser lets through: hours of one digit and a comma before the fraction.
 func parseRFC3339(text string) (time.Time, bool) {
 	if text[13] != ':' || text[16] != ':' || strings.ContainsRune(text, ',') {

@@ -21,7 +21,7 @@ event:
   id: header:X-Event-Id
   type: /type
   entity: [/order/id]
-  version: {from: /order/rev, kind: sequence, clock: order, resolution: 1ms}
+  version: {from: /order/rev, kind: sequence, clock: order, resolution: 1ms, rank: {from: /order/state, order: [open, paid]}}
   payload: snapshot
   deleted: {from: /gone, is: ["true"]}
   first: 1
@@ -39,7 +39,8 @@ event:
 	}
 	first := int64(1)
 	want := &provider.EventConfig{ID: "header:X-Event-Id", Type: "/type", Entity: []string{"/order/id"}, Payload: "snapshot",
-		Version: &provider.VersionConfig{From: "/order/rev", Kind: "sequence", Clock: "order", Resolution: time.Millisecond},
+		Version: &provider.VersionConfig{From: "/order/rev", Kind: "sequence", Clock: "order", Resolution: time.Millisecond,
+			Rank: &provider.RankConfig{From: "/order/state", Order: []string{"open", "paid"}}},
 		Deleted: &provider.DeletedConfig{From: "/gone", Is: []string{"true"}}, First: &first,
 		Volatile: []string{"/attempt"}, Headers: []string{"X-Extra"}}
 	if diff := cmp.Diff(want, got.Event); diff != "" {
@@ -50,8 +51,8 @@ event:
 	}
 	got.Event.Version.Resolution = 0
 	s := compile(t, provider.Config{Preset: "generic", Verify: got.Verify, Event: got.Event})
-	e, err := s.Event(request(`{"type":"t","gone":true,"order":{"id":1,"rev":1}}`, "X-Event-Id: i"), received)
-	if err != nil || brief(e) != "i | t | 1 | order sequence 00000000000000000001 | snapshot deleted" || e.First == nil || *e.First != 1 {
+	e, err := s.Event(request(`{"type":"t","gone":true,"order":{"id":1,"rev":1,"state":"paid"}}`, "X-Event-Id: i"), received)
+	if err != nil || brief(e) != "i | t | 1 | order sequence 00000000000000000001+00002 | snapshot deleted" || e.First == nil || *e.First != 1 {
 		t.Errorf("%+v %v", e, err)
 	}
 }

@@ -121,3 +121,30 @@ func TestPayloadDecidesWhatStaleDoes(t *testing.T) {
 		}}.test(t)
 	}
 }
+
+// TestRankOrdersWhatHappensInOneSecond: a source's rank stands in the sub.
+func TestRankOrdersWhatHappensInOneSecond(t *testing.T) {
+	t.Parallel()
+	queued, running, done := sub(1), sub(2), sub(3)
+	for _, kind := range []schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp} {
+		table{
+			{
+				name: string(kind) + " in order", policy: wait,
+				steps: []step{in(rec(1, kind, 7, queued), rec(2, kind, 7, running), rec(3, kind, 7, done), rec(4, kind, 8, queued))},
+				want:  []string{"1 applied/first", "2 applied/next", "3 applied/next", "4 applied/next"},
+			}, {
+				name: string(kind) + " out of order", policy: keepFirst,
+				steps: []step{in(rec(1, kind, 7, done), rec(2, kind, 7, queued), rec(3, kind, 7, running, delta), rec(4, kind, 7, done))},
+				want:  []string{"1 applied/first", "2 stale/older", "3 late/older_delta", "4 stale/equal_first"},
+			},
+		}.test(t)
+	}
+	table{{
+		name: "those that waited are released by rank", policy: wait,
+		steps: []step{in(seq(1, 1), seq(33, 3, done), seq(31, 3, queued), seq(32, 3, running), seq(2, 2))},
+		want: []string{
+			"1 applied/first", "33 buffered/gap", "31 buffered/gap", "32 buffered/gap",
+			"2 applied/next", "*31 applied/released", "*32 applied/released", "*33 applied/released",
+		},
+	}}.test(t)
+}

@@ -58,6 +58,20 @@ func (ck *checker) version(path string, v *EventVersion) {
 	if v.Kind == "none" && v.From != "" {
 		ck.problem(path+".from", "has no meaning with kind none")
 	}
+	if v.Rank == nil {
+		return
+	}
+	if v.Kind == "none" {
+		ck.problem(path+".rank", "has no meaning with kind none")
+	}
+	if len(v.Rank.Order) == 0 && ck.written(path+".rank.order") && !ck.skip(path+".rank.order") {
+		ck.problem(path+".rank.order", "is empty; list the values from the first to the last")
+	}
+	for i, s := range v.Rank.Order {
+		if at := path + ".rank.order[" + itoa(i) + "]"; !ck.skip(at) && slices.Index(v.Rank.Order, s) < i {
+			ck.problem(at, "%q is listed twice", clip(s))
+		}
+	}
 }
 
 func (ck *checker) subscription(path string, t *Team, sub *Subscription) {

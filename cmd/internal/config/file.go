@@ -110,6 +110,13 @@ type EventVersion struct {
 	Kind       string   `yaml:"kind"`
 	Clock      string   `yaml:"clock"`
 	Resolution Duration `yaml:"resolution"`
+	Rank       *Rank    `yaml:"rank"`
+}
+
+// Rank breaks ties of one version by a status.
+type Rank struct {
+	From  string   `yaml:"from"`
+	Order []string `yaml:"order"`
 }
 
 // Deleted says which events end their entity.

@@ -135,7 +135,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "from", doc: "Where it is: " + pointerForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
 		{name: "clock", doc: "Names the line where an entity has several."},
-		{name: "resolution", doc: "Unit of a timestamp that is a bare number: 1s, 1ms, 1us or 1ns.", computed: "1s"},
+		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
+		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
+	}},
+	reflect.TypeFor[Rank](): {doc: "The order of what happens within one version.", fields: []field{
+		{name: "from", doc: "Where the status is: " + pointerForms + ".", required: true},
+		{name: "order", doc: "Its values, from the first to the last, 100 at most; a delivery with another one goes to quarantine.", required: true},
 	}},
 	reflect.TypeFor[Deleted](): {doc: "Which events end their entity.", fields: []field{
 		{name: "from", doc: "Where to look: " + pointerForms + ".", required: true},

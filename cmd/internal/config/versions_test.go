@@ -3,6 +3,10 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestEqualWords(t *testing.T) {
@@ -14,6 +18,46 @@ func TestEqualWords(t *testing.T) {
 		}
 		if got := c.Teams["acme"].Subscriptions["triage"].Equal; got != word {
 			t.Errorf("equal is %q, want %q", got, word)
+		}
+	}
+}
+
+const plainVersion = "version: {from: /order/rev, kind: sequence}"
+
+func TestRankReachesTheSource(t *testing.T) {
+	t.Parallel()
+	ranked := "version: {from: /at, kind: timestamp, resolution: 1ms, rank: {from: /status, order: [queued, in_progress, completed]}}"
+	c, problems := load(strings.Replace(design, plainVersion, ranked, 1), designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := &provider.VersionConfig{From: "/at", Kind: "timestamp", Resolution: time.Millisecond,
+		Rank: &provider.RankConfig{From: "/status", Order: []string{"queued", "in_progress", "completed"}}}
+	if diff := cmp.Diff(want, c.Source("acme", "orders").Event.Version); diff != "" {
+		t.Error(diff)
+	}
+	shown, err := c.YAML()
+	if err != nil || !strings.Contains(string(shown), "- in_progress") {
+		t.Errorf("config show leaves the rank out: %v\n%s", err, shown)
+	}
+}
+
+func TestRankProblems(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"{kind: none, rank: {from: /s, order: [a]}}":                             "rank: has no meaning with kind none",
+		"{from: /v, kind: sequence, rank: {order: [a]}}":                         "rank: from is missing",
+		"{from: /v, kind: sequence, rank: {from: /s}}":                           "rank: order is missing",
+		"{from: /v, kind: sequence, rank: {from: /s, order: []}}":                "rank.order: is empty",
+		"{from: /v, kind: sequence, rank: {from: /s, order: [a, b, a]}}":         "rank.order[2]: \"a\" is listed twice",
+		"{from: /v, kind: sequence, rank: {from: /s, order: a}}":                 "rank.order",
+		"{from: /v, kind: sequence, rank: {from: /s, order: [a], else: b}}":      "else",
+		"{from: /v, kind: sequence, rank: [queued]}":                             "rank",
+		"{from: /v, kind: sequence, rank: {from: /s, order: [\"${env:NONE}\"]}}": "NONE is not set",
+	} {
+		_, problems := load(strings.Replace(design, plainVersion, "version: "+version, 1), designEnv, designFiles, Options{})
+		if len(problems) == 0 || !strings.Contains(problems[0].String(), want) {
+			t.Errorf("%s: %v, want %q", version, problems, want)
 		}
 	}
 }

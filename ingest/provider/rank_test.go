@@ -1,0 +1,114 @@
+package provider_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// jobs is a source whose statuses follow each other within one second.
+func jobs(v provider.VersionConfig) provider.Config {
+	cfg := orders()
+	cfg.Event.Entity, cfg.Event.Version = []string{"/job"}, &v
+	return cfg
+}
+
+var states = &provider.RankConfig{From: "/status", Order: []string{"queued", "in_progress", "completed"}}
+
+func TestRankOrdersWhatHappensInOneSecond(t *testing.T) {
+	t.Parallel()
+	s := compile(t, jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Rank: states}))
+	var last schemas.Version
+	for i, status := range states.Order {
+		e, err := s.Event(request(`{"type":"t","job":1,"at":1557933618,"status":"`+status+`"}`, "X-Event-Id: i"), received)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Version.Sub != int32(i+1) || e.Version.Compare(last) <= 0 {
+			t.Errorf("%s: %+v after %+v", status, e.Version, last)
+		}
+		last = e.Version
+	}
+	if got := last.Text(); got != "2019-05-15T15:20:18.000000000Z+00003" {
+		t.Error(got)
+	}
+	e, err := s.Event(request(`{"type":"t","job":1,"at":1557933619,"status":"queued"}`, "X-Event-Id: i"), received)
+	if err != nil || e.Version.Compare(last) <= 0 {
+		t.Errorf("a later second is not newer: %+v %v", e, err)
+	}
+}
+
+func TestRankOfACounterFromAHeader(t *testing.T) {
+	t.Parallel()
+	s := compile(t, jobs(provider.VersionConfig{From: "/rev", Kind: "sequence",
+		Rank: &provider.RankConfig{From: "header:X-Status", Order: []string{"7", "8"}}}))
+	e, err := s.Event(request(`{"type":"t","job":1,"rev":4}`, "X-Event-Id: i", "X-Status: 8"), received)
+	if err != nil || e.Version.Text() != "00000000000000000004+00002" {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+// A status without a place is kept for a person, as every authentic delivery that cannot become an event.
+func TestRankRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := compile(t, jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Rank: states}))
+	for body, want := range map[string]string{
+		`"status":"cancelled"`: provider.BadVersion,
+		`"status":"Queued"`:    provider.BadVersion,
+		`"status":1`:           provider.BadVersion,
+		`"status":""`:          provider.MissingField,
+		`"status":null`:        provider.MissingField,
+		`"state":"queued"`:     provider.MissingField,
+		`"status":true`:        provider.WrongType,
+		`"status":["queued"]`:  provider.WrongType,
+	} {
+		_, err := s.Event(request(`{"type":"t","job":1,"at":1557933618,`+body+`}`, "X-Event-Id: i"), received)
+		bad, ok := errors.AsType[*provider.Unusable](err)
+		if !ok || bad.Reason != want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+		if ok && strings.Contains(bad.Detail, "cancelled") {
+			t.Errorf("the detail says the value: %s", bad.Detail)
+		}
+	}
+}
+
+// TestResolutionCutsWhatIsFiner: a provider that writes its field with and without a fraction means one second.
+func TestResolutionCutsWhatIsFiner(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		resolution time.Duration
+		at, want   string // want empty: unusable
+	}{
+		{0, `"2026-07-14T18:56:00.738123456Z"`, "2026-07-14T18:56:00.738123456Z"},
+		{time.Nanosecond, `"2026-07-14T18:56:00.738123456Z"`, "2026-07-14T18:56:00.738123456Z"},
+		{time.Microsecond, `"2026-07-14T18:56:00.738123456Z"`, "2026-07-14T18:56:00.738123000Z"},
+		{time.Millisecond, `"2026-07-14T18:56:00.738123456Z"`, "2026-07-14T18:56:00.738000000Z"},
+		{time.Second, `"2026-07-14T18:56:00.738123456Z"`, "2026-07-14T18:56:00.000000000Z"},
+		{time.Second, `"2026-07-14 18:56:00 UTC"`, "2026-07-14T18:56:00.000000000Z"},
+		{time.Second, `"1969-12-31T23:59:59.5Z"`, "1969-12-31T23:59:59.000000000Z"}, // down, before 1970 too
+		{time.Second, `"1677-09-21T00:12:43.5Z"`, ""},                               // inside the range, its second is not
+		{0, `"1677-09-21T00:12:43.5Z"`, "1677-09-21T00:12:43.500000000Z"},
+	} {
+		s := compile(t, jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Resolution: c.resolution}))
+		e, err := s.Event(request(`{"type":"t","job":1,"at":`+c.at+`}`, "X-Event-Id: i"), received)
+		if c.want == "" {
+			if bad, ok := errors.AsType[*provider.Unusable](err); !ok || bad.Reason != provider.BadVersion {
+				t.Errorf("%s in %s: %+v %v", c.at, c.resolution, e, err)
+			}
+			continue
+		}
+		if err != nil || e.Version.Text() != c.want {
+			t.Errorf("%s in %s: %+v %v, want %s", c.at, c.resolution, e, err, c.want)
+		}
+	}
+	s := compile(t, jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Resolution: time.Second}))
+	e, err := s.Event(request(`{"type":"t","job":1,"at":"2026-07-14T18:56:00.738Z"}`, "X-Event-Id: i"), received)
+	if err != nil || e.Time.Nanosecond() != 738e6 {
+		t.Errorf("the event's time was cut with its version: %+v %v", e, err)
+	}
+}
