@@ -8,7 +8,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 )
 
 func TestZombieWritesNothing(t *testing.T) {
@@ -71,11 +70,7 @@ func TestClaimWaitsForBatchAndBatchForClaim(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	old := f.claim(0)
-	inFlight, err := pgx.Connect(t.Context(), databaseURL(t)+"?search_path="+f.cfg.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inFlight.Close(context.WithoutCancel(t.Context()))
+	inFlight := f.connect()
 	tx, err := inFlight.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -302,11 +297,7 @@ func TestBatchLocksProgressInOrder(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	low, high := f.claim(0), f.claim(1)
-	conn, err := pgx.Connect(t.Context(), databaseURL(t)+"?search_path="+f.cfg.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
+	conn := f.connect()
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

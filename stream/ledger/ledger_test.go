@@ -77,6 +77,22 @@ type fixture struct {
 	n   *Namespace
 }
 
+// connect is a connection of the test's own to its schema.
+func (f *fixture) connect() *pgx.Conn {
+	f.t.Helper()
+	cfg, err := pgx.ParseConfig(f.cfg.URL.Reveal())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cfg.RuntimeParams["search_path"] = f.cfg.Schema
+	conn, err := pgx.ConnectConfig(f.t.Context(), cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close(context.WithoutCancel(f.t.Context())) })
+	return conn
+}
+
 func policy() gate.Policy {
 	return gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, GapWait: time.Hour, Then: gate.ThenSkip}
 }

@@ -1,11 +1,8 @@
 package ledger
 
 import (
-	"context"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // The windows turn while a claim waits for the fence, and the owner before writes into the new one: the next owner knows
@@ -15,11 +12,7 @@ func TestClaimKnowsTheWindowsOfItsLock(t *testing.T) {
 	f := setup(t)
 	old := f.claim(0)
 	f.apply(old, seq(0, "a", 1))
-	inFlight, err := pgx.Connect(t.Context(), databaseURL(t)+"?search_path="+f.cfg.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inFlight.Close(context.WithoutCancel(t.Context()))
+	inFlight := f.connect()
 	tx, err := inFlight.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
