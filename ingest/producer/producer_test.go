@@ -309,17 +309,20 @@ func TestCloseFlushes(t *testing.T) {
 	t.Parallel()
 	in := make(buffered, 1)
 	p, cluster := setup(t, func(c *Config) { c.Linger, c.Options = 30*time.Second, []kgo.Opt{kgo.WithHooks(in)} })
-	done := make(chan error, 1)
-	go func() { done <- p.Append(t.Context(), topic, event("1")) }()
-	<-in
+	done := make(chan error, 2)
+	// Two, one after the other: the client tells of a topic's first record before its flush can see the topic.
+	for _, id := range []string{"1", "2"} {
+		go func() { done <- p.Append(t.Context(), topic, event(id)) }()
+		<-in
+	}
 	if err := p.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; err != nil {
+	if err := errors.Join(<-done, <-done); err != nil {
 		t.Error(err)
 	}
-	read(t, cluster, topic, 1)
-	if err := p.Append(t.Context(), topic, event("2")); schemas.KindOf(err) != schemas.Unavailable {
+	read(t, cluster, topic, 2)
+	if err := p.Append(t.Context(), topic, event("3")); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("after close: %v", err)
 	}
 }
