@@ -87,7 +87,8 @@ func New(c Config) (*Handler, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	h := &Handler{c: c, metrics: newMetrics(c.Registerer), budget: budget{free: c.MaxInFlight}}
+	h := &Handler{c: c, metrics: newMetrics(c.Registerer), budget: budget{free: c.MaxInFlight},
+		lines: rate.NewLimiter(linesPerSecond, linesBurst)}
 	if _, err := rand.Read(h.decoy[:]); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -24,6 +26,7 @@ type Handler struct {
 	mux     *http.ServeMux
 	metrics *metrics
 	budget  budget
+	lines   *rate.Limiter
 	decoy   [32]byte          // a random key
 	work    func(body []byte) // done where no verifier does it
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -279,6 +280,23 @@ func TestLinesAndLabels(t *testing.T) {
 	}
 	if knownReason("anything a provider invents") != "other" {
 		t.Error("reasons are not bounded")
+	}
+}
+
+// Nobody fills the log by sending what is refused; what is kept aside has its line always.
+func TestLinesAreBounded(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	lines := &safeBuffer{}
+	in.handler.c.Logger = slog.New(slog.NewTextHandler(lines, nil))
+	in.handler.lines = rate.NewLimiter(0, 5)
+	for range 20 {
+		in.do("POST", inPath, strings.NewReader("1"))
+		in.post("unusable")
+	}
+	refused, kept := strings.Count(lines.String(), "outcome=refused"), strings.Count(lines.String(), "outcome=quarantined")
+	if refused != 5 || kept != 20 || in.count("refused", "missing_header") != 20 {
+		t.Errorf("%d lines of 20 refused, %d of 20 kept aside", refused, kept)
 	}
 }
 

@@ -80,11 +80,21 @@ func wait(l *rate.Limiter) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// What strangers can cause without end, and every delivery while Kafka is away, is written this often; the counters
+// have all of it, and a log at debug level too.
+const (
+	linesPerSecond = 10
+	linesBurst     = 100
+)
+
 // observe writes the one line and counts. r's headers never appear: some are secrets.
 func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	took := time.Since(d.started)
 	h.metrics.observe(d, v, took)
 	level := v.outcome.level()
+	if level == slog.LevelInfo && v.outcome != quarantined && !h.lines.Allow() {
+		level = slog.LevelDebug
+	}
 	if !h.c.Logger.Enabled(ctx, level) {
 		return
 	}
