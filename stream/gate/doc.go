@@ -37,6 +37,9 @@
 // sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any
 // other and keeps the line.
 //
+// A counter that its provider has set back is below its line: the gate does not tell that from late events, and leaves
+// the epoch at what it is.
+//
 // Values of different kinds do not compare. An event of another kind than its line's begins the line anew, whatever
 // start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
 //
