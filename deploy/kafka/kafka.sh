@@ -138,6 +138,10 @@ controller.quorum.election.timeout.ms=500
 controller.quorum.fetch.timeout.ms=1000
 controlled.shutdown.max.retries=1
 
+# Retention is looked at every second: a test with a topic of seconds' retention sees its log move on.
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=1000
+
 # Small machine: the cleaner would take 128 MiB of the heap at start.
 log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=3

@@ -1,0 +1,155 @@
+package integration
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// TestOpenActionsOutliveTheLog has a topic that keeps its records for seconds and an agent that fails one entity and
+// refuses another for longer than that. Then the broker has deleted every record and the process starts anew, with
+// nothing in memory: what was open runs all the same, in order, and what is parked still has its body.
+func TestOpenActionsOutliveTheLog(t *testing.T) {
+	t.Parallel()
+	b := testrig.SharedKafka(t)
+	r := newRig(t, b, options{})
+	r.edit("retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}", "retry: {attempts: 1000, within: 10m, min: 200ms, max: 1s}")
+	log := watchLog(t, b, "events."+r.team+".github")
+	log.keep("16000", "1000")
+
+	var recovered atomic.Bool
+	failing, refused := issue(7, 1, 1), issue(7, 2, 1)
+	r.agent.answer = func(c call) int {
+		switch {
+		case c.event == failing.id && !recovered.Load():
+			return http.StatusServiceUnavailable
+		case c.event == refused.id:
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	const each = 6
+	for _, line := range lines(3, each, func(e, n int) delivery { return issue(7, e, n) }) {
+		for _, d := range line {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waitItems(t, r, p, each, "--status", "done") // the third entity does not notice
+	waitItems(t, r, p, 1, "--status", "dead_letter")
+	log.waitEmptied(3*each, time.Minute)
+	p.stop()
+	p = r.serve("intake,stream")
+	recovered.Store(true)
+
+	waitItems(t, r, p, 2*each, "--status", "done")
+	// What is parked was never asked for again; its body is there for whoever redrives it.
+	var ran []string
+	told := r.sender.told()
+	for n := 1; n <= each; n++ {
+		d := issue(7, 2, n)
+		out, err := r.try(p.operator, "inbox", "raw", r.team+"/triage/github/"+d.id)
+		if err != nil || !bytes.Equal(out, d.body) {
+			t.Errorf("the body of %s: %q %v", d.id, out, err)
+		}
+		if n > 1 && r.agent.seen(d.id) > 0 {
+			ran = append(ran, d.id)
+		}
+		delete(told, d.id)
+	}
+	report(t, "behind a dead one", ran)
+	var calls []call
+	for _, c := range r.agent.snapshot() {
+		if c.entity != refused.entity {
+			calls = append(calls, c)
+		}
+	}
+	judge(told, calls).require(t)
+}
+
+// edit changes the config file.
+func (r *rig) edit(old, new string) {
+	r.t.Helper()
+	text, err := os.ReadFile(r.config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		r.t.Fatalf("the config does not say %s", old)
+	}
+	if err := os.WriteFile(r.config, []byte(strings.ReplaceAll(string(text), old, new)), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// topicLog is a topic as the broker holds it.
+type topicLog struct {
+	t     *testing.T
+	topic string
+	adm   *kadm.Client
+}
+
+func watchLog(t *testing.T, b testrig.Broker, topic string) *topicLog {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return &topicLog{t, topic, kadm.NewClient(cl)}
+}
+
+// keep sets the topic's retention and segment time in milliseconds, as an operator does with kafka-configs.
+func (l *topicLog) keep(retention, segment string) {
+	l.t.Helper()
+	set := func(name, value string) kadm.AlterConfig {
+		return kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value}
+	}
+	got, err := l.adm.AlterTopicConfigs(l.t.Context(), []kadm.AlterConfig{set("retention.ms", retention), set("segment.ms", segment)}, l.topic)
+	if err == nil {
+		_, err = got.On(l.topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// waitEmptied waits until the topic has had n records and the broker has deleted them all.
+func (l *topicLog) waitEmptied(n int64, within time.Duration) {
+	l.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		var had, has int64
+		starts, err := l.adm.ListStartOffsets(l.t.Context(), l.topic)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		ends, err := l.adm.ListEndOffsets(l.t.Context(), l.topic)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		ends.Each(func(o kadm.ListedOffset) {
+			start, _ := starts.Lookup(o.Topic, o.Partition)
+			had += o.Offset
+			has += o.Offset - start.Offset
+		})
+		switch {
+		case had == n && has == 0:
+			return
+		case time.Now().After(deadline):
+			l.t.Fatalf("after %s the log of %s still has %d of %d records", within, l.topic, has, had)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+}
