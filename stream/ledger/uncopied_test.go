@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,7 @@ func TestCopyBoundsItsTransactions(t *testing.T) {
 	}
 	f.apply(c, records...)
 	half := bytes.Repeat([]byte("x"), copyBytes/2)
-	copies[0].Packed, copies[1].Packed, copies[2].Packed = half, half, append(half, half...)
+	copies[0].Packed, copies[1].Packed, copies[2].Packed = half, half, slices.Concat(half, half)
 	copies[3].Packed = bytes.Repeat([]byte("x"), copyBytes+1)
 	if stored, _ := f.copy(c, copies...); stored != len(copies) {
 		t.Errorf("stored %d of %d", stored, len(copies))
