@@ -117,10 +117,8 @@ func (c *chunkReader) once(ctx context.Context, at place, offset int64) (*chunk,
 		return nil, err
 	}
 	switch err := kerr.ErrorForCode(p.ErrorCode); {
-	case errors.Is(err, kerr.OffsetOutOfRange) && p.LogStartOffset > offset:
-		return nil, belowStart(p.LogStartOffset)
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		return nil, absent("the log does not reach it")
+		return nil, c.outOfRange(ctx, leader, at, offset, p.LogStartOffset)
 	case errors.Is(err, kerr.UnknownTopicID):
 		return nil, absent("the topic's id is not known")
 	case err != nil:
