@@ -112,3 +112,14 @@ func TestResolutionCutsWhatIsFiner(t *testing.T) {
 		t.Errorf("the event's time was cut with its version: %+v %v", e, err)
 	}
 }
+
+// A body of which nobody says what it is counts as news, which is never dropped.
+func TestPayloadOfGenericIsDelta(t *testing.T) {
+	t.Parallel()
+	cfg := orders()
+	cfg.Event.Payload = ""
+	e, err := compile(t, cfg).Event(request(`{"type":"t","order":{"id":1,"rev":1}}`, "X-Event-Id: i"), received)
+	if err != nil || e.Payload != schemas.Delta {
+		t.Errorf("%+v %v", e, err)
+	}
+}

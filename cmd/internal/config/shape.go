@@ -125,7 +125,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "type", doc: "Type of the event; needed for generic."},
 		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
 		{name: "version", doc: "What orders the events of an entity.", computed: "none for generic"},
-		{name: "payload", doc: "Whether a body is the entity's whole state or news about it.", computed: "snapshot for generic", values: []string{"snapshot", "delta"}},
+		{name: "payload", doc: "Whether a body is the entity's whole state (a stale one is dropped) or news about it (a stale one is delivered, marked).", computed: "as the preset says, delta for generic", values: []string{"snapshot", "delta"}},
 		{name: "first", doc: "Version of an entity's first event, where it is always the same; kind sequence only.", computed: "1 for kind sequence"},
 		{name: "deleted", doc: "Which events end their entity."},
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},

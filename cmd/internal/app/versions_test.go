@@ -1,0 +1,112 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+const rankedFile = `
+version: 1
+teams:
+  acme:
+    sources:
+      jobs:
+        preset: generic
+        secrets: [s3cret-of-the-test]
+        verify: {signature_header: X-Signature}
+        event:
+          id: /id
+          type: /type
+          entity: [/job]
+          version: {from: /at, kind: timestamp, resolution: 1s, rank: {from: /status, order: [queued, in_progress, completed]}}
+          payload: snapshot
+    destinations: {out: {type: log}}
+    subscriptions:
+      first: {sources: [jobs], equal: first, actions: [{name: run, to: out}]}
+`
+
+// TestVersionsFromTheFileToTheGate takes what the file says of versions all the way: mapping, record, decision.
+func TestVersionsFromTheFileToTheGate(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(rankedFile), Embedded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems := Check(c, nil); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	source, err := provider.Compile(c.Source("acme", "jobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	var records []gate.Record
+	for i, body := range []string{
+		`"at":"2026-07-14T18:56:00.7Z","status":"in_progress"`,
+		`"at":"2026-07-14T18:56:00Z","status":"completed"`, // no fraction: the same second all the same
+		`"at":"2026-07-14T18:56:00.9Z","status":"queued"`,
+		`"at":"2026-07-14T18:56:00.8Z","status":"completed"`,
+		`"at":"2026-07-14T18:56:01Z","status":"queued"`,
+	} {
+		r := &verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: fmt.Appendf(nil, `{"id":"%d","type":"job","job":7,%s}`, i, body)}
+		sent, err := source.Event(r, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := record.Decode(record.Encode("events.acme.jobs", sent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
+			Version: e.Version, First: e.First, Payload: e.Payload})
+	}
+	policy := gate.Policy{Equal: gate.Equal(c.Teams["acme"].Subscriptions["first"].Equal)}
+	if err := policy.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range gate.Decide(gate.NewState(), records, policy) {
+		got = append(got, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
+	}
+	want := []string{"0 applied/first", "1 applied/next", "2 stale/older", "3 stale/equal_first", "4 applied/next"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	_, err = source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{},
+		Body: []byte(`{"id":"9","type":"job","job":7,"at":"2026-07-14T18:56:00Z","status":"paused"}`)}, now)
+	if bad, ok := errors.AsType[*provider.Unusable](err); !ok || bad.Reason != provider.BadVersion {
+		t.Errorf("a status without a place: %v", err)
+	}
+}
+
+// TestCheckNamesTheRank: what only the catalogue can tell is a problem of the file all the same.
+func TestCheckNamesTheRank(t *testing.T) {
+	t.Parallel()
+	for old, wrong := range map[string][2]string{
+		"from: /status":        {"from: status", `event.version.rank.from "status"`},
+		"queued, in_progress,": {`"", in_progress,`, "event.version.rank.order: value 1 is empty"},
+	} {
+		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(strings.Replace(rankedFile, old, wrong[0], 1)), Embedded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems := Check(c, nil)
+		if len(problems) != 1 || !strings.Contains(problems[0].String(), wrong[1]) {
+			t.Errorf("%s: %v", wrong[0], problems)
+		}
+	}
+}
