@@ -191,6 +191,6 @@ func (s *session) tellHow() {
 	fmt.Fprintf(s.Stdout, "  forebay subscriptions list%s\n", at)
 	if s.agent != nil {
 		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
-		fmt.Fprintf(s.Stdout, "  forebay send demo/github --sample github/issues.labeled -c %s --header X-GitHub-Delivery=my-own-1\n", s.path)
+		fmt.Fprintf(s.Stdout, "  forebay send demo/github --sample github/push -c %s --header X-GitHub-Delivery=my-own-1\n", s.path)
 	}
 }
