@@ -124,3 +124,33 @@ func ordered(t failer, all []said, records []Record) {
 		last[k] = s.Version
 	}
 }
+
+// twinned: what equal drops or marks has a twin by version that runs: before it with first, behind it with last.
+func twinned(t failer, all []said, records []Record) {
+	t.Helper()
+	type version struct {
+		entity schemas.EntityKey
+		schemas.Version
+	}
+	entity := map[schemas.EventKey]schemas.EntityKey{}
+	for i := range records {
+		entity[records[i].Key] = records[i].Entity
+	}
+	ran := map[version]bool{}
+	owed := map[version]said{}
+	for _, s := range all {
+		v := version{entity[s.Key], s.Version}
+		switch {
+		case s.Decision == Applied:
+			ran[v] = true
+			delete(owed, v)
+		case s.Reason == ReasonEqualFirst && !ran[v]:
+			t.Fatalf("%+v, and nothing of its version ran", s)
+		case s.Reason == ReasonEqualLast:
+			owed[v] = s
+		}
+	}
+	for _, s := range owed {
+		t.Fatalf("%+v, and nothing of its version runs after it", s)
+	}
+}

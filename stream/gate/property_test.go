@@ -85,6 +85,7 @@ func check(t failer, h history) []said {
 	sameState(t, m, whole)
 	conserved(t, m.said, records, whole)
 	ordered(t, m.said, records)
+	twinned(t, m.said, records)
 	return m.said
 }
 
