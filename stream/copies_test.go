@@ -21,7 +21,7 @@ import (
 
 // aged makes a log on the real ledger: a parked head and two actions behind it, appended so many minutes ago. It returns
 // the pointers of all three; nothing runs any more.
-func (r *rig) aged(n *ledger.Namespace, minutes ...time.Duration) (pointers []ledger.Pointer) {
+func (r *rig) aged(n *ledger.Namespace, minutes ...int) (pointers []ledger.Pointer) {
 	r.t.Helper()
 	lanes := newLanes()
 	opened := make(chan *ledger.Claim, 1)
@@ -29,7 +29,7 @@ func (r *rig) aged(n *ledger.Namespace, minutes ...time.Duration) (pointers []le
 	run := r.start(r.config(n, lanes))
 	for i, m := range minutes {
 		rec := record.Encode(testTopic, event(i))
-		rec.Timestamp = time.Now().Add(-m * time.Minute)
+		rec.Timestamp = time.Now().Add(-time.Duration(m) * time.Minute)
 		r.send(rec)
 		pointers = append(pointers, r.pointer(i, int64(i)))
 	}
