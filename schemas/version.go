@@ -78,7 +78,7 @@ func (v Version) AppendText(b []byte) []byte {
 		b = append(b, ':')
 	}
 	if v.Kind == Timestamp {
-		b = time.Unix(0, v.Value).UTC().AppendFormat(b, timeText)
+		b = appendTime(b, time.Unix(0, v.Value).UTC())
 	} else {
 		b = appendPadded(b, v.Value, 20)
 	}
@@ -96,6 +96,16 @@ func appendPadded(b []byte, n int64, width int) []byte {
 		b = append(b, '0')
 	}
 	return append(b, s...)
+}
+
+// appendTime writes t as timeText says. RFC 3339 has a fast way in package time, a layout of one's own has not.
+func appendTime(b []byte, t time.Time) []byte {
+	b = t.AppendFormat(b, time.RFC3339)
+	b[len(b)-1] = '.' // instead of Z
+	nanos := strconv.AppendInt(b, int64(t.Nanosecond())+1e9, 10)
+	copy(nanos[len(b):], nanos[len(b)+1:]) // the 1 that kept the zeros
+	nanos[len(nanos)-1] = 'Z'
+	return nanos
 }
 
 // ParseVersion reads what [Version.Text] wrote, and only that form: two texts are equal exactly when their versions are.
