@@ -111,65 +111,57 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) inbox(w http.ResponseWriter, r *http.Request) {
-	f, err := inboxFilter(r)
-	if err != nil || !s.hasInbox(&err) {
-		s.fail(w, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	page, err := s.Inbox.Items(ctx, f)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	list(w, page.Items, page.Next)
-}
-
-func (s *server) hasInbox(err *error) bool {
-	if s.Inbox == nil {
-		*err = schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`")
-		return false
-	}
-	return true
+	s.askInbox(w, r, func(ctx context.Context) error {
+		f, err := inboxFilter(r)
+		if err != nil {
+			return err
+		}
+		page, err := s.Inbox.Items(ctx, f)
+		if err == nil {
+			list(w, page.Items, page.Next)
+		}
+		return err
+	})
 }
 
 func (s *server) item(w http.ResponseWriter, r *http.Request) {
-	var err error
-	if !s.hasInbox(&err) {
-		s.fail(w, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	d, err := s.Inbox.Item(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	write(w, http.StatusOK, d)
+	s.askInbox(w, r, func(ctx context.Context) error {
+		d, err := s.Inbox.Item(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+		if err == nil {
+			write(w, http.StatusOK, d)
+		}
+		return err
+	})
 }
 
 func (s *server) raw(w http.ResponseWriter, r *http.Request) {
-	var err error
-	if !s.hasInbox(&err) {
-		s.fail(w, err)
+	s.askInbox(w, r, func(ctx context.Context) error {
+		raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+		if err != nil {
+			return err
+		}
+		// The bytes are a provider's, or a forger's with its secret: nothing may run them.
+		h := w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Forebay-Content-Type", raw.ContentType)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Disposition", "attachment")
+		w.Write(raw.Data) //nolint:gosec // G705: the headers above keep browsers from reading it as a page
+		return nil
+	})
+}
+
+// askInbox runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
+func (s *server) askInbox(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
+	if s.Inbox == nil {
+		s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`"))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
-	raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
-	if err != nil {
+	if err := ask(ctx); err != nil {
 		s.fail(w, err)
-		return
 	}
-	// The bytes are a provider's, or a forger's with its secret: nothing may run them.
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Forebay-Content-Type", raw.ContentType)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Disposition", "attachment")
-	w.Write(raw.Data) //nolint:gosec // G705: the headers above keep browsers from reading it as a page
 }
 
 func (s *server) quarantine(w http.ResponseWriter, r *http.Request) {

@@ -89,12 +89,17 @@ type eventArg struct {
 	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
 }
 
-func (a eventArg) split() (team, subscription, source, event string, err error) {
+// ask calls do with the operator listener's client and the parts of the event's name.
+func (a eventArg) ask(l listenerFlag, do func(client *api.Client, team, subscription, source, event string) error) error {
 	parts := strings.SplitN(a.ID, "/", 4)
 	if len(parts) != 4 || parts[3] == "" {
-		return "", "", "", "", usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
+		return usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
 	}
-	return parts[0], parts[1], parts[2], parts[3], nil
+	client, err := l.client()
+	if err != nil {
+		return err
+	}
+	return do(client, parts[0], parts[1], parts[2], parts[3])
 }
 
 type inboxGetCmd struct {
@@ -103,19 +108,13 @@ type inboxGetCmd struct {
 }
 
 func (c *inboxGetCmd) Run(e *env) error {
-	team, subscription, source, event, err := c.split()
-	if err != nil {
-		return err
-	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	d, err := client.Item(e.ctx, team, subscription, source, event)
-	if err != nil {
-		return err
-	}
-	return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
+	return c.ask(c.listenerFlag, func(client *api.Client, team, subscription, source, event string) error {
+		d, err := client.Item(e.ctx, team, subscription, source, event)
+		if err != nil {
+			return err
+		}
+		return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
+	})
 }
 
 func showItem(w io.Writer, d *api.InboxDetail) {
@@ -147,20 +146,14 @@ type inboxRawCmd struct {
 }
 
 func (c *inboxRawCmd) Run(e *env) error {
-	team, subscription, source, event, err := c.split()
-	if err != nil {
+	return c.ask(c.listenerFlag, func(client *api.Client, team, subscription, source, event string) error {
+		raw, err := client.Raw(e.ctx, team, subscription, source, event)
+		if err != nil {
+			return err
+		}
+		_, err = e.Stdout.Write(raw.Data)
 		return err
-	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	raw, err := client.Raw(e.ctx, team, subscription, source, event)
-	if err != nil {
-		return err
-	}
-	_, err = e.Stdout.Write(raw.Data)
-	return err
+	})
 }
 
 type quarantineListCmd struct {
