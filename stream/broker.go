@@ -184,6 +184,24 @@ func (b *broker) resolve(ctx context.Context, name string, begin Begin) (map[led
 	return offsets, nil
 }
 
+// hasBefore reports whether a topic has a record that was appended before a time.
+func (b *broker) hasBefore(ctx context.Context, name string, when time.Time) (bool, error) {
+	starts, err := b.resolve(ctx, name, Begin{All: true})
+	if err != nil {
+		return false, err
+	}
+	firsts, err := b.resolve(ctx, name, Begin{At: when})
+	if err != nil {
+		return false, err
+	}
+	for p, start := range starts {
+		if firsts[p] > start {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // ceilMilli rounds up: Kafka's times are milliseconds, and a record before t is not wanted.
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()

@@ -18,7 +18,7 @@ import (
 // Ledger is what the runtime needs of a [ledger.Namespace].
 type Ledger interface {
 	Begin(ctx context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error)
-	Began(ctx context.Context) (bool, error)
+	Began(ctx context.Context) (time.Time, error)
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)

@@ -56,6 +56,7 @@ func (w *watch) until(t *testing.T, what string, ok func() bool) {
 // memory is a ledger in memory that holds its callers to the ledger's contract: fences, positions, ascending offsets.
 type memory struct {
 	watch
+	began   time.Time
 	begin   map[ledger.Partition]int64
 	fences  map[ledger.Partition]*fence
 	claims  []*ledger.Claim
@@ -83,15 +84,30 @@ type fence struct {
 
 func newMemory() *memory { return &memory{fences: map[ledger.Partition]*fence{}} }
 
-func (m *memory) Began(context.Context) (bool, error) {
+func (m *memory) Began(context.Context) (time.Time, error) {
 	defer m.lock()()
-	return m.begin != nil, nil
+	if m.begin != nil && m.began.IsZero() {
+		m.began = time.Now()
+	}
+	return m.began, nil
 }
 
 func (m *memory) Begin(_ context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error) {
 	defer m.lock()()
+	if m.began.IsZero() {
+		m.began = time.Now()
+	}
+	known := map[ledger.TopicID]bool{}
+	for p := range m.begin {
+		known[p.TopicID] = true
+	}
 	if m.begin == nil {
-		m.begin = maps.Clone(offsets)
+		m.begin = map[ledger.Partition]int64{}
+	}
+	for p, offset := range offsets {
+		if !known[p.TopicID] {
+			m.begin[p] = offset
+		}
 	}
 	return maps.Clone(m.begin), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -157,36 +158,71 @@ func (s *Subscription) start(ctx context.Context) (map[ledger.Partition]int64, b
 }
 
 // begin resolves the begin of a new subscription to explicit offsets, once: who stores first wins, and later starts
-// read back what was stored. A partition that is not among them is younger than the subscription and begins at 0.
+// read back what was stored. A topic that the subscription takes up later begins as asked too if it was there before,
+// and at 0 if it is younger than the subscription.
 func (s *Subscription) begin(ctx context.Context) (map[ledger.Partition]int64, error) {
+	ids := map[string]ledger.TopicID{}
 	for _, name := range s.cfg.Topics {
-		if _, err := s.broker.topic(ctx, name); errors.Is(err, kerr.UnknownTopicOrPartition) {
+		t, err := s.broker.topic(ctx, name)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return nil, schemas.Errorf(schemas.NotFound, "start subscription "+s.cfg.Group,
 				"topic %s does not exist: run `forebay topics apply`", name)
 		} else if err != nil {
 			return nil, err
 		}
+		ids[name] = t.id
 	}
 	began, err := s.cfg.Ledger.Began(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
 	}
+	stored := map[ledger.Partition]int64{}
+	if !began.IsZero() {
+		if stored, err = s.cfg.Ledger.Begin(ctx, nil); err != nil {
+			return nil, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
+		}
+	}
+	offsets, err := s.missingBegins(ctx, ids, stored, began)
+	if err != nil || len(offsets) == 0 && !began.IsZero() {
+		return stored, err
+	}
+	if stored, err = s.cfg.Ledger.Begin(ctx, offsets); err != nil {
+		return nil, fmt.Errorf("store the begin of %s: %w", s.cfg.Group, err)
+	}
+	s.cfg.Logger.Info("begins", "at", s.cfg.Begin.String(), "partitions", len(offsets))
+	return stored, nil
+}
+
+// beginSkew is how far the database's clock, which says when a subscription began, and the brokers' may lie apart.
+const beginSkew = 5 * time.Minute
+
+// missingBegins resolves the begin for the topics that have none stored: all of them for a new subscription; of one
+// that has begun, those that have records from before, for a topic that is added to a subscription that begins now
+// must not bring a week of history.
+func (s *Subscription) missingBegins(ctx context.Context, ids map[string]ledger.TopicID, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
+	known := map[ledger.TopicID]bool{}
+	for p := range stored {
+		known[p.TopicID] = true
+	}
 	offsets := map[ledger.Partition]int64{}
-	if !began {
-		for _, name := range s.cfg.Topics {
-			of, err := s.broker.resolve(ctx, name, s.cfg.Begin)
+	for _, name := range s.cfg.Topics {
+		if known[ids[name]] {
+			continue
+		}
+		if !began.IsZero() {
+			older, err := s.broker.hasBefore(ctx, name, began.Add(-beginSkew))
 			if err != nil {
 				return nil, err
 			}
-			maps.Copy(offsets, of)
+			if !older {
+				continue
+			}
 		}
+		of, err := s.broker.resolve(ctx, name, s.cfg.Begin)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(offsets, of)
 	}
-	stored, err := s.cfg.Ledger.Begin(ctx, offsets)
-	if err != nil {
-		return nil, fmt.Errorf("store the begin of %s: %w", s.cfg.Group, err)
-	}
-	if !began {
-		s.cfg.Logger.Info("begins", "at", s.cfg.Begin.String(), "partitions", len(stored))
-	}
-	return stored, nil
+	return offsets, nil
 }

@@ -252,7 +252,7 @@ func TestReleaseMakesTheNextClaimClean(t *testing.T) {
 func TestBeginFirstWins(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	if began, err := f.n.Began(t.Context()); began || err != nil {
+	if began, err := f.n.Began(t.Context()); !began.IsZero() || err != nil {
 		t.Fatal(began, err)
 	}
 	first := map[Partition]int64{partition(0): 5, partition(1): 9}
@@ -265,8 +265,37 @@ func TestBeginFirstWins(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	if began, err := f.n.Began(t.Context()); !began || err != nil {
+	if began, err := f.n.Began(t.Context()); began.IsZero() || err != nil {
 		t.Error(began, err)
+	}
+}
+
+// A topic that is taken up later has a beginning of its own, and it too is stored once.
+func TestBeginOfATopicAddedLater(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	first := partition(0)
+	added := Partition{Topic: "events.acme.added", TopicID: TopicID{9}, Number: 0}
+	want := map[Partition]int64{first: 5}
+	for _, step := range []struct {
+		offsets map[Partition]int64
+		added   bool
+	}{
+		{map[Partition]int64{first: 5}, false},
+		{nil, false},
+		{map[Partition]int64{first: 1, added: 7}, true},
+		{map[Partition]int64{added: 8}, true},
+	} {
+		if step.added {
+			want[added] = 7
+		}
+		got, err := f.n.Begin(t.Context(), step.offsets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
 	}
 }
 

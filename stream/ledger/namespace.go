@@ -116,20 +116,20 @@ func (n *Namespace) registerEffects(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Begin stores where a new subscription begins: the first call's offsets win, later calls get those back.
-// A partition that is not in the stored set begins at 0.
+// Begin stores where a subscription begins in topics that it has no beginning for yet: the first call's offsets for a
+// topic win, later calls get those back. A partition that is not in the stored set begins at 0.
 func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map[Partition]int64, error) {
 	var stored map[Partition]int64
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		var began bool
-		err := tx.QueryRow(ctx, `SELECT began_at IS NOT NULL FROM subscriptions WHERE id = $1 FOR UPDATE`, n.id).Scan(&began)
+		_, err := tx.Exec(ctx, `UPDATE subscriptions SET began_at = coalesce(began_at, now()) WHERE id = $1`, n.id)
 		if err != nil {
 			return err
 		}
-		if !began {
-			if err := n.storeBegin(ctx, tx, offsets); err != nil {
-				return err
-			}
+		if stored, err = n.loadBegin(ctx, tx); err != nil {
+			return err
+		}
+		if err := n.storeBegin(ctx, tx, offsets, stored); err != nil {
+			return err
 		}
 		stored, err = n.loadBegin(ctx, tx)
 		return err
@@ -140,16 +140,22 @@ func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map
 	return stored, nil
 }
 
-func (n *Namespace) storeBegin(ctx context.Context, tx pgx.Tx, offsets map[Partition]int64) error {
+func (n *Namespace) storeBegin(ctx context.Context, tx pgx.Tx, offsets, stored map[Partition]int64) error {
+	known := map[TopicID]bool{}
+	for p := range stored {
+		known[p.TopicID] = true
+	}
 	for p, offset := range offsets {
+		if known[p.TopicID] {
+			continue
+		}
 		_, err := tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
 			VALUES ($1, $2, $3, $4, $5)`, n.id, p.Topic, [16]byte(p.TopicID), p.Number, offset)
 		if err != nil {
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, `UPDATE subscriptions SET began_at = now() WHERE id = $1`, n.id)
-	return err
+	return nil
 }
 
 func (n *Namespace) loadBegin(ctx context.Context, tx pgx.Tx) (map[Partition]int64, error) {
@@ -171,14 +177,17 @@ func (n *Namespace) loadBegin(ctx context.Context, tx pgx.Tx) (map[Partition]int
 	return stored, err
 }
 
-// Began reports whether Begin has stored this subscription's beginning.
-func (n *Namespace) Began(ctx context.Context) (bool, error) {
-	var began bool
-	err := n.ledger.read.QueryRow(ctx, `SELECT began_at IS NOT NULL FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
+// Began is when Begin first stored this subscription's beginning, by the database's clock; zero before.
+func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
+	var began *time.Time
+	err := n.ledger.read.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
 	if err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: redact(err)}
+		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: redact(err)}
 	}
-	return began, nil
+	if began == nil {
+		return time.Time{}, nil
+	}
+	return *began, nil
 }
 
 // transact runs f in a transaction and again after transient trouble, a lost connection included: f must be one that
