@@ -185,6 +185,21 @@ func TestMissingTopicsNameTheCommand(t *testing.T) {
 	}
 }
 
+// TestTopicHeardOfLate: the broker that is asked first may not know yet what another one has created.
+func TestTopicHeardOfLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", false)
+	p := r.start(config.RoleIntake)
+	_, d := issue(1, 1)
+	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
+		t.Errorf("a delivery without topics is answered %d, want 503", got)
+	}
+	r.createTopics()
+	p.ready()
+	p.accepted("github", "first-secret", d)
+	p.clean()
+}
+
 func TestMissingSchemaNamesTheCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "http://127.0.0.1:1", testrig.Database(t), true)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // KafkaOptions are what every Kafka client of a process shares.
@@ -37,9 +38,18 @@ func (a *App) wantedTopics() []topics.Topic {
 	return events
 }
 
+// topicGrace is how long a topic may be missing after the start: of several brokers, one that is asked may hear of a
+// topic later than the one that was asked to create it.
+const topicGrace = 3 * time.Second
+
 // checkTopics refuses to go on with topics that are missing or cannot keep P1. Brokers that are away are waited for.
 func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
+	began := time.Now()
 	return a.patiently(ctx, "topics", func(ctx context.Context) error {
-		return topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
+		err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
+		if schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
+			return &schemas.Error{Kind: schemas.Unavailable, Err: err}
+		}
+		return err
 	})
 }

@@ -115,17 +115,22 @@ func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
 	}
 	r := &rig{t: t, cluster: cluster, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
 	if createTopics {
-		c := r.load(config.RoleTopics)
-		cl, err := kgo.NewClient(KafkaOptions(c)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
-		if _, err := topics.Apply(t.Context(), kadm.NewClient(cl), topics.Wanted(c, c.MaxBody), false); err != nil {
-			t.Fatal(err)
-		}
+		r.createTopics()
 	}
 	return r
+}
+
+func (r *rig) createTopics() {
+	r.t.Helper()
+	c := r.load(config.RoleTopics)
+	cl, err := kgo.NewClient(KafkaOptions(c)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := topics.Apply(r.t.Context(), kadm.NewClient(cl), topics.Wanted(c, c.MaxBody), false); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) load(roles ...config.Role) *config.Config {
