@@ -17,7 +17,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-func drawVersion(t *rapid.T, kind VersionKind, name string) Version {
+// drawWord draws words that often begin each other.
+var drawWord = rapid.OneOf(rapid.StringMatching("[ab!+~]{1,4}"), rapid.StringMatching("[!-~]{1,64}"))
+
+func drawVersion(t *rapid.T, kind VersionKind, word bool, name string) Version {
+	if word {
+		return Version{Kind: Monotonic, Clock: "c", Epoch: rapid.Int64Range(0, MaxEpoch).Draw(t, name+"epoch"),
+			Word: drawWord.Draw(t, name+"word"), Sub: rapid.Int32Range(0, MaxSub).Draw(t, name+"sub")}
+	}
 	low := int64(0)
 	if kind == Timestamp {
 		low = MinTimestamp.UnixNano()
@@ -32,9 +39,13 @@ func TestVersionText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]VersionKind{Sequence, Monotonic, Timestamp}).Draw(t, "kind")
-		v, w := drawVersion(t, kind, "v"), drawVersion(t, kind, "w")
+		word := kind == Monotonic && rapid.Bool().Draw(t, "words")
+		v, w := drawVersion(t, kind, word, "v"), drawVersion(t, kind, word, "w")
 		if rapid.Bool().Draw(t, "near") {
 			w.Epoch, w.Value = v.Epoch, v.Value
+			if rapid.Bool().Draw(t, "nearer") {
+				w.Word = v.Word
+			}
 		}
 		got, err := ParseVersion("c", kind, v.Text())
 		if err != nil || got != v {
@@ -63,6 +74,9 @@ func TestVersionTextForms(t *testing.T) {
 		{Version{Kind: Sequence, Value: 42}, "00000000000000000042"},
 		{Version{Kind: Monotonic, Value: 1<<63 - 1, Sub: 3}, "09223372036854775807+00003"},
 		{Version{Kind: Sequence, Epoch: 7, Value: 1}, "e000007:00000000000000000001"},
+		{Version{Kind: Monotonic, Word: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "=01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+		{Version{Kind: Monotonic, Word: "00000000000000000042"}, "=00000000000000000042"}, // not the counter of 20 digits
+		{Version{Kind: Monotonic, Epoch: 7, Word: "e1:=a+1", Sub: 3}, "e000007:=e1:=a+1 +00003"},
 		{Version{Kind: Timestamp, Value: time.Date(2026, 7, 1, 16, 45, 22, 391_000_000, time.UTC).UnixNano()}, "2026-07-01T16:45:22.391000000Z"},
 	} {
 		if got := test.v.Text(); got != test.want {
@@ -88,6 +102,9 @@ func TestParseVersionRefuses(t *testing.T) {
 		{Timestamp, n}, {Timestamp, "2026-07-01T16:45:22Z"}, {Timestamp, "2026-07-01T16:45:22,391000000Z"},
 		{Timestamp, "2026-07-01T16:45:22.391000000+00:00"}, {Timestamp, "2026-02-30T16:45:22.391000000Z"},
 		{Timestamp, "1600-01-01T00:00:00.000000000Z"}, {Timestamp, "2300-01-01T00:00:00.000000000Z"},
+		{Monotonic, "="}, {Monotonic, "=a "}, {Monotonic, "= a"}, {Monotonic, "=a b"}, {Monotonic, "=a\x00"}, {Monotonic, "=\u00e9"},
+		{Monotonic, "=a +00000"}, {Monotonic, "=a +1"}, {Monotonic, "=a +00001 +00001"}, {Monotonic, "= +00001"},
+		{Monotonic, "a"}, {Monotonic, "=" + strings.Repeat("a", MaxWord+1)}, {Sequence, "=a"}, {Timestamp, "=a"}, {None, "=a"},
 	} {
 		if v, err := ParseVersion("", test.kind, test.text); err == nil {
 			t.Errorf("%s %q read as %+v", test.kind, test.text, v)
@@ -97,12 +114,30 @@ func TestParseVersionRefuses(t *testing.T) {
 
 func TestVersionCompare(t *testing.T) {
 	t.Parallel()
-	in := []Version{{Value: -1}, {}, {Sub: 1}, {Value: 1}, {Value: 1, Sub: 1}, {Epoch: 1}, {Epoch: 1, Value: 5}}
+	in := []Version{{Value: -1}, {}, {Sub: 1}, {Word: "B"}, {Word: "B", Sub: 1}, {Word: "Ba"}, {Word: "a"}, {Value: 1}, {Value: 1, Sub: 1},
+		{Epoch: 1}, {Epoch: 1, Word: "A"}, {Epoch: 1, Value: 5}}
 	for i, v := range in {
 		for j, w := range in {
 			if got := v.Compare(w); got != cmp.Compare(i, j) {
 				t.Errorf("%+v and %+v compare as %d", v, w, got)
 			}
+		}
+	}
+}
+
+// What a mapping calls a version may change: then the values of before mean nothing beside those of now.
+func TestVersionComparable(t *testing.T) {
+	t.Parallel()
+	counter, word, second := Version{Kind: Monotonic, Value: 5}, Version{Kind: Monotonic, Word: "5"}, Version{Kind: Timestamp, Value: 5}
+	for _, test := range []struct {
+		v, w Version
+		want bool
+	}{
+		{counter, Version{Kind: Monotonic}, true}, {word, Version{Kind: Monotonic, Word: "a", Sub: 1}, true}, {second, second, true},
+		{counter, word, false}, {counter, second, false}, {word, second, false},
+	} {
+		if test.v.Comparable(test.w) != test.want || test.w.Comparable(test.v) != test.want {
+			t.Errorf("%+v and %+v: want %t", test.v, test.w, test.want)
 		}
 	}
 }

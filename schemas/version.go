@@ -34,7 +34,8 @@ func (k VersionKind) Valid() bool {
 
 // Version is the place of an event on one of its entity's lines.
 //
-// Versions compare only within one line, that is with equal Clock and Kind.
+// Versions compare only within one line, that is with equal Clock and Kind, and words only with words (see
+// [Version.Comparable]).
 type Version struct {
 	// Clock names which of the entity's clocks it is ("issue", "comment"); empty is the entity's only one.
 	Clock string
@@ -42,15 +43,33 @@ type Version struct {
 	Kind VersionKind
 	// Epoch grows when a provider starts its counter anew; the gate gives it, records never carry it.
 	Epoch int64
-	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters.
+	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Word
+	// is set.
 	Value int64
+	// Word is a version that is a text and compares bytewise, such as a ULID or a revision of fixed width; kind Monotonic
+	// only. See [IsWord].
+	Word string
 	// Sub breaks ties inside one value (a rank such as queued, in_progress, completed).
 	Sub int32
 }
 
-// Compare orders v and w of one line: by epoch, value, sub.
+// Compare orders v and w of one line: by epoch, value, word, sub.
 func (v Version) Compare(w Version) int {
-	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), cmp.Compare(v.Sub, w.Sub))
+	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), strings.Compare(v.Word, w.Word), cmp.Compare(v.Sub, w.Sub))
+}
+
+// Comparable reports whether the values of v and w mean the same: two counters, two times or two words. Those of a
+// source change their meaning with its mapping.
+func (v Version) Comparable(w Version) bool { return v.Kind == w.Kind && (v.Word == "") == (w.Word == "") }
+
+// IsWord reports whether s may be a [Version.Word]: 1 to MaxWord characters of printable ASCII without the space.
+func IsWord(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= MaxWord
 }
 
 // timeText is RFC 3339 in UTC with nine fractional digits, which sorts as text.
@@ -64,7 +83,9 @@ var (
 )
 
 // Text is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
-// fractional digits, "+00001" behind it for a sub, "e000001:" before it for an epoch. Kind None is the empty text.
+// fractional digits, words behind "=", "+00001" behind it for a sub, "e000001:" before it for an epoch. A word and its
+// sub have a space between them: below all characters of words, it keeps the order where one word begins another. Kind
+// None is the empty text.
 func (v Version) Text() string { return string(v.AppendText(nil)) }
 
 // AppendText appends [Version.Text] to b.
@@ -77,9 +98,16 @@ func (v Version) AppendText(b []byte) []byte {
 		b = appendPadded(b, v.Epoch, 6)
 		b = append(b, ':')
 	}
-	if v.Kind == Timestamp {
+	switch {
+	case v.Word != "":
+		b = append(b, '=')
+		b = append(b, v.Word...)
+		if v.Sub > 0 {
+			b = append(b, ' ')
+		}
+	case v.Kind == Timestamp:
 		b = appendTime(b, time.Unix(0, v.Value).UTC())
-	} else {
+	default:
 		b = appendPadded(b, v.Value, 20)
 	}
 	if v.Sub > 0 {
@@ -129,12 +157,23 @@ func ParseVersion(clock string, kind VersionKind, text string) (Version, error) 
 		}
 		v.Epoch, rest = epoch, tail
 	}
-	if head, tail, ok := strings.Cut(rest, "+"); ok {
+	word, worded := strings.CutPrefix(rest, "=")
+	separator := "+"
+	if worded {
+		rest, separator = word, " +"
+	}
+	if head, tail, ok := strings.Cut(rest, separator); ok {
 		sub, err := parseDigits(tail)
 		if err != nil || len(tail) != 5 || sub == 0 {
 			return v, fmt.Errorf("version %q: malformed sub", text)
 		}
 		v.Sub, rest = int32(sub), head
+	}
+	if worded {
+		if v.Word = rest; kind != Monotonic || !IsWord(rest) {
+			return v, fmt.Errorf("version %q: no word of kind monotonic", text)
+		}
+		return v, nil
 	}
 	if kind == Timestamp {
 		t, err := time.Parse(timeText, rest)
