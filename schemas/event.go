@@ -50,6 +50,8 @@ type Event struct {
 	Payload PayloadKind
 	// Deleted marks the event that ends the entity; its line stays.
 	Deleted bool
+	// Backfill marks a synthetic event: made of what a backfill fetched, not of a delivery.
+	Backfill bool
 	// Hash is the body's hash without the volatile pointers of its preset; see [HashBody].
 	Hash BodyHash
 	// TraceParent and TraceState are the W3C trace in which the event was created; empty where there is none.

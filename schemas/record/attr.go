@@ -18,6 +18,7 @@ const (
 	attrVersionFirst
 	attrPayloadKind
 	attrEntityDeleted
+	attrBackfill
 	attrBodyHash
 	attrDataSchema
 	attrDataContentType
@@ -38,7 +39,7 @@ const (
 var headerNames = [attrCount]string{
 	"ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
 	"ce_entityversion", "ce_versionkind", "ce_versionclock", "ce_versionfirst", "ce_payloadkind", "ce_entitydeleted",
-	"ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
+	"ce_backfill", "ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
 }
 
 var attrsByName = func() map[string]attr {

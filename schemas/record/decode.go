@@ -243,7 +243,7 @@ func versionKind(text []byte) schemas.VersionKind {
 	return schemas.VersionKind(text)
 }
 
-func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) error {
+func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
 	switch text := a.known[attrPayloadKind]; string(text) {
 	case "", string(schemas.Delta):
 		e.Payload = schemas.Delta
@@ -252,12 +252,11 @@ func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) error {
 	default:
 		return invalid("attribute payloadkind is neither snapshot nor delta")
 	}
-	switch text := a.known[attrEntityDeleted]; string(text) {
-	case "", "false":
-	case "true":
-		e.Deleted = true
-	default:
-		return invalid("attribute entitydeleted is not a Boolean")
+	if e.Deleted, err = a.boolean(attrEntityDeleted); err != nil {
+		return err
+	}
+	if e.Backfill, err = a.boolean(attrBackfill); err != nil {
+		return err
 	}
 	text := a.known[attrBodyHash]
 	if text == nil {
@@ -271,6 +270,17 @@ func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) error {
 		return invalid("attribute bodyhash is not 32 hex digits")
 	}
 	return nil
+}
+
+// boolean reads a Boolean; absent is false.
+func (a *attributes) boolean(name attr) (bool, error) {
+	switch text := a.known[name]; string(text) {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, invalid("attribute %s is not a Boolean", name)
 }
 
 func fillHeaders(e *schemas.Event, r *kgo.Record, _ *attributes) error {

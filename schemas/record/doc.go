@@ -8,6 +8,7 @@
 //	         ce_partitionkey ce_recordedtime ce_traceparent ce_tracestate its extensions
 //	         ce_entityversion ce_versionkind ce_versionclock              what the gate orders by
 //	         ce_versionfirst ce_payloadkind ce_entitydeleted ce_bodyhash
+//	         ce_backfill                                                  true: synthetic, of a backfill
 //	         content-type                                                 of the body, as received
 //	         traceparent tracestate                                       the hop, see [SetHop]
 //	         http_<name>                                                  original request headers

@@ -32,6 +32,9 @@ func Encode(topic string, e *schemas.Event) *kgo.Record {
 	if e.Deleted {
 		w.text(attrEntityDeleted, "true")
 	}
+	if e.Backfill {
+		w.text(attrBackfill, "true")
+	}
 	at := len(w.buf)
 	w.buf = hex.AppendEncode(w.buf, e.Hash[:])
 	w.end(headerNames[attrBodyHash], at)

@@ -13,6 +13,7 @@ import (
 func FuzzUnpack(f *testing.F) {
 	f.Add(Pack(Encode("events.acme.github", event())))
 	f.Add(Pack(foreign("ce_subject", "s")))
+	f.Add(Pack(foreign("ce_versionkind", "monotonic", "ce_entityversion", "=01ARZ3NDEKTSV4RRFFQ69G5FAV +00001")))
 	f.Add(Pack(structured("application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":[1]}`)))
 	f.Add([]byte{packVersion})
 	f.Add(append([]byte{packVersion, 0, 0, 1, 0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 0x0f))
@@ -33,7 +34,7 @@ func FuzzUnpack(f *testing.F) {
 func FuzzStructured(f *testing.F) {
 	for _, s := range []string{
 		`{"specversion":"1.0","id":"1","source":"/s","type":"t","subject":"x","data":{"a":[1,"}"]}}`,
-		`{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"AP8=","entitydeleted":true,"x":-1}`,
+		`{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"AP8=","entitydeleted":true,"backfill":true,"x":-1}`,
 		`{"specversion":"1.0","id":"1","source":"/s","type":"t","data":"\ud83d\ude00","datacontenttype":"text/plain"}`,
 		`{"a":"\ud800"}`, `[]`, ` `, `{"a" : 1e5 , "a":tru`, `"\u12`,
 	} {

@@ -21,7 +21,7 @@ func event() *schemas.Event {
 		Time:   time.Date(2026, 7, 1, 16, 45, 22, 391_000_000, time.UTC), RecordedTime: time.Date(2026, 7, 1, 16, 45, 23, 1, time.UTC),
 		DataContentType: "application/json", DataSchema: "https://example.com/schema",
 		Version: schemas.Version{Clock: "issue", Kind: schemas.Sequence, Value: 17, Sub: 2}, First: new(int64(1)),
-		Payload: schemas.Snapshot, Deleted: true, Hash: schemas.HashBody([]byte("{}")),
+		Payload: schemas.Snapshot, Deleted: true, Backfill: true, Hash: schemas.HashBody([]byte("{}")),
 		TraceParent: "00-12345678901234567890123456789012-1234567890123456-01", TraceState: "a=b",
 		Headers:    []schemas.Header{{Name: "x-github-event", Value: "issues"}, {Name: "x-hub-signature-256", Value: "sha256=\xff\t"}},
 		Extensions: map[string]string{"tenant": "ü", "empty": ""},
@@ -53,7 +53,7 @@ func TestEncodeHeaders(t *testing.T) {
 		"ce_recordedtime": "2026-07-01T16:45:23.000000001Z", "ce_subject": "186853002/42",
 		"ce_partitionkey": "186853002/42", "ce_entityversion": "00000000000000000017+00002",
 		"ce_versionkind": "sequence", "ce_versionclock": "issue", "ce_versionfirst": "1", "ce_payloadkind": "snapshot",
-		"ce_entitydeleted": "true", "ce_bodyhash": schemas.HashBody([]byte("{}")).String(),
+		"ce_entitydeleted": "true", "ce_backfill": "true", "ce_bodyhash": schemas.HashBody([]byte("{}")).String(),
 		"ce_dataschema":  "https://example.com/schema",
 		"ce_traceparent": "00-12345678901234567890123456789012-1234567890123456-01", "ce_tracestate": "a=b",
 		"traceparent": "00-12345678901234567890123456789012-1234567890123456-01", "tracestate": "a=b",
@@ -76,6 +76,24 @@ func TestEncodeHeaders(t *testing.T) {
 	}
 	if r.Value == nil || len(r.Value) != 0 {
 		t.Errorf("value %v, want empty and not null", r.Value)
+	}
+}
+
+// A version that is a text stands behind "=" in ce_entityversion.
+func TestRoundTripOfAWord(t *testing.T) {
+	t.Parallel()
+	e := event()
+	e.First, e.Version = nil, schemas.Version{Clock: "doc", Kind: schemas.Monotonic, Word: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Sub: 2}
+	r := Encode("t", e)
+	if got := headers(t, r)["ce_entityversion"]; got != "=01ARZ3NDEKTSV4RRFFQ69G5FAV +00002" {
+		t.Errorf("ce_entityversion %q", got)
+	}
+	got, err := Decode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -201,7 +219,7 @@ func drawEvent(t *rapid.T) *schemas.Event {
 		DataContentType: rapid.SampledFrom([]string{"", "application/json", "text/plain;\tcharset=x", "application/cloudevents+json"}).Draw(t, "ctype"),
 		DataSchema:      text("schema", 0, 80), TraceParent: text("parent", 0, 80), TraceState: text("state", 0, 80),
 		Version: drawVersion(t), Payload: rapid.SampledFrom([]schemas.PayloadKind{schemas.Snapshot, schemas.Delta}).Draw(t, "payload"),
-		Deleted: rapid.Bool().Draw(t, "deleted"), Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data"),
+		Deleted: rapid.Bool().Draw(t, "deleted"), Backfill: rapid.Bool().Draw(t, "backfill"), Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data"),
 	}
 	e.Version.Clock = text("clock", 0, 64)
 	if e.Version.Kind == schemas.Sequence && rapid.Bool().Draw(t, "hasFirst") {
@@ -228,6 +246,12 @@ func drawVersion(t *rapid.T) schemas.Version {
 		return v
 	case schemas.Timestamp:
 		low = schemas.MinTimestamp.UnixNano()
+	case schemas.Monotonic:
+		if rapid.Bool().Draw(t, "words") {
+			v.Word = rapid.StringMatching("[!-~]{1,64}").Draw(t, "word")
+			v.Sub = rapid.Int32Range(0, schemas.MaxSub).Draw(t, "sub")
+			return v
+		}
 	}
 	v.Value = rapid.Int64Range(low, schemas.MaxTimestamp.UnixNano()).Draw(t, "value")
 	v.Sub = rapid.Int32Range(0, schemas.MaxSub).Draw(t, "sub")

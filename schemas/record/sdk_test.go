@@ -184,6 +184,9 @@ func TestSDKReads(t *testing.T) {
 		if e.Deleted {
 			extensions["entitydeleted"] = "true"
 		}
+		if e.Backfill {
+			extensions["backfill"] = "true"
+		}
 		if e.First != nil {
 			extensions["versionfirst"] = got.Extensions()["versionfirst"]
 		}
@@ -215,12 +218,19 @@ func TestSDKWrites(t *testing.T) {
 			e.SetExtension("count", int32(-7))
 			e.SetExtension("flag", true)
 			e.SetExtension("entitydeleted", true)
+			e.SetExtension("backfill", true)
 			e.SetExtension("payloadkind", "snapshot")
 			e.SetExtension("versionkind", "monotonic")
 			e.SetExtension("entityversion", "00000000000000000005")
 		}, func(e *schemas.Event) {
 			e.Extensions = map[string]string{"tenant": "ü \"quoted\"", "count": "-7", "flag": "true"}
-			e.Deleted, e.Payload, e.Version = true, schemas.Snapshot, schemas.Version{Kind: schemas.Monotonic, Value: 5}
+			e.Deleted, e.Backfill, e.Payload, e.Version = true, true, schemas.Snapshot, schemas.Version{Kind: schemas.Monotonic, Value: 5}
+		}},
+		{"a version that is a text", "application/json", []byte(`1`), func(e *sdk.Event) {
+			e.SetExtension("versionkind", "monotonic")
+			e.SetExtension("entityversion", "=2026%\"w +00007")
+		}, func(e *schemas.Event) {
+			e.Version = schemas.Version{Kind: schemas.Monotonic, Word: `2026%"w`, Sub: 7}
 		}},
 	} {
 		for _, structured := range []bool{false, true} {

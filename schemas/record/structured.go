@@ -90,7 +90,7 @@ func required(name string) bool {
 		return false
 	}
 	switch known {
-	case attrEntityDeleted, attrVersionFirst:
+	case attrEntityDeleted, attrBackfill, attrVersionFirst:
 		return false
 	}
 	return true

@@ -35,6 +35,9 @@ func setEvent(h http.Header, e *schemas.Event) {
 	if e.Deleted {
 		set("entitydeleted", "true")
 	}
+	if e.Backfill {
+		set("backfill", "true")
+	}
 	set("traceparent", e.TraceParent)
 	set("tracestate", e.TraceState)
 	if e.DataContentType != "" && printable(e.DataContentType) {

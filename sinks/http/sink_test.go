@@ -79,7 +79,7 @@ func TestWireFormat(t *testing.T) {
 	e := a.Event
 	e.Type = "com.example.order \"ünusual\" 100%\r\nX-Evil: 1"
 	e.Version.Clock = "order"
-	e.Deleted = true
+	e.Deleted, e.Backfill = true, true
 	e.DataSchema = "https://example.com/schema"
 	e.TraceState = "vendor=1"
 	e.Extensions = map[string]string{"tenant": "blue"}
@@ -101,7 +101,7 @@ func TestWireFormat(t *testing.T) {
 		"Ce-Time": {"2026-03-01T10:00:00Z"}, "Ce-Recordedtime": {"2026-03-01T10:00:01Z"},
 		"Ce-Subject": {"orders/7"}, "Ce-Partitionkey": {"orders/7"}, "Ce-Dataschema": {"https://example.com/schema"},
 		"Ce-Entityversion": {"00000000000000000007"}, "Ce-Versionkind": {"sequence"}, "Ce-Versionclock": {"order"},
-		"Ce-Payloadkind": {"snapshot"}, "Ce-Entitydeleted": {"true"}, "Ce-Tenant": {"blue"},
+		"Ce-Payloadkind": {"snapshot"}, "Ce-Entitydeleted": {"true"}, "Ce-Backfill": {"true"}, "Ce-Tenant": {"blue"},
 		"Ce-Traceparent": {e.TraceParent}, "Ce-Tracestate": {"vendor=1"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
