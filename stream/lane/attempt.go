@@ -26,6 +26,16 @@ func (l *Lanes) run(e *entry, d *destination) {
 		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)})
 	case err != nil:
 		l.putOff(e, d, err)
+	case l.cfg.Enrich != nil:
+		l.enrich(e, d, event)
+	default:
+		l.act(e, d, event)
+	}
+}
+
+// act makes the attempt of a head whose event is as the sink is to see it.
+func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
+	switch {
 	case !l.alive():
 		l.postpone(e, d, aliveWait)
 	case d.Sink.Idempotency() == stream.Unsafe && !l.mark(e):
@@ -118,12 +128,11 @@ func (l *Lanes) mark(e *entry) bool {
 
 // attempt makes one attempt and says what is to be recorded of it.
 func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.Result {
-	n := e.Attempts + 1
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
 	out, err := l.call(ctx, d.Sink, stream.Action{
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
-		Generation: l.cfg.Generation, Attempt: n, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Event: event,
+		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Event: event,
 		Timeout: d.Timeout,
 	})
 	class := stream.ClassOf(err)
@@ -131,9 +140,13 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 		class = stream.ClassTimeout
 	}
 	cancel()
-	latency := time.Since(began)
-	d.metrics.observe(class, latency)
+	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err)
+}
 
+// judged is what is to be recorded of an attempt that began at began and has just ended with class.
+func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began time.Time, out stream.Outcome, class stream.Class, err error) ledger.Result {
+	n, latency := e.Attempts+1, time.Since(began)
+	d.metrics.observe(class, latency)
 	if e.FirstAt.IsZero() {
 		e.FirstAt = began
 	}
@@ -142,7 +155,7 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
 	}
 	wait := Delay(d.Retry, n, out.RetryAfter, l.cfg.Rand())
-	switch judge(d.Retry, d.Sink.Idempotency(), class, n, began.Sub(e.FirstAt), wait) {
+	switch judge(d.Retry, kind, class, n, began.Sub(e.FirstAt), wait) {
 	case succeeded:
 		res.Status = ledger.Done
 	case retry:

@@ -78,6 +78,14 @@ func (l *Lanes) loaded(e *entry, event *schemas.Event) {
 	e.size = weigh(event)
 }
 
+// carry counts n bytes that an attempt holds beside its payload, until it is called with -n.
+func (l *Lanes) carry(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flyingBytes += int64(n)
+	l.wake()
+}
+
 // land moves an entry's bytes back to the queued account for a retry, or lets go of them where that has no room.
 func (l *Lanes) land(e *entry) {
 	event, packed := e.event, e.Packed

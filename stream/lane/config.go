@@ -55,6 +55,8 @@ type Config struct {
 	Ledger       Ledger
 	Payloads     stream.Payloads
 	Codec        Codec
+	// Enrich is asked for every event before its attempt; nil leaves events as they are.
+	Enrich       stream.Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
 	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
 	Alive stream.Alive

@@ -1,0 +1,44 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// enrich completes a head's event and goes on with its attempt. What cannot be completed is a failed attempt without a
+// call: the destination has not acted, so it is judged as if the sink were idempotent.
+func (l *Lanes) enrich(e *entry, d *destination, event *schemas.Event) {
+	p, began := e.lane.part, time.Now()
+	full, out, err := l.enriched(p.ctx, event)
+	notYet, later := errors.AsType[*stream.NotYet](err)
+	switch {
+	case p.ctx.Err() != nil:
+		l.abandon(e, d)
+	case later:
+		l.postpone(e, d, notYet.Wait)
+	case err != nil:
+		l.finish(e, d, l.judged(e, d, stream.Idempotent, began, out, stream.ClassOf(err), err))
+	case full == event:
+		l.act(e, d, event)
+	default:
+		l.carry(len(full.Data))
+		defer l.carry(-len(full.Data))
+		l.act(e, d, full)
+	}
+}
+
+// enriched asks the enricher, with its panics turned into our own fault.
+func (l *Lanes) enriched(ctx context.Context, event *schemas.Event) (full *schemas.Event, out stream.Outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.log.Error("enricher panicked", "event_id", event.ID, "source", event.Source, "stack", string(debug.Stack()))
+			full, err = nil, &stream.AttemptError{Class: stream.ClassBug, Err: errors.New("fetching the body panicked; the stack is in the log")}
+		}
+	}()
+	return l.cfg.Enrich.Enrich(ctx, event)
+}
