@@ -33,15 +33,15 @@
 //
 // # Lines
 //
-// A line is one clock of one entity. Values compare inside the line's epoch, which records do not carry, by value and
-// sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any
+// A line is one clock of one entity. Values compare inside the line's epoch, which records do not carry, by value,
+// word (bytewise) and sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any
 // other and keeps the line.
 //
 // A counter that its provider has set back is below its line: the gate does not tell that from late events, and leaves
 // the epoch at what it is.
 //
-// Values of different kinds do not compare. An event of another kind than its line's begins the line anew, whatever
-// start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
+// Values of different kinds do not compare, and neither do words and counters of kind monotonic. An event of another
+// kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
 // beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line

@@ -149,6 +149,40 @@ func TestMonotonicAndTimestamp(t *testing.T) {
 	}
 }
 
+func word(id int, w string, opts ...func(*Record)) Record {
+	r := rec(id, schemas.Monotonic, 0, opts...)
+	r.Version.Word = w
+	return r
+}
+
+func TestWordsCompareBytewise(t *testing.T) {
+	t.Parallel()
+	at := func(w string) *Line { return &Line{At: schemas.Version{Kind: schemas.Monotonic, Word: w}} }
+	table{
+		{
+			name: "ULIDs", policy: wait,
+			steps: []step{in(word(1, "01ARZ3NDEKTSV4RRFFQ69G5FAV"), word(2, "01BX5ZZKBKACTAV9WEVGEMMVRZ"), word(3, "01BX5ZZKBKACTAV9WEVGEMMVRY"),
+				word(4, "01BX5ZZKBKACTAV9WEVGEMMVRZ"), word(5, "01ARZ3NDEKTSV4RRFFQ69G5FAV", delta))},
+			want: []string{"1 applied/first", "2 applied/next", "3 stale/older", "4 applied/equal", "5 late/older_delta"},
+			line: at("01BX5ZZKBKACTAV9WEVGEMMVRZ"),
+		}, {
+			name: "bytes, not numbers and not letters", policy: wait,
+			steps: []step{in(word(1, "9"), word(2, "10"), word(3, "a"), word(4, "B"), word(5, "aa"))},
+			want:  []string{"1 applied/first", "2 stale/older", "3 applied/next", "4 stale/older", "5 applied/next"},
+			line:  at("aa"),
+		}, {
+			name: "a rank breaks ties", policy: wait,
+			steps: []step{in(word(1, "a", sub(2)), word(2, "a", sub(1)), word(3, "a", sub(3)), word(4, "b"))},
+			want:  []string{"1 applied/first", "2 stale/older", "3 applied/next", "4 applied/next"},
+		}, {
+			name: "a mapping that turns from counters to words and back begins the line anew", policy: fromOne,
+			steps: []step{in(rec(1, schemas.Monotonic, 500), word(2, "a"), word(3, "A"), rec(4, schemas.Monotonic, 7), rec(5, schemas.Monotonic, 6))},
+			want:  []string{"1 applied/first", "2 applied/first", "3 stale/older", "4 applied/first", "5 stale/older"},
+			line:  &Line{At: schemas.Version{Kind: schemas.Monotonic, Value: 7}},
+		},
+	}.test(t)
+}
+
 func TestTimestampIsClampedAgainstTheAppendTime(t *testing.T) {
 	t.Parallel()
 	base := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)

@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -32,6 +33,7 @@ type author struct {
 	kinds  [3]schemas.VersionKind     // of the entities a, b, c
 	data   []byte                     // what is left to read
 	first  map[schemas.EntityKey]bool // whose provider promises a first value
+	words  bool                       // versions of kind monotonic are texts
 }
 
 var day = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
@@ -48,6 +50,7 @@ func decodeHistory(data []byte) history {
 		a.kinds[2] = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.None, schemas.Timestamp}[head[0]>>1&3]
 	}
 	a.first = map[schemas.EntityKey]bool{"a": true, "c": head[0]&8 != 0}
+	a.words = head[0]&16 != 0
 	a.policy = decodePolicy(head[1], head[2])
 	a.cuts = head[3]
 	for len(a.data) >= opSize && len(a.steps) < 4000 {
@@ -102,7 +105,7 @@ func (a *author) act(op, x, y, z byte) {
 			was := *a.log[n-1-int(y)%n]
 			if was.Broken == "" {
 				was.Hash[15] ^= z | 1
-				was.Version.Value += int64(x % 4)
+				a.put(&was.Version, number(was.Version)+int64(x%4))
 				if x&0xf0 == 0xf0 {
 					was.Version.Clock = "k"
 				}
@@ -132,8 +135,11 @@ func (a *author) act(op, x, y, z byte) {
 		e := a.send(x, int64(y%4), z)
 		switch y >> 4 {
 		case 0:
+			value := number(e.Version)
 			e.Version.Kind = []schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp, schemas.None}[y&3]
+			a.put(&e.Version, value)
 		case 1:
+			e.Version.Word = ""
 			e.Version.Value = []int64{math.MinInt64, math.MinInt64 + 1, -1, math.MaxInt64 - 2, math.MaxInt64 - 1, math.MaxInt64}[int(y&15)%6]
 		}
 		a.deliver(e)
@@ -162,7 +168,8 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	r := Record{Entity: k.Entity, Payload: schemas.Snapshot, Deleted: z&0x80 != 0, AppendTime: day.Add(time.Duration(a.events) * time.Second)}
 	binary.BigEndian.PutUint64(r.Key[:], uint64(a.events))
 	r.Hash = schemas.BodyHash{byte(a.events), byte(a.events >> 8)}
-	r.Version = schemas.Version{Clock: k.Clock, Kind: a.kinds[k.Entity[0]-'a'], Value: value}
+	r.Version = schemas.Version{Clock: k.Clock, Kind: a.kinds[k.Entity[0]-'a']}
+	a.put(&r.Version, value)
 	if z&0x60 == 0x60 {
 		r.Version.Sub = int32(z & 3)
 	}
@@ -181,6 +188,25 @@ func (a *author) send(x byte, by int64, z byte) *event {
 		}
 	}
 	return &event{Record: r, typ: z & 3}
+}
+
+// put writes the number of a version, as a word where the provider has words.
+func (a *author) put(v *schemas.Version, n int64) {
+	v.Value, v.Word = n, ""
+	if a.words && v.Kind == schemas.Monotonic {
+		digits := strconv.FormatInt(n, 36)
+		v.Value, v.Word = 0, string(rune('a'+len(digits)))+digits // sorts as the numbers do, at any length
+	}
+}
+
+// number reads what put wrote.
+func number(v schemas.Version) int64 {
+	if v.Word == "" {
+		return v.Value
+	}
+	n, err := strconv.ParseInt(v.Word[1:], 36, 64)
+	must(err)
+	return n
 }
 
 func (a *author) deliver(e *event) {

@@ -23,8 +23,8 @@ func (d *decider) place(s subject) {
 	if v.Kind == schemas.Timestamp {
 		v.Value = clamp(v.Value, s.AppendTime, d.p.FutureSkew)
 	}
-	switch kind := d.kind(k, line); {
-	case kind != "" && kind != v.Kind:
+	switch {
+	case d.foreign(k, line, v):
 		d.restart(k, s, v)
 	case line == nil:
 		d.start(k, s, v)
@@ -33,15 +33,12 @@ func (d *decider) place(s subject) {
 	}
 }
 
-// kind is what the line's values are; empty where nothing is known of it.
-func (d *decider) kind(k LineKey, line *Line) schemas.VersionKind {
+// foreign reports whether v says nothing beside the line's own version, or beside what waits for the line to begin.
+func (d *decider) foreign(k LineKey, line *Line, v schemas.Version) bool {
 	if line != nil {
-		return line.At.Kind
+		return !line.At.Comparable(v)
 	}
-	if len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0 {
-		return schemas.Sequence // nothing else ever waits
-	}
-	return ""
+	return v.Kind != schemas.Sequence && len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0 // nothing else ever waits
 }
 
 // compare decides an event of a line that has begun.

@@ -121,7 +121,13 @@ func (m *model) pick(h *heldEvent) Record {
 }
 
 func lower(v, w schemas.Version) bool {
-	return v.Value < w.Value || v.Value == w.Value && v.Sub < w.Sub
+	switch {
+	case v.Value != w.Value:
+		return v.Value < w.Value
+	case v.Word != w.Word:
+		return v.Word < w.Word
+	}
+	return v.Sub < w.Sub
 }
 
 // reaches reports whether no place is missing from at to v, which is not lower.

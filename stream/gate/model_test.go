@@ -115,7 +115,7 @@ func (m *model) place(n int, k LineKey, r Record) {
 	}
 	at, begun := m.position(k)
 	low, _ := m.lowest(k)
-	if begun && at.Kind != v.Kind || !begun && low != nil && v.Kind != schemas.Sequence {
+	if begun && (at.Kind != v.Kind || len(at.Word) > 0 != (len(v.Word) > 0)) || !begun && low != nil && v.Kind != schemas.Sequence {
 		for ; low != nil; low, _ = m.lowest(k) {
 			m.skip(k)
 		}
