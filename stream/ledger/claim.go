@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
@@ -142,6 +143,13 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	if err != nil {
 		return err
 	}
+	standing, err := n.readStanding(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	if req.Standing != nil {
+		req.Standing(standing)
+	}
 	start, err := req.Confirm(ctx, stored)
 	if err != nil {
 		return confirmError{err}
@@ -153,10 +161,14 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	if err := n.take(ctx, tx, c); err != nil {
 		return err
 	}
+	if err := n.endStop(ctx, tx, c, start.Accepted); err != nil {
+		return err
+	}
 	return n.loadClaim(ctx, tx, c)
 }
 
-// checkTopic refuses a topic that was recreated or that has another number of partitions than recorded.
+// checkTopic refuses a topic that was recreated, until that is accepted, or that has another number of partitions than
+// recorded, with a TopicError. Positions are kept per topic id: of a new one nothing is known, its lines begin anew.
 func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest) error {
 	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
 	_, err := tx.Exec(ctx, `INSERT INTO topics (subscription, topic, topic_id, partitions) VALUES ($1, $2, $3, $4)
@@ -164,23 +176,57 @@ func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest)
 	if err != nil {
 		return err
 	}
-	var (
-		id    [16]byte
-		count int32
-	)
+	var id [16]byte
+	e := TopicError{Topic: req.Partition.Topic, ID: req.Partition.TopicID, Count: req.Partitions}
 	err = tx.QueryRow(ctx, `SELECT topic_id, partitions FROM topics WHERE subscription = $1 AND topic = $2`,
-		n.id, req.Partition.Topic).Scan(&id, &count)
+		n.id, req.Partition.Topic).Scan(&id, &e.Counts)
+	e.Known = id
 	switch {
 	case err != nil:
 		return err
-	case TopicID(id) != req.Partition.TopicID:
-		return schemas.Errorf(schemas.Conflict, op, "topic %s was deleted and created again: its id is %x, the ledger's positions are of %x; nothing is read until an operator accepts the new topic",
-			req.Partition.Topic, req.Partition.TopicID, id)
-	case count != req.Partitions:
-		return schemas.Errorf(schemas.Conflict, op, "topic %s has %d partitions, the ledger recorded %d: entities would move between partitions and lose their order; drain the subscription and copy the topic to one with the new count, or set the count back",
-			req.Partition.Topic, req.Partitions, count)
+	case e.Recreated():
+		return n.takeUpTopic(ctx, tx, req, &e, op)
+	case e.Count != e.Counts:
+		return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: &e}
 	}
 	return nil
+}
+
+// takeUpTopic makes a recreated topic the subscription's, where a person has accepted it.
+func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+	var before, accepted bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND epoch > 0),
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
+		n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
+	switch {
+	case err != nil:
+		return err
+	case before:
+		// Brokers do not learn of a new topic all at once.
+		return schemas.Errorf(schemas.Unavailable, op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
+	case accepted:
+		_, err = tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
+			n.id, e.Topic, [16]byte(e.ID), req.Partitions)
+		return err
+	}
+	if e.Next, e.ProcessedAt, err = n.stood(ctx, tx, e.Known, req.Partition.Number); err != nil {
+		return err
+	}
+	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
+}
+
+// stood is where a partition of a topic that is no more stood; -1 where it was never claimed.
+func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
+	var fence int32
+	err = tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
+		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, n.id, [16]byte(id), number).Scan(&fence, &next)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return -1, at, nil
+	}
+	if err == nil {
+		at, err = processedAt(ctx, tx, fence)
+	}
+	return next, at, err
 }
 
 // lockFence waits for the fence's row and reads it. From here on no batch of the owner before commits.

@@ -66,7 +66,7 @@ type Claim struct {
 	claimState
 }
 
-// Seek is a change of position by an operator, found at a claim.
+// Seek is a change of position by an operator, found at a claim or accepted.
 type Seek struct {
 	From, To int64 // From is the ledger's next offset; To where the group was set
 }
@@ -75,6 +75,8 @@ type Seek struct {
 type Start struct {
 	Position Position
 	Seek     *Seek
+	// Accepted is the stop (Stop.ID) whose acceptance this start rests on; 0: none.
+	Accepted int64
 }
 
 // ClaimRequest asks for a partition's fence.
@@ -82,6 +84,8 @@ type ClaimRequest struct {
 	Partition Partition
 	// Partitions is the topic's partition count; another count than recorded is refused.
 	Partitions int32
+	// Standing, where set, is told under the lock, before Confirm, what else the ledger knows of the partition.
+	Standing func(Standing)
 	// Confirm runs while the fence row is locked: it proves membership with a heartbeat and decides where to start,
 	// given what the ledger stored (nil on the first claim). An error rolls the claim back.
 	Confirm func(ctx context.Context, stored *Position) (Start, error)

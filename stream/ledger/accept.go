@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// StopFilter narrows stops; zero fields do not.
+type StopFilter struct {
+	Subscription string // "<team>.<subscription>"
+	Topic        string
+	Partition    *int32
+	ID           int64
+}
+
+// Stops lists what stands, sorted by subscription, generation, topic and partition.
+func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
+	out, err := stops(ctx, l.read, f, "")
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list what is stopped", Err: redact(err)}
+	}
+	return out, nil
+}
+
+func stops(ctx context.Context, from interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, f StopFilter, lock string) ([]Stop, error) {
+	rows, err := from.Query(ctx, `SELECT `+stopColumns+stopTables+`WHERE k.ended_at IS NULL
+		AND ($1 = '' OR s.name = $1) AND ($2 = '' OR k.topic = $2) AND ($3::int IS NULL OR k.partition = $3) AND ($4::bigint = 0 OR k.id = $4)
+		ORDER BY s.name, s.generation, k.topic, k.partition, k.id`+lock, f.Subscription, f.Topic, f.Partition, f.ID)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanStop)
+}
+
+// Accept accepts what stands under the filter, exactly as it was reported, and returns it. The partitions go on with
+// their owners' next try. What was accepted before stays as it was. A recreated topic is accepted whole: its partitions
+// belong together. Kinds: NotFound where nothing stands, Invalid.
+func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun bool) ([]Stop, error) {
+	const op = "accept what is stopped"
+	if f.Subscription == "" || a.By == "" || a.Reason == "" {
+		return nil, schemas.Errorf(schemas.Invalid, op, "a subscription, a reason and who gives it are needed")
+	}
+	var out []Stop
+	err := l.transact(ctx, func(tx pgx.Tx) (err error) {
+		if out, err = stops(ctx, tx, f, " FOR UPDATE OF k"); err != nil {
+			return err
+		}
+		if err := acceptable(op, f, out); err != nil || dryRun {
+			return err
+		}
+		ids := make([]int64, len(out))
+		for i := range out {
+			ids[i] = out[i].ID
+		}
+		_, err = tx.Exec(ctx, `UPDATE stops SET accepted_at = now(), accepted_by = $2, accepted_reason = $3
+			WHERE id = ANY ($1) AND accepted_at IS NULL`, ids, clean(a.By, 200), clean(a.Reason, 2000))
+		if err == nil {
+			out, err = stops(ctx, tx, f, "")
+		}
+		return err
+	})
+	if _, ok := errors.AsType[*schemas.Error](err); ok {
+		return nil, err
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return out, nil
+}
+
+// recreated is the kind of stop that concerns a topic as a whole.
+const recreated = "topic_recreated"
+
+func acceptable(op string, f StopFilter, found []Stop) error {
+	if len(found) == 0 {
+		where := f.Subscription
+		if f.Topic != "" {
+			where += ", topic " + f.Topic
+		}
+		if f.Partition != nil {
+			where += fmt.Sprintf(", partition %d", *f.Partition)
+		}
+		if f.ID != 0 {
+			where += fmt.Sprintf(", stop %d (another one may have replaced it)", f.ID)
+		}
+		return refusal{schemas.Errorf(schemas.NotFound, op, "nothing is stopped under %s; `forebay subscriptions get %s` says what is", where, f.Subscription)}
+	}
+	for i := range found {
+		if found[i].Kind == recreated && (f.Partition != nil || f.ID != 0) {
+			return refusal{schemas.Errorf(schemas.Invalid, op, "topic %s was created again and is accepted as a whole: leave partition and stop out",
+				found[i].Partition.Topic)}
+		}
+	}
+	return nil
+}
