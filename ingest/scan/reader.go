@@ -71,15 +71,34 @@ func (r *reader) value(n *node, depth int) error {
 	return nil
 }
 
-func (r *reader) object(n *node, depth int) error {
+// open enters an object or an array, and says whether it is empty.
+func (r *reader) open(end byte, depth int) (empty bool, err error) {
 	if depth > MaxDepth {
-		return r.fail(TooDeep)
+		return false, r.fail(TooDeep)
 	}
 	r.i++
 	r.space()
-	if r.i < len(r.b) && r.b[r.i] == '}' {
+	if r.i < len(r.b) && r.b[r.i] == end {
 		r.i++
-		return nil
+		return true, nil
+	}
+	return false, nil
+}
+
+// colon reads what stands between a key and its value.
+func (r *reader) colon() error {
+	r.space()
+	if r.i >= len(r.b) || r.b[r.i] != ':' {
+		return r.fail(Syntax)
+	}
+	r.i++
+	r.space()
+	return nil
+}
+
+func (r *reader) object(n *node, depth int) error {
+	if empty, err := r.open('}', depth); empty || err != nil {
+		return err
 	}
 	for {
 		if r.i >= len(r.b) || r.b[r.i] != '"' {
@@ -95,12 +114,9 @@ func (r *reader) object(n *node, depth int) error {
 			r.i = start
 			return r.fail(DuplicateKey)
 		}
-		r.space()
-		if r.i >= len(r.b) || r.b[r.i] != ':' {
-			return r.fail(Syntax)
+		if err := r.colon(); err != nil {
+			return err
 		}
-		r.i++
-		r.space()
 		if err := r.value(next, depth); err != nil {
 			return err
 		}
@@ -112,14 +128,8 @@ func (r *reader) object(n *node, depth int) error {
 }
 
 func (r *reader) array(n *node, depth int) error {
-	if depth > MaxDepth {
-		return r.fail(TooDeep)
-	}
-	r.i++
-	r.space()
-	if r.i < len(r.b) && r.b[r.i] == ']' {
-		r.i++
-		return nil
+	if empty, err := r.open(']', depth); empty || err != nil {
+		return err
 	}
 	for index := 0; ; index++ {
 		if err := r.value(n.element(index), depth); err != nil {

@@ -1,4 +1,5 @@
-// Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest.
+// Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest, or, with
+// [Tree], all of them.
 //
 //	set, _ := scan.Compile("/action", "/issue/number")
 //	values, err := set.Scan(body, nil)
@@ -162,6 +163,7 @@ const (
 	DuplicateKey Reason = "duplicate_key"
 	BadString    Reason = "bad_string"
 	TooDeep      Reason = "too_deep"
+	TooMany      Reason = "too_many_values" // of Tree only
 )
 
 // Error says what is wrong and where; it quotes nothing of the text.

@@ -1,0 +1,118 @@
+package scan
+
+// Tree reads a whole JSON text: what [Set.Scan] asks of the values that it reads, Tree asks of every one. No key stands
+// twice in any object, and every string and key is valid Unicode.
+//
+// The result is nil, a bool, a string, a []any, a map[string]any, or what number makes of a number's exact text, which
+// it must not keep. The text may have at most limit values, keys aside: a tree weighs much more than its text. The error
+// is an *[Error].
+func Tree(body []byte, limit int, number func(text []byte) any) (any, error) {
+	g := grower{reader: reader{b: body}, left: limit, make: number}
+	g.space()
+	v, err := g.value(0)
+	if err != nil {
+		return nil, err
+	}
+	g.space()
+	if g.i != len(body) {
+		return nil, g.fail(Syntax)
+	}
+	return v, nil
+}
+
+// grower reads values into memory.
+type grower struct {
+	reader
+	left int
+	make func(text []byte) any
+}
+
+func (g *grower) value(depth int) (any, error) {
+	if g.i >= len(g.b) {
+		return nil, g.fail(Syntax)
+	}
+	if g.left--; g.left < 0 {
+		return nil, g.fail(TooMany)
+	}
+	start := g.i
+	switch c := g.b[g.i]; {
+	case c == '"':
+		return g.text()
+	case c == '{':
+		return g.members(depth + 1)
+	case c == '[':
+		return g.elements(depth + 1)
+	case c == '-' || '0' <= c && c <= '9':
+		if err := g.number(); err != nil {
+			return nil, err
+		}
+		return g.make(g.b[start:g.i]), nil
+	case c == 't':
+		return true, g.word("true")
+	case c == 'f':
+		return false, g.word("false")
+	case c == 'n':
+		return nil, g.word("null")
+	}
+	return nil, g.fail(Syntax)
+}
+
+// text reads the string at g.i.
+func (g *grower) text() (string, error) {
+	start := g.i
+	escaped, err := g.str()
+	if err != nil {
+		return "", err
+	}
+	if err := g.checkString(start, escaped); err != nil {
+		return "", err
+	}
+	return Value{Kind: String, escaped: escaped, raw: g.b[start:g.i]}.Text(), nil
+}
+
+func (g *grower) members(depth int) (map[string]any, error) {
+	object := map[string]any{}
+	if empty, err := g.open('}', depth); empty || err != nil {
+		return object, err
+	}
+	for {
+		if g.i >= len(g.b) || g.b[g.i] != '"' {
+			return nil, g.fail(Syntax)
+		}
+		start := g.i
+		key, err := g.text()
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := object[key]; twice {
+			g.i = start
+			return nil, g.fail(DuplicateKey)
+		}
+		if err := g.colon(); err != nil {
+			return nil, err
+		}
+		if object[key], err = g.value(depth); err != nil {
+			return nil, err
+		}
+		if done, err := g.more('}'); done || err != nil {
+			return object, err
+		}
+	}
+}
+
+func (g *grower) elements(depth int) ([]any, error) {
+	array := []any{}
+	if empty, err := g.open(']', depth); empty || err != nil {
+		return array, err
+	}
+	for {
+		v, err := g.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, v)
+		if done, err := g.more(']'); done || err != nil {
+			return array, err
+		}
+	}
+}
