@@ -7,8 +7,8 @@ import "testing"
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 4+opSize*400 { // the model is slow on long ones
-			data = data[:4+opSize*400]
+		if len(data) > headSize+opSize*400 { // the model is slow on long ones
+			data = data[:headSize+opSize*400]
 		}
 		check(t, decodeHistory(data))
 	})

@@ -38,11 +38,16 @@ type author struct {
 
 var day = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
-const opSize = 4
+// A history begins with headSize bytes; an operation takes opSize, one that changes the policy moreSize besides.
+const (
+	headSize = 4 + moreSize
+	opSize   = 4
+	moreSize = 4
+)
 
 // decodeHistory never fails: any bytes are a history.
 func decodeHistory(data []byte) history {
-	var head [4]byte
+	var head [headSize]byte
 	n := copy(head[:], data)
 	a := &author{data: data[n:], top: map[LineKey]int64{}}
 	a.kinds = [3]schemas.VersionKind{schemas.Sequence, schemas.Sequence, schemas.Sequence}
@@ -51,7 +56,7 @@ func decodeHistory(data []byte) history {
 	}
 	a.first = map[schemas.EntityKey]bool{"a": true, "c": head[0]&8 != 0}
 	a.words = head[0]&16 != 0
-	a.policy = decodePolicy(head[1], head[2])
+	a.policy = decodePolicy(head[1], head[2], head[4:])
 	a.cuts = head[3]
 	for len(a.data) >= opSize && len(a.steps) < 4000 {
 		op := a.data[:opSize]
@@ -61,7 +66,7 @@ func decodeHistory(data []byte) history {
 	return a.history
 }
 
-func decodePolicy(b, caps byte) Policy {
+func decodePolicy(b, caps byte, more []byte) Policy {
 	p := Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip, FutureSkew: time.Minute}
 	if b&1 != 0 {
 		p.Start = StartFirst
@@ -145,10 +150,16 @@ func (a *author) act(op, x, y, z byte) {
 		a.deliver(e)
 	case 23:
 		if y&7 == 0 {
-			p := decodePolicy(x, z)
-			a.steps = append(a.steps, policy(p))
+			a.steps = append(a.steps, policy(decodePolicy(x, z, a.more())))
 		}
 	}
+}
+
+// more takes the rest of a policy.
+func (a *author) more() []byte {
+	more := make([]byte, moreSize)
+	a.data = a.data[copy(more, a.data):]
+	return more
 }
 
 // lineOf names one of six lines; the last two are never begun.

@@ -37,7 +37,7 @@ func TestGateAgreesWithTheModel(t *testing.T) {
 	var decisions atomic.Int64
 	reached := map[pair]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		h := decodeHistory(rapid.SliceOfN(rapid.Byte(), 4*opSize*100, 4*opSize*200).Draw(t, "history"))
+		h := decodeHistory(rapid.SliceOfN(rapid.Byte(), headSize+400*opSize, headSize+800*opSize).Draw(t, "history"))
 		for _, s := range check(t, h) {
 			reached[pair{s.Decision, s.Reason}]++
 			decisions.Add(1)

@@ -1,0 +1,111 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// rows has a short history for every row of the table in doc.go, in its order and under its name.
+var rows = table{
+	{
+		name: "quarantined/undecodable", policy: wait,
+		steps: []step{in(Record{Broken: ReasonUndecodable})}, want: []string{"0 quarantined/undecodable"},
+	}, {
+		name: "quarantined/data_rejected", policy: wait,
+		steps: []step{in(Record{Broken: ReasonDataRejected})}, want: []string{"0 quarantined/data_rejected"},
+	}, {
+		name: "duplicate/seen", policy: wait,
+		steps: []step{in(seq(1, 1), seq(1, 1))}, want: []string{"1 applied/first", "1 duplicate/seen"},
+	}, {
+		name: "conflict/body_differs", policy: wait,
+		steps: []step{in(seq(1, 1), seq(1, 1, forged))}, want: []string{"1 applied/first", "1 conflict/body_differs"},
+	}, {
+		name: "filtered/type", policy: wait,
+		steps: []step{in(seq(1, 1, filtered))}, want: []string{"1 filtered/type"},
+	}, {
+		name: "applied/arrival", policy: wait,
+		steps: []step{in(rec(1, schemas.None, 0))}, want: []string{"1 applied/arrival"},
+	}, {
+		name: "applied/first", policy: wait,
+		steps: []step{in(seq(7, 7))}, want: []string{"7 applied/first"},
+	}, {
+		name: "applied/next", policy: wait,
+		steps: []step{in(seq(1, 1), seq(2, 2))}, want: []string{"1 applied/first", "2 applied/next"},
+	}, {
+		name: "applied/equal", policy: wait,
+		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 applied/equal"},
+	}, {
+		name: "applied/released", policy: wait,
+		steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2))},
+		want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released"},
+	}, {
+		name: "applied/gap_skipped", policy: wait,
+		steps: []step{in(seq(1, 1), seq(3, 3)), line("e")},
+		want:  []string{"1 applied/first", "3 buffered/gap", "*3 applied/gap_skipped"},
+	}, {
+		name: "late/older_delta", policy: wait,
+		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 late/older_delta"},
+	}, {
+		name: "late/filler", policy: atOnce,
+		steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2))},
+		want:  []string{"1 applied/first", "3 applied/gap_skipped", "2 late/filler"},
+	}, {
+		name: "late/equal_first", policy: keepFirst,
+		steps: []step{in(seq(1, 1), seq(2, 1, delta))}, want: []string{"1 applied/first", "2 late/equal_first"},
+	}, {
+		name: "stale/older", policy: wait,
+		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 stale/older"},
+	}, {
+		name: "stale/equal_first", policy: keepFirst,
+		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 stale/equal_first"},
+	}, {
+		name: "stale/equal_last", policy: keepLast,
+		steps: []step{in(seq(1, 1), seq(31, 3), seq(32, 3), seq(2, 2))},
+		want: []string{
+			"1 applied/first", "31 buffered/gap", "32 buffered/gap", "2 applied/next", "*31 stale/equal_last", "*32 applied/released",
+		},
+	}, {
+		name: "buffered/gap", policy: wait,
+		steps: []step{in(seq(1, 1), seq(3, 3))}, want: []string{"1 applied/first", "3 buffered/gap"}, waiting: "3:buffered",
+	}, {
+		name: "buffered/start_gap", policy: fromOne,
+		steps: []step{in(seq(3, 3, first(1)))}, want: []string{"3 buffered/start_gap"}, waiting: "3:buffered",
+	}, {
+		name: "parked/gap_expired", policy: park,
+		steps:   []step{in(seq(1, 1), seq(3, 3)), line("e")},
+		want:    []string{"1 applied/first", "3 buffered/gap", "*3 parked/gap_expired"},
+		waiting: "3:parked",
+	}, {
+		name: "parked/overflow", policy: with(func(p *Policy) { p.MaxPerEntity = 1 }),
+		steps:   []step{in(seq(1, 1), seq(3, 3), seq(4, 4))},
+		want:    []string{"1 applied/first", "3 buffered/gap", "*3 parked/overflow", "4 parked/overflow"},
+		waiting: "3:parked 4:parked",
+	}, {
+		name: "parked/behind_park", policy: parkNow,
+		steps:   []step{in(seq(1, 1), seq(3, 3), seq(5, 5))},
+		want:    []string{"1 applied/first", "3 parked/gap_expired", "5 parked/behind_park"},
+		waiting: "3:parked 5:parked",
+	},
+}
+
+// TestRows plays every row of the decision table, and says where table and tests differ.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	var names, want []string
+	for _, c := range rows {
+		names = append(names, c.name)
+		if !slices.ContainsFunc(c.want, func(said string) bool { return strings.HasSuffix(said, " "+c.name) }) {
+			t.Errorf("%s: the case never says it: %v", c.name, c.want)
+		}
+	}
+	for _, row := range documented(t) {
+		want = append(want, string(row.Decision)+"/"+string(row.Reason))
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("the rows tested are\n%v\nthe table in doc.go has\n%v", names, want)
+	}
+	rows.test(t)
+}

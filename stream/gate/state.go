@@ -1,0 +1,62 @@
+package gate
+
+import "github.com/forebay-io/forebay/schemas"
+
+// Line is the newest version of one of an entity's clocks. Deletions keep it.
+type Line struct {
+	At       schemas.Version
+	Key      schemas.EventKey // the event that brought the line to At
+	Filtered bool             // that event was filtered: its twin by version is not stale (kind sequence only)
+	Skipped  []Span           // places skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
+	Parked   Reason           // gap_expired or overflow while events are parked on it; only their filler advances it
+}
+
+// Span is a closed range of sequence values.
+type Span struct{ From, To int64 }
+
+// MaxSpans bounds Line.Skipped; beyond it the oldest is forgotten, and a filler of it is then a plain late or stale.
+const MaxSpans = 16
+
+// Waiting is a record in the gap buffer, with all fields that it came with (First and Filtered included). All that
+// waits on a line is Buffered, with a deadline that the ledger keeps, or all of it is Parked, without one.
+//
+// Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
+// waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
+type Waiting struct {
+	Record
+	Decision Decision // Buffered or Parked
+}
+
+// LineKey names a line inside a partition.
+type LineKey struct {
+	Entity schemas.EntityKey
+	Clock  string
+}
+
+// State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
+// place. Every LineKey of the call's records is present in Lines if a line exists, with all of its Waiting.
+type State struct {
+	Seen    map[schemas.EventKey]Seen
+	Lines   map[LineKey]*Line
+	Waiting map[LineKey][]Waiting // ascending by version, then offset; never an empty list
+	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered.
+	// Parked ones do not count: a parked entity takes no room from the others.
+	Buffered int
+}
+
+// Waits gives the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
+// it tells which lines need a deadline: none where nothing waits or all of it is parked.
+func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
+	w := st.Waiting[k]
+	if len(w) == 0 || w[0].Decision == Parked {
+		return nil, false
+	}
+	return &w[0], true
+}
+
+// NewState is an empty state.
+func NewState() *State {
+	return &State{
+		Seen: map[schemas.EventKey]Seen{}, Lines: map[LineKey]*Line{}, Waiting: map[LineKey][]Waiting{},
+	}
+}
