@@ -19,29 +19,34 @@
 //	applied      equal          the line's own version under another id (with equal: first, if nothing of it ran yet)
 //	applied      released       waited or was parked, and the line reached it
 //	applied      gap_skipped    stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
-//	late         older_delta    below the line, and not a snapshot: news all the same
+//	late         older_delta    not a snapshot, and below the line or the first value of one that has not begun
+//	late         older          the same for a snapshot, with stale: deliver_marked
 //	late         filler         kind sequence: fills a place that was skipped, snapshot or not
-//	late         equal_first    equal: first, and the line's own version again; not a snapshot: news all the same
+//	late         equal_first    equal: first, and the line's own version again; marked as if it were older
 //	stale        older          a snapshot below the line, or below the first value of a line that has not begun
-//	stale        equal_first    equal: first, and the line's own version again; a snapshot
+//	stale        older_delta    the same for what is not a snapshot, with stale: drop
+//	stale        equal_first    equal: first, and the line's own version again; dropped as if it were older
 //	stale        equal_last     equal: last, and a later snapshot of its version waited with it
 //	buffered     gap            kind sequence: places before it are missing; waits with a deadline
 //	buffered     start_gap      kind sequence: the line has not begun (start: first), and this is not its first value
 //	parked       gap_expired    the wait ended or had no length (then: park): held until its filler or a person comes
 //	parked       overflow       one event too many for a cap, and everything that waited on its line with it
 //	parked       behind_park    places before it are missing on a line that is parked
+//	parked       older_held     below the line, and stale: hold: set aside for a person, alone
+//	parked       equal_held     equal: first, and the line's own version again; set aside as if it were older
 //
 // # Lines
 //
 // A line is one clock of one entity. Values compare inside the line's epoch, which records do not carry, by value,
-// word (bytewise) and sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any
-// other and keeps the line.
+// word (bytewise) and sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is
+// an event like any other and keeps the line.
 //
 // A counter that its provider has set back is below its line: the gate does not tell that from late events, and leaves
 // the epoch at what it is.
 //
 // Values of different kinds do not compare, and neither do words and counters of kind monotonic. An event of another
-// kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first in its order (gap_skipped), as no filler can come.
+// kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first
+// in its order (gap_skipped), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
 // beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line
@@ -49,15 +54,19 @@
 //
 // # Stale and equal
 //
-// What stale does is the payload's word, as the source's mapping gives it: a snapshot is dropped with a record, a delta
-// or a body of unknown kind is delivered marked, as late. Only strictly lower is stale.
+// What stale does goes by the payload's kind, as the source's mapping gives it: a snapshot is dropped with a record, a
+// delta or a body of unknown kind is delivered marked, as late. Only strictly lower is stale. A subscription may want it
+// otherwise (Policy.Stale): drop, deliver_marked or hold. A filler of a skipped place is late whatever it says.
+//
+// What is held is set aside for a person (Outcome.Held), that one event alone: it does not enter the buffer, park its
+// line or move it, and it is remembered as seen, so that its redelivery is a duplicate. A filtered one is filtered.
 //
 // Events of one version and sub under different ids are common, because providers' clocks are coarse. With equal: apply
 // all of them run, in the log's order. With first, the one that ran is kept, and what comes after it is dealt with as if
-// it were older; where it was filtered, nothing ran, and the next one that is wanted is the first. With last, each runs
-// when it comes and so has the last word, and of snapshots that have waited together only the last in the log runs:
-// the ones before it (not before a delta, or one that is filtered) would be overwritten at once. What last means for
-// actions that wait in a lane is the backlog's business.
+// it were older, held included; where it was filtered, nothing ran, and the next one that is wanted is the first. With
+// last, each runs when it comes and so has the last word, and of snapshots that have waited together only the last in
+// the log runs: the ones before it (not before a delta, or one that is filtered) would be overwritten at once. What last
+// means for actions that wait in a lane is the backlog's business.
 //
 // # Gaps
 //

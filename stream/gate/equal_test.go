@@ -108,20 +108,6 @@ func TestEqualLast(t *testing.T) {
 	}.test(t)
 }
 
-// TestPayloadDecidesWhatStaleDoes: a snapshot is dropped, a delta delivered marked, and so is what nothing is known of.
-func TestPayloadDecidesWhatStaleDoes(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp} {
-		table{{
-			name: string(kind), policy: wait,
-			steps: []step{in(rec(1, kind, 5), rec(2, kind, 4), rec(3, kind, 4, delta), rec(4, kind, 4, unknown), rec(5, kind, 5), rec(6, kind, 6))},
-			want: []string{
-				"1 applied/first", "2 stale/older", "3 late/older_delta", "4 late/older_delta", "5 applied/equal", "6 applied/next",
-			},
-		}}.test(t)
-	}
-}
-
 // TestRankOrdersWhatHappensInOneSecond: a source's rank stands in the sub.
 func TestRankOrdersWhatHappensInOneSecond(t *testing.T) {
 	t.Parallel()

@@ -97,8 +97,7 @@ func (d *decider) known(s subject) bool {
 
 // sameEvent reports whether a filtered event that waits would be decided just the same if it were decided again.
 func sameEvent(w, r *Record) bool {
-	return r.Filtered && w.Hash == r.Hash && w.Version.Kind == r.Version.Kind &&
-		w.Version.Value == r.Version.Value && w.Version.Sub == r.Version.Sub
+	return r.Filtered && w.Hash == r.Hash && w.Version.Comparable(r.Version) && w.Version.Compare(r.Version) == 0
 }
 
 // conclude gives the outcome of an event that was placed and remembers it as seen, filtered ones excepted. What would

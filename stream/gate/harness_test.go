@@ -58,7 +58,8 @@ func expire(lines ...LineKey) step  { return step{expire: lines} }
 func policy(p Policy) step          { return step{policy: &p} }
 func line(e schemas.EntityKey) step { return expire(LineKey{Entity: e}) }
 
-// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released".
+// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar:
+// "3 | parked/older_held".
 func say(out []Outcome, records []Record) []string {
 	said := []string{}
 	for _, o := range out {
@@ -67,6 +68,9 @@ func say(out []Outcome, records []Record) []string {
 			id = fmt.Sprint(idOf(records[o.Record].Key))
 		} else {
 			id = fmt.Sprintf("*%d", idOf(o.Released.Key))
+		}
+		if o.Held {
+			id += " |"
 		}
 		said = append(said, fmt.Sprintf("%s %s/%s", id, o.Decision, o.Reason))
 	}

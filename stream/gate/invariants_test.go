@@ -68,12 +68,12 @@ func conserved(t failer, all []said, records []Record, st *State) {
 		switch {
 		case s.Record >= 0:
 			own[s.Record]++
-			if s.Decision == Buffered || s.Decision == Parked {
+			if s.Decision == Buffered || s.Decision == Parked && !s.Held {
 				inside[c]++
 			}
 		case s.Decision == Buffered || inside[c] != 1:
 			t.Fatalf("%+v came out of the buffer, where it was %d times", s, inside[c])
-		case s.Decision != Parked:
+		case s.Decision != Parked || s.Held:
 			inside[c]--
 		}
 		if s.Decision.Runs() {
@@ -152,5 +152,32 @@ func twinned(t failer, all []said, records []Record) {
 	}
 	for _, s := range owed {
 		t.Fatalf("%+v, and nothing of its version runs after it", s)
+	}
+}
+
+// setAside: what is held for a person is parked, is remembered, and neither waits nor runs.
+func setAside(t failer, all []said, st *State) {
+	t.Helper()
+	held := map[schemas.EventKey]bool{}
+	for _, s := range all {
+		if s.Held != (s.Reason == ReasonOlderHeld || s.Reason == ReasonEqualHeld) || s.Held && s.Decision != Parked {
+			t.Fatalf("%+v", s)
+		}
+		held[s.Key] = held[s.Key] || s.Held
+		if held[s.Key] && s.Decision.Runs() {
+			t.Fatalf("%+v runs, and a person was to say so", s)
+		}
+	}
+	for k := range held {
+		if held[k] && st.Seen[k].Decision != Parked {
+			t.Fatalf("%v is held and remembered as %q", k, st.Seen[k].Decision)
+		}
+	}
+	for _, w := range st.Waiting {
+		for i := range w {
+			if held[w[i].Key] && !w[i].Filtered {
+				t.Fatalf("%v is held and waits", w[i].Key)
+			}
+		}
 	}
 }

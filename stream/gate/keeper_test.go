@@ -72,11 +72,11 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 	switch {
 	case o.Record < 0 && i < 0:
 		t.Fatalf("%v came out of the buffer and is not in it", r.Key)
-	case o.Record < 0 && o.Decision == Parked:
+	case o.Record < 0 && o.Decision == Parked && !o.Held:
 		l.waiting[k][i].Decision = Parked
 	case o.Record < 0:
 		l.waiting[k] = slices.Delete(slices.Clone(l.waiting[k]), i, i+1)
-	case o.Decision == Buffered || o.Decision == Parked:
+	case o.Decision == Buffered || o.Decision == Parked && !o.Held:
 		l.waiting[k] = append(slices.Clone(l.waiting[k]), Waiting{r.Record, o.Decision})
 		slices.SortFunc(l.waiting[k], func(a, b Waiting) int {
 			if before(&a.Record, &b.Record) {

@@ -92,19 +92,6 @@ func (d *decider) restart(k LineKey, s subject, v schemas.Version) {
 	d.begin(k, s, v)
 }
 
-// behind decides an event below its line, or below the first value of one that has not begun (line is nil). Only a
-// body that is known to be a snapshot is ever dropped.
-func (d *decider) behind(line *Line, s subject, v schemas.Version) {
-	switch {
-	case line != nil && line.fill(v.Value, s.Filtered):
-		d.conclude(s, v, Late, ReasonFiller)
-	case s.Payload == schemas.Snapshot:
-		d.conclude(s, v, Stale, ReasonOlder)
-	default:
-		d.conclude(s, v, Late, ReasonOlderDelta)
-	}
-}
-
 // advance moves the line to v.
 func (l *Line) advance(s subject, v schemas.Version) {
 	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered

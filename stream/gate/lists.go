@@ -9,7 +9,8 @@ func Decisions() []Decision {
 func Reasons() []Reason {
 	return []Reason{
 		ReasonFirst, ReasonNext, ReasonEqual, ReasonArrival, ReasonReleased, ReasonGapSkipped, ReasonSeen,
-		ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonFiller, ReasonEqualFirst, ReasonEqualLast, ReasonGap,
-		ReasonStartGap, ReasonOverflow, ReasonGapExpired, ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,
+		ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst,
+		ReasonEqualLast, ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonOverflow, ReasonGapExpired, ReasonBehindPark, ReasonType,
+		ReasonUndecodable, ReasonDataRejected,
 	}
 }

@@ -100,6 +100,7 @@ func TestPolicyValidate(t *testing.T) {
 	}
 	for word, p := range map[string]Policy{
 		"order": {Order: "offset"}, "start": {Start: "backfill"}, "equal": {Equal: "hold"}, "then": {Then: "dead_letter"},
+		"stale": {Stale: OnStale{Delta: "skip"}}, "deliver_marked": {Stale: OnStale{Snapshot: "late"}},
 		"wait": {GapWait: -time.Second}, "skew": {FutureSkew: -1}, "cap": {MaxPerEntity: -1}, "in all": {MaxBuffered: -1},
 	} {
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), word) {

@@ -14,6 +14,7 @@ type said struct {
 	Decision Decision
 	Reason   Reason
 	Version  schemas.Version
+	Held     bool
 }
 
 // model is the gate as one would write it without a thought for speed or memory: it keeps everything that ever
@@ -59,7 +60,7 @@ func newModel(h history) *model {
 }
 
 func (m *model) tell(n int, r Record, v schemas.Version, d Decision, why Reason) {
-	m.said = append(m.said, said{n, r.Key, r.Offset, d, why, v})
+	m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: v})
 	if !r.Filtered && n >= 0 {
 		m.ran[r.Key] = append(m.ran[r.Key], r)
 	}
@@ -75,7 +76,7 @@ func (m *model) final(n int, r Record, v schemas.Version, d Decision, why Reason
 
 func (m *model) record(n int, r Record) {
 	if r.Broken != "" {
-		m.said = append(m.said, said{n, r.Key, r.Offset, Quarantined, r.Broken, r.Version})
+		m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: Quarantined, Reason: r.Broken, Version: r.Version})
 		return
 	}
 	k := LineKey{r.Entity, r.Version.Clock}
@@ -95,7 +96,7 @@ func (m *model) record(n int, r Record) {
 		if before[0].Hash != r.Hash {
 			d, why = Conflict, ReasonBodyDiffers
 		}
-		m.said = append(m.said, said{n, r.Key, r.Offset, d, why, r.Version})
+		m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: r.Version})
 		return
 	}
 	m.place(n, k, r)
@@ -198,9 +199,25 @@ func (m *model) behind(n int, k LineKey, r Record, v schemas.Version) {
 		}
 		m.final(n, r, v, Late, ReasonFiller)
 	case r.Payload == schemas.Delta:
-		m.final(n, r, v, Late, ReasonOlderDelta)
+		m.past(n, r, v, ReasonOlderDelta, ReasonOlderHeld)
 	default:
-		m.final(n, r, v, Stale, ReasonOlder)
+		m.past(n, r, v, ReasonOlder, ReasonOlderHeld)
+	}
+}
+
+// past does what stale says.
+func (m *model) past(n int, r Record, v schemas.Version, why, held Reason) {
+	do := map[schemas.PayloadKind]StaleDo{schemas.Snapshot: m.p.Stale.Snapshot, schemas.Delta: m.p.Stale.Delta}[r.Payload]
+	switch {
+	case do == StaleHold && r.Filtered:
+		m.final(n, r, v, Filtered, ReasonType)
+	case do == StaleHold:
+		m.tell(n, r, v, Parked, held)
+		m.said[len(m.said)-1].Held = true
+	case do == StaleDrop, do == "" && r.Payload == schemas.Snapshot:
+		m.final(n, r, v, Stale, why)
+	default:
+		m.final(n, r, v, Late, why)
 	}
 }
 
@@ -218,14 +235,11 @@ func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason)
 	facts := m.line(k)
 	ran := !facts[lastMove(facts)].filtered
 	m.twin(k, r, v)
-	switch {
-	case m.p.Equal != EqualFirst || !ran:
-		m.final(n, r, v, Applied, why)
-	case r.Payload == schemas.Delta:
-		m.final(n, r, v, Late, ReasonEqualFirst)
-	default:
-		m.final(n, r, v, Stale, ReasonEqualFirst)
+	if m.p.Equal == EqualFirst && ran {
+		m.past(n, r, v, ReasonEqualFirst, ReasonEqualHeld)
+		return
 	}
+	m.final(n, r, v, Applied, why)
 }
 
 // overtaken: with last, a snapshot gives way to a wanted one of its version, later in the log, that waits.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // A subscription's choices; their values are the configuration's words.
@@ -14,6 +16,8 @@ type (
 	Start string
 	// Equal is what becomes of an event that is no newer than the line.
 	Equal string
+	// StaleDo is what becomes of an event that its line is past.
+	StaleDo string
 	// Then is what follows a gap's wait.
 	Then string
 )
@@ -26,18 +30,39 @@ const (
 	StartFirst Start = "first"
 
 	EqualApply Equal = "apply" // all of one version run
-	EqualFirst Equal = "first" // the first of one version runs, snapshots after it do not
+	EqualFirst Equal = "first" // the first of one version runs, those after it are dealt with as if they were older
 	EqualLast  Equal = "last"  // as apply, but of snapshots of one version that wait together only the last runs
+
+	StaleDrop    StaleDo = "drop"           // stale, with a record
+	StaleDeliver StaleDo = "deliver_marked" // late: runs, marked
+	StaleHold    StaleDo = "hold"           // parked for a person, alone
 
 	ThenSkip Then = "skip"
 	ThenPark Then = "park"
 )
+
+// OnStale says what stale does, by what the body is; one of unknown kind goes as a delta. Empty words mean drop for a
+// snapshot and deliver_marked for a delta.
+type OnStale struct{ Snapshot, Delta StaleDo }
+
+// of is what s does with a body of a kind.
+func (s OnStale) of(kind schemas.PayloadKind) StaleDo {
+	do, usual, other := s.Delta, StaleDeliver, StaleDrop
+	if kind == schemas.Snapshot {
+		do, usual, other = s.Snapshot, StaleDrop, StaleDeliver
+	}
+	if do == other || do == StaleHold {
+		return do
+	}
+	return usual
+}
 
 // Policy is how a subscription wants its events ordered. Empty words mean version, any, apply and skip.
 type Policy struct {
 	Order Order
 	Start Start
 	Equal Equal
+	Stale OnStale
 	// GapWait is how long a gap is waited for; 0 acts at once. Then says what follows.
 	GapWait time.Duration
 	Then    Then
@@ -58,6 +83,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("start %q is not one of any, first", p.Start)
 	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast):
 		return fmt.Errorf("equal %q is not one of apply, first, last", p.Equal)
+	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold), !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
+		return fmt.Errorf("stale %q or %q is not one of drop, deliver_marked, hold", p.Stale.Snapshot, p.Stale.Delta)
 	case !known(p.Then, "", ThenSkip, ThenPark):
 		return fmt.Errorf("then %q is not one of skip, park", p.Then)
 	case p.GapWait < 0:

@@ -86,6 +86,7 @@ func check(t failer, h history) []said {
 	conserved(t, m.said, records, whole)
 	ordered(t, m.said, records)
 	twinned(t, m.said, records)
+	setAside(t, m.said, whole)
 	return m.said
 }
 
@@ -142,11 +143,14 @@ func saidOf(t failer, o Outcome, batch []Record, base int) said {
 	if (o.Record < 0) != (o.Released != nil) {
 		t.Fatalf("outcome with record %d and released %v", o.Record, o.Released)
 	}
+	s := said{Record: -1, Decision: o.Decision, Reason: o.Reason, Version: o.Version, Held: o.Held}
 	if o.Record < 0 {
-		return said{-1, o.Released.Key, o.Released.Offset, o.Decision, o.Reason, o.Version}
+		s.Key, s.Offset = o.Released.Key, o.Released.Offset
+		return s
 	}
 	r := &batch[o.Record]
-	return said{base + o.Record, r.Key, r.Offset, o.Decision, o.Reason, o.Version}
+	s.Record, s.Key, s.Offset = base+o.Record, r.Key, r.Offset
+	return s
 }
 
 func (h history) records() (all []Record) {

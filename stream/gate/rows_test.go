@@ -49,6 +49,9 @@ var rows = table{
 		name: "late/older_delta", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 late/older_delta"},
 	}, {
+		name: "late/older", policy: with(func(p *Policy) { p.Stale.Snapshot = StaleDeliver }),
+		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 late/older"},
+	}, {
 		name: "late/filler", policy: atOnce,
 		steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2))},
 		want:  []string{"1 applied/first", "3 applied/gap_skipped", "2 late/filler"},
@@ -58,6 +61,9 @@ var rows = table{
 	}, {
 		name: "stale/older", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 stale/older"},
+	}, {
+		name: "stale/older_delta", policy: with(func(p *Policy) { p.Stale.Delta = StaleDrop }),
+		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 stale/older_delta"},
 	}, {
 		name: "stale/equal_first", policy: keepFirst,
 		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 stale/equal_first"},
@@ -88,6 +94,12 @@ var rows = table{
 		steps:   []step{in(seq(1, 1), seq(3, 3), seq(5, 5))},
 		want:    []string{"1 applied/first", "3 parked/gap_expired", "5 parked/behind_park"},
 		waiting: "3:parked 5:parked",
+	}, {
+		name: "parked/older_held", policy: with(func(p *Policy) { p.Stale.Snapshot = StaleHold }),
+		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 | parked/older_held"},
+	}, {
+		name: "parked/equal_held", policy: with(func(p *Policy) { p.Equal, p.Stale.Snapshot = EqualFirst, StaleHold }),
+		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 | parked/equal_held"},
 	},
 }
 

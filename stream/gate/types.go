@@ -12,11 +12,11 @@ type Decision string
 const (
 	Applied     Decision = "applied"     // its actions run
 	Duplicate   Decision = "duplicate"   // the same event was decided before
-	Stale       Decision = "stale"       // a snapshot strictly lower than its line
-	Late        Decision = "late"        // a delta, or a filler after a skip, behind its line: runs, marked
+	Stale       Decision = "stale"       // behind its line, and not wanted there: a snapshot, mostly
+	Late        Decision = "late"        // behind its line, and news all the same: runs, marked
 	Conflict    Decision = "conflict"    // same id, other body: kept, alerted, not run
 	Buffered    Decision = "buffered"    // waits for the events before it
-	Parked      Decision = "parked"      // held until its filler or a person comes
+	Parked      Decision = "parked"      // held until its filler or a person comes (Outcome.Held: a person)
 	Filtered    Decision = "filtered"    // the subscription does not want it
 	Quarantined Decision = "quarantined" // not decodable
 )
@@ -36,11 +36,13 @@ const (
 	ReasonGapSkipped   Reason = "gap_skipped"   // was buffered; the wait ended and the gap was skipped
 	ReasonSeen         Reason = "seen"          // same id, same body
 	ReasonBodyDiffers  Reason = "body_differs"  // same id, other body
-	ReasonOlder        Reason = "older"         // below the line
-	ReasonOlderDelta   Reason = "older_delta"   // below the line, but news
+	ReasonOlder        Reason = "older"         // a snapshot below the line
+	ReasonOlderDelta   Reason = "older_delta"   // below the line, and not a snapshot
+	ReasonOlderHeld    Reason = "older_held"    // below the line, stale: hold
 	ReasonFiller       Reason = "filler"        // fills a place that was skipped
 	ReasonEqualFirst   Reason = "equal_first"   // equal: first, and one of this version came before
 	ReasonEqualLast    Reason = "equal_last"    // equal: last, and a later one of this version waited too
+	ReasonEqualHeld    Reason = "equal_held"    // the line's own version, and a person decides
 	ReasonGap          Reason = "gap"           // waits for a filler
 	ReasonStartGap     Reason = "start_gap"     // start: first, and this is not the first
 	ReasonOverflow     Reason = "overflow"      // the entity's or subscription's buffer is full
@@ -76,9 +78,9 @@ type Seen struct {
 // Outcome is one decision. Outcomes come in the order in which their actions run: a filler before what it releases.
 //
 // An event enters the gap buffer with Buffered or Parked and a Record >= 0. It leaves it with Record -1 and any other
-// decision; Record -1 with Parked means that it stays, parked from now on. One key may leave and enter in one call,
-// with the same offset even: a filtered event that waited is `filtered` and its redelivery decided anew (take removals
-// before entries).
+// decision; Record -1 with Parked means that it stays, parked from now on. Held ones are the exception to both. One key
+// may leave and enter in one call, with the same offset even: a filtered event that waited is `filtered` and its
+// redelivery decided anew (take removals before entries).
 type Outcome struct {
 	// Record is the index into the call's records, or -1 for one that came out of the gap buffer.
 	Record int
@@ -86,6 +88,9 @@ type Outcome struct {
 	Released *Waiting
 	Decision Decision
 	Reason   Reason
+	// Held is set on a Parked event that is set aside for a person, alone: it is not in the buffer (one with Record -1
+	// has left it), its line goes on, and a redelivery is a duplicate. Its payload is kept until somebody decides.
+	Held bool
 	// Version is the event's version as the line took it (epoch given, future clamped).
 	Version schemas.Version
 }
