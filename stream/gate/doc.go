@@ -33,7 +33,7 @@
 //	parked       overflow       one event too many for a cap, and everything that waited on its line with it
 //	parked       behind_park    places before it are missing on a line that is parked
 //	parked       older_held     below the line, and stale: hold: set aside for a person, alone
-//	parked       equal_held     equal: first, and the line's own version again; set aside as if it were older
+//	parked       equal_held     equal: hold, and the line's own version again; or equal: first and stale: hold
 //
 // # Lines
 //
@@ -63,10 +63,11 @@
 //
 // Events of one version and sub under different ids are common, because providers' clocks are coarse. With equal: apply
 // all of them run, in the log's order. With first, the one that ran is kept, and what comes after it is dealt with as if
-// it were older, held included; where it was filtered, nothing ran, and the next one that is wanted is the first. With
-// last, each runs when it comes and so has the last word, and of snapshots that have waited together only the last in
-// the log runs: the ones before it (not before a delta, or one that is filtered) would be overwritten at once. What last
-// means for actions that wait in a lane is the backlog's business.
+// it were older, held included; with hold, a person decides about each that comes after it. Where the one before was
+// filtered, nothing ran, and the next one that is wanted is the first. With last, each runs when it comes and so has the
+// last word, and of snapshots that have waited together only the last in the log runs: the ones before it (not before a
+// delta, or one that is filtered) would be overwritten at once. What last means for actions that wait in a lane is the
+// backlog's business.
 //
 // # Gaps
 //

@@ -4,16 +4,19 @@ import "github.com/forebay-io/forebay/schemas"
 
 // equal decides an event of its line's own version; why is the reason where it applies.
 //
-// With first, the one before is kept, and this one dealt with as if it were older. A filtered event has run nothing, so
-// that one of its version which is wanted is the first.
+// With first, the one before is kept, and this one dealt with as if it were older; with hold, a person decides. A
+// filtered event has run nothing, so that one of its version which is wanted is the first.
 func (d *decider) equal(line *Line, s subject, v schemas.Version, why Reason) {
-	kept := d.p.Equal == EqualFirst && !line.Filtered
+	ran := !line.Filtered
 	line.twin(s)
-	if !kept {
+	switch {
+	case ran && d.p.Equal == EqualFirst:
+		d.past(s, v, ReasonEqualFirst, ReasonEqualHeld)
+	case ran && d.p.Equal == EqualHold:
+		d.setAside(s, v, ReasonEqualHeld)
+	default:
 		d.conclude(s, v, Applied, why)
-		return
 	}
-	d.past(s, v, ReasonEqualFirst, ReasonEqualHeld)
 }
 
 // overtaken reports whether a snapshot that leaves the buffer is replaced, with last, by a later one of its version that

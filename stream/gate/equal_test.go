@@ -108,6 +108,53 @@ func TestEqualLast(t *testing.T) {
 	}.test(t)
 }
 
+func TestEqualHold(t *testing.T) {
+	t.Parallel()
+	table{
+		{
+			name: "each one after the first is held, whatever its body, and remembered", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 1), seq(3, 1, delta), seq(4, 1, unknown), seq(2, 1), seq(5, 2), seq(6, 2))},
+			want: []string{
+				"1 applied/first", "2 | parked/equal_held", "3 | parked/equal_held", "4 | parked/equal_held", "2 duplicate/seen",
+				"5 applied/next", "6 | parked/equal_held",
+			},
+			line: &Line{At: at(2)},
+		}, {
+			name: "another sub is another version", policy: holdEqual,
+			steps: []step{in(rec(1, schemas.Timestamp, 7), rec(2, schemas.Timestamp, 7, sub(1)), rec(3, schemas.Timestamp, 7, sub(1)))},
+			want:  []string{"1 applied/first", "2 applied/next", "3 | parked/equal_held"},
+		}, {
+			name: "words", policy: holdEqual,
+			steps: []step{in(word(1, "a"), word(2, "a"), word(3, "b"))},
+			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next"},
+		}, {
+			name: "where the line's event was filtered, the next one applies", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 2, filtered), seq(3, 2), seq(4, 2), seq(5, 2, filtered)), in(seq(2, 2))},
+			want: []string{
+				"1 applied/first", "2 filtered/type", "3 applied/equal", "4 | parked/equal_held", "5 filtered/type", "2 | parked/equal_held",
+			},
+		}, {
+			name: "of those that waited, the first in the log runs", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(31, 3), seq(30, 3), seq(40, 4), seq(2, 2)), in(seq(31, 3))},
+			want: []string{
+				"1 applied/first", "31 buffered/gap", "30 buffered/gap", "40 buffered/gap", "2 applied/next",
+				"*30 applied/released", "*31 | parked/equal_held", "*40 applied/released", "31 duplicate/seen",
+			},
+			line: &Line{At: at(4)},
+		}, {
+			name: "after a skip", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(30, 3), seq(31, 3)), line("e"), in(seq(32, 3))},
+			want: []string{
+				"1 applied/first", "30 buffered/gap", "31 buffered/gap", "*30 applied/gap_skipped", "*31 | parked/equal_held", "32 | parked/equal_held",
+			},
+		}, {
+			name: "without versions nothing is equal", policy: with(func(p *Policy) { p.Equal, p.Order = EqualHold, OrderArrival }),
+			steps: []step{in(seq(1, 1), seq(2, 1))},
+			want:  []string{"1 applied/arrival", "2 applied/arrival"},
+		},
+	}.test(t)
+}
+
 // TestRankOrdersWhatHappensInOneSecond: a source's rank stands in the sub.
 func TestRankOrdersWhatHappensInOneSecond(t *testing.T) {
 	t.Parallel()

@@ -117,6 +117,7 @@ var (
 	parkNow   = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
 	keepFirst = with(func(p *Policy) { p.Equal = EqualFirst })
 	keepLast  = with(func(p *Policy) { p.Equal = EqualLast })
+	holdEqual = with(func(p *Policy) { p.Equal = EqualHold })
 	e         = LineKey{Entity: "e"}
 )
 

@@ -80,7 +80,7 @@ func decodePolicy(b, caps byte, more []byte) Policy {
 	if b&0x70 == 0x70 {
 		p.Order = OrderArrival
 	}
-	p.Equal = []Equal{EqualApply, EqualFirst, EqualLast, EqualApply}[b>>7|caps>>7<<1]
+	p.Equal = []Equal{EqualApply, EqualFirst, EqualLast, EqualHold}[b>>7|caps>>7<<1]
 	p.MaxPerEntity, p.MaxBuffered = int(caps&7), int(caps>>3&15)
 	p.Stale.Snapshot = []StaleDo{"", StaleDeliver, StaleHold, StaleDrop}[more[0]&3]
 	p.Stale.Delta = []StaleDo{"", StaleDrop, StaleHold, StaleDeliver}[more[0]>>2&3]

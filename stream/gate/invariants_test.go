@@ -125,7 +125,8 @@ func ordered(t failer, all []said, records []Record) {
 	}
 }
 
-// twinned: what equal drops or marks has a twin by version that runs: before it with first, behind it with last.
+// twinned: what equal drops, marks or holds has a twin by version that runs: before it with first and hold, behind it
+// with last.
 func twinned(t failer, all []said, records []Record) {
 	t.Helper()
 	type version struct {
@@ -144,7 +145,7 @@ func twinned(t failer, all []said, records []Record) {
 		case s.Decision == Applied:
 			ran[v] = true
 			delete(owed, v)
-		case s.Reason == ReasonEqualFirst && !ran[v]:
+		case (s.Reason == ReasonEqualFirst || s.Reason == ReasonEqualHeld) && !ran[v]:
 			t.Fatalf("%+v, and nothing of its version ran", s)
 		case s.Reason == ReasonEqualLast:
 			owed[v] = s

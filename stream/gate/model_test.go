@@ -209,16 +209,19 @@ func (m *model) behind(n int, k LineKey, r Record, v schemas.Version) {
 func (m *model) past(n int, r Record, v schemas.Version, why, held Reason) {
 	do := map[schemas.PayloadKind]StaleDo{schemas.Snapshot: m.p.Stale.Snapshot, schemas.Delta: m.p.Stale.Delta}[r.Payload]
 	switch {
-	case do == StaleHold && r.Filtered:
-		m.final(n, r, v, Filtered, ReasonType)
 	case do == StaleHold:
-		m.tell(n, r, v, Parked, held)
-		m.said[len(m.said)-1].Held = true
+		m.person(n, r, v, held)
 	case do == StaleDrop, do == "" && r.Payload == schemas.Snapshot:
 		m.final(n, r, v, Stale, why)
 	default:
 		m.final(n, r, v, Late, why)
 	}
+}
+
+// person sets one event aside, unless nobody wants it.
+func (m *model) person(n int, r Record, v schemas.Version, why Reason) {
+	m.final(n, r, v, Parked, why)
+	m.said[len(m.said)-1].Held = !r.Filtered
 }
 
 func (m *model) move(k LineKey, r Record, v schemas.Version) {
@@ -235,11 +238,14 @@ func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason)
 	facts := m.line(k)
 	ran := !facts[lastMove(facts)].filtered
 	m.twin(k, r, v)
-	if m.p.Equal == EqualFirst && ran {
+	switch {
+	case !ran, m.p.Equal != EqualFirst && m.p.Equal != EqualHold:
+		m.final(n, r, v, Applied, why)
+	case m.p.Equal == EqualHold:
+		m.person(n, r, v, ReasonEqualHeld)
+	default:
 		m.past(n, r, v, ReasonEqualFirst, ReasonEqualHeld)
-		return
 	}
-	m.final(n, r, v, Applied, why)
 }
 
 // overtaken: with last, a snapshot gives way to a wanted one of its version, later in the log, that waits.

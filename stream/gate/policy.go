@@ -31,6 +31,7 @@ const (
 
 	EqualApply Equal = "apply" // all of one version run
 	EqualFirst Equal = "first" // the first of one version runs, those after it are dealt with as if they were older
+	EqualHold  Equal = "hold"  // the first of one version runs, a person decides about those after it
 	EqualLast  Equal = "last"  // as apply, but of snapshots of one version that wait together only the last runs
 
 	StaleDrop    StaleDo = "drop"           // stale, with a record
@@ -81,8 +82,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("order %q is not one of version, arrival", p.Order)
 	case !known(p.Start, "", StartAny, StartFirst):
 		return fmt.Errorf("start %q is not one of any, first", p.Start)
-	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast):
-		return fmt.Errorf("equal %q is not one of apply, first, last", p.Equal)
+	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast, EqualHold):
+		return fmt.Errorf("equal %q is not one of apply, first, last, hold", p.Equal)
 	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold), !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
 		return fmt.Errorf("stale %q or %q is not one of drop, deliver_marked, hold", p.Stale.Snapshot, p.Stale.Delta)
 	case !known(p.Then, "", ThenSkip, ThenPark):

@@ -98,7 +98,7 @@ var rows = table{
 		name: "parked/older_held", policy: with(func(p *Policy) { p.Stale.Snapshot = StaleHold }),
 		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 | parked/older_held"},
 	}, {
-		name: "parked/equal_held", policy: with(func(p *Policy) { p.Equal, p.Stale.Snapshot = EqualFirst, StaleHold }),
+		name: "parked/equal_held", policy: holdEqual,
 		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 | parked/equal_held"},
 	},
 }
