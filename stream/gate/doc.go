@@ -19,10 +19,12 @@
 //	applied      equal          the line's own version under another id (with equal: first, if nothing of it ran yet)
 //	applied      released       waited or was parked, and the line reached it
 //	applied      gap_skipped    stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
+//	applied      gap_dead       the same with then: dead_letter: its actions are dead letters at once
 //	late         older_delta    not a snapshot, and below the line or the first value of one that has not begun
 //	late         older          the same for a snapshot, with stale: deliver_marked
 //	late         filler         kind sequence: fills a place that was skipped, snapshot or not
 //	late         equal_first    equal: first, and the line's own version again; marked as if it were older
+//	late         gap_dead       late/equal_first behind a gap that ends in dead letters: given up as well
 //	stale        older          a snapshot below the line, or below the first value of a line that has not begun
 //	stale        older_delta    the same for what is not a snapshot, with stale: drop
 //	stale        equal_first    equal: first, and the line's own version again; dropped as if it were older
@@ -46,7 +48,7 @@
 //
 // Values of different kinds do not compare, and neither do words and counters of kind monotonic. An event of another
 // kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first
-// in its order (gap_skipped), as no filler can come.
+// in its order (gap_skipped, or gap_dead), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
 // beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line
@@ -77,10 +79,15 @@
 // line. That holds for snapshots too: the subscription asked for every event and was told of a hole; it is for the
 // mark to say that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
 //
+// With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters at
+// once, which a person may redrive. The line, the places that are remembered as skipped and the lanes go on as with skip,
+// and what follows later runs.
+//
 // On a parked line, values at or below the line are decided as ever, the next one applies and releases, and when
 // nothing waits any more the line is not parked any more. Nothing is dropped at a cap: it turns events that wait with a
 // deadline into parked ones, and how many of those there are is for the ledger to bear and for a person to end.
-// A wait of no length (GapWait 0) never buffers: the gap is skipped, or the line parked, with the event that shows it.
+// A wait of no length (GapWait 0) never buffers: the gap is skipped or given up, or the line parked, with the event that
+// shows it.
 //
 // # Filtered events
 //

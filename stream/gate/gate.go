@@ -18,8 +18,8 @@ func Decide(st *State, records []Record, p Policy) []Outcome {
 }
 
 // Expire ends the wait of the given lines: Then skip releases the lowest waiting event and what follows it densely,
-// Then park parks the line. Lines whose wait may end are named by the caller, who has checked deadline and read
-// position. It advances st.
+// dead_letter gives the same up, park parks the line. Lines whose wait may end are named by the caller, who has checked
+// deadline and read position. It advances st.
 //
 // One call ends one gap per line, however often the line is named: what waits behind another gap goes on waiting (see
 // State.Waits) and gets its own deadline. Lines on which nothing waits, or which are parked already, are left alone.
@@ -34,7 +34,7 @@ func Expire(st *State, lines []LineKey, p Policy) []Outcome {
 		if p.Then == ThenPark {
 			d.park(k, ReasonGapExpired)
 		} else {
-			d.skip(k)
+			d.skip(k, p.Then)
 		}
 	}
 	return d.out
@@ -42,9 +42,10 @@ func Expire(st *State, lines []LineKey, p Policy) []Outcome {
 
 // decider is one call: the state that it advances and the outcomes so far.
 type decider struct {
-	st  *State
-	p   Policy
-	out []Outcome
+	st   *State
+	p    Policy
+	out  []Outcome
+	dead bool // what would run is given up: it stood behind a gap that ends in dead letters
 }
 
 // subject is the event being decided: a record of the call, or one out of the gap buffer.
@@ -104,12 +105,17 @@ func sameEvent(w, r *Record) bool {
 // be applied, late or stale is `filtered` where the filter said no; what has to wait for its place waits either way.
 func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
 	switch {
+	case s.Filtered && dec != Buffered && dec != Parked:
+		d.add(s, v, Filtered, ReasonType)
+		return
 	case !s.Filtered:
 		d.st.Seen[s.Key] = Seen{s.Hash, dec}
-	case dec != Buffered && dec != Parked:
-		dec, why = Filtered, ReasonType
 	}
 	d.add(s, v, dec, why)
+	if d.dead && dec.Runs() {
+		o := &d.out[len(d.out)-1]
+		o.Reason, o.Dead = ReasonGapDead, true
+	}
 }
 
 func (d *decider) add(s subject, v schemas.Version, dec Decision, why Reason) {

@@ -58,8 +58,8 @@ func expire(lines ...LineKey) step  { return step{expire: lines} }
 func policy(p Policy) step          { return step{policy: &p} }
 func line(e schemas.EntityKey) step { return expire(LineKey{Entity: e}) }
 
-// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar:
-// "3 | parked/older_held".
+// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar,
+// "3 | parked/older_held", dead ones with a cross: "3 + applied/gap_dead".
 func say(out []Outcome, records []Record) []string {
 	said := []string{}
 	for _, o := range out {
@@ -71,6 +71,9 @@ func say(out []Outcome, records []Record) []string {
 		}
 		if o.Held {
 			id += " |"
+		}
+		if o.Dead {
+			id += " +"
 		}
 		said = append(said, fmt.Sprintf("%s %s/%s", id, o.Decision, o.Reason))
 	}
@@ -114,6 +117,8 @@ var (
 	fromOne   = with(func(p *Policy) { p.Start = StartFirst })
 	arrival   = with(func(p *Policy) { p.Order = OrderArrival })
 	atOnce    = with(func(p *Policy) { p.GapWait = 0 })
+	giveUp    = with(func(p *Policy) { p.Then = ThenDeadLetter })
+	giveUpNow = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenDeadLetter })
 	parkNow   = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
 	keepFirst = with(func(p *Policy) { p.Equal = EqualFirst })
 	keepLast  = with(func(p *Policy) { p.Equal = EqualLast })

@@ -84,6 +84,9 @@ func decodePolicy(b, caps byte, more []byte) Policy {
 	p.MaxPerEntity, p.MaxBuffered = int(caps&7), int(caps>>3&15)
 	p.Stale.Snapshot = []StaleDo{"", StaleDeliver, StaleHold, StaleDrop}[more[0]&3]
 	p.Stale.Delta = []StaleDo{"", StaleDrop, StaleHold, StaleDeliver}[more[0]>>2&3]
+	if more[1]&3 == 2 {
+		p.Then = ThenDeadLetter
+	}
 	return p
 }
 

@@ -182,3 +182,13 @@ func setAside(t failer, all []said, st *State) {
 		}
 	}
 }
+
+// givenUp: dead letters of gaps would have run, and nothing else says that they are dead.
+func givenUp(t failer, all []said) {
+	t.Helper()
+	for _, s := range all {
+		if s.Dead != (s.Reason == ReasonGapDead) || s.Dead && !s.Decision.Runs() {
+			t.Fatalf("%+v", s)
+		}
+	}
+}

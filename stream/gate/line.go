@@ -84,10 +84,10 @@ func (d *decider) begin(k LineKey, s subject, v schemas.Version) {
 }
 
 // restart begins a line anew whose values are of another kind from now on. No filler can come for what waits on the
-// old one, parked or not: it goes first, in its order.
+// old one, parked or not: it goes first, in its order, or is given up where gaps end in dead letters.
 func (d *decider) restart(k LineKey, s subject, v schemas.Version) {
 	for len(d.st.Waiting[k]) > 0 {
-		d.skip(k)
+		d.skip(k, d.p.Then)
 	}
 	d.begin(k, s, v)
 }

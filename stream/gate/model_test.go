@@ -15,6 +15,7 @@ type said struct {
 	Reason   Reason
 	Version  schemas.Version
 	Held     bool
+	Dead     bool
 }
 
 // model is the gate as one would write it without a thought for speed or memory: it keeps everything that ever
@@ -329,7 +330,13 @@ func (m *model) jump(n int, k LineKey, r Record, v schemas.Version) {
 	} else if r.First != nil && *r.First < v.Value {
 		m.events[k] = append(m.events[k], fact{what: "skip", from: *r.First, to: v.Value - 1})
 	}
+	from := len(m.said)
 	m.move(k, r, v)
 	m.final(n, r, v, Applied, ReasonGapSkipped)
 	m.release(k)
+	for i := range m.said[from:] {
+		if s := &m.said[from+i]; m.p.Then == ThenDeadLetter && (s.Decision == Applied || s.Decision == Late) {
+			s.Reason, s.Dead = ReasonGapDead, true
+		}
+	}
 }

@@ -38,8 +38,9 @@ const (
 	StaleDeliver StaleDo = "deliver_marked" // late: runs, marked
 	StaleHold    StaleDo = "hold"           // parked for a person, alone
 
-	ThenSkip Then = "skip"
-	ThenPark Then = "park"
+	ThenSkip       Then = "skip"        // go on with what stands behind the gap
+	ThenPark       Then = "park"        // hold what waits until its filler or a person comes
+	ThenDeadLetter Then = "dead_letter" // as skip, and give up what stands behind the gap: its actions are dead letters
 )
 
 // OnStale says what stale does, by what the body is; one of unknown kind goes as a delta. Empty words mean drop for a
@@ -86,8 +87,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("equal %q is not one of apply, first, last, hold", p.Equal)
 	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold), !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
 		return fmt.Errorf("stale %q or %q is not one of drop, deliver_marked, hold", p.Stale.Snapshot, p.Stale.Delta)
-	case !known(p.Then, "", ThenSkip, ThenPark):
-		return fmt.Errorf("then %q is not one of skip, park", p.Then)
+	case !known(p.Then, "", ThenSkip, ThenPark, ThenDeadLetter):
+		return fmt.Errorf("then %q is not one of skip, park, dead_letter", p.Then)
 	case p.GapWait < 0:
 		return fmt.Errorf("gap wait %s is negative", p.GapWait)
 	case p.FutureSkew < 0:

@@ -87,6 +87,7 @@ func check(t failer, h history) []said {
 	ordered(t, m.said, records)
 	twinned(t, m.said, records)
 	setAside(t, m.said, whole)
+	givenUp(t, m.said)
 	return m.said
 }
 
@@ -143,7 +144,7 @@ func saidOf(t failer, o Outcome, batch []Record, base int) said {
 	if (o.Record < 0) != (o.Released != nil) {
 		t.Fatalf("outcome with record %d and released %v", o.Record, o.Released)
 	}
-	s := said{Record: -1, Decision: o.Decision, Reason: o.Reason, Version: o.Version, Held: o.Held}
+	s := said{Record: -1, Decision: o.Decision, Reason: o.Reason, Version: o.Version, Held: o.Held, Dead: o.Dead}
 	if o.Record < 0 {
 		s.Key, s.Offset = o.Released.Key, o.Released.Offset
 		return s

@@ -46,6 +46,10 @@ var rows = table{
 		steps: []step{in(seq(1, 1), seq(3, 3)), line("e")},
 		want:  []string{"1 applied/first", "3 buffered/gap", "*3 applied/gap_skipped"},
 	}, {
+		name: "applied/gap_dead", policy: giveUp,
+		steps: []step{in(seq(1, 1), seq(3, 3)), line("e")},
+		want:  []string{"1 applied/first", "3 buffered/gap", "*3 + applied/gap_dead"},
+	}, {
 		name: "late/older_delta", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 late/older_delta"},
 	}, {
@@ -58,6 +62,10 @@ var rows = table{
 	}, {
 		name: "late/equal_first", policy: keepFirst,
 		steps: []step{in(seq(1, 1), seq(2, 1, delta))}, want: []string{"1 applied/first", "2 late/equal_first"},
+	}, {
+		name: "late/gap_dead", policy: with(func(p *Policy) { p.Then, p.Equal = ThenDeadLetter, EqualFirst }),
+		steps: []step{in(seq(1, 1), seq(3, 3), seq(4, 3, delta)), line("e")},
+		want:  []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 + applied/gap_dead", "*4 + late/gap_dead"},
 	}, {
 		name: "stale/older", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1))}, want: []string{"2 applied/first", "1 stale/older"},

@@ -34,6 +34,7 @@ const (
 	ReasonArrival      Reason = "arrival"       // no version, or order: arrival
 	ReasonReleased     Reason = "released"      // was buffered; its filler came
 	ReasonGapSkipped   Reason = "gap_skipped"   // was buffered; the wait ended and the gap was skipped
+	ReasonGapDead      Reason = "gap_dead"      // as gap_skipped, and given up with it
 	ReasonSeen         Reason = "seen"          // same id, same body
 	ReasonBodyDiffers  Reason = "body_differs"  // same id, other body
 	ReasonOlder        Reason = "older"         // a snapshot below the line
@@ -91,6 +92,9 @@ type Outcome struct {
 	// Held is set on a Parked event that is set aside for a person, alone: it is not in the buffer (one with Record -1
 	// has left it), its line goes on, and a redelivery is a duplicate. Its payload is kept until somebody decides.
 	Held bool
+	// Dead is set on an event that stood behind a gap which ends in dead letters: its actions are written as dead letters
+	// at once, for a redrive by a person, and hold up nothing in their lane.
+	Dead bool
 	// Version is the event's version as the line took it (epoch given, future clamped).
 	Version schemas.Version
 }
