@@ -20,13 +20,14 @@ var errNotMember = errors.New("not the group's member any more")
 // broker asks Kafka single questions. Every error means that the question has no answer yet, never that the answer is
 // "nothing".
 type broker struct {
-	cl    *kgo.Client
-	adm   *kadm.Client
-	group string
+	cl     *kgo.Client
+	adm    *kadm.Client
+	chunks *chunkReader // for a record's time
+	group  string
 }
 
 func newBroker(cl *kgo.Client, group string) *broker {
-	return &broker{cl: cl, adm: kadm.NewClient(cl), group: group}
+	return &broker{cl: cl, adm: kadm.NewClient(cl), chunks: newChunkReader(cl, 64<<10, time.Second), group: group}
 }
 
 // topic is a topic's id and number of partitions.

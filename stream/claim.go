@@ -27,27 +27,35 @@ func (b *backoff) sleep(ctx context.Context) {
 	}
 }
 
-// claimed is a claim, and whether the group's commit must be overwritten before its first batch.
+// claimed is a claim, whether the group's commit must be overwritten before its first batch, and what it rests on.
 type claimed struct {
 	*ledger.Claim
-	settle bool
+	settle   bool
+	accepted *ledger.Stop // nil: nothing had to be accepted
 }
 
 // claim tries until the partition is claimed, its assignment ends, or it must be stopped.
 func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
-	o.status.set(a.at, Claiming, nil)
 	for {
+		if a.stop == nil {
+			o.status.set(a.at, Claiming, nil)
+		}
 		c, err := o.claimOnce(a)
 		if err == nil {
 			o.metrics.claims.WithLabelValues("ok").Inc()
 			o.log.Info("partition claimed", "topic", a.at.topic, "partition", a.at.number, "epoch", c.Epoch,
 				"offset", c.Next.Offset, "unclean", c.Unclean)
+			if s := c.accepted; s != nil {
+				o.log.Warn("partition goes on as accepted", "topic", a.at.topic, "partition", a.at.number, "stop", s.ID, "kind", s.Kind,
+					"by", s.Accepted.By, "reason", s.Accepted.Reason)
+			}
+			a.stop = nil
 			return c, nil
 		}
 		if a.ctx.Err() != nil {
 			return claimed{}, context.Cause(a.ctx)
 		}
-		if e, ok := stopped(ledger.Partition{Topic: a.at.topic, Number: a.at.number}, err); ok {
+		if e, ok := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.topic, Number: a.at.number}, err); ok {
 			o.metrics.claims.WithLabelValues("stopped").Inc()
 			return claimed{}, e
 		}
@@ -56,7 +64,9 @@ func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
 			result = "refused"
 		}
 		o.metrics.claims.WithLabelValues(result).Inc()
-		o.status.set(a.at, Claiming, err)
+		if a.stop == nil {
+			o.status.set(a.at, Claiming, err)
+		}
 		o.log.Warn("partition not claimed; trying again", "topic", a.at.topic, "partition", a.at.number, "error", err)
 		wait.sleep(a.ctx)
 	}
@@ -71,11 +81,21 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 	}
 	p := ledger.Partition{Topic: a.at.topic, TopicID: t.id, Number: a.at.number}
 	var got claimed
+	var standing ledger.Standing
 	got.Claim, err = o.cfg.Ledger.Claim(ctx, ledger.ClaimRequest{
 		Partition:  p,
 		Partitions: t.partitions,
+		Standing: func(s ledger.Standing) {
+			if standing = s; s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
+				standing.Stop = a.stop.Stop // not stored yet, and it stands all the same
+			}
+		},
 		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
-			st, got.settle, err = o.confirm(ctx, a, p, stored)
+			st, got.settle, err = o.confirm(ctx, a, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
+				stored: stored, standing: standing, begin: o.known.begin[p]})
+			if got.accepted = nil; st.Accepted != 0 {
+				got.accepted = standing.Stop
+			}
 			return st, err
 		},
 	})
@@ -85,7 +105,7 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 // confirm runs while the fence row is locked. The heartbeat is that of the session in which the partition was last
 // known to be assigned, not of the client's newest: between a rebalance and its revoke the newest would still be
 // confirmed. So whoever the group means is the only one who passes, and whoever passes late finds the lock taken.
-func (o *owner) confirm(ctx context.Context, a *assignment, p ledger.Partition, stored *ledger.Position) (ledger.Start, bool, error) {
+func (o *owner) confirm(ctx context.Context, a *assignment, f facts) (ledger.Start, bool, error) {
 	s, ok := o.pulse.session()
 	if !ok {
 		return ledger.Start{}, false, errNotMember
@@ -93,8 +113,7 @@ func (o *owner) confirm(ctx context.Context, a *assignment, p ledger.Partition, 
 	if err := o.broker.heartbeat(ctx, s); err != nil {
 		return ledger.Start{}, false, err
 	}
-	f, err := o.facts(ctx, p, stored)
-	if err != nil {
+	if err := o.broker.ask(ctx, &f); err != nil {
 		return ledger.Start{}, false, err
 	}
 	if a.ctx.Err() != nil { // revoked while we asked: the session read above may be the one after
@@ -103,20 +122,25 @@ func (o *owner) confirm(ctx context.Context, a *assignment, p ledger.Partition, 
 	return where(f)
 }
 
-func (o *owner) facts(ctx context.Context, p ledger.Partition, stored *ledger.Position) (facts, error) {
-	f := facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p, stored: stored, begin: o.begin[p]}
-	var err error
-	if f.commit, err = o.broker.commit(ctx, p.Topic, p.Number); err != nil {
-		return f, err
+// ask fills in what the brokers know.
+func (b *broker) ask(ctx context.Context, f *facts) (err error) {
+	topic, number := f.partition.Topic, f.partition.Number
+	if f.commit, err = b.commit(ctx, topic, number); err != nil {
+		return err
 	}
-	if f.start, err = o.broker.offset(ctx, p.Topic, p.Number, atStart, false); err != nil {
-		return f, err
+	if f.start, err = b.offset(ctx, topic, number, atStart, false); err != nil {
+		return err
 	}
-	if f.end, err = o.broker.offset(ctx, p.Topic, p.Number, atEnd, false); err != nil {
-		return f, err
+	if f.end, err = b.offset(ctx, topic, number, atEnd, false); err != nil {
+		return err
 	}
-	if stored != nil && stored.LeaderEpoch >= 0 {
-		f.epochEnd, err = o.broker.epochEnd(ctx, p.Topic, p.Number, stored.LeaderEpoch)
+	if f.stored != nil && f.stored.LeaderEpoch >= 0 {
+		if f.epochEnd, err = b.epochEnd(ctx, topic, number, f.stored.LeaderEpoch); err != nil {
+			return err
+		}
 	}
-	return f, err
+	if to, back := f.rewound(); back && to < f.end && !f.standing.Remembers.IsZero() {
+		f.soughtAt, err = b.appendTime(ctx, f.partition, to)
+	}
+	return err
 }

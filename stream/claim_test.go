@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -176,7 +177,7 @@ func TestStoppedPartition(t *testing.T) {
 		{"refused by the ledger", func(_ *testing.T, _ *rig, m *memory) {
 			m.onClaim = func(req ledger.ClaimRequest) error {
 				if req.Partition.Number == 0 {
-					return stop(req.Partition, StopRefused, "12 partitions, not 6")
+					return schemas.Errorf(schemas.Conflict, "claim", "not this one")
 				}
 				return nil
 			}
@@ -218,7 +219,7 @@ func (m *memory) store(number int32, at int64, epoch int32) {
 	defer m.lock()()
 	for p, f := range m.fences {
 		if p.Number == number {
-			f.stored = &ledger.Position{Offset: at, LeaderEpoch: epoch}
+			f.stored, f.high = &ledger.Position{Offset: at, LeaderEpoch: epoch}, at
 		}
 	}
 }

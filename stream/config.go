@@ -21,6 +21,7 @@ type Ledger interface {
 	Began(ctx context.Context) (time.Time, error)
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
+	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
@@ -89,6 +90,8 @@ type Config struct {
 	GapSweep time.Duration
 	// IdleSweep is how often the ledger is told of partitions that are read to their end; default 10 min.
 	IdleSweep time.Duration
+	// StopLook is how often a stopped partition is looked at again: whether it was accepted, whether there is more; default 5 s.
+	StopLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
 }
@@ -107,6 +110,7 @@ func (c Config) withDefaults() Config {
 	or(&c.GapSweep, 5*time.Second)
 	or(&c.IdleSweep, 10*time.Minute)
 	or(&c.MirrorInterval, 500*time.Millisecond)
+	or(&c.StopLook, 5*time.Second)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000
 	}
@@ -148,6 +152,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 1<<30, "max record bytes %d is over 1 GiB", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

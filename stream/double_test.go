@@ -66,10 +66,16 @@ type memory struct {
 	applies int
 	// caughtUp is by partition.
 	caughtUp map[int32]time.Time
+	stops    []*ledger.Stop // by report; those that stand have no outcome
+	outcomes map[int64]string
+	looks    int // claims that were told their standing
+	// remembers is what claims are told of dedupe.
+	remembers time.Time
 
 	// A test's hooks, set before anything runs; called without the lock.
 	onApply  func(ctx context.Context, batch []ledger.Slice) error
 	onClaim  func(req ledger.ClaimRequest) error
+	onReport func() error
 	deadline func(c *ledger.Claim) (time.Duration, bool)
 	onExpire func(c *ledger.Claim) (ledger.Applied, error)
 	waiting  bool // Applied.Waiting
@@ -79,6 +85,8 @@ type fence struct {
 	id       int32
 	epoch    int64
 	stored   *ledger.Position
+	high     int64
+	appended time.Time // of the last record
 	released bool
 }
 
@@ -129,11 +137,15 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 	}
 	m.mu.Lock()
 	var stored *ledger.Position
-	if f := m.fence(req.Partition); f.stored != nil {
+	f := m.fence(req.Partition)
+	if f.stored != nil {
 		at := *f.stored
 		stored = &at
 	}
+	standing := ledger.Standing{Epoch: f.epoch, Stop: m.standing(req.Partition), High: f.high, ProcessedAt: f.appended, Remembers: m.remembers}
 	m.mu.Unlock()
+	func() { defer m.lock()(); m.looks++ }()
+	req.Standing(standing)
 	st, err := req.Confirm(ctx, stored)
 	if err != nil {
 		return nil, err
@@ -142,13 +154,66 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 		return nil, ctx.Err()
 	}
 	defer m.lock()()
-	f := m.fence(req.Partition)
 	f.epoch++
+	if s := m.standing(req.Partition); s != nil {
+		m.end(s.ID, map[bool]string{true: "accepted", false: "moved"}[s.ID == st.Accepted])
+	}
 	c := &ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
 		Unclean: f.epoch > 1 && !f.released}
-	f.stored, f.released = &st.Position, false
+	f.stored, f.released, f.high = &st.Position, false, max(f.high, st.Position.Offset)
 	m.claims = append(m.claims, c)
 	return c, nil
+}
+
+// standing is a copy of the stop that stands for a partition, whatever its topic's id.
+func (m *memory) standing(p ledger.Partition) *ledger.Stop {
+	for _, s := range m.stops {
+		if m.outcomes[s.ID] == "" && s.Partition.Topic == p.Topic && s.Partition.Number == p.Number {
+			return new(*s)
+		}
+	}
+	return nil
+}
+
+func (m *memory) end(id int64, outcome string) {
+	if m.outcomes == nil {
+		m.outcomes = map[int64]string{}
+	}
+	m.outcomes[id] = outcome
+}
+
+func (m *memory) Report(_ context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error) {
+	if m.onReport != nil {
+		if err := m.onReport(); err != nil {
+			return s, err
+		}
+	}
+	defer m.lock()()
+	if f := m.fences[s.Partition]; f != nil && f.epoch != epoch {
+		m.wrong = append(m.wrong, fmt.Sprintf("report of epoch %d in %d", epoch, f.epoch))
+	}
+	if old := m.standing(s.Partition); old != nil {
+		if old.Same(&s) {
+			return *old, nil
+		}
+		m.end(old.ID, "replaced")
+	}
+	s.ID, s.FoundAt = int64(len(m.stops)+1), time.Now()
+	m.stops = append(m.stops, &s)
+	return s, nil
+}
+
+// accept is what Accept of the real one does.
+func (m *memory) accept(t *testing.T, number int32) {
+	t.Helper()
+	defer m.lock()()
+	for _, s := range m.stops {
+		if m.outcomes[s.ID] == "" && s.Partition.Number == number {
+			s.Accepted = &ledger.Acceptance{At: time.Now(), By: "ann", Reason: "seen"}
+			return
+		}
+	}
+	t.Errorf("nothing stands for partition %d", number)
 }
 
 func (m *memory) Release(_ context.Context, c *ledger.Claim) error {
@@ -204,7 +269,10 @@ func (m *memory) apply(s ledger.Slice) ledger.Applied {
 		m.wrong = append(m.wrong, fmt.Sprintf("next %d below %d", s.Next.Offset, at))
 	}
 	next := s.Next
-	f.stored = &next
+	f.stored, f.high = &next, max(f.high, next.Offset)
+	if n := len(s.Records); n > 0 {
+		f.appended = s.Records[n-1].AppendTime
+	}
 	return a
 }
 

@@ -1,10 +1,8 @@
 package stream
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -167,40 +165,5 @@ func TestLedgerRebalance(t *testing.T) {
 	b.stop(t)
 	if len(lanes.items) != i {
 		t.Errorf("%d actions for %d events", len(lanes.items), i)
-	}
-}
-
-// A topic that was deleted and created again, or has grown, is refused with the ledger's own words.
-func TestLedgerRefuses(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string]func(r *rig) error{
-		"recreated": func(r *rig) error {
-			if err := r.cluster.DeleteTopic(testTopic); err != nil {
-				return err
-			}
-			return r.cluster.CreateTopic(testTopic, 1, nil)
-		},
-		"grown": func(r *rig) error {
-			_, err := r.adm.UpdatePartitions(context.Background(), 2, testTopic)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, 1)
-			_, n := realLedger(t, arrival)
-			r.produce(0, 1)
-			run := r.start(r.config(n, newLanes()))
-			run.untilCommitted(t, r, 0, 1)
-			run.stop(t)
-			if err := spoil(r); err != nil {
-				t.Fatal(err)
-			}
-			run = r.start(r.config(n, newLanes()))
-			parts := run.untilStopped(t, 0)
-			if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused {
-				t.Errorf("got %v", parts[0].Err)
-			}
-		})
 	}
 }

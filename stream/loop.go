@@ -236,7 +236,7 @@ func (l *loop) fetchFailed(o *owned, err error) {
 	l.metrics.fetchErrs.Inc()
 	log := l.log.With("topic", o.at.topic, "partition", o.at.number, "offset", o.next.Offset, "error", err)
 	if e, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
-		l.end(o, stop(o.claim.Partition, StopTooLarge, "the batch at offset %d decompresses to more than the limit: %w", e.Offset, err))
+		l.end(o, tooLarge(o.claim.Partition, e.Offset, err))
 		return
 	}
 	if !mustRecheck(err) {

@@ -31,7 +31,8 @@ type owner struct {
 	pulse   *pulse
 	status  *status
 	metrics *metrics
-	begin   map[ledger.Partition]int64
+	known   known
+	renew   context.CancelCauseFunc // ends the clients, so that new ones are made
 	copies  *copier
 
 	mu      sync.Mutex
@@ -45,6 +46,8 @@ type assignment struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed by own
+
+	stop *StopError // what it is stopped for; own's
 }
 
 func (o *owner) assigned(s session, parts []topicPartition) {
@@ -115,6 +118,12 @@ func (o *owner) own(a *assignment) {
 	var wait backoff
 	for a.ctx.Err() == nil {
 		c, err := o.claim(a, &wait)
+		if err == nil && c.Partition.TopicID != o.known.ids[a.at.topic] {
+			o.releaseUnused(c.Claim)
+			o.renew(errRenew)
+			<-a.ctx.Done()
+			return
+		}
 		if err == nil {
 			began := time.Now()
 			err = o.run(a, c)
@@ -127,19 +136,52 @@ func (o *owner) own(a *assignment) {
 		}
 		if e, ok := errors.AsType[*StopError](err); ok {
 			o.stop(a, e)
-			return
+			continue
 		}
 		wait.sleep(a.ctx)
 	}
 }
 
-// stop leaves a partition alone for as long as it stays assigned: only a person can say what is right, and a log that
-// grows in the meantime would only hide what happened. The other partitions go on.
+// stop leaves a partition alone until it is time to look again, or for as long as it stays assigned where looking does
+// not help: only a person can say what is right. The other partitions go on. The report is kept in the ledger, for people
+// in any process, and because what happened may not show any more when somebody looks again.
 func (o *owner) stop(a *assignment, e *StopError) {
-	o.log.Error("partition stopped", "topic", a.at.topic, "partition", a.at.number, "reason", e.Reason, "error", e)
-	o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
-	o.status.set(a.at, Stopped, e)
-	<-a.ctx.Done()
+	if !e.same(a.stop) {
+		if e.Stop.ID == 0 {
+			o.broker.date(a.ctx, e)
+		}
+		o.log.Error("partition stopped", "topic", a.at.topic, "partition", a.at.number, "reason", e.Reason, "error", e)
+		o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
+		a.stop = e
+	}
+	o.report(a)
+	o.status.set(a.at, Stopped, a.stop)
+	if e.Reason == StopTooLarge {
+		<-a.ctx.Done()
+		return
+	}
+	timer := time.NewTimer(o.cfg.StopLook)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.ctx.Done():
+	}
+}
+
+// report stores what a partition is stopped for, if it is not stored yet.
+func (o *owner) report(a *assignment) {
+	e := a.stop
+	if !e.Reason.acceptable() || e.Stop.ID != 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
+	defer cancel()
+	stored, err := o.cfg.Ledger.Report(ctx, *e.Stop, e.facts.standing.Epoch)
+	if err == nil {
+		a.stop = &StopError{Partition: e.Partition, Reason: e.Reason, Stop: &stored, facts: e.facts}
+	} else if a.ctx.Err() == nil {
+		o.log.Warn("stop not stored; trying again", "topic", a.at.topic, "partition", a.at.number, "error", err)
+	}
 }
 
 // run serves one claim from the lanes' opening to its end, and says why it ended.
@@ -184,7 +226,7 @@ func (o *owner) noteSeek(c *ledger.Claim) {
 		direction = "forward"
 	}
 	o.metrics.seeks.WithLabelValues(direction).Inc()
-	o.log.Warn("an operator moved the position", "topic", c.Partition.Topic, "partition", c.Partition.Number,
+	o.log.Warn("the position was moved", "topic", c.Partition.Topic, "partition", c.Partition.Number,
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 

@@ -33,6 +33,7 @@ type rig struct {
 	cluster *kfake.Cluster
 	client  *kgo.Client
 	adm     *kadm.Client
+	group   string // whose positions commit and committed are about
 }
 
 func newRig(t *testing.T, partitions int32) *rig {
@@ -43,7 +44,7 @@ func newRig(t *testing.T, partitions int32) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	r := &rig{t: t, cluster: c}
+	r := &rig{t: t, cluster: c, group: testGroup}
 	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	r.adm = kadm.NewClient(r.client)
 	return r
@@ -100,14 +101,14 @@ func (r *rig) commit(partition int32, at int64, metadata string) {
 	r.t.Helper()
 	var o kadm.Offsets
 	o.Add(kadm.Offset{Topic: testTopic, Partition: partition, At: at, LeaderEpoch: -1, Metadata: metadata})
-	if err := r.adm.CommitAllOffsets(r.ctx(), testGroup, o); err != nil {
+	if err := r.adm.CommitAllOffsets(r.ctx(), r.group, o); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *rig) committed(partition int32) (kadm.OffsetResponse, bool) {
 	r.t.Helper()
-	all, err := r.adm.FetchOffsets(r.ctx(), testGroup)
+	all, err := r.adm.FetchOffsets(r.ctx(), r.group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		r.t.Fatal(err)
 	}

@@ -1,44 +1,11 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
-
-// StopReason is the closed list of why a partition stands still until a person looks. It is a metric label.
-type StopReason string
-
-const (
-	StopBelowStart StopReason = "below_log_start"   // records that were never read are gone
-	StopAboveEnd   StopReason = "above_log_end"     // the log is shorter than what was read
-	StopTruncated  StopReason = "truncated"         // the log was cut and may have grown again
-	StopRecreated  StopReason = "topic_recreated"   // the topic has another id
-	StopHistory    StopReason = "ledger_behind"     // the mirror is ahead: the ledger lost history
-	StopTooLarge   StopReason = "batch_too_large"   // a record batch decompresses to more than the limit
-	StopRefused    StopReason = "refused_by_ledger" // partition count changed, or what else the ledger refuses
-)
-
-// StopError says that a partition was stopped, why, and what the way out is. Nothing is ever reset silently.
-type StopError struct {
-	Partition ledger.Partition
-	Reason    StopReason
-	Err       error
-}
-
-func (e *StopError) Error() string {
-	return fmt.Sprintf("%s/%d stopped (%s): %v", e.Partition.Topic, e.Partition.Number, e.Reason, e.Err)
-}
-
-func (e *StopError) Unwrap() error { return e.Err }
-
-const wayOut = "; stop the subscription's processes, set the group's offset for this partition with any Kafka tool, start them again"
-
-func stop(p ledger.Partition, r StopReason, format string, args ...any) *StopError {
-	return &StopError{Partition: p, Reason: r, Err: fmt.Errorf(format+wayOut, args...)}
-}
 
 // commit is what Kafka holds for the group.
 type commit struct {
@@ -52,98 +19,200 @@ type facts struct {
 	generation int32
 	partition  ledger.Partition
 	stored     *ledger.Position // the ledger's next offset; nil on the first claim
-	begin      int64            // where the subscription begins in this partition
-	commit     *commit          // nil: Kafka has none
-	start, end int64            // of the log: its first offset and its high watermark
-	epochEnd   *int64           // where stored's leader epoch ends in this log; nil: unknown to us or to the broker
+	standing   ledger.Standing
+	begin      int64     // where the subscription begins in this partition
+	commit     *commit   // nil: Kafka has none
+	start, end int64     // of the log: its first offset and its high watermark
+	epochEnd   *int64    // where stored's leader epoch ends in this log; nil: unknown to us or to the broker
+	soughtAt   time.Time // append time of the first record that a seek back would read again; zero where it has none
+}
+
+// base is where the ledger stands; on the first claim the begin stands for it.
+func (f facts) base() ledger.Position {
+	if f.stored != nil {
+		return *f.stored
+	}
+	return ledger.Position{Offset: f.begin, LeaderEpoch: -1}
+}
+
+// sought is where an operator has moved the group to: a commit that is not our mirror.
+func (f facts) sought() (to int64, ok bool) {
+	if f.commit == nil {
+		return 0, false
+	}
+	m, ok := parseMarker(f.commit.metadata)
+	if ok && m.namespace == f.namespace && m.generation == f.generation && m.offset == f.commit.offset {
+		return 0, false
+	}
+	return f.commit.offset, true
+}
+
+// rewound is where in the log a seek back leads; false where there is none.
+func (f facts) rewound() (to int64, ok bool) {
+	to, ok = f.sought()
+	return max(to, f.start), ok && f.stored != nil && to < f.stored.Offset
 }
 
 // where decides where a claimed partition is read on. It is pure; design section 5 is its specification:
 //
-//	commit in Kafka                        means                    start
-//	none                                   expired, or never made   ledger
-//	our marker, its own offset, <= ledger  our mirror               ledger
-//	our marker, its own offset, > ledger   ledger lost history      stop
-//	our marker, another topic id           topic was recreated      stop
-//	anything else, same offset as ledger   nothing moved            ledger
-//	anything else                          a seek by an operator    commit
+//	commit in Kafka                              means                    start
+//	none                                         expired, or never made   ledger
+//	our marker, its own offset                   our mirror               ledger
+//	our marker, above all that the ledger knew   ledger lost history      stop; accepted: ledger, so that it runs again
+//	our marker, another topic id                 topic was recreated      stop; accepted: ledger
+//	anything else, same offset as ledger         nothing moved            ledger
+//	anything else                                a seek by an operator    commit
 //
 // On the first claim the begin stands for the ledger's offset, and there is no seek to record: the commit wins silently,
 // as the position that somebody gave the group before it ever ran.
 //
-// With settle, the commit is not our mirror and must be overwritten with one before the first batch: read again after
-// the ledger has moved on, it would be taken for a seek back to it.
+// A start that the log cannot continue, and a seek back to before what dedupe remembers, is a stop too:
+//
+//	start                                        kind               accepted: goes on at
+//	below the log's start                        below_log_start    the log's start; what is left out is recorded as a seek
+//	above the log's end                          above_log_end      the end as it was reported
+//	in an epoch that ends before it              truncated          the end of that epoch
+//	back to before dedupe's memory               dedupe_forgotten   where the seek led
+//
+// What was reported stands ([facts.stands]): a log that has grown again hides what happened to it.
+//
+// With settle, the commit is not our mirror of the start and must be overwritten with it before the first batch: read
+// again after the ledger has moved on, it would be taken for a seek back to it.
 func where(f facts) (st ledger.Start, settle bool, err error) {
-	base := ledger.Position{Offset: f.begin, LeaderEpoch: -1}
+	st.Position = f.base()
+	to, settle := f.sought()
+	if settle {
+		st = f.move(to)
+	}
+	problem := f.stands(f.problem(st), st, settle)
+	switch s := f.standing.Stop; {
+	case problem == nil:
+		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition {
+			st.Accepted = s.ID // the ledger would have refused the topic otherwise
+		}
+		return st, settle, nil
+	case s.Same(problem) && s.Accepted != nil:
+		st = f.move(max(s.Resume, min(f.start, s.To)))
+		st.Accepted = s.ID
+		return st, f.commit != nil, nil
+	case s.Same(problem):
+		problem = s
+	}
+	return st, false, &StopError{Partition: f.partition, Reason: StopReason(problem.Kind), Stop: problem, facts: f}
+}
+
+// move is a start at an offset. The epoch of what is before it is known only where the position does not move.
+func (f facts) move(to int64) ledger.Start {
+	base := f.base()
+	if to == base.Offset {
+		return ledger.Start{Position: base}
+	}
+	st := ledger.Start{Position: ledger.Position{Offset: to, LeaderEpoch: -1}}
 	if f.stored != nil {
-		base = *f.stored
+		st.Seek = &ledger.Seek{From: base.Offset, To: to}
 	}
-	st.Position = base
-	if f.commit != nil {
-		ours, err := f.mirrored(base)
-		if err != nil {
-			return st, false, err
-		}
-		settle = !ours
-		if to := f.commit.offset; settle && to != base.Offset {
-			st.Position = ledger.Position{Offset: to, LeaderEpoch: -1}
-			if f.stored != nil {
-				st.Seek = &ledger.Seek{From: base.Offset, To: to}
-			}
-		}
-	}
-	return st, settle, f.inLog(st)
+	return st
 }
 
-// mirrored reports whether the commit is one of ours.
-func (f facts) mirrored(base ledger.Position) (bool, error) {
-	m, ok := parseMarker(f.commit.metadata)
-	if !ok || m.namespace != f.namespace || m.generation != f.generation || m.offset != f.commit.offset {
-		return false, nil
+// problem is why a start must not be made without a person's word, as the brokers tell it now; nil where nothing is.
+func (f facts) problem(st ledger.Start) *ledger.Stop {
+	if s := f.mirrored(); s != nil {
+		return s
 	}
-	if m.topic != f.partition.TopicID {
-		return false, stop(f.partition, StopRecreated,
-			"the group's position %d was mirrored for topic id %x, the topic now has id %x",
-			m.offset, m.topic[:], f.partition.TopicID[:])
+	if s := f.forgotten(); s != nil {
+		return s
 	}
-	if f.stored == nil {
-		return false, stop(f.partition, StopHistory,
-			"the group's mirrored position is %d, but the ledger knows nothing of this partition: its history was lost", m.offset)
-	}
-	if m.offset > base.Offset {
-		return false, stop(f.partition, StopHistory,
-			"the group's mirrored position %d is ahead of the ledger's %d: %d records were decided and the ledger lost them",
-			m.offset, base.Offset, m.offset-base.Offset)
-	}
-	return true, nil
+	return f.outOfLog(st)
 }
 
-// inLog refuses a position that the log cannot continue. Where the position moved, its epoch is not known.
-func (f facts) inLog(st ledger.Start) error {
-	at := st.Position.Offset
+func (f facts) stop(kind StopReason, from, to, resume int64, format string, args ...any) *ledger.Stop {
+	return &ledger.Stop{Subscription: f.namespace, Partition: f.partition, Kind: string(kind), From: from, To: to, Resume: resume, Records: to - from,
+		Detail: fmt.Sprintf(format, args...)}
+}
+
+// mirrored is what a commit of ours tells that the ledger does not know.
+func (f facts) mirrored() *ledger.Stop {
+	if _, moved := f.sought(); moved || f.commit == nil {
+		return nil
+	}
+	m, _ := parseMarker(f.commit.metadata)
+	base := f.base().Offset
 	switch {
-	case at < f.start:
-		return stop(f.partition, StopBelowStart,
-			"next offset %d is below the log's start %d: %d records were deleted unread", at, f.start, f.start-at)
-	case at > f.end:
-		return stop(f.partition, StopAboveEnd,
-			"next offset %d is above the log's end %d: %d records that were read are not there any more", at, f.end, at-f.end)
-	case st.Seek == nil && f.epochEnd != nil && *f.epochEnd < at:
-		return stop(f.partition, StopTruncated,
-			"records up to %d were read in leader epoch %d, which now ends at %d: the log was truncated by %d records",
-			at, st.Position.LeaderEpoch, *f.epochEnd, at-*f.epochEnd)
+	case m.topic != f.partition.TopicID:
+		if f.stored != nil || f.standing.TakenUp {
+			return nil // accepted before: the commit is what the old topic left
+		}
+		s := f.stop(StopRecreated, m.offset, 0, base, "the group's position %d was mirrored for topic id %x, the topic now has id %x: "+
+			"what was not read of the old topic is gone, and nobody can count it", m.offset, m.topic[:], f.partition.TopicID[:])
+		s.Records = -1
+		return s
+	case f.stored == nil:
+		on := min(max(m.offset, f.start), f.end)
+		return f.stop(StopHistory, min(base, on), on, on, "the group's mirrored position is %d, but the ledger knows nothing "+
+			"of this partition: its history was lost, and what was open in it does not run", m.offset)
+	case m.offset > max(base, f.standing.High) && f.start <= m.offset && base <= f.end:
+		return f.stop(StopHistory, base, m.offset, base, "the group's mirrored position %d is ahead of the ledger's %d: %d records were decided "+
+			"and the ledger lost them", m.offset, base, m.offset-base)
 	}
 	return nil
 }
 
-// stopped is the StopError in err, where trying again cannot help. What the ledger refuses for good (another partition
-// count, another topic id) it says with the kinds conflict and invalid.
-func stopped(p ledger.Partition, err error) (*StopError, bool) {
-	if e, ok := errors.AsType[*StopError](err); ok {
-		return e, true
+// forgotten is a seek back to records that dedupe may not remember: they would run again. The database's clock, which
+// opens its windows, and the brokers' may lie apart.
+func (f facts) forgotten() *ledger.Stop {
+	to, back := f.rewound()
+	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.soughtAt.Before(f.standing.Remembers.Add(beginSkew)) {
+		return nil
 	}
-	if e, ok := errors.AsType[*schemas.Error](err); ok && (e.Kind == schemas.Conflict || e.Kind == schemas.Invalid) {
-		return &StopError{Partition: p, Reason: StopRefused, Err: err}, true
+	from, _ := f.sought()
+	return f.stop(StopForgotten, from, f.stored.Offset, to, "the group was moved back from %d to %d, to before what dedupe remembers "+
+		"(decisions since %s): what was decided before that would run again", f.stored.Offset, from, clockText(f.standing.Remembers))
+}
+
+// outOfLog is a start that the log cannot continue.
+func (f facts) outOfLog(st ledger.Start) *ledger.Stop {
+	at := st.Position.Offset
+	cut := f.end
+	if st.Seek == nil && f.epochEnd != nil {
+		cut = min(cut, *f.epochEnd)
 	}
-	return nil, false
+	switch {
+	case at < f.start:
+		return f.stop(StopBelowStart, at, f.start, f.start,
+			"next offset %d is below the log's start %d: %d records were deleted unread", at, f.start, f.start-at)
+	case at > f.end:
+		return f.stop(StopAboveEnd, cut, at, cut,
+			"next offset %d is above the log's end %d: %d records that were read are not there any more", at, cut, at-cut)
+	case at > cut:
+		return f.stop(StopTruncated, cut, at, cut,
+			"records up to %d were read in leader epoch %d, which now ends at %d: the log was truncated by %d records and may have grown again",
+			at, st.Position.LeaderEpoch, cut, at-cut)
+	}
+	return nil
+}
+
+// stands is the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
+// moved the group away from it. A log that was cut grows on while nobody looks, and where it was found to end is where
+// what is new in it begins.
+func (f facts) stands(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
+	s := f.standing.Stop
+	if s == nil || s.Partition != f.partition {
+		return now
+	}
+	switch StopReason(s.Kind) {
+	case StopAboveEnd, StopTruncated:
+		cut := now == nil || now.Kind == string(StopAboveEnd) || now.Kind == string(StopTruncated)
+		if cut && s.To == st.Position.Offset && (now == nil || now.From >= s.From) {
+			return s
+		}
+	case StopHistory:
+		switch {
+		case sought:
+		case now == nil && s.From == st.Position.Offset:
+			return s
+		case now != nil && now.Kind == s.Kind && f.stored == nil && f.start <= s.To && s.To <= now.To: // the log ended before the mirror
+			return s
+		}
+	}
+	return now
 }

@@ -70,21 +70,43 @@ func (s *Subscription) Fenced(c *ledger.Claim) {
 // timeout, mirrors the positions, releases the fences and leaves the group. Whatever goes wrong before that is tried
 // again and shown by Ready. Run may be called once.
 func (s *Subscription) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := s.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run is Run with one pair of clients. It ends early where a topic was created again: a client holds on to the id that
+// it first saw.
+func (s *Subscription) run(ctx context.Context) error {
 	reader, err := kgo.NewClient(fetchOptions(s.cfg)...)
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
 	defer reader.Close()
 	s.broker = newBroker(reader, s.cfg.Group)
-	begin, ok := s.start(ctx)
+	known, ok := s.start(ctx)
 	if !ok {
 		return nil
 	}
-	return s.work(ctx, reader, begin)
+	ctx, renew := context.WithCancelCause(ctx)
+	defer renew(nil)
+	return s.work(ctx, reader, known, renew)
 }
 
+// known is what the start found out about the topics.
+type known struct {
+	ids   map[string]ledger.TopicID // as the clients see them
+	begin map[ledger.Partition]int64
+}
+
+// errRenew is why clients are given up: a topic has another id than they know.
+var errRenew = errors.New("a topic was created again; its clients are made anew")
+
 // work runs from joining the group to leaving it.
-func (s *Subscription) work(ctx context.Context, reader *kgo.Client, begin map[ledger.Partition]int64) error {
+func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, renew context.CancelCauseFunc) error {
 	// The parts outlive ctx: they are needed to drain. stop ends them.
 	parts, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -95,7 +117,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, begin map[l
 	})
 	l := newLoop(parts, s.cfg, fetch, mir, s.broker, s.metrics)
 	own := &owner{cfg: s.cfg, log: s.cfg.Logger, loop: l, mirror: mir, broker: s.broker, pulse: s.pulse,
-		status: s.status, metrics: s.metrics, begin: begin, copies: newCopier(s.cfg, s.broker, s.metrics), parts: map[topicPartition]*assignment{}}
+		status: s.status, metrics: s.metrics, known: k, renew: renew, copies: newCopier(s.cfg, s.broker, s.metrics), parts: map[topicPartition]*assignment{}}
 	callbacks := &gated{to: own, ready: make(chan struct{})}
 	client, err := kgo.NewClient(groupOptions(s.cfg, callbacks)...)
 	if err != nil {
@@ -119,6 +141,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, begin map[l
 	own.close()
 	in.leave(cleanupTimeout)
 	s.pulse.lost()
+	s.status.leave()
 	s.setLoop(nil)
 	stop()
 	running.Wait()
@@ -138,15 +161,15 @@ func (s *Subscription) noted(err error) {
 }
 
 // start stores where the subscription begins, before the group is joined. It tries until ctx is done.
-func (s *Subscription) start(ctx context.Context) (map[ledger.Partition]int64, bool) {
+func (s *Subscription) start(ctx context.Context) (known, bool) {
 	var wait backoff
 	for ctx.Err() == nil {
 		tctx, cancel := context.WithTimeout(ctx, claimTimeout)
-		begin, err := s.begin(tctx)
+		k, err := s.begin(tctx)
 		cancel()
 		if err == nil {
 			s.status.start(nil)
-			return begin, true
+			return k, true
 		}
 		if ctx.Err() == nil {
 			s.status.start(err)
@@ -154,43 +177,42 @@ func (s *Subscription) start(ctx context.Context) (map[ledger.Partition]int64, b
 			wait.sleep(ctx)
 		}
 	}
-	return nil, false
+	return known{}, false
 }
 
 // begin resolves the begin of a new subscription to explicit offsets, once: who stores first wins, and later starts
 // read back what was stored. A topic that the subscription takes up later begins as asked too if it was there before,
 // and at 0 if it is younger than the subscription.
-func (s *Subscription) begin(ctx context.Context) (map[ledger.Partition]int64, error) {
-	ids := map[string]ledger.TopicID{}
+func (s *Subscription) begin(ctx context.Context) (known, error) {
+	k := known{ids: map[string]ledger.TopicID{}, begin: map[ledger.Partition]int64{}}
 	for _, name := range s.cfg.Topics {
 		t, err := s.broker.topic(ctx, name)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return nil, schemas.Errorf(schemas.NotFound, "start subscription "+s.cfg.Group,
+			return k, schemas.Errorf(schemas.NotFound, "start subscription "+s.cfg.Group,
 				"topic %s does not exist: run `forebay topics apply`", name)
 		} else if err != nil {
-			return nil, err
+			return k, err
 		}
-		ids[name] = t.id
+		k.ids[name] = t.id
 	}
 	began, err := s.cfg.Ledger.Began(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
+		return k, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
 	}
-	stored := map[ledger.Partition]int64{}
 	if !began.IsZero() {
-		if stored, err = s.cfg.Ledger.Begin(ctx, nil); err != nil {
-			return nil, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
+		if k.begin, err = s.cfg.Ledger.Begin(ctx, nil); err != nil {
+			return k, fmt.Errorf("read the begin of %s: %w", s.cfg.Group, err)
 		}
 	}
-	offsets, err := s.missingBegins(ctx, ids, stored, began)
+	offsets, err := s.missingBegins(ctx, k.begin, began)
 	if err != nil || len(offsets) == 0 && !began.IsZero() {
-		return stored, err
+		return k, err
 	}
-	if stored, err = s.cfg.Ledger.Begin(ctx, offsets); err != nil {
-		return nil, fmt.Errorf("store the begin of %s: %w", s.cfg.Group, err)
+	if k.begin, err = s.cfg.Ledger.Begin(ctx, offsets); err != nil {
+		return k, fmt.Errorf("store the begin of %s: %w", s.cfg.Group, err)
 	}
 	s.cfg.Logger.Info("begins", "at", s.cfg.Begin.String(), "partitions", len(offsets))
-	return stored, nil
+	return k, nil
 }
 
 // beginSkew is how far the database's clock, which says when a subscription began, and the brokers' may lie apart.
@@ -198,15 +220,15 @@ const beginSkew = 5 * time.Minute
 
 // missingBegins resolves the begin for the topics that have none stored: all of them for a new subscription; of one
 // that has begun, those that have records from before, for a topic that is added to a subscription that begins now
-// must not bring a week of history.
-func (s *Subscription) missingBegins(ctx context.Context, ids map[string]ledger.TopicID, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
-	known := map[ledger.TopicID]bool{}
+// must not bring a week of history. A topic that was created again begins at 0, once that is accepted.
+func (s *Subscription) missingBegins(ctx context.Context, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
+	known := map[string]bool{}
 	for p := range stored {
-		known[p.TopicID] = true
+		known[p.Topic] = true
 	}
 	offsets := map[ledger.Partition]int64{}
 	for _, name := range s.cfg.Topics {
-		if known[ids[name]] {
+		if known[name] {
 			continue
 		}
 		if !began.IsZero() {

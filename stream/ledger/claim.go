@@ -224,7 +224,7 @@ func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int
 		return -1, at, nil
 	}
 	if err == nil {
-		at, err = processedAt(ctx, tx, fence)
+		_, at, err = processed(ctx, tx, fence)
 	}
 	return next, at, err
 }

@@ -45,10 +45,14 @@ type Standing struct {
 	Epoch int64 // of the fence, before this claim
 	// Stop stands until it is accepted or the position is moved; nil where there is none.
 	Stop *Stop
+	// High is the highest next offset that the ledger ever had; 0 before the first claim.
+	High int64
 	// ProcessedAt is the broker's append time up to which the partition has been processed; zero: never.
 	ProcessedAt time.Time
 	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
 	Remembers time.Time
+	// TakenUp says that the topic was created anew and accepted.
+	TakenUp bool
 }
 
 // TopicError is why a topic is not what the ledger's positions are of. It comes with kind Conflict.
@@ -123,29 +127,33 @@ func (n *Namespace) readStanding(ctx context.Context, tx pgx.Tx, c *Claim) (Stan
 	if st.Stop, err = n.openStop(ctx, tx, c.Partition, ""); err != nil {
 		return st, err
 	}
-	if st.ProcessedAt, err = processedAt(ctx, tx, c.ID); err != nil {
+	if st.High, st.ProcessedAt, err = processed(ctx, tx, c.ID); err != nil {
 		return st, err
 	}
 	// The first window opens with the subscription: where the oldest is younger, others were dropped.
 	var since *time.Time
-	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
-		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`, n.id).Scan(&since)
+	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
+		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
+		n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TakenUp)
 	if err == nil && since != nil {
 		st.Remembers = *since
 	}
 	return st, err
 }
 
-func processedAt(ctx context.Context, tx pgx.Tx, fence int32) (time.Time, error) {
+// processed is up to which offset and append time a partition was ever processed; zero where it never was.
+func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until time.Time, err error) {
 	var at *time.Time
-	err := tx.QueryRow(ctx, `SELECT processed_at FROM progress WHERE fence = $1 AND isfinite(processed_at)`, fence).Scan(&at)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && at == nil {
-		return time.Time{}, nil
+	err = tx.QueryRow(ctx, `SELECT high_offset, CASE WHEN isfinite(processed_at) THEN processed_at END FROM progress WHERE fence = $1`,
+		fence).Scan(&high, &at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, until, nil
 	}
-	if err != nil {
-		return time.Time{}, err
+	if err == nil && at != nil {
+		until = *at
 	}
-	return *at, nil
+	return high, until, err
 }
 
 // endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.

@@ -1,0 +1,347 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// lookOften makes a config that looks at stopped partitions all the time.
+func lookOften(cfg Config) Config {
+	cfg.StopLook = 10 * time.Millisecond
+	return cfg
+}
+
+// stopOf is what partition number is stopped for.
+func (r *running) stopOf(t *testing.T, number int32) *StopError {
+	t.Helper()
+	for _, p := range r.untilStopped(t, number) {
+		if p.Partition == number {
+			e, ok := errors.AsType[*StopError](p.Err)
+			if !ok {
+				t.Fatalf("stopped without a report: %v", p.Err)
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// Every stop that a person may accept says how many records of which time are concerned, and goes on where it said once
+// that is accepted; what it leaves out is recorded like a seek, and it is not found again.
+func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		spoil func(t *testing.T, r *rig, m *memory)
+		want  func(r *rig) ledger.Stop
+		seek  *ledger.Seek
+		lines []string // read after the acceptance
+	}{
+		{"log start beyond the next offset", func(t *testing.T, r *rig, _ *memory) {
+			for i := 3; i < 7; i++ {
+				r.stamp(i)
+			}
+			if err := r.cluster.DeleteRecords(testTopic, 0, 5); err != nil {
+				t.Fatal(err)
+			}
+		}, func(r *rig) ledger.Stop {
+			return ledger.Stop{Kind: "below_log_start", From: 3, To: 5, Resume: 5, Records: 2, FirstAt: r.appendTime(2), LastAt: r.appendTime(5)}
+		}, &ledger.Seek{From: 3, To: 5}, []string{"0/5 e5", "0/6 e6"}},
+		{"log end before it", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 9, -1) }, func(r *rig) ledger.Stop {
+			return ledger.Stop{Kind: "above_log_end", From: 3, To: 9, Resume: 3, Records: 6, FirstAt: r.appendTime(2), LastAt: r.appendTime(2)}
+		}, &ledger.Seek{From: 9, To: 3}, []string{"0/3 e9"}},
+		{"lost ledger history", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 1, -1) }, func(r *rig) ledger.Stop {
+			return ledger.Stop{Kind: "ledger_behind", From: 1, To: 3, Resume: 1, Records: 2, FirstAt: r.appendTime(1), LastAt: r.appendTime(2)}
+		}, nil, []string{"0/1 e1", "0/2 e2", "0/3 e9"}},
+		{"rewind past the dedupe window", func(_ *testing.T, r *rig, m *memory) {
+			m.remembers = r.appendTime(2)
+			r.commit(0, 0, "")
+		}, func(r *rig) ledger.Stop {
+			return ledger.Stop{Kind: "dedupe_forgotten", From: 0, To: 3, Resume: 0, Records: 2, FirstAt: r.appendTime(0), LastAt: r.appendTime(2)}
+		}, &ledger.Seek{From: 3, To: 0}, []string{"0/0 e0", "0/1 e1", "0/2 e2", "0/3 e9"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			for i := range 3 {
+				r.stamp(i)
+			}
+			m := newMemory()
+			ran(t, r, m, 3)
+			tt.spoil(t, r, m)
+			m.lines = nil
+			reg := prometheus.NewRegistry()
+			cfg := lookOften(r.config(m, newLanes()))
+			cfg.Registerer = reg
+			run := r.start(cfg)
+			e := run.stopOf(t, 0)
+			want := tt.want(r)
+			want.Subscription, want.Partition = testGroup, ledger.Partition{Topic: testTopic, TopicID: r.topicID()}
+			if d := cmp.Diff(&want, e.Stop, cmpopts.IgnoreFields(ledger.Stop{}, "ID", "Detail", "FoundAt")); d != "" {
+				t.Errorf("%s\n%v", d, e)
+			}
+			for _, part := range []string{"best effort", clockText(want.LastAt), "forebay subscriptions accept acme.triage --topic events.acme.orders --partition 0"} {
+				if !strings.Contains(e.Error(), part) {
+					t.Errorf("the report does not say %q: %v", part, e)
+				}
+			}
+			if len(m.lines) > 0 {
+				t.Errorf("read on before it was accepted: %q", m.lines)
+			}
+
+			m.accept(t, 0)
+			if tt.name != "log start beyond the next offset" {
+				r.produce(0, 9)
+			}
+			m.until(t, "all read", func() bool { return slices.Equal(m.lines, tt.lines) })
+			if d := cmp.Diff(tt.seek, m.lastClaim().Seek); d != "" {
+				t.Errorf("the move is recorded as\n%s", d)
+			}
+			if m.outcomes[1] != "accepted" {
+				t.Errorf("the acceptance was not used: %v", m.outcomes)
+			}
+			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
+				t.Errorf("%v stops are counted, want one however often it was looked at", n)
+			}
+			run.stop(t)
+			before := m.lastClaim()
+			again := r.start(r.config(m, newLanes()))
+			again.untilRunning(t, 1)
+			if c := m.lastClaim(); c == before || c.Seek != nil {
+				t.Errorf("the next claim is %+v, seek %+v", c.Next, c.Seek)
+			}
+			again.stop(t)
+			m.check(t)
+		})
+	}
+}
+
+// A log that was cut and is written on hides that it was cut: the stop stands all the same, in this process and in the
+// next, and what is new behind the cut is read once it is accepted.
+func TestStopStandsWhenTheLogGrowsOverIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	m := newMemory()
+	ran(t, r, m, 3)
+	m.store(0, 5, -1) // the log had been longer
+	m.lines = nil
+	run := r.start(lookOften(r.config(m, newLanes())))
+	first := run.stopOf(t, 0)
+	r.produce(0, 3, 4, 5)
+	looked := counterOf(m)
+	m.until(t, "more looks", func() bool { return m.looks > looked+3 })
+	if e := run.stopOf(t, 0); !e.same(first) || e.Stop.Resume != 3 {
+		t.Errorf("now stopped for %v", e)
+	}
+	run.stop(t)
+	run = r.start(lookOften(r.config(m, newLanes())))
+	if e := run.stopOf(t, 0); !e.same(first) {
+		t.Errorf("after a restart stopped for %v", e)
+	}
+	m.accept(t, 0)
+	m.until(t, "what is behind the cut", func() bool { return slices.Equal(m.lines, []string{"0/3 e3", "0/4 e4", "0/5 e5"}) })
+}
+
+func counterOf(m *memory) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.looks
+}
+
+// What is accepted is what was reported: when more was deleted since, the partition stops again, for that.
+func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	m := newMemory()
+	ran(t, r, m, 3)
+	r.produce(0, 3, 4, 5, 6)
+	lose := func(to int64) {
+		t.Helper()
+		if err := r.cluster.DeleteRecords(testTopic, 0, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose(4)
+	run := r.start(r.config(m, newLanes())) // looks in seconds: not before it ends
+	run.stopOf(t, 0)
+	run.stop(t)
+	m.accept(t, 0)
+	lose(6)
+	m.lines = nil
+	run = r.start(lookOften(r.config(m, newLanes())))
+	if e := run.stopOf(t, 0); e.Stop.Records != 3 || e.Stop.Accepted != nil {
+		t.Errorf("stopped for %+v", e.Stop)
+	}
+	m.accept(t, 0)
+	m.until(t, "the rest", func() bool { return slices.Equal(m.lines, []string{"0/6 e6"}) })
+	if m.outcomes[1] != "replaced" || m.outcomes[2] != "accepted" {
+		t.Errorf("outcomes %v", m.outcomes)
+	}
+}
+
+// A stop that cannot be stored stands in this process, and is stored as soon as the ledger takes it.
+func TestStopIsStoredInTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0, 1, 2)
+	m := newMemory()
+	ran(t, r, m, 3)
+	m.store(0, 5, -1)
+	refuse := make(chan struct{})
+	m.onReport = func() error {
+		select {
+		case <-refuse:
+			return nil
+		default:
+			return errors.New("the database is away")
+		}
+	}
+	run := r.start(lookOften(r.config(m, newLanes())))
+	first := run.stopOf(t, 0)
+	r.produce(0, 3, 4, 5)
+	looked := counterOf(m)
+	m.until(t, "more looks", func() bool { return m.looks > looked+3 })
+	if e := run.stopOf(t, 0); !e.same(first) || e.Stop.ID != 0 {
+		t.Errorf("now stopped for %v", e)
+	}
+	close(refuse)
+	m.until(t, "a stored report", func() bool { return len(m.stops) == 1 })
+	m.accept(t, 0)
+	m.until(t, "the rest", func() bool { return m.next(0) == 6 })
+}
+
+// Through the real ledger: a topic that was deleted and created again stops, and once that is accepted it is read from
+// 0, with lines of its own.
+func TestLedgerRecreatedTopic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	l, n := realLedger(t, versions)
+	lanes := newLanes()
+	r.send(versioned(1, 1), versioned(2, 2))
+	run := r.start(lookOften(r.config(n, lanes)))
+	run.untilCommitted(t, r, 0, 2)
+	run.untilRunning(t, 2)
+	old := r.topicID()
+	if err := r.cluster.DeleteTopic(testTopic); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cluster.CreateTopic(testTopic, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that does not know the old one
+	e := run.stopOf(t, 0)
+	if e.Reason != StopRecreated || e.Stop.From != 2 || e.Stop.Records != -1 || e.Stop.Partition.TopicID == old || e.Stop.FirstAt.IsZero() {
+		t.Errorf("stopped for %+v", e.Stop)
+	}
+	if !strings.Contains(e.Error(), "nobody can count it") || !strings.Contains(e.Error(), "forebay subscriptions accept acme.triage --topic events.acme.orders --reason") {
+		t.Error(e)
+	}
+	run.stopOf(t, 1)
+	r.send(versioned(11, 1), versioned(12, 2))
+	if got, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: testGroup, Topic: testTopic}, ledger.Acceptance{By: "ann", Reason: "rebuilt"}, false); err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	lanes.until(t, "the new topic's events", func() bool { return slices.Equal(lanes.items, []string{"e1", "e2", "e11", "e12"}) })
+	run.untilRunning(t, 2)
+	run.stop(t)
+	run = r.start(r.config(n, newLanes()))
+	run.untilRunning(t, 2)
+}
+
+// A topic that has grown stops, says what the new partitions hold, and names the way out; no acceptance can help.
+func TestLedgerGrownTopic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	l, n := realLedger(t, arrival)
+	r.produce(0, 1)
+	run := r.start(lookOften(r.config(n, newLanes())))
+	run.untilCommitted(t, r, 0, 1)
+	run.stop(t)
+	if _, err := r.adm.UpdatePartitions(context.Background(), 3, testTopic); err != nil {
+		t.Fatal(err)
+	}
+	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that knows of them
+	for i := range 4 {
+		rec := record.Encode(testTopic, event(i))
+		rec.Partition, rec.Timestamp = int32(1+i%2), r.appendTime(i)
+		r.send(rec)
+	}
+	run = r.start(lookOften(r.config(n, newLanes())))
+	e := run.stopOf(t, 0)
+	if e.Reason != StopPartitions || e.Stop.Records != 4 || !e.Stop.FirstAt.Equal(r.appendTime(0)) || !e.Stop.LastAt.Equal(r.appendTime(3)) {
+		t.Errorf("stopped for %+v", e.Stop)
+	}
+	if !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
+		t.Error(e)
+	}
+	if list, err := l.Stops(t.Context(), ledger.StopFilter{}); err != nil || len(list) != 0 {
+		t.Errorf("what nobody can accept is stored: %v %v", list, err)
+	}
+}
+
+// Through the real ledger: once a window was dropped, a rewind to before the oldest one is refused until it is
+// accepted, and then runs.
+func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	l, _ := realLedger(t, arrival)
+	const window = 100 * time.Millisecond
+	n, err := l.Namespace(t.Context(), ledger.Spec{Name: "acme.forgetful", Policy: arrival, Window: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := lookOften(r.config(n, newLanes()))
+	cfg.Group = "acme.forgetful"
+	run := r.start(cfg)
+	// Windows turn and are dropped as time goes by and the partition is read.
+	dropped := 0
+	tick := time.NewTicker(window / 5)
+	defer tick.Stop()
+	for i := 0; dropped == 0; i++ {
+		r.produce(0, i)
+		swept, err := l.Sweep(t.Context(), ledger.SweepConfig{Horizon: time.Millisecond, Done: time.Millisecond, Dead: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped += len(swept.Dropped)
+		<-tick.C
+	}
+	run.stop(t)
+	r.group = cfg.Group
+	r.commit(0, 0, "")
+	cfg.Registerer = nil
+	run = r.start(cfg)
+	e := run.stopOf(t, 0)
+	if e.Reason != StopForgotten || e.Stop.From != 0 || e.Stop.Records < 1 || e.Stop.Records > e.Stop.To {
+		t.Errorf("stopped for %+v", e.Stop)
+	}
+	if _, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: cfg.Group, Topic: testTopic, Partition: new(int32(0)), ID: e.Stop.ID},
+		ledger.Acceptance{By: "ann", Reason: "run it all again"}, false); err != nil {
+		t.Fatal(err)
+	}
+	run.untilRunning(t, 1)
+	run.untilCommitted(t, r, 0, e.Stop.To)
+	status, err := l.Subscriptions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range status {
+		if s.Subscription == "forgetful" && (s.Seeks != 1 || s.NextOffset != e.Stop.To) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
