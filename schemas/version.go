@@ -60,7 +60,9 @@ func (v Version) Compare(w Version) int {
 
 // Comparable reports whether the values of v and w mean the same: two counters, two times or two words. Those of a
 // source change their meaning with its mapping.
-func (v Version) Comparable(w Version) bool { return v.Kind == w.Kind && (v.Word == "") == (w.Word == "") }
+func (v Version) Comparable(w Version) bool {
+	return v.Kind == w.Kind && (v.Word == "") == (w.Word == "")
+}
 
 // IsWord reports whether s may be a [Version.Word]: 1 to MaxWord characters of printable ASCII without the space.
 func IsWord(s string) bool {

@@ -86,7 +86,7 @@ func (s *Source) compileRules(e *EventConfig) error {
 	}
 	var c refs
 	var err error
-	if s.selects, err = c.list(s.preset.selects, c.preset); err != nil {
+	if s.selects, err = c.list(s.preset.selects); err != nil {
 		return err
 	}
 	if s.fallback, err = c.rule(s.preset.fallback, s.preset.fallback, e); err != nil {
@@ -113,7 +113,7 @@ func (s *Source) compileHeaders(e *EventConfig) error {
 	}
 	for _, name := range names {
 		h := header{strings.ToLower(name), http.CanonicalHeaderKey(name)}
-		if h.canonical == "Authorization" || h.canonical == "Cookie" || slices.Contains(s.secret, h.canonical) {
+		if secretHeader(h.canonical) || slices.Contains(s.secret, h.canonical) {
 			return fmt.Errorf("event.headers: %s carries a secret and is never kept", name)
 		}
 		if !slices.Contains(s.headers, h) {
@@ -121,6 +121,11 @@ func (s *Source) compileHeaders(e *EventConfig) error {
 		}
 	}
 	return nil
+}
+
+// secretHeader names what clients prove themselves with, whatever the source's scheme.
+func secretHeader(canonical string) bool {
+	return canonical == "Authorization" || canonical == "Cookie"
 }
 
 func (cfg Config) validate(p preset) error {
@@ -167,8 +172,8 @@ func (e *EventConfig) validate() error {
 	if e.Payload != "" && !schemas.PayloadKind(e.Payload).Valid() {
 		return fmt.Errorf("event.payload %q is not one of snapshot, delta", e.Payload)
 	}
-	if slices.Contains(append([]string{e.Type}, e.Entity...), "sha256:body") {
-		return errors.New("event.type and event.entity cannot be sha256:body: it is for event.id")
+	if slices.Contains(append([]string{e.Type}, e.Entity...), "sha256:body") || e.Deleted != nil && e.Deleted.From == "sha256:body" {
+		return errors.New("event.type, event.entity and event.deleted.from cannot be sha256:body: it is for event.id")
 	}
 	for _, pointer := range e.Volatile {
 		if _, err := scan.Compile(pointer); err != nil || pointer == "" {
@@ -202,6 +207,10 @@ func (v *VersionConfig) validate() error {
 		return errors.New("event.version.from and clock have no meaning with kind: none")
 	case kind != schemas.None && (v.From == "" || v.From == "sha256:body"):
 		return errors.New("event.version.from is missing: say where the version stands, for example /order/rev")
+	case v.As != "" && v.As != asInteger && v.As != asText:
+		return fmt.Errorf("event.version.as %q is not one of integer, text", v.As)
+	case v.As != "" && kind != schemas.Monotonic:
+		return errors.New("event.version.as is for kind: monotonic")
 	case v.Resolution != 0 && kind != schemas.Timestamp:
 		return errors.New("event.version.resolution is for kind: timestamp")
 	case strings.ContainsFunc(v.Clock, func(r rune) bool { return !(r == '_' || r == '-' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9') }) || len(v.Clock) > 40:

@@ -81,6 +81,9 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"deleted", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{} }, "event.deleted.from"},
 		{"volatile", func(c *provider.Config) { c.Event.Volatile = []string{"header:a"} }, "event.volatile"},
 		{"header", func(c *provider.Config) { c.Event.Headers = []string{"a b"} }, "event.headers"},
+		{"hash as deletion", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{From: "sha256:body"} }, "is for event.id"},
+		{"as of a sequence", func(c *provider.Config) { c.Event.Version.As = "text" }, "event.version.as is for kind: monotonic"},
+		{"wrong as", func(c *provider.Config) { c.Event.Version.Kind, c.Event.Version.As = "monotonic", "ulid" }, `event.version.as "ulid" is not one of`},
 		{"secret header", func(c *provider.Config) { c.Event.Headers = []string{"authorization"} }, "carries a secret"},
 	}
 	for _, tt := range tests {

@@ -26,8 +26,14 @@ type Config struct {
 	Deadline time.Duration
 }
 
-// EventConfig is a source's `event:`. Every `from` is a JSON Pointer into the body, header:<name>, form:<field> or
-// (id only) sha256:body.
+// EventConfig is a source's `event:`. Every `from` is a JSON Pointer into the body, header:<name>, form:<field>,
+// cel:<expression> or (id only) sha256:body.
+//
+// An expression is CEL with its standard library, over body (the JSON text), header (lower-case names to first values,
+// without secrets) and form (names to values). It is type-checked when the source is compiled. JSON integers are exact in
+// it, decimals are doubles, which no place takes. A delivery on which it fails, runs too long or gives another type than
+// its place takes is unusable; so is one whose body, where the expression reads it, has a key twice or a string that is
+// no text anywhere in it.
 type EventConfig struct {
 	// ID is the dedupe id.
 	ID string `yaml:"id,omitempty" json:"id,omitempty"`
@@ -55,6 +61,9 @@ type VersionConfig struct {
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Kind is sequence, monotonic, timestamp or none.
 	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
+	// As says what values of kind monotonic are: integer, or text, which compares bytewise (see [schemas.IsWord]). Empty
+	// is integer.
+	As string `yaml:"as,omitempty" json:"as,omitempty"`
 	// Clock names the line where an entity has several.
 	Clock string `yaml:"clock,omitempty" json:"clock,omitempty"`
 	// Resolution of a timestamp is how finely it counts: 1s, 1ms, 1us or 1ns. Finer digits do not count, and a bare
@@ -63,6 +72,12 @@ type VersionConfig struct {
 	// Rank breaks ties of one version.
 	Rank *RankConfig `yaml:"rank,omitempty" json:"rank,omitempty"`
 }
+
+// The values of VersionConfig.As.
+const (
+	asInteger = "integer"
+	asText    = "text"
+)
 
 // DeletedConfig is a source's `event.deleted`.
 type DeletedConfig struct {

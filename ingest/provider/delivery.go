@@ -21,6 +21,8 @@ type delivery struct {
 	values   []scan.Value // by slot; nil when there is no JSON text
 	form     url.Values   // nil when the body is not a form
 	fromForm bool         // the JSON text is a field of the form
+	text     []byte       // the JSON text; nil when there is none
+	inputs   *inputs      // of expressions; nil until one asks
 }
 
 // open reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
@@ -42,6 +44,9 @@ func (s *Source) open(r *verify.Request) (*delivery, *Unusable) {
 			return d, nil
 		}
 		text, d.fromForm = []byte(payload), true
+	}
+	if d.text = text; text == nil {
+		d.text = []byte{}
 	}
 	if s.set == nil {
 		return d, nil
@@ -73,6 +78,8 @@ func scanReason(err error) *Unusable {
 		reason = TooDeep
 	case scan.BadString:
 		reason = BadString
+	case scan.TooMany:
+		reason = TooLong
 	}
 	return unusable(reason, "body: %v", err)
 }
@@ -111,16 +118,22 @@ func (d *delivery) rule() (*rule, *Unusable) {
 
 // scalar is the first of v's refs that is a string or a number and not empty.
 func (d *delivery) scalar(v value) (text string, found bool, bad *Unusable) {
+	text, kind, bad := d.typed(v)
+	return text, kind != scan.Absent, bad
+}
+
+// typed is scalar with the kind, Absent where there is none.
+func (d *delivery) typed(v value) (text string, kind scan.Kind, bad *Unusable) {
 	wrong := scan.Absent
 	for _, r := range v.refs {
 		kind, text, bad := d.read(r)
 		if bad != nil {
-			return "", false, bad
+			return "", scan.Absent, bad
 		}
 		switch kind {
 		case scan.String, scan.Number:
 			if text != "" {
-				return text, true, nil
+				return text, kind, nil
 			}
 		case scan.Bool, scan.Array, scan.Object:
 			wrong = kind
@@ -128,11 +141,11 @@ func (d *delivery) scalar(v value) (text string, found bool, bad *Unusable) {
 	}
 	switch {
 	case wrong != scan.Absent:
-		return "", false, unusable(WrongType, "%s is of type %s", v.text, wrong)
+		return "", scan.Absent, unusable(WrongType, "%s is of type %s", v.text, wrong)
 	case v.optional:
-		return "", false, nil
+		return "", scan.Absent, nil
 	}
-	return "", false, unusable(MissingField, "no %s", v.text)
+	return "", scan.Absent, unusable(MissingField, "no %s", v.text)
 }
 
 // read is what stands at r. Headers and form fields are strings.
@@ -152,6 +165,8 @@ func (d *delivery) read(r ref) (scan.Kind, string, *Unusable) {
 	case refForm:
 		text, bad := d.field(r.name)
 		return scan.String, text, bad
+	case refExpression:
+		return d.evaluate(r)
 	}
 	if d.values == nil {
 		return scan.Absent, "", nil

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -129,22 +130,31 @@ func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
 func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	e.Version = schemas.Version{Kind: schemas.None}
 	for _, c := range m.clocks {
-		text, found, bad := d.scalar(c.from)
+		text, kind, bad := d.typed(c.from)
 		if bad != nil {
 			return bad
 		}
-		if !found {
+		if kind == scan.Absent {
 			continue
 		}
 		v := schemas.Version{Clock: c.name, Kind: c.kind}
-		if c.kind == schemas.Timestamp {
+		switch {
+		case c.word:
+			if kind != scan.String {
+				return unusable(WrongType, "%s is of type %s, and as: text takes only strings", c.from.text, kind)
+			}
+			if !schemas.IsWord(text) {
+				return unusable(BadVersion, "%s is not 1 to %d characters of printable ASCII without spaces", c.from.text, schemas.MaxWord)
+			}
+			v.Word = text
+		case c.kind == schemas.Timestamp:
 			t, ok := parseTime(text, c.resolution)
 			counts, fits := coarse(t, c.resolution)
 			if !ok || !fits {
 				return unusable(BadVersion, "%s is not a time that a version can hold", c.from.text)
 			}
 			v.Value, e.Time = counts.UnixNano(), t
-		} else {
+		default:
 			n, ok := parseCounter(text)
 			if !ok {
 				return unusable(BadVersion, "%s is not an integer from 0 to 2^63-1", c.from.text)

@@ -113,12 +113,14 @@ const (
 	BadVersion       = "bad_version"
 	BadForm          = "bad_form"
 	RepeatedHeader   = "repeated_header"
+	ExpressionFailed = "expression_failed"
+	ExpressionCost   = "expression_cost"
 )
 
 // UnusableReasons lists every reason.
 func UnusableReasons() []string {
 	return []string{NotJSON, DuplicateKey, TooDeep, BadString, MissingField, WrongType, TooLong, ControlCharacter, BadVersion,
-		BadForm, RepeatedHeader}
+		BadForm, RepeatedHeader, ExpressionFailed, ExpressionCost}
 }
 
 func unusable(reason, format string, args ...any) *Unusable {

@@ -50,9 +50,9 @@ func (c *refs) rank(to *compiledClock, user *RankConfig) error {
 	if user == nil {
 		return nil
 	}
-	from, err := c.user(user.From)
+	from, err := c.user(user.From, names)
 	if err != nil {
-		return fmt.Errorf("event.version.rank.from %w", err)
+		return &KeyError{"event.version.rank.from", err}
 	}
 	to.rank, to.order, to.closed = &from, user.Order, true
 	return nil

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"cel.dev/cel-go/cel"
+
 	"github.com/forebay-io/forebay/ingest/scan"
 )
 
@@ -16,6 +18,7 @@ const (
 	refForm
 	refBody // sha256:body
 	refLiteral
+	refExpression
 )
 
 // ref is a compiled `from`.
@@ -23,14 +26,15 @@ type ref struct {
 	kind refKind
 	name string // header (canonical), field, literal
 	slot int    // of the pointer in the source's set
-	text string // as it was written
+	cel  *expression
+	text string // as it was written, cut short
 }
 
 // value is one or several refs, the first of which that is there counts.
 type value struct {
 	refs     []ref
 	optional bool
-	text     string // as it was written
+	text     string // as it was written, cut short
 }
 
 // refs collects the pointers of a source while its mapping is compiled.
@@ -40,12 +44,17 @@ type refs struct {
 	forms    bool // some value comes from a form field
 }
 
-// one compiles a user's `from`.
-func (c *refs) one(from string) (ref, error) {
-	r := ref{text: from}
+// one compiles a user's `from`. takes are the types that its place takes of an expression.
+func (c *refs) one(from string, takes []*cel.Type) (r ref, err error) {
+	r.text = from
 	switch {
 	case from == "":
-		return r, fmt.Errorf("is empty: use a JSON Pointer such as /id, header:<name>, form:<field> or sha256:body")
+		return r, fmt.Errorf("is empty: use a JSON Pointer such as /id, header:<name>, form:<field>, sha256:body or cel:<expression>")
+	case strings.HasPrefix(from, celPrefix):
+		if r.cel, err = express(strings.TrimPrefix(from, celPrefix), takes); err != nil {
+			return r, err
+		}
+		r.kind, r.text, c.forms = refExpression, brief(from), c.forms || r.cel.form
 	case from == "sha256:body":
 		r.kind = refBody
 	case strings.HasPrefix(from, "/"):
@@ -58,7 +67,7 @@ func (c *refs) one(from string) (ref, error) {
 	case strings.HasPrefix(from, "form:") && len(from) > len("form:"):
 		r.kind, r.name, c.forms = refForm, strings.TrimPrefix(from, "form:"), true
 	default:
-		return r, fmt.Errorf("%q is not a JSON Pointer such as /id, header:<name>, form:<field> or sha256:body", from)
+		return r, fmt.Errorf("%q is not a JSON Pointer such as /id, header:<name>, form:<field>, sha256:body or cel:<expression>", from)
 	}
 	return r, nil
 }
@@ -76,10 +85,19 @@ func (c *refs) slot(pointer string) int {
 	return i
 }
 
+// brief is an expression for the eyes of people, on one line.
+func brief(text string) string {
+	const most = 80
+	if text = strings.Join(strings.Fields(text), " "); len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
 // user compiles a value of a source's own mapping: one `from`, taken as it stands.
-func (c *refs) user(from string) (value, error) {
-	r, err := c.one(from)
-	return value{refs: []ref{r}, text: from}, err
+func (c *refs) user(from string, takes []*cel.Type) (value, error) {
+	r, err := c.one(from, takes)
+	return value{refs: []ref{r}, text: r.text}, err
 }
 
 // preset compiles a value of the catalogue, with its short forms.
@@ -91,7 +109,7 @@ func (c *refs) preset(from string) (value, error) {
 		return v, nil
 	}
 	for alternative := range strings.SplitSeq(v.text, "|") {
-		r, err := c.one(alternative)
+		r, err := c.one(alternative, nil)
 		if err != nil {
 			return v, err
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"cel.dev/cel-go/cel"
+
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -25,6 +27,7 @@ type compiledClock struct {
 	kind       schemas.VersionKind
 	name       string
 	resolution time.Duration
+	word       bool
 	rank       *value
 	order      []string
 	closed     bool // a status that is not in order makes the delivery unusable
@@ -34,6 +37,29 @@ type compiledCondition struct {
 	from   value
 	is     []string
 	suffix string
+}
+
+// KeyError says what is wrong with a key of a source's `event:`.
+type KeyError struct {
+	// Key is below the source, for example "event.version.from".
+	Key string
+	Err error
+}
+
+func (e *KeyError) Error() string { return e.Key + " " + e.Err.Error() }
+
+// Unwrap gives what is wrong.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// takes are the types that version.from takes of an expression.
+func (v *VersionConfig) takes() []*cel.Type {
+	switch {
+	case v.As == asText:
+		return words
+	case v.Kind == string(schemas.Timestamp):
+		return moments
+	}
+	return counters
 }
 
 // rule compiles m with what the source says instead. Only what is used is compiled, so that a value which is replaced
@@ -57,23 +83,13 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	}
 	var err error
 	if r.id, err = c.choose(e.ID, m.id); err != nil {
-		return nil, fmt.Errorf("event.id %w", err)
+		return nil, &KeyError{"event.id", err}
 	}
-	if e.Type != "" {
-		r.typ, err = c.list([]string{e.Type}, c.user)
-	} else {
-		r.typ, err = c.list(m.typ, c.preset)
+	if r.typ, err = c.typ(e.Type, m.typ); err != nil {
+		return nil, &KeyError{"event.type", err}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("event.type %w", err)
-	}
-	if e.Entity != nil {
-		r.entity, err = c.list(e.Entity, c.user)
-	} else {
-		r.entity, err = c.list(m.entity, c.preset)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("event.entity %w", err)
+	if r.entity, err = c.entity(e.Entity, m.entity); err != nil {
+		return nil, err
 	}
 	if err := c.versions(r, m, e.Version); err != nil {
 		return nil, err
@@ -91,15 +107,39 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 
 func (c *refs) choose(user, preset string) (value, error) {
 	if user != "" {
-		return c.user(user)
+		return c.user(user, names)
 	}
 	return c.preset(preset)
 }
 
-func (c *refs) list(froms []string, compile func(string) (value, error)) ([]value, error) {
+func (c *refs) typ(user string, preset []string) ([]value, error) {
+	if user == "" {
+		return c.list(preset)
+	}
+	v, err := c.user(user, names)
+	return []value{v}, err
+}
+
+func (c *refs) entity(user, preset []string) ([]value, error) {
+	if user == nil {
+		return c.list(preset)
+	}
+	var values []value
+	for i, from := range user {
+		v, err := c.user(from, names)
+		if err != nil {
+			return nil, &KeyError{fmt.Sprintf("event.entity[%d]", i), err}
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// list compiles values of the catalogue.
+func (c *refs) list(froms []string) ([]value, error) {
 	var values []value
 	for _, from := range froms {
-		v, err := compile(from)
+		v, err := c.preset(from)
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +153,12 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 		if user.Kind == string(schemas.None) {
 			return nil
 		}
-		from, err := c.user(user.From)
+		from, err := c.user(user.From, user.takes())
 		if err != nil {
-			return fmt.Errorf("event.version.from %w", err)
+			return &KeyError{"event.version.from", err}
 		}
-		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution}}
+		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution,
+			word: user.As == asText}}
 		return c.rank(&r.clocks[0], user.Rank)
 	}
 	for _, k := range m.clocks {
@@ -140,9 +181,9 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 
 func (c *refs) condition(r *rule, preset *condition, user *DeletedConfig) error {
 	if user != nil {
-		from, err := c.user(user.From)
+		from, err := c.user(user.From, flags)
 		if err != nil {
-			return fmt.Errorf("event.deleted.from %w", err)
+			return &KeyError{"event.deleted.from", err}
 		}
 		is := user.Is
 		if len(is) == 0 {

@@ -1,0 +1,161 @@
+package provider
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/forebay-io/forebay/ingest/scan"
+)
+
+// inputs are what expressions read, made when the first one asks. They are the delivery's [cel.Activation].
+type inputs struct {
+	d      *delivery
+	parsed bool // body and bad are set
+	body   any
+	bad    *Unusable
+	header map[string]string
+	form   map[string]any
+}
+
+// evaluate runs the expression r over the delivery. Its value stands where a pointer's would: null is a value that is
+// missing. What it reads of the body is all of it, so that all of it is held to what is asked of a value that is read.
+func (d *delivery) evaluate(r ref) (scan.Kind, string, *Unusable) {
+	if d.inputs == nil {
+		d.inputs = &inputs{d: d}
+	}
+	if r.cel.body {
+		if bad := d.inputs.parse(); bad != nil {
+			return 0, "", bad
+		}
+	}
+	out, _, err := r.cel.program.Eval(d.inputs)
+	if err != nil {
+		return 0, "", r.cel.failed(r.text, err)
+	}
+	kind, text := scan.String, ""
+	switch v := out.(type) {
+	case types.Null:
+		return scan.Null, "", nil
+	case types.String:
+		text = string(v)
+	case types.Int:
+		kind, text = scan.Number, strconv.FormatInt(int64(v), 10)
+	case types.Uint:
+		kind, text = scan.Number, strconv.FormatUint(uint64(v), 10)
+	case types.Bool:
+		kind, text = scan.Bool, strconv.FormatBool(bool(v))
+	case types.Timestamp:
+		text = v.UTC().Format(time.RFC3339Nano)
+	}
+	switch name := out.Type().TypeName(); {
+	case !taken(r.cel.takes, name):
+		return 0, "", unusable(WrongType, "%s is of type %s, not one of %s", r.text, name, typeNames(r.cel.takes))
+	case len(text) > maxResult:
+		return 0, "", unusable(TooLong, "%s is longer than %d bytes", r.text, maxResult)
+	}
+	return kind, text, nil
+}
+
+// failed says where an expression failed. Why is in an error that may quote the body.
+func (x *expression) failed(text string, err error) *Unusable {
+	if _, cancelled := errors.AsType[interpreter.EvalCancelledError](err); cancelled {
+		return unusable(ExpressionCost, "%s takes more than %d steps", text, maxCost)
+	}
+	where := ""
+	if e, ok := errors.AsType[*types.Err](err); ok && e.NodeID() != 0 {
+		at := x.source.GetStartLocation(e.NodeID())
+		where = " at " + position(at.Line(), at.Column())
+	}
+	return unusable(ExpressionFailed, "%s fails%s: a value is missing, of another type or out of range", text, where)
+}
+
+// ResolveName implements [cel.Activation].
+func (in *inputs) ResolveName(name string) (any, bool) {
+	switch name {
+	case "body":
+		return in.body, true
+	case "header":
+		return in.headers(), true
+	case "form":
+		return in.fields(), true
+	}
+	return nil, false
+}
+
+// Parent implements [cel.Activation].
+func (in *inputs) Parent() cel.Activation { return nil }
+
+// parse reads the JSON text; null where there is none (a form without one).
+func (in *inputs) parse() *Unusable {
+	if in.parsed {
+		return in.bad
+	}
+	in.parsed = true
+	if in.d.text == nil {
+		return nil
+	}
+	body, err := scan.Tree(in.d.text, maxValues, number)
+	if err != nil {
+		in.bad = scanReason(err)
+	}
+	in.body = body
+	return in.bad
+}
+
+// number is a JSON number as CEL has them: an integer exactly, as an int or, beyond those, a uint; a decimal as a double.
+func number(text []byte) any {
+	if !bytes.ContainsAny(text, ".eE") {
+		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return n
+		}
+		if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
+			return n
+		}
+		return beyond(text)
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return beyond(text)
+	}
+	return f
+}
+
+// headers has no secret: what an expression gives may be an id, which is shown.
+func (in *inputs) headers() map[string]string {
+	if in.header != nil {
+		return in.header
+	}
+	in.header = make(map[string]string, len(in.d.req.Header))
+	for name, values := range in.d.req.Header {
+		name = http.CanonicalHeaderKey(name)
+		if len(values) > 0 && !secretHeader(name) && !slices.Contains(in.d.src.secret, name) {
+			in.header[strings.ToLower(name)] = values[0]
+		}
+	}
+	return in.header
+}
+
+// fields are the form's. One that appears more than once is an error to read, as it is with form:<field>.
+func (in *inputs) fields() map[string]any {
+	if in.form != nil {
+		return in.form
+	}
+	in.form = make(map[string]any, len(in.d.form))
+	for name, values := range in.d.form {
+		if len(values) == 1 {
+			in.form[name] = values[0]
+		} else {
+			in.form[name] = types.NewErr("a form field appears more than once")
+		}
+	}
+	return in.form
+}
