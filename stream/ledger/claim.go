@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -27,21 +26,23 @@ type claimState struct {
 	cache     *lineCache
 
 	// Shared with those who record results.
-	mu       sync.Mutex
-	spans    []laneSpan // ascending: which window an action's row is in
-	finished atomic.Int64
+	mu    sync.Mutex
+	spans []laneSpan // ascending: which window an action belongs to
+	marks laneMarks
 }
 
-// laneSpan says that actions from lane_seq on are in a window, until the next span begins.
+// laneSpan says that actions from lane_seq on belong to a window, until the next span begins.
 type laneSpan struct {
 	from   int64
 	window int32
 }
 
-// windowOf is the window in which the action's row is; 0 where the claim never had such an action.
+// windowOf is the window in which whatever is written of an action is; 0 where the claim never had such an action. The
+// caller holds mu.
 func (c *Claim) windowOf(laneSeq int64) int32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if laneSeq >= c.marks.given {
+		return 0
+	}
 	for _, v := range slices.Backward(c.spans) {
 		if v.from <= laneSeq {
 			return v.window
@@ -50,12 +51,26 @@ func (c *Claim) windowOf(laneSeq int64) int32 {
 	return 0
 }
 
-// extend notes that actions from lane_seq on go to window.
-func (c *Claim) extend(from int64, window int32) {
+// low is the lane_seq below which every action is settled.
+func (c *Claim) low() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.marks.low
+}
+
+// extend notes that the actions from, up to but without to, were given and belong to window; rows are the lane_seqs of those
+// that have one.
+func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.spans); n == 0 || c.spans[n-1].window != window {
 		c.spans = append(c.spans, laneSpan{from, window})
+	}
+	c.marks.given = to
+	for _, s := range rows {
+		b, i := c.marks.at(s)
+		b.rowed.set(i)
+		c.marks.settle(s)
 	}
 }
 
@@ -323,6 +338,50 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		c.spans = append(c.spans, laneSpan{from, window})
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return loadMarks(ctx, tx, c)
+}
+
+// loadMarks reads which actions from lane_low up have ended, or have a row.
+func loadMarks(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	m := &c.marks
+	*m = laneMarks{low: 1, given: c.laneSeq, buckets: map[int64]*laneBucket{}}
+	err := tx.QueryRow(ctx, `SELECT lane_low FROM progress WHERE fence = $1`, c.ID).Scan(&m.low)
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, `-- marksRead
+SELECT c.bucket, c.lanes, true FROM completions c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
+UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM actions a WHERE a.fence = $1 AND a.lane_seq >= $2`,
+		c.ID, m.low)
+	if err != nil {
+		return err
+	}
+	var (
+		bucket int64
+		lanes  []int16
+		ended  bool
+	)
+	_, err = pgx.ForEachRow(rows, []any{&bucket, &lanes, &ended}, func() error {
+		for _, lane := range lanes {
+			s := bucket<<bucketBits | int64(lane)
+			if s < m.low {
+				continue
+			}
+			b, i := m.at(s)
+			if ended {
+				b.ended.set(i)
+			} else {
+				b.rowed.set(i)
+			}
+			m.settle(s)
+		}
+		return nil
+	})
+	m.advance()
+	m.settled = 0
 	return err
 }
 
@@ -342,8 +401,9 @@ func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
 // Release gives the fence back after a drain, so that the next claim is clean. Not an error when fenced already.
 func (n *Namespace) Release(ctx context.Context, c *Claim) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE fences SET released = true WHERE id = $1 AND epoch = $2 AND token = $3`,
-			c.ID, c.Epoch, c.Token)
+		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id)
+			UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id`,
+			c.ID, c.Epoch, c.Token, c.low())
 		return err
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func TestZombieWritesNothing(t *testing.T) {
 	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{zombie}); err != nil {
 		t.Error(err)
 	}
-	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT status FROM actions), (SELECT count(*) FROM attempts),
+	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT status FROM `+states+`), (SELECT count(*) FROM attempts),
 		(SELECT next_offset FROM progress), (SELECT processed_at FROM progress) < now() - interval '1 day', (SELECT released FROM fences))`)
 	if got != "1 pending 0 1 t f" {
 		t.Errorf("the zombie left: %s", got)
@@ -315,7 +315,7 @@ func TestRecordTellsClaimsOfOneFenceApart(t *testing.T) {
 			t.Error("two claims of one fence were taken")
 		}
 	}
-	if got := one[string](f, `SELECT string_agg(status, ' ' ORDER BY lane_seq) FROM actions`); got != "pending pending" {
+	if got := one[string](f, `SELECT string_agg(status, ' ' ORDER BY lane_seq) FROM `+states); got != "pending pending" {
 		t.Error(got)
 	}
 }

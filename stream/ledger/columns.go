@@ -45,6 +45,11 @@ func (c *column) bool(v bool) {
 	}
 }
 
+func (c *column) int16(v int16) {
+	c.size(2)
+	c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(v))
+}
+
 func (c *column) int32(v int32) {
 	c.size(4)
 	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v))
@@ -89,6 +94,7 @@ func (c *column) param() []byte {
 	return c.buf
 }
 
+func int16Column(n int) *column { return newColumn(pgtype.Int2OID, n, 2) }
 func int32Column(n int) *column { return newColumn(pgtype.Int4OID, n, 4) }
 func int64Column(n int) *column { return newColumn(pgtype.Int8OID, n, 8) }
 func boolColumn(n int) *column  { return newColumn(pgtype.BoolOID, n, 1) }

@@ -62,52 +62,57 @@ func (n *Namespace) Uncopied(ctx context.Context, c *Claim, after, before int64,
 }
 
 func (n *Namespace) uncopied(ctx context.Context, c *Claim, after, before int64, limit int) (UncopiedPage, error) {
-	var page UncopiedPage
-	rows, err := n.ledger.hot.Query(ctx, uncopiedRead(n.windows.Load().live), c.ID, after, limit+1)
+	plain := c.plain(after, limit+1)
+	walked, err := n.uncopiedRows(ctx, c, after, limit+1)
 	if err != nil {
-		return page, err
+		return UncopiedPage{}, err
 	}
-	var (
-		bare      bool
-		offset    int64
-		epoch     int32
-		laneSeq   int64
-		key, hash [16]byte
-		walked    int
-	)
-	_, err = pgx.ForEachRow(rows, []any{&laneSeq, &bare, &offset, &epoch, &key, &hash}, func() error {
-		if walked++; walked > limit {
-			page.More = true
-			return nil
+	for window, seqs := range plain {
+		some, err := n.uncopiedPlain(ctx, c, window, seqs)
+		if err != nil {
+			return UncopiedPage{}, err
 		}
-		page.Upto = laneSeq
-		switch {
-		case !bare:
-		case offset >= before:
-			if page.Left == 0 {
-				page.Left = laneSeq
-			}
-		default:
-			page.Actions = append(page.Actions, Uncopied{LaneSeq: laneSeq, Pointer: Pointer{
-				TopicID: c.Partition.TopicID, Topic: c.Partition.Topic, Partition: c.Partition.Number,
-				Offset: offset, LeaderEpoch: epoch, Key: key, Hash: hash,
-			}})
-		}
-		return nil
-	})
-	return page, err
+		walked = append(walked, some...)
+	}
+	slices.SortFunc(walked, func(a, b lookedAt) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
+	return pageOf(walked, before, limit), nil
 }
 
-// uncopiedRead walks the live windows by name, each by two index scans that stop at the limit: what is pending from the
-// mark up, and what is held. It looks at no copy, only whether there is one.
-func uncopiedRead(live []int32) string {
+// lookedAt is an open action; bare means that it needs a copy.
+type lookedAt struct {
+	Uncopied
+	bare bool
+}
+
+func pageOf(walked []lookedAt, before int64, limit int) (page UncopiedPage) {
+	if len(walked) > limit {
+		walked, page.More = walked[:limit], true
+	}
+	for i := range walked {
+		w := &walked[i]
+		page.Upto = w.LaneSeq
+		switch {
+		case !w.bare:
+		case w.Pointer.Offset >= before:
+			if page.Left == 0 {
+				page.Left = w.LaneSeq
+			}
+		default:
+			page.Actions = append(page.Actions, w.Uncopied)
+		}
+	}
+	return page
+}
+
+// uncopiedRowsRead walks the open rows of the live windows by name, to the limit. It looks at no copy, only whether there is one.
+func uncopiedRowsRead(live []int32) string {
 	walks := make([]string, len(live))
 	for i, w := range live {
 		walks[i] = strings.ReplaceAll(uncopiedWalk, "{w}", strconv.Itoa(int(w)))
 	}
-	return `-- uncopiedRead: Append of index scans that stop at the limit, then one probe of events for each action
+	return `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of events for each action
 WITH walked AS MATERIALIZED (
-` + strings.Join(walks, "UNION ALL\n") + `ORDER BY lane_seq LIMIT $3
+    SELECT * FROM (` + strings.Join(walks, "UNION ALL\n") + `) w ORDER BY lane_seq LIMIT $3
 )
 SELECT w.lane_seq, w.bare AND e.log_offset IS NOT NULL, coalesce(e.log_offset, 0), coalesce(e.leader_epoch, -1),
        w.event_key, coalesce(e.hash, w.event_key)
@@ -116,13 +121,48 @@ FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM even
 ORDER BY w.lane_seq`
 }
 
-const uncopiedWalk = `(SELECT lane_seq, event_window, event_key, packed IS NULL AS bare FROM actions_w{w}
-  WHERE fence = $1 AND lane_seq >= (SELECT greatest(lane_low, $2::bigint + 1) FROM progress WHERE fence = $1)
-    AND status = 'pending' ORDER BY fence, lane_seq LIMIT $3)
-UNION ALL
-(SELECT lane_seq, event_window, event_key, packed IS NULL AND class IS DISTINCT FROM 'payload_lost' FROM actions_w{w}
-  WHERE fence = $1 AND lane_seq > $2 AND held ORDER BY fence, lane_seq LIMIT $3)
+const uncopiedWalk = `(SELECT lane_seq, event_window, event_key, packed IS NULL AND class IS DISTINCT FROM 'payload_lost' AS bare
+  FROM actions_w{w} WHERE fence = $1 AND lane_seq > $2 AND open ORDER BY fence, lane_seq LIMIT $3)
 `
+
+func (n *Namespace) uncopiedRows(ctx context.Context, c *Claim, after int64, limit int) ([]lookedAt, error) {
+	rows, err := n.ledger.hot.Query(ctx, uncopiedRowsRead(n.windows.Load().live), c.ID, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return scanUncopied(rows, c)
+}
+
+const uncopiedPlainRead = `-- uncopiedPlainRead: one probe of events_w{w}_lane per action
+SELECT u.lane_seq, true, e.log_offset, e.leader_epoch, e.event_key, e.hash
+FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
+CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash FROM events_w{w}
+    WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT 1) e`
+
+func (n *Namespace) uncopiedPlain(ctx context.Context, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
+	if !slices.Contains(n.windows.Load().live, window) {
+		return nil, errRotated
+	}
+	rows, err := n.ledger.hot.Query(ctx, strings.ReplaceAll(uncopiedPlainRead, "{w}", strconv.Itoa(int(window))), c.ID, seqs)
+	if err != nil {
+		return nil, err
+	}
+	return scanUncopied(rows, c)
+}
+
+func scanUncopied(rows pgx.Rows, c *Claim) ([]lookedAt, error) {
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (lookedAt, error) {
+		var (
+			l         lookedAt
+			key, hash [16]byte
+		)
+		p := &l.Pointer
+		err := r.Scan(&l.LaneSeq, &l.bare, &p.Offset, &p.LeaderEpoch, &key, &hash)
+		p.TopicID, p.Topic, p.Partition = c.Partition.TopicID, c.Partition.Topic, c.Partition.Number
+		p.Key, p.Hash = key, hash
+		return l, err
+	})
+}
 
 // Copy stores payload copies of actions of one claim, in transactions of at most 4 MiB (a larger copy has one of its
 // own). What is done, or has a copy, is left alone, so that storing again changes nothing. fenced says that the claim has
@@ -190,24 +230,9 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 		}
 		abandon(conn)
 	}()
-	live := n.windows.Load().live
-	byWindow := map[int32]rows{}
-	for _, one := range group {
-		w := c.windowOf(one.LaneSeq)
-		if w == 0 {
-			return 0, false, refusal{errors.New("a copy for an action that the claim never had")}
-		}
-		if !slices.Contains(live, w) {
-			return 0, false, errRotated
-		}
-		cols := byWindow[w]
-		if cols == nil {
-			cols = rows{int32Column(len(group)), int64Column(len(group)), bytesColumn(len(group))}
-			byWindow[w] = cols
-		}
-		cols[0].int32(c.ID)
-		cols[1].int64(one.LaneSeq)
-		cols[2].bytes(one.Packed)
+	w, err := copiesOf(c, group)
+	if err != nil {
+		return 0, false, err
 	}
 	p := &pipeline{conn: conn}
 	if err = p.add(ctx, begin, nil); err != nil {
@@ -222,9 +247,20 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 	if err = p.add(ctx, fenceCheck, func(*row) { fenced = false }, held...); err != nil {
 		return 0, false, err
 	}
-	for _, w := range slices.Sorted(maps.Keys(byWindow)) {
-		if err = p.add(ctx, copyUpdate(w), func(*row) { stored++ }, byWindow[w].params(held...)...); err != nil {
-			return 0, false, err
+	live := n.windows.Load().live
+	for _, window := range slices.Sorted(maps.Keys(w.windows)) {
+		if !slices.Contains(live, window) {
+			return 0, false, errRotated
+		}
+		for i, sql := range []string{copyUpdate, copyInsert} {
+			cols := w.windows[window][i]
+			if cols.n() == 0 {
+				continue
+			}
+			s := newStatement(strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window))))
+			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
+				return 0, false, err
+			}
 		}
 	}
 	if err = p.add(ctx, commit, nil); err != nil {
@@ -233,15 +269,74 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 	if err = p.run(ctx); err != nil {
 		return 0, false, err
 	}
+	w.settle()
 	return stored, fenced, nil
 }
 
-// copyUpdate changes no column of an index: where the page has room, and large copies take none of it, it is a HOT update.
-func copyUpdate(window int32) statement {
-	return newStatement(strings.ReplaceAll(`-- copyUpdate: one probe of actions_w{w}_lane per copy
-UPDATE actions_w{w} a SET packed = u.packed
-FROM `+zip(4, "fence int", "lane_seq bigint", "packed bytea")+`
-WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND a.packed IS NULL
-  AND u.fence = ANY (ARRAY(`+fencesHeld+`))
-RETURNING a.lane_seq`, "{w}", strconv.Itoa(int(window))))
+// copyWrite is what one transaction of copies writes: by window, rows that are there and rows that are not.
+type copyWrite struct {
+	claim   *Claim
+	windows map[int32][2]rows
+	rowed   []int64 // settled once it is committed
 }
+
+// copiesOf decides how each copy is written, and marks the claim with the rows that will be made. What has ended is left out.
+func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := &copyWrite{claim: c, windows: map[int32][2]rows{}}
+	for _, one := range group {
+		window := c.windowOf(one.LaneSeq)
+		if window == 0 {
+			return nil, refusal{errors.New("a copy for an action that the claim never had")}
+		}
+		cols, ok := w.windows[window]
+		if !ok {
+			n := len(group)
+			cols = [2]rows{{int32Column(n), int64Column(n), bytesColumn(n)}, {int32Column(n), int64Column(n), bytesColumn(n)}}
+			w.windows[window] = cols
+		}
+		to := cols[0]
+		if one.LaneSeq >= c.marks.low {
+			b, i := c.marks.at(one.LaneSeq)
+			if b.ended.has(i) {
+				continue
+			}
+			if !b.rowed.has(i) || !b.settled.has(i) {
+				b.rowed.set(i)
+				w.rowed = append(w.rowed, one.LaneSeq)
+				to = cols[1]
+			}
+		}
+		to[0].int32(c.ID)
+		to[1].int64(one.LaneSeq)
+		to[2].bytes(one.Packed)
+	}
+	return w, nil
+}
+
+func (w *copyWrite) settle() {
+	w.claim.mu.Lock()
+	defer w.claim.mu.Unlock()
+	for _, s := range w.rowed {
+		w.claim.marks.settle(s)
+	}
+	w.claim.marks.advance()
+}
+
+var copyRowsOf = zip(4, "fence int", "lane_seq bigint", "packed bytea")
+
+var copyUpdate = `-- copyUpdate: one probe of actions_w{w}_lane per copy
+UPDATE actions_w{w} a SET packed = u.packed
+FROM ` + copyRowsOf + `
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND a.packed IS NULL
+  AND u.fence = ANY (ARRAY(` + fencesHeld + `))
+RETURNING a.lane_seq`
+
+var copyInsert = `-- copyInsert: one probe of events_w{w}_lane per copy
+INSERT INTO actions_w{w} AS a (window_id, fence, lane_seq, event_key, event_window, effect, created_at, packed)
+SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.packed
+FROM ` + copyRowsOf + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
+WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
+ON CONFLICT (fence, lane_seq) DO UPDATE SET packed = EXCLUDED.packed WHERE a.status <> 'done' AND a.packed IS NULL
+RETURNING a.lane_seq`

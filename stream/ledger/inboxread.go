@@ -9,8 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// actionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
+// ended; an action with neither is open and untried.
+const actionStates = `generate_series(0, e.actions - 1) AS n(i)
+        LEFT JOIN actions x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
+        LEFT JOIN LATERAL (
+            SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response
+            FROM completions c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
+              AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes) LIMIT 1
+        ) c ON true`
+
 // inboxSelect is one row per event and per record set aside. Plan: per window a walk down the decided_at index, merged;
-// the actions of a row are a range of its window's primary order. What is untried behind a dead or unknown head of its
+// the actions of a row are probes of its window. What is untried behind a dead or unknown head of its
 // lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
 const inboxSelect = `-- inbox
 SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, sub, status, decision, reason,
@@ -21,7 +31,7 @@ FROM (
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
                JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
-               WHERE h.fence = e.fence AND h.held AND h.lane_seq < e.lane_seq AND he.entity = e.entity
+               WHERE h.fence = e.fence AND h.open AND h.lane_seq < e.lane_seq AND he.entity = e.entity
                  AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park')
            ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
@@ -31,14 +41,14 @@ FROM (
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
     LEFT JOIN buffer b ON b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
     LEFT JOIN LATERAL (
-        SELECT CASE WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
+        SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
                     WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
-                    WHEN bool_and(x.status = 'done') THEN 'done' WHEN bool_or(x.status = 'done') THEN 'processing'
+                    WHEN bool_and(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'done'
+                    WHEN bool_or(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'processing'
                     ELSE 'received' END AS status,
-               sum(x.attempts)::int AS attempts, min(x.next_at) AS next_at,
+               sum(coalesce(x.attempts, (c.at IS NOT NULL)::int))::int AS attempts, min(x.next_at) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
-        FROM actions x WHERE x.fence = e.fence AND x.lane_seq >= e.lane_seq AND x.lane_seq < e.lane_seq + e.actions
-        HAVING count(*) > 0
+        FROM ` + actionStates + `
     ) a ON e.lane_seq IS NOT NULL
     UNION ALL
     SELECT s.name, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.sub, d.decision,
@@ -67,10 +77,13 @@ func (l *Ledger) InboxItem(ctx context.Context, team, subscription, source, even
 }
 
 func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxAction, error) {
-	rows, err := l.read.Query(ctx, `SELECT a.lane_seq, x.name, x.destination, a.status, a.attempts, coalesce(a.class, ''), a.code,
-		coalesce(a.error, ''), a.response, a.latency_us, a.created_at, a.next_at, a.finished_at
-		FROM actions a JOIN effects x ON x.id = a.effect
-		WHERE a.fence = $1 AND a.lane_seq >= $2 AND a.lane_seq < $2 + $3 ORDER BY a.lane_seq`, item.fence, *item.laneSeq, int64(item.laneCount))
+	rows, err := l.read.Query(ctx, `SELECT e.lane_seq + n.i, f.name, f.destination,
+		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), coalesce(x.attempts, (c.at IS NOT NULL)::int),
+		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
+		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), x.next_at, coalesce(x.finished_at, c.finished_at)
+		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+actionStates+`
+		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
+		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`, item.window, [16]byte(item.pointer.Key))
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +166,12 @@ func (l *Ledger) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error
 	rows, err := l.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
        f.released, f.claimed_at, p.next_offset,
-       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low AND a.status = 'pending'),
-       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.held),
+       p.next_lane_seq - p.lane_low
+           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM completions c CROSS JOIN unnest(c.lanes) AS n(lane)
+               WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
+           - (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
+           + (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status = 'pending'),
+       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status <> 'pending'),
        (SELECT count(*) FROM buffer b WHERE b.fence = f.id),
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        p.updated_at

@@ -18,6 +18,7 @@ type Namespace struct {
 	id      int32 // of the subscription's row
 	spec    Spec
 	effects []int32 // ids, as spec.Actions
+	plan    int32   // all of them, in that order
 	windows atomic.Pointer[windowSet]
 }
 
@@ -38,6 +39,9 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	return n, nil
 }
 
+// maxActions bounds how many actions a subscription has: droppable looks that far below a mark.
+const maxActions = 100
+
 func (s Spec) validate() error {
 	switch {
 	case s.Name == "":
@@ -48,6 +52,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("dedupe window %s is negative", s.Window)
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
+	}
+	if len(s.Actions) > maxActions {
+		return fmt.Errorf("%d actions, more than %d", len(s.Actions), maxActions)
 	}
 	names := map[string]bool{}
 	for _, a := range s.Actions {
@@ -87,6 +94,9 @@ func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
 	if err := n.registerEffects(ctx, tx); err != nil {
 		return err
 	}
+	if err := n.registerPlan(ctx, tx); err != nil {
+		return err
+	}
 	var windows int
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM windows WHERE subscription = $1`, n.id).Scan(&windows); err != nil {
 		return err
@@ -114,6 +124,14 @@ func (n *Namespace) registerEffects(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	return nil
+}
+
+func (n *Namespace) registerPlan(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `INSERT INTO plans (subscription, effects) VALUES ($1, $2) ON CONFLICT DO NOTHING`, n.id, n.effects)
+	if err != nil {
+		return err
+	}
+	return tx.QueryRow(ctx, `SELECT id FROM plans WHERE subscription = $1 AND effects = $2`, n.id, n.effects).Scan(&n.plan)
 }
 
 // Begin stores where a subscription begins in topics that it has no beginning for yet: the first call's offsets for a

@@ -12,11 +12,11 @@ import (
 func hotStatements(q *windowQueries) map[string]statement {
 	all := map[string]statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
-		"heldRead": heldRead, "overdueRead": overdueRead, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
+		"heldRead": heldRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
-		"asidesInsert": q.asidesInsert, "actionsWrite": q.actionsWrite, "laneLow": q.laneLow, "laneFirst": q.laneFirst,
+		"asidesInsert": q.asidesInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
 	}
-	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "finish": q.finish, "done": q.done, "attempt": q.attempt} {
+	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
 		for w, s := range by {
 			all[fmt.Sprintf("%s/%d", name, w)] = s
 		}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -55,6 +54,11 @@ JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 	overdueRead = newStatement(`-- overdueRead
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
+
+	linesAdvance = newStatement(`-- linesAdvance: one probe of lines_pkey per line
+UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key
+FROM ` + zip(1, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid") + `
+WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
@@ -118,23 +122,22 @@ type windowQueries struct {
 	seen         statement
 	eventsInsert statement
 	asidesInsert statement
-	actionsWrite statement
 	actionsFreed statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
 	duplicates map[int32]statement
 	decided    map[int32]statement
 	forget     map[int32]statement
-	finish     map[int32]statement
-	done       map[int32]statement
+	complete   map[int32]statement
+	update     map[int32]statement
+	insert     map[int32]statement
 	attempt    map[int32]statement
-	laneLow    statement
 	laneFirst  statement
 }
 
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
-		finish: map[int32]statement{}, done: map[int32]statement{}, attempt: map[int32]statement{},
+		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{},
 	}
 	named := func(w int32, sql string) string { return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))) }
 	of := func(w int32, sql string) statement { return newStatement(named(w, sql)) }
@@ -144,39 +147,35 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert = of(current, eventsInsert)
 	q.asidesInsert = of(current, asidesInsert)
-	q.actionsWrite = of(current, actionsInsert)
 	q.actionsFreed = fresh(current, actionsOfFreed)
-	var seen, low, first []string
-	for _, l := range slices.Backward(live) { // the newest first: most duplicates come soon
+	var seen, first []string
+	for _, l := range live {
 		w := strconv.Itoa(int(l))
-		seen = append(seen, fmt.Sprintf(
-			"SELECT event_key, window_id, hash, decision FROM events_w%s WHERE event_key = k.key", w))
-		low = append(low, fmt.Sprintf("(SELECT lane_seq FROM actions_w%s WHERE fence = p.fence AND lane_seq >= p.lane_low "+
-			"AND status = 'pending' ORDER BY lane_seq LIMIT 1)", w))
-		first = append(first, fmt.Sprintf("(SELECT %s::int AS w, lane_seq FROM actions_w%s WHERE fence = $1 "+
-			"ORDER BY fence, lane_seq LIMIT 1)", w, w))
+		seen = append(seen, "SELECT event_key, window_id, hash, decision FROM events_w"+w+" WHERE event_key = ANY ($1::uuid[])")
+		first = append(first, strings.ReplaceAll(`SELECT {w} AS w, least(
+    (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
+    (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`, "{w}", w))
 	}
-	q.seen = newStatement("-- seen: one probe of an unique index per key and window\nSELECT e.event_key, e.window_id, e.hash, e.decision FROM unnest($1::uuid[]) AS k(key)\nCROSS JOIN LATERAL (" +
-		strings.Join(seen, "\nUNION ALL ") + " OFFSET 0) e")
-	q.laneLow = newStatement("-- laneLow: from the mark up, past what is finished, once\nUPDATE progress p SET lane_low = greatest(p.lane_low, coalesce(least(" +
-		strings.Join(low, ",\n") + "), least($2::bigint, p.next_lane_seq)))\nWHERE p.fence = $1")
-	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, " UNION ALL ") + ") f ORDER BY lane_seq")
+	q.seen = newStatement("-- seen: one probe of an unique index per key and window\n" + strings.Join(seen, "\nUNION ALL "))
+	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
+		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
 		q.duplicates[w], q.decided[w] = fresh(w, duplicatesUpdate), fresh(w, decidedUpdate)
 		q.forget[w] = fresh(w, asidesDelete)
-		q.finish[w], q.done[w], q.attempt[w] = of(w, actionsFinish), of(w, actionsDone), of(w, attemptsInsert)
+		q.complete[w], q.attempt[w] = of(w, completionInsert), of(w, attemptsInsert)
+		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
 	}
 	return q
 }
 
 // unnest in the select list walks all arrays in lockstep; in FROM each would be stored first (a fifth more CPU).
 const eventsInsert = `-- eventsInsert
-INSERT INTO events_w{w} (window_id, decided_at, fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub,
+INSERT INTO events_w{w} (window_id, decided_at, plan, fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub,
     leader_epoch, duplicates, actions, decision, reason, kind, clock, entity, source, event_id, type)
-SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::uuid[]),
-    unnest($5::timestamptz[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::int[]),
-    unnest($10::int[]), unnest($11::int[]), unnest($12::int[])::smallint, unnest($13::text[]), unnest($14::text[]),
-    unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[])`
+SELECT {w}, now(), $1::int, unnest($2::int[]), unnest($3::bigint[]), unnest($4::uuid[]), unnest($5::uuid[]),
+    unnest($6::timestamptz[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::int[]),
+    unnest($11::int[]), unnest($12::int[]), unnest($13::int[])::smallint, unnest($14::text[]), unnest($15::text[]),
+    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[])`
 
 const asidesInsert = `-- asidesInsert
 INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
@@ -188,10 +187,6 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid
             $17::text[], $18::text[], $19::text[], $20::bytea[])
      AS u(fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decision, reason, kind, epoch,
           value, sub, clock, entity, source, event_id, type, error, raw)`
-
-const actionsInsert = `-- actionsInsert
-INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect)
-SELECT {w}, now(), unnest($1::int[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::int[]), unnest($5::int[])`
 
 // The copies of what leaves the buffer stay in the database. Before bufferDelete.
 const actionsOfFreed = `-- actionsOfFreed
@@ -207,8 +202,8 @@ FROM unnest($1::uuid[], $2::int[]) AS u(event_key, n) WHERE e.event_key = u.even
 
 const decidedUpdate = `-- decidedUpdate
 UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value,
-       lane_seq = u.lane_seq, actions = u.actions
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
+       lane_seq = u.lane_seq, actions = u.actions, lane_window = CASE WHEN u.actions > 0 THEN $1::int END
+FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[])
      AS u(event_key, decision, reason, epoch, value, lane_seq, actions)
 WHERE e.event_key = u.event_key`
 
@@ -217,27 +212,54 @@ const asidesDelete = `-- asidesDelete
 DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
+// completionInsert says of up to bucketSize actions of one claim, in one bucket and with one code, that they are done.
+const completionInsert = `-- completionInsert
+INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response)
+SELECT {w}, now(), f.id, $4, $5, $6, $7, $8 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
+
+// resultColumns are the parameters of actionsUpdate and actionsInsert; see newResultRows.
+var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
+	"latency_us int", "error text", "response bytea", "packed bytea")
+
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
-var actionsFinish = `-- actionsFinish
-UPDATE actions_w{w} a SET status = u.status, held = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
+var actionsUpdate = `-- actionsUpdate
+UPDATE actions_w{w} a SET status = u.status, open = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END,
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
        response = u.response, packed = CASE u.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, u.packed) END
-FROM ` + zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
-	"latency_us int", "error text", "response bytea", "packed bytea") + finishWhere
-
-// The plain end of most actions, with what most of them need.
-var actionsDone = `-- actionsDone
-UPDATE actions_w{w} a SET status = 'done', held = false, attempts = greatest(a.attempts, 1), finished_at = now(),
-       first_at = coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond'), next_at = NULL,
-       code = u.code, latency_us = u.latency_us, class = NULL, error = NULL, response = u.response, packed = NULL
-FROM ` + zip(4, "fence int", "lane_seq bigint", "code int", "latency_us int", "response bytea") + finishWhere
-
-const finishWhere = `
+FROM ` + resultColumns + `
 WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
+
+// actionsInsert gives a row to actions that had none; what it says is taken from the event. A row that has come to be
+// meanwhile (a copy of the payload) is brought to what the result says.
+var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
+INSERT INTO actions_w{w} AS a (window_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
+    first_at, next_at, finished_at, code, latency_us, class, error, response, packed)
+SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status <> 'done',
+       u.attempt, CASE WHEN u.attempt > 0 THEN now() - u.latency_us * interval '1 microsecond' END,
+       CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
+       CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
+       u.response, CASE WHEN u.status <> 'done' THEN u.packed END
+FROM ` + resultColumns + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
+WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
+ON CONFLICT (fence, lane_seq) DO UPDATE SET status = EXCLUDED.status, open = EXCLUDED.open,
+    attempts = greatest(a.attempts, EXCLUDED.attempts), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
+    finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
+    error = EXCLUDED.error, response = EXCLUDED.response,
+    packed = CASE EXCLUDED.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, EXCLUDED.packed) END
+WHERE a.status <> 'done' AND EXCLUDED.status <> 'pending'`
+
+// eventOfLane finds the event whose actions u.lane_seq is among, for an action without a row.
+const eventOfLane = `SELECT event_key, lane_seq, plan, decided_at FROM events_w{w}
+    WHERE fence = u.fence AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
+    ORDER BY fence DESC, lane_seq DESC LIMIT 1`
+
+var laneLowWrite = newStatement(`-- laneLowWrite
+UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM fences f
+WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`)
 
 const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`

@@ -56,7 +56,7 @@ func TestRecordGroupsResultsAndOpenReadsWhatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := one[string](f, `SELECT concat_ws(' ', status, attempts, packed IS NULL, held, (SELECT string_agg(attempt || status, ',' ORDER BY attempt) FROM attempts WHERE lane_seq = 3))
+	got := one[string](f, `SELECT concat_ws(' ', status, attempts, packed IS NULL, open, (SELECT string_agg(attempt || status, ',' ORDER BY attempt) FROM attempts WHERE lane_seq = 3))
 		FROM actions WHERE lane_seq = 3`)
 	if got != "done 3 t f 1failed,2failed,3done" {
 		t.Error(got)
@@ -65,7 +65,7 @@ func TestRecordGroupsResultsAndOpenReadsWhatIsLeft(t *testing.T) {
 	if _, err = f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 4}}); err != nil {
 		t.Error(err)
 	}
-	if got := one[string](f, `SELECT status FROM actions WHERE lane_seq = 3`); got != "done" {
+	if got := one[string](f, `SELECT status FROM `+states+` WHERE lane_seq = 3`); got != "done" {
 		t.Error(got)
 	}
 }
@@ -133,7 +133,7 @@ func TestLaneLowFollowsWhatIsDone(t *testing.T) {
 	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 2, Status: Done, Attempt: 2}, {Claim: c, LaneSeq: 4*n + 7, Status: Done, Attempt: 1}}); err != nil {
 		t.Error(err) // rows in two windows, neither of which this claim has written
 	}
-	if got := one[int](f, `SELECT count(*) FROM actions WHERE status <> 'done'`); got != 0 {
+	if got := one[int](f, `SELECT count(*) FROM `+states+` WHERE status <> 'done'`); got != 0 {
 		t.Errorf("%d not done", got)
 	}
 }

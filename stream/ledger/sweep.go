@@ -135,23 +135,27 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 
 // droppable names closed windows that nobody needs: dedupe has forgotten them, every partition has processed past their
 // end plus the horizon, nothing that waits or is open began in them, and what ended in them has been kept long enough.
-const droppable = `-- droppable: one row per closed window; open actions are found from lane_low up, held ones by their own index
+const droppable = `-- droppable: one row per closed window; what is open is found from lane_low up, what has a row by its own index
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, $3::interval) <= now()
   AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id
                    WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
-  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
-                    JOIN actions a ON a.fence = f.id AND a.lane_seq >= p.lane_low AND a.status = 'pending'
-                   WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window))
-  AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.held JOIN effects x ON x.id = a.effect
+  AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
                      AND (a.status <> 'dead_letter' OR x.on_dead = 'park' OR a.finished_at > now() - $4::interval))
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
+                    JOIN events e ON e.window_id = w.id AND e.fence = f.id AND e.lane_seq > p.lane_low - $5 AND e.lane_window IS NULL
+                    CROSS JOIN LATERAL generate_series(greatest(e.lane_seq, p.lane_low), e.lane_seq + e.actions - 1) AS n(lane_seq)
+                   WHERE f.subscription = w.subscription
+                     AND NOT EXISTS (SELECT FROM actions a WHERE a.window_id = w.id AND a.fence = f.id AND a.lane_seq = n.lane_seq)
+                     AND NOT EXISTS (SELECT FROM completions c WHERE c.window_id = w.id AND c.fence = f.id AND c.bucket = n.lane_seq >> 10
+                                        AND (n.lane_seq & 1023)::smallint = ANY (c.lanes)))
 ORDER BY w.id`
 
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
-	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead)
+	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead, maxActions)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +179,7 @@ func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 	if _, err := tx.Exec(ctx, lockTimeout); err != nil {
 		return err
 	}
-	for _, table := range []string{"events", "asides", "actions", "attempts"} {
+	for _, table := range []string{"events", "asides", "actions", "completions", "attempts"} {
 		if _, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+table+`_w`+strconv.Itoa(int(id))); err != nil {
 			return err
 		}
@@ -189,8 +193,8 @@ func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
-			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, $4)
-				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at)
+			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, $4), lane_low = greatest(p.lane_low, $5)
+				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at, c.low())
 			if err != nil {
 				return err
 			}

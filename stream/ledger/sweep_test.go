@@ -139,7 +139,7 @@ func TestRotationUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(DISTINCT event_key) FROM events), (SELECT count(*) FROM actions WHERE status = 'done'))`)
+	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(DISTINCT event_key) FROM events), (SELECT count(*) FROM `+states+` WHERE status = 'done'))`)
 	if d := cmp.Diff("240 240 240", got); d != "" {
 		t.Error(d)
 	}

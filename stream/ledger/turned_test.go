@@ -43,7 +43,7 @@ func TestClaimKnowsTheWindowsOfItsLock(t *testing.T) {
 	if err != nil || len(fenced) != 0 {
 		t.Fatal(fenced, err)
 	}
-	if got := one[string](f, `SELECT string_agg(status, ' ') FROM actions`); got != "done done" {
+	if got := one[string](f, `SELECT string_agg(status, ' ') FROM `+states); got != "done done" {
 		t.Errorf("recorded as done, and the rows say %s", got)
 	}
 }
@@ -71,7 +71,7 @@ func TestWindowsTurnWhileACommitIsInDoubt(t *testing.T) {
 	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := one[string](f, `SELECT string_agg(status, ' ') FROM actions`); strings.TrimSpace(got) != "done" {
+	if got := one[string](f, `SELECT string_agg(status, ' ') FROM `+states); strings.TrimSpace(got) != "done" {
 		t.Errorf("recorded as done, and the row says %s", got)
 	}
 }

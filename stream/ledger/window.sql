@@ -2,6 +2,7 @@
 -- and batches of other windows go on (CREATE TABLE ... PARTITION OF would lock everybody out).
 CREATE TABLE events_w{id} (LIKE events INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX events_w{id}_key ON events_w{id} (event_key);
+CREATE UNIQUE INDEX events_w{id}_lane ON events_w{id} (fence, lane_seq) WHERE lane_seq IS NOT NULL AND lane_window IS NULL;
 CREATE INDEX events_w{id}_decided ON events_w{id} (decided_at);
 ALTER TABLE events ATTACH PARTITION events_w{id} FOR VALUES IN ({id});
 
@@ -10,12 +11,14 @@ CREATE UNIQUE INDEX asides_w{id}_place ON asides_w{id} (fence, log_offset);
 CREATE INDEX asides_w{id}_decided ON asides_w{id} (decided_at);
 ALTER TABLE asides ATTACH PARTITION asides_w{id} FOR VALUES IN ({id});
 
--- fillfactor: completing an action writes its row anew, and every one of them is to find room on its own page, or the
--- completion pays for the index as well (at 70 three in five did).
-CREATE TABLE actions_w{id} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH (fillfactor = 45);
+CREATE TABLE actions_w{id} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX actions_w{id}_lane ON actions_w{id} (fence, lane_seq);
-CREATE INDEX actions_w{id}_held ON actions_w{id} (fence, lane_seq) WHERE held;
+CREATE INDEX actions_w{id}_open ON actions_w{id} (fence, lane_seq) WHERE open;
 ALTER TABLE actions ATTACH PARTITION actions_w{id} FOR VALUES IN ({id});
+
+CREATE TABLE completions_w{id} (LIKE completions INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE);
+CREATE INDEX completions_w{id}_bucket ON completions_w{id} (fence, bucket);
+ALTER TABLE completions ATTACH PARTITION completions_w{id} FOR VALUES IN ({id});
 
 CREATE TABLE attempts_w{id} (LIKE attempts INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX attempts_w{id}_attempt ON attempts_w{id} (fence, lane_seq, attempt);

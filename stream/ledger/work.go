@@ -221,7 +221,7 @@ func (w *work) settle() {
 		c.cache.put(k, &cachedLine{line, waiting})
 	}
 	if w.laneEnd > c.laneSeq {
-		c.extend(c.laneSeq, w.window)
+		c.extend(c.laneSeq, w.laneEnd, w.window, w.rowed())
 	}
 	c.laneSeq = w.laneEnd
 	c.buffered = w.state.Buffered
@@ -230,6 +230,16 @@ func (w *work) settle() {
 		c.Next = w.Next
 	}
 	w.applied.Waiting = c.buffered > 0
+}
+
+// rowed are the lane_seqs whose actions have a row from the start: their events left the gap buffer.
+func (w *work) rowed() (rows []int64) {
+	for i := range w.freed {
+		for a := range int64(w.freed[i].actions) {
+			rows = append(rows, w.freed[i].laneSeq+a)
+		}
+	}
+	return rows
 }
 
 // discard forgets the touched lines: the gate has advanced them in place and nothing was committed.

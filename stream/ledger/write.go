@@ -14,8 +14,8 @@ type writer struct {
 	n   *Namespace
 	win *windowSet
 
-	events, asides, actions rows
-	begun, advanced         rows // lines that are new, lines that are known
+	events, asides          rows
+	begun, advanced, turned rows // lines that are new, that moved on, that changed otherwise
 	buffer, moved, left     rows
 	loose                   rows // actions of events that leave the buffer
 	progress                rows
@@ -52,9 +52,9 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		actions: rows{int32Column(r), int64Column(r), uuidColumn(r), int32Column(r), int32Column(r)},
-		loose:   rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0)},
-		begun:   lineRows(0), advanced: lineRows(r),
+		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0)},
+		begun: lineRows(0), turned: lineRows(0),
+		advanced: rows{int32Column(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r)},
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
@@ -88,7 +88,6 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 		default:
 			v.duplicates = again[r.Key]
 			w.event(k, r, v)
-			w.actionsOf(w.actions, k.Claim.ID, v.laneSeq, r.Key, w.win.current, v.actions)
 		}
 		if rewound && r.Offset < k.stored.high {
 			w.forget[0].int32(k.Claim.ID)
@@ -212,16 +211,6 @@ func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[8].text(eventType)
 }
 
-func (w *writer) actionsOf(c rows, fence int32, laneSeq int64, key schemas.EventKey, eventWindow, n int32) {
-	for i := range n {
-		c[0].int32(fence)
-		c[1].int64(laneSeq + int64(i))
-		c[2].uuid(key)
-		c[3].int32(eventWindow)
-		c[4].int32(w.n.effects[i])
-	}
-}
-
 // freed tells what became of an event that waited before the batch, in whichever window its row is.
 func (w *writer) freed(k *work, f *release) {
 	if f.waited.Filtered {
@@ -241,9 +230,14 @@ func (w *writer) freed(k *work, f *release) {
 	c[4].int64(f.outcome.Version.Value)
 	laneSeqOrNull(c[5], f.laneSeq)
 	c[6].int32(f.actions)
-	w.actionsOf(w.loose, k.Claim.ID, f.laneSeq, f.waited.Key, h.window, f.actions)
-	for range f.actions {
-		w.loose[5].int64(f.waited.Offset)
+	for i := range f.actions {
+		l := w.loose
+		l[0].int32(k.Claim.ID)
+		l[1].int64(f.laneSeq + int64(i))
+		l[2].uuid(f.waited.Key)
+		l[3].int32(h.window)
+		l[4].int32(w.n.effects[i])
+		l[5].int64(f.waited.Offset)
 	}
 }
 
@@ -254,8 +248,12 @@ func (w *writer) line(k *work, key gate.LineKey) {
 		return
 	}
 	c := w.begun
-	if was.exists {
-		c = w.advanced
+	switch {
+	case was.exists && onlyMoved(l, &was.line):
+		w.advance(k.Claim.ID, key, l)
+		return
+	case was.exists:
+		c = w.turned
 	}
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
@@ -276,6 +274,23 @@ func (w *writer) line(k *work, key gate.LineKey) {
 	} else {
 		c[10].text(spansText(l.Skipped))
 	}
+}
+
+// advance writes what nearly every event does to its line.
+func (w *writer) advance(fence int32, key gate.LineKey, l *gate.Line) {
+	c := w.advanced
+	c[0].int32(fence)
+	c[1].text(string(key.Entity))
+	c[2].text(key.Clock)
+	c[3].int64(l.At.Epoch)
+	c[4].int64(l.At.Value)
+	c[5].int32(l.At.Sub)
+	c[6].uuid(l.Key)
+}
+
+func onlyMoved(a, b *gate.Line) bool {
+	return a.At.Kind == b.At.Kind && a.At.Clock == b.At.Clock && a.Filtered == b.Filtered && a.Parked == b.Parked &&
+		slices.Equal(a.Skipped, b.Skipped)
 }
 
 func sameLine(a, b *gate.Line) bool {
@@ -386,16 +401,15 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
 		}
 		if d := w.decided[win]; d != nil {
-			steps = append(steps, step{*d, w.win.q.decided[win], nil})
+			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{int32Param(w.win.current)}})
 		}
 	}
 	steps = append(steps,
-		step{w.events, w.win.q.eventsInsert, nil}, step{w.asides, w.win.q.asidesInsert, nil},
-		step{w.advanced, linesUpdate, nil}, step{w.begun, linesInsert, nil},
+		step{w.events, w.win.q.eventsInsert, [][]byte{int32Param(w.n.plan)}}, step{w.asides, w.win.q.asidesInsert, nil},
+		step{w.advanced, linesAdvance, nil}, step{w.turned, linesUpdate, nil}, step{w.begun, linesInsert, nil},
 		step{w.loose, w.win.q.actionsFreed, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, [][]byte{wait}},
 		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
-		step{w.actions, w.win.q.actionsWrite, nil},
 		// Last: results recorded meanwhile move lane_low in the same row.
 		step{w.progress, progressWrite, nil})
 	for _, s := range steps {

@@ -1,0 +1,43 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// NextDeadline is how long until the first gap of each claim may expire by the database's clock, for claims that have
+// one (negative when overdue). Expire then ends only what was overdue at this moment, so that the caller can observe
+// the end of the log in between.
+func (n *Namespace) NextDeadline(ctx context.Context, claims []*Claim) (map[int32]time.Duration, error) {
+	ids := make([]int32, len(claims))
+	for i, c := range claims {
+		ids[i] = c.ID
+	}
+	rows, err := n.ledger.hot.Query(ctx, `-- nextDeadline: one step into buffer_by_deadline per fence
+SELECT c.id, (extract(epoch FROM b.deadline - now()) * 1000000)::bigint, now() FROM unnest($1::int[]) AS c(id)
+CROSS JOIN LATERAL (SELECT deadline FROM buffer WHERE fence = c.id AND deadline IS NOT NULL ORDER BY fence, deadline LIMIT 1) b`, ids)
+	out := map[int32]time.Duration{}
+	if err == nil {
+		var (
+			id int32
+			us int64
+			at time.Time
+		)
+		_, err = pgx.ForEachRow(rows, []any{&id, &us, &at}, func() error {
+			out[id] = time.Duration(us) * time.Microsecond
+			for _, c := range claims {
+				if c.ID == id {
+					c.overdueAt = pgTime(at)
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the deadlines of " + n.spec.Name, Err: redact(err)}
+	}
+	return out, nil
+}

@@ -1,0 +1,95 @@
+package ledger
+
+import "math/bits"
+
+// laneMarks is what a claim knows of its actions by lane_seq: which have come to their end, which have a row of their
+// own, and whether that is committed. What is neither is plainly open: its event says that it is wanted, and nothing
+// else is written of it. Guarded by Claim.mu.
+type laneMarks struct {
+	low     int64 // every action below is settled
+	given   int64 // no action has this lane_seq yet
+	buckets map[int64]*laneBucket
+	settled int64 // since low was last written
+}
+
+// laneBucket holds the marks of 1<<bucketBits lane_seqs.
+type laneBucket struct {
+	ended   bitset // a completion says that it is done
+	rowed   bitset // it has a row in actions, or is about to
+	settled bitset // either is committed
+}
+
+const (
+	bucketBits = 10
+	bucketSize = 1 << bucketBits
+)
+
+type bitset [bucketSize / 64]uint64
+
+func (b *bitset) has(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
+func (b *bitset) set(i int64)      { b[i/64] |= 1 << (i % 64) }
+func (b *bitset) unset(i int64)    { b[i/64] &^= 1 << (i % 64) }
+
+// at is the bucket of a lane_seq and its place in it.
+func (m *laneMarks) at(laneSeq int64) (*laneBucket, int64) {
+	b := m.buckets[laneSeq>>bucketBits]
+	if b == nil {
+		b = &laneBucket{}
+		m.buckets[laneSeq>>bucketBits] = b
+	}
+	return b, laneSeq & (bucketSize - 1)
+}
+
+// settle notes that what is said of an action is committed.
+func (m *laneMarks) settle(laneSeq int64) {
+	if laneSeq < m.low {
+		return
+	}
+	b, i := m.at(laneSeq)
+	if !b.settled.has(i) {
+		b.settled.set(i)
+		m.settled++
+	}
+}
+
+// advance moves low up to the first action that is not settled, and forgets the marks below.
+func (m *laneMarks) advance() {
+	for m.low < m.given {
+		b := m.buckets[m.low>>bucketBits]
+		if b == nil {
+			return
+		}
+		i := m.low & (bucketSize - 1)
+		n := int64(bits.TrailingZeros64(^(b.settled[i/64] >> (i % 64))))
+		n = min(n, 64-i%64, m.given-m.low) // the shift brought in zeros
+		if n == 0 {
+			return
+		}
+		m.low += n
+		if m.low&(bucketSize-1) == 0 {
+			delete(m.buckets, m.low>>bucketBits-1)
+		}
+	}
+}
+
+// plain lists the plainly open actions with lane_seq > after, ascending, at most limit.
+func (m *laneMarks) plain(after int64, limit int) []int64 {
+	var out []int64
+	for s := max(after+1, m.low); s < m.given && len(out) < limit; {
+		b := m.buckets[s>>bucketBits]
+		i := s & (bucketSize - 1)
+		if b == nil {
+			out = append(out, s)
+			s++
+			continue
+		}
+		// Past the settled ones of this word at once.
+		if n := int64(bits.TrailingZeros64(^(b.settled[i/64] >> (i % 64)))); n > 0 {
+			s += min(n, 64-i%64)
+			continue
+		}
+		out = append(out, s)
+		s++
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// maxCopies bounds the payload copies that one read brings, in bytes; the first comes whatever it weighs.
+const maxCopies = 8 << 20
+
+// Open reads open actions of a claim with lane_seq > after, ascending, at most limit, and whether more follow.
+// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them
+// up to 8 MiB; see Action.HasCopy.
+func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) (actions []Action, more bool, err error) {
+	op := "read the open actions of " + n.spec.Name
+	if limit < 1 {
+		return nil, false, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
+	}
+	for refreshed := 0; ; refreshed++ {
+		actions, more, err = n.open(ctx, c, after, limit)
+		switch {
+		case err == nil:
+			return actions, more, nil
+		case troubleOf(err) != oldWindows || refreshed >= maxRefresh || n.loadWindows(ctx) != nil:
+			return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		}
+	}
+}
+
+// open reads what has a row and what has none, and merges them. The plain ones are listed first: one that gets its row
+// in between is then found in both, and never in neither.
+func (n *Namespace) open(ctx context.Context, c *Claim, after int64, limit int) ([]Action, bool, error) {
+	plain := c.plain(after, limit+1)
+	rowed, err := n.openRows(ctx, c, after, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(rowed) > limit { // what lies beyond is not asked for
+		last := rowed[limit].LaneSeq
+		plain = plain.upto(last)
+	}
+	known := make(map[int64]bool, len(rowed))
+	for i := range rowed {
+		known[rowed[i].LaneSeq] = true
+	}
+	all := rowed
+	for window, seqs := range plain {
+		some, err := n.openPlain(ctx, c, window, seqs)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range some {
+			if !known[some[i].LaneSeq] {
+				all = append(all, some[i])
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Action) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
+	if len(all) > limit {
+		return all[:limit], true, nil
+	}
+	return all, false, nil
+}
+
+// lanesByWindow are lane_seqs, ascending, by the window they belong to.
+type lanesByWindow map[int32][]int64
+
+func (l lanesByWindow) upto(last int64) lanesByWindow {
+	for w, seqs := range l {
+		n, _ := slices.BinarySearch(seqs, last)
+		l[w] = seqs[:n]
+	}
+	return l
+}
+
+// plain lists the plainly open actions of a claim by window; see laneMarks.plain.
+func (c *Claim) plain(after int64, limit int) lanesByWindow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := lanesByWindow{}
+	for _, s := range c.marks.plain(after, limit) {
+		w := c.windowOf(s)
+		out[w] = append(out[w], s)
+	}
+	return out
+}
+
+// ended says that a completion of the action is recorded, or about to be.
+func (c *Claim) ended(laneSeq int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.marks.buckets[laneSeq>>bucketBits]
+	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
+}
+
+const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
+       e.event_key, e.hash, e.source, e.event_id, e.type`
+
+// openRowsRead reads actions that have a row and are open, through their own index.
+const openRowsRead = `-- openRowsRead: Append of index scans, merged by lane_seq; runtime pruning finds the event's window
+WITH found AS (
+    SELECT a.lane_seq, a.window_id FROM windows w JOIN actions a ON a.window_id = w.id JOIN effects x ON x.id = a.effect
+     WHERE w.subscription = $4 AND w.state <> 'ahead' AND a.fence = $1 AND a.lane_seq > $2 AND a.open
+       AND (a.status <> 'dead_letter' OR x.on_dead = 'park')
+     ORDER BY a.lane_seq LIMIT $3
+)
+SELECT a.lane_seq, a.status, a.attempts, a.first_at,
+       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint, coalesce(octet_length(a.packed), 0) > 0,
+       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
+       x.name, x.destination, x.on_dead, ` + eventColumns + `
+FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
+JOIN effects x ON x.id = a.effect
+JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+WINDOW upto AS (ORDER BY a.lane_seq)
+ORDER BY a.lane_seq`
+
+func (n *Namespace) openRows(ctx context.Context, c *Claim, after int64, limit int) ([]Action, error) {
+	rows, err := n.ledger.hot.Query(ctx, openRowsRead, c.ID, after, limit, n.id, maxCopies)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
+	// A completion has the last word: where a write was in doubt, a row may be left that says pending.
+	return slices.DeleteFunc(actions, func(a Action) bool { return c.ended(a.LaneSeq) }), err
+}
+
+// openPlainRead finds the events of actions that have no row.
+const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
+SELECT u.lane_seq, 'pending', 0, NULL::timestamptz, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead, ` + eventColumns + `
+FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
+CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
+    ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
+JOIN plans p ON p.id = e.plan JOIN effects x ON x.id = p.effects[u.lane_seq - e.lane_seq + 1]`
+
+func (n *Namespace) openPlain(ctx context.Context, c *Claim, window int32, seqs []int64) ([]Action, error) {
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	if !slices.Contains(n.windows.Load().live, window) {
+		return nil, errRotated
+	}
+	sql := strings.ReplaceAll(openPlainRead, "{w}", strconv.Itoa(int(window)))
+	rows, err := n.ledger.hot.Query(ctx, sql, c.ID, seqs)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
+	if err == nil && len(actions) != len(seqs) {
+		err = refusal{fmt.Errorf("fence %d: %d of %d open actions have no event", c.ID, len(seqs)-len(actions), len(seqs))}
+	}
+	return actions, err
+}
+
+func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
+	a := Action{Claim: c.ID, Record: -1}
+	p := &a.Pointer
+	var (
+		first           *time.Time
+		wait            int64
+		decision        string
+		key, hash       [16]byte
+		name, eventType string
+	)
+	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
+		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Sub, &decision, &a.Reason,
+		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType)
+	if err != nil {
+		return a, err
+	}
+	if first != nil {
+		a.FirstAt = *first
+	}
+	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
+	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)
+	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.Partition.TopicID, c.Partition.Topic, c.Partition.Number, key, hash
+	return a, nil
+}

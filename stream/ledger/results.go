@@ -1,0 +1,270 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// resultWrite is what one Record writes: decided once, so that every try of it writes the same.
+type resultWrite struct {
+	claims  []*Claim // sorted
+	windows map[int32]*windowResults
+	ended   []laneRef // marked as ended by this write; taken back if it fails
+	settled []laneRef // settled once it is committed
+	lows    []laneRef // where the marks of claims go
+}
+
+type laneRef struct {
+	claim   *Claim
+	laneSeq int64
+}
+
+// windowResults are the rows for one window.
+type windowResults struct {
+	completions              []*completions
+	open                     map[completionKey]*completions
+	updates, inserts, failed rows // rows that are there, that are not, attempts
+}
+
+// completions is one row of the table.
+type completions struct {
+	key       completionKey
+	lanes     *column
+	latencies *column
+	responses *column
+	answered  bool
+	size      int
+}
+
+type completionKey struct {
+	claim  *Claim
+	bucket int64
+	code   int32
+}
+
+// maxResponses bounds the answers that one row of completions holds.
+const maxResponses = 256 << 10
+
+// writeOf sorts results into what is to be written and marks the claims with it. Of several results of one action the last
+// one is the action's; all of them were attempts.
+func writeOf(results []Result) (*resultWrite, error) {
+	sorted := slices.Clone(results)
+	slices.SortStableFunc(sorted, func(a, b Result) int {
+		if a.Claim.ID != b.Claim.ID {
+			return int(a.Claim.ID) - int(b.Claim.ID)
+		}
+		return int(a.LaneSeq - b.LaneSeq)
+	})
+	w := &resultWrite{claims: claimsOf(results), windows: map[int32]*windowResults{}}
+	for len(sorted) > 0 {
+		c := sorted[0].Claim
+		n := 1
+		for n < len(sorted) && sorted[n].Claim == c {
+			n++
+		}
+		if err := w.claim(c, sorted[:n]); err != nil {
+			w.undo()
+			return nil, err
+		}
+		sorted = sorted[n:]
+	}
+	return w, nil
+}
+
+// claim takes the results of one claim, ascending by lane_seq.
+func (w *resultWrite) claim(c *Claim, results []Result) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range results {
+		r := &results[i]
+		window := c.windowOf(r.LaneSeq)
+		if window == 0 {
+			return errors.New("a result of an action that the claim never had")
+		}
+		wr := w.window(window)
+		if i+1 == len(results) || results[i+1].LaneSeq != r.LaneSeq {
+			w.action(wr, r)
+		}
+		wr.attempt(r)
+	}
+	w.stragglers(c)
+	if c.marks.settled >= laneLowEvery {
+		w.lows = append(w.lows, laneRef{c, c.marks.low})
+	}
+	return nil
+}
+
+func (w *resultWrite) window(id int32) *windowResults {
+	wr := w.windows[id]
+	if wr == nil {
+		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0),
+			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0)}}
+		w.windows[id] = wr
+	}
+	return wr
+}
+
+func resultRows(n int) rows {
+	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
+		textColumn(n), bytesColumn(n), bytesColumn(n)}
+}
+
+// action decides where the end of an attempt is written. What has ended already stays as it is.
+func (w *resultWrite) action(wr *windowResults, r *Result) {
+	m := &r.Claim.marks
+	if r.LaneSeq < m.low { // settled: it is done, or it has a row
+		wr.row(wr.updates, r)
+		return
+	}
+	b, i := m.at(r.LaneSeq)
+	ref := laneRef{r.Claim, r.LaneSeq}
+	switch {
+	case b.ended.has(i):
+		return
+	case b.rowed.has(i) && b.settled.has(i):
+		wr.row(wr.updates, r)
+		return
+	case !b.rowed.has(i) && r.plain():
+		b.ended.set(i)
+		w.ended = append(w.ended, ref)
+		wr.complete(r)
+	default:
+		b.rowed.set(i)
+		wr.row(wr.inserts, r)
+	}
+	w.settled = append(w.settled, ref)
+}
+
+// plain says that a result is a first attempt that succeeded.
+func (r *Result) plain() bool {
+	return r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == ""
+}
+
+func (wr *windowResults) complete(r *Result) {
+	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code)}
+	c := wr.open[key]
+	if c == nil || c.size > maxResponses {
+		c = &completions{key: key, lanes: int16Column(64), latencies: int32Column(64), responses: bytesColumn(0)}
+		wr.open[key] = c
+		wr.completions = append(wr.completions, c)
+	}
+	c.lanes.int16(int16(r.LaneSeq & (bucketSize - 1)))
+	c.latencies.int32(microseconds(r.Latency))
+	answer := response(r)
+	c.responses.bytes(answer)
+	c.answered = c.answered || answer != nil
+	c.size += len(answer)
+}
+
+func (wr *windowResults) row(c rows, r *Result) {
+	c[0].int32(r.Claim.ID)
+	c[1].int64(r.LaneSeq)
+	c[2].text(string(r.Status))
+	c[3].int32(int32(r.Attempt))
+	c[4].int64(r.NextIn.Microseconds())
+	c[5].text(clean(r.Class, 40))
+	c[6].int32(int32(r.Code))
+	c[7].int32(microseconds(r.Latency))
+	c[8].text(clean(r.Error, maxErrorText))
+	c[9].bytes(response(r))
+	if r.Status == Done {
+		c[10].null()
+	} else {
+		c[10].bytes(r.Packed)
+	}
+}
+
+// attempt adds a row for an attempt, unless it is a first one that simply succeeded.
+func (wr *windowResults) attempt(r *Result) {
+	if r.Attempt == 0 || r.Attempt == 1 && r.Status == Done {
+		return
+	}
+	c := wr.failed
+	c[0].int32(r.Claim.ID)
+	c[1].int64(r.LaneSeq)
+	c[2].text(string(r.Status))
+	c[3].int32(int32(r.Attempt))
+	c[4].text(clean(r.Class, 40))
+	c[5].int32(int32(r.Code))
+	c[6].int32(microseconds(r.Latency))
+	c[7].text(clean(r.Error, maxErrorText))
+	c[8].bytes(response(r))
+}
+
+// queue adds the statements; windows, and in them lanes, ascend.
+func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, held [][]byte) error {
+	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
+		wr := w.windows[id]
+		complete, ok := win.q.complete[id]
+		if !ok {
+			return errRotated
+		}
+		for _, c := range wr.completions {
+			if err := p.add(ctx, complete, nil, c.params()...); err != nil {
+				return err
+			}
+		}
+		for _, step := range []struct {
+			s    statement
+			rows rows
+		}{{win.q.update[id], wr.updates}, {win.q.insert[id], wr.inserts}, {win.q.attempt[id], wr.failed}} {
+			if step.rows.n() == 0 {
+				continue
+			}
+			if err := p.add(ctx, step.s, nil, step.rows.params(held...)...); err != nil {
+				return err
+			}
+		}
+	}
+	for _, l := range w.lows {
+		if err := p.add(ctx, laneLowWrite, nil, append(l.claim.fenceParams(), int64Param(l.laneSeq))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *completions) params() [][]byte {
+	var responses []byte
+	if c.answered {
+		responses = c.responses.param()
+	}
+	return append(c.key.claim.fenceParams(), int64Param(c.key.bucket), int32Param(c.key.code), c.lanes.param(), c.latencies.param(), responses)
+}
+
+// fenceParams name a claim's fence: id, epoch, token.
+func (c *Claim) fenceParams() [][]byte {
+	return [][]byte{int32Param(c.ID), int64Param(c.Epoch), c.Token[:]}
+}
+
+// settle notes that the write is committed, and moves the claims' marks on.
+func (w *resultWrite) settle() {
+	for _, l := range w.settled {
+		l.claim.mu.Lock()
+		l.claim.marks.settle(l.laneSeq)
+		l.claim.mu.Unlock()
+	}
+	for _, c := range w.claims {
+		c.mu.Lock()
+		c.marks.advance()
+		c.mu.Unlock()
+	}
+	for _, l := range w.lows {
+		l.claim.mu.Lock()
+		l.claim.marks.settled = 0
+		l.claim.mu.Unlock()
+	}
+}
+
+// undo takes back what was promised of a write that failed, or of which nobody knows: the results come again, and a
+// completion that stands twice says the same. A row that may or may not be there is written in a way that fits both.
+func (w *resultWrite) undo() {
+	for _, l := range w.ended {
+		l.claim.mu.Lock()
+		b, i := l.claim.marks.at(l.laneSeq)
+		b.ended.unset(i)
+		l.claim.mu.Unlock()
+	}
+}
