@@ -2,18 +2,24 @@ package ledger
 
 import "github.com/forebay-io/forebay/stream/gate"
 
-// lineCache holds the newest lines of a claim's entities, with what waits on them, in bounded memory. It is right as
-// long as the fence is held: nobody else writes them. Two generations make it forget roughly what was used least
-// recently, at the price of a map and no list.
+// lineCache holds lines of a claim's entities, with what waits on them, in bounded memory. It is right as long as the fence
+// is held: nobody else writes them. What goes is found as in SIEVE (Zhang and others, NSDI 2024): a hand walks from the
+// oldest line to the newest and takes the first that was not used since it last came by.
 type lineCache struct {
-	half      int
-	hot, cold map[gate.LineKey]*cachedLine
+	max            int
+	lines          map[gate.LineKey]*cachedLine
+	newest, oldest *cachedLine
+	hand           *cachedLine // nil: at the oldest
 }
 
 // cachedLine is one line; line is nil where it has not begun.
 type cachedLine struct {
 	line    *gate.Line
 	waiting []gate.Waiting
+
+	key          gate.LineKey
+	used         bool
+	older, newer *cachedLine
 }
 
 const defaultCacheLines = 32768
@@ -22,28 +28,68 @@ func newLineCache(lines int) *lineCache {
 	if lines == 0 {
 		lines = defaultCacheLines
 	}
-	return &lineCache{half: max(lines/2, 1), hot: map[gate.LineKey]*cachedLine{}, cold: map[gate.LineKey]*cachedLine{}}
+	return &lineCache{max: lines, lines: map[gate.LineKey]*cachedLine{}}
 }
 
-func (c *lineCache) find(k gate.LineKey) (*cachedLine, bool) {
-	if l, ok := c.hot[k]; ok {
-		return l, true
+func (c *lineCache) find(k gate.LineKey) *cachedLine {
+	l := c.lines[k]
+	if l != nil {
+		l.used = true
 	}
-	l, ok := c.cold[k]
-	if ok {
-		c.put(k, l)
-	}
-	return l, ok
+	return l
 }
 
-func (c *lineCache) put(k gate.LineKey, l *cachedLine) {
-	if _, ok := c.hot[k]; !ok && len(c.hot) >= c.half {
-		c.cold, c.hot = c.hot, make(map[gate.LineKey]*cachedLine, c.half)
+func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting) {
+	if l := c.lines[k]; l != nil {
+		l.line, l.waiting = line, waiting
+		return
 	}
-	c.hot[k] = l
+	if len(c.lines) >= c.max {
+		c.evict()
+	}
+	l := &cachedLine{line: line, waiting: waiting, key: k, older: c.newest}
+	if c.newest != nil {
+		c.newest.newer = l
+	} else {
+		c.oldest = l
+	}
+	c.newest = l
+	c.lines[k] = l
+}
+
+func (c *lineCache) evict() {
+	l := c.hand
+	if l == nil {
+		l = c.oldest
+	}
+	for l.used {
+		l.used = false
+		if l = l.newer; l == nil {
+			l = c.oldest
+		}
+	}
+	c.hand = l
+	c.drop(l.key)
 }
 
 func (c *lineCache) drop(k gate.LineKey) {
-	delete(c.hot, k)
-	delete(c.cold, k)
+	l := c.lines[k]
+	if l == nil {
+		return
+	}
+	delete(c.lines, k)
+	if c.hand == l {
+		c.hand = l.newer
+	}
+	if l.newer != nil {
+		l.newer.older = l.older
+	} else {
+		c.newest = l.older
+	}
+	if l.older != nil {
+		l.older.newer = l.newer
+	} else {
+		c.oldest = l.newer
+	}
+	l.older, l.newer = nil, nil
 }

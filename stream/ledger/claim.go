@@ -380,6 +380,7 @@ UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false F
 		}
 		return nil
 	})
+	m.written = m.low
 	m.advance()
 	m.settled = 0
 	return err

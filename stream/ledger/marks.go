@@ -10,6 +10,7 @@ type laneMarks struct {
 	given   int64 // no action has this lane_seq yet
 	buckets map[int64]*laneBucket
 	settled int64 // since low was last written
+	written int64 // low as it was last written
 }
 
 // laneBucket holds the marks of 1<<bucketBits lane_seqs.
@@ -51,6 +52,18 @@ func (m *laneMarks) settle(laneSeq int64) {
 		m.settled++
 	}
 }
+
+// due says whether the ledger is to hear of low: after so many, and where its last word lies in a window that is not
+// written any more and low does not.
+func (m *laneMarks) due(spans []laneSpan) bool {
+	if m.settled >= laneLowEvery {
+		return true
+	}
+	n := len(spans)
+	return n > 1 && m.written < spans[n-1].from && m.low > m.written
+}
+
+func (m *laneMarks) wrote(low int64) { m.settled, m.written = 0, max(m.written, low) }
 
 // advance moves low up to the first action that is not settled, and forgets the marks below.
 func (m *laneMarks) advance() {

@@ -39,7 +39,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	return n, nil
 }
 
-// maxActions bounds how many actions a subscription has: droppable looks that far below a mark.
+// maxActions bounds how many actions a subscription has.
 const maxActions = 100
 
 func (s Spec) validate() error {

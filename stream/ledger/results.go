@@ -90,7 +90,7 @@ func (w *resultWrite) claim(c *Claim, results []Result) error {
 		wr.attempt(r)
 	}
 	w.stragglers(c)
-	if c.marks.settled >= laneLowEvery {
+	if c.marks.due(c.spans) {
 		w.lows = append(w.lows, laneRef{c, c.marks.low})
 	}
 	return nil
@@ -253,7 +253,7 @@ func (w *resultWrite) settle() {
 	}
 	for _, l := range w.lows {
 		l.claim.mu.Lock()
-		l.claim.marks.settled = 0
+		l.claim.marks.wrote(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 }

@@ -135,7 +135,7 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 
 // droppable names closed windows that nobody needs: dedupe has forgotten them, every partition has processed past their
 // end plus the horizon, nothing that waits or is open began in them, and what ended in them has been kept long enough.
-const droppable = `-- droppable: one row per closed window; what is open is found from lane_low up, what has a row by its own index
+const droppable = `-- droppable: one row per closed window; below lane_low all is settled, what has a row is found by its own index
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, $3::interval) <= now()
@@ -146,16 +146,14 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
                    WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
                      AND (a.status <> 'dead_letter' OR x.on_dead = 'park' OR a.finished_at > now() - $4::interval))
   AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
-                    JOIN events e ON e.window_id = w.id AND e.fence = f.id AND e.lane_seq > p.lane_low - $5 AND e.lane_window IS NULL
-                    CROSS JOIN LATERAL generate_series(greatest(e.lane_seq, p.lane_low), e.lane_seq + e.actions - 1) AS n(lane_seq)
-                   WHERE f.subscription = w.subscription
-                     AND NOT EXISTS (SELECT FROM actions a WHERE a.window_id = w.id AND a.fence = f.id AND a.lane_seq = n.lane_seq)
-                     AND NOT EXISTS (SELECT FROM completions c WHERE c.window_id = w.id AND c.fence = f.id AND c.bucket = n.lane_seq >> 10
-                                        AND (n.lane_seq & 1023)::smallint = ANY (c.lanes)))
+                    CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events
+                         WHERE window_id = w.id AND fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
+                         ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
+                   WHERE f.subscription = w.subscription AND e.upto > p.lane_low)
 ORDER BY w.id`
 
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
-	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead, maxActions)
+	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +189,18 @@ func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 // CaughtUp notes that the claims' partitions have been processed to their end as of at (the broker's clock): an idle partition
 // has no records to tell by, and would keep every window. Claims that are fenced are left out.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
-	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+	err := n.gather(ctx, claims)
+	if err == nil {
+		err = n.caughtUp(ctx, at, claims)
+	}
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: redact(err)}
+	}
+	return nil
+}
+
+func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
+	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
 			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, $4), lane_low = greatest(p.lane_low, $5)
 				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at, c.low())
@@ -201,8 +210,4 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 		}
 		return nil
 	})
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: redact(err)}
-	}
-	return nil
 }

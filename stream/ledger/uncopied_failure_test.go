@@ -62,6 +62,9 @@ func TestUncopiedAndCopyMeetADroppedWindow(t *testing.T) {
 		second := seq(c.Next.Offset, name+"-second", 1)
 		second.AppendTime = time.Now()
 		f.apply(c, second)
+		if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+			t.Fatal(err)
+		}
 		f.ageWindows(200 * time.Hour)
 		if s := f.sweep(); len(s.Dropped) != 1 {
 			t.Fatalf("%s: dropped %v", name, s.Dropped)

@@ -18,7 +18,7 @@ type work struct {
 	stored  storedProgress
 	keys    []gate.LineKey // touched by this work, each once
 	state   *gate.State
-	lines   map[gate.LineKey]lineMark
+	lines   []lineMark    // as keys
 	entered map[int64]int // offset to index, of records that entered the buffer; nil: none
 	final   []verdict     // by record
 	freed   []release     // out of the buffer
@@ -77,7 +77,6 @@ type held struct {
 func (w *work) reset() {
 	*w = work{Slice: w.Slice, expire: w.expire, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
 	w.state = gate.NewState()
-	w.lines = map[gate.LineKey]lineMark{}
 	w.laneAt = w.Claim.laneSeq
 }
 
@@ -116,8 +115,8 @@ func compareKeys(a, b gate.LineKey) int {
 // adopt puts the cached lines into the state and returns the keys that are not cached.
 func (w *work) adopt() (missing []gate.LineKey) {
 	for _, k := range w.keys {
-		l, ok := w.Claim.cache.find(k)
-		if !ok {
+		l := w.Claim.cache.find(k)
+		if l == nil {
 			missing = append(missing, k)
 			continue
 		}
@@ -133,8 +132,9 @@ func (w *work) adopt() (missing []gate.LineKey) {
 
 // mark remembers the lines as they are before the gate changes them in place.
 func (w *work) mark() {
-	for _, k := range w.keys {
-		var m lineMark
+	w.lines = make([]lineMark, len(w.keys))
+	for i, k := range w.keys {
+		m := &w.lines[i]
 		if l := w.state.Lines[k]; l != nil {
 			m.exists, m.line = true, *l
 			m.line.Skipped = slices.Clone(l.Skipped)
@@ -145,7 +145,6 @@ func (w *work) mark() {
 				m.waiting[i] = waitMark{waiting[i].Offset, waiting[i].Decision}
 			}
 		}
-		w.lines[k] = m
 	}
 }
 
@@ -211,14 +210,14 @@ func (w *work) enter(i int) {
 // settle puts what was committed into the claim.
 func (w *work) settle() {
 	c := w.Claim
-	for _, k := range w.keys {
+	for i, k := range w.keys {
 		line, waiting := w.state.Lines[k], w.state.Waiting[k]
-		c.waiting += len(waiting) - len(w.lines[k].waiting)
+		c.waiting += len(waiting) - len(w.lines[i].waiting)
 		if line == nil && len(waiting) == 0 {
 			c.cache.drop(k)
 			continue
 		}
-		c.cache.put(k, &cachedLine{line, waiting})
+		c.cache.put(k, line, waiting)
 	}
 	if w.laneEnd > c.laneSeq {
 		c.extend(c.laneSeq, w.laneEnd, w.window, w.rowed())

@@ -97,8 +97,8 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 	for i := range k.freed {
 		w.freed(k, &k.freed[i])
 	}
-	for _, key := range k.keys {
-		w.line(k, key)
+	for i := range k.keys {
+		w.line(k, i)
 	}
 	w.move(k)
 }
@@ -242,8 +242,9 @@ func (w *writer) freed(k *work, f *release) {
 }
 
 // line writes a line that the gate has changed.
-func (w *writer) line(k *work, key gate.LineKey) {
-	l, was := k.state.Lines[key], k.lines[key]
+func (w *writer) line(k *work, i int) {
+	key, was := k.keys[i], &k.lines[i]
+	l := k.state.Lines[key]
 	if l == nil || was.exists && sameLine(l, &was.line) {
 		return
 	}
@@ -314,8 +315,8 @@ func spansText(spans []gate.Span) string {
 // move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. After an expiry
 // what still waits on the line waits for another gap, with a deadline of its own.
 func (w *writer) move(k *work) {
-	for _, key := range k.keys {
-		was, now := k.lines[key].waiting, k.state.Waiting[key]
+	for i, key := range k.keys {
+		was, now := k.lines[i].waiting, k.state.Waiting[key]
 		if len(was) == 0 && len(now) == 0 {
 			continue
 		}
@@ -323,17 +324,17 @@ func (w *writer) move(k *work) {
 		for _, m := range was {
 			before[m.offset] = m.decision
 		}
-		for i := range now {
-			if r, entered := k.entered[now[i].Offset]; entered { // the row that was at its place leaves, whatever it said
-				w.buffered(k, &k.Records[r], &now[i])
+		for n := range now {
+			if r, entered := k.entered[now[n].Offset]; entered { // the row that was at its place leaves, whatever it said
+				w.buffered(k, &k.Records[r], &now[n])
 				continue
 			}
-			d := before[now[i].Offset]
-			delete(before, now[i].Offset)
-			if d != now[i].Decision || k.expire && d == gate.Buffered {
+			d := before[now[n].Offset]
+			delete(before, now[n].Offset)
+			if d != now[n].Decision || k.expire && d == gate.Buffered {
 				w.moved[0].int32(k.Claim.ID)
-				w.moved[1].int64(now[i].Offset)
-				w.moved[2].text(string(now[i].Decision))
+				w.moved[1].int64(now[n].Offset)
+				w.moved[2].text(string(now[n].Decision))
 			}
 		}
 		for offset := range before {

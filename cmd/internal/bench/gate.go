@@ -25,7 +25,7 @@ const gateBatch = 1000
 const gateLoops = 2
 
 // oursGate takes events from memory through fence, gate, ledger, lanes and the completion of every action, for d, and
-// returns events per second from the first batch to the last committed completion.
+// returns events per second from the first batch to the last committed completion. The entities are known before.
 func oursGate(ctx context.Context, url string, d time.Duration, seed uint64) (float64, error) {
 	l, err := ledger.Open(ctx, ledger.Config{URL: schemas.NewSecret(url)})
 	if err != nil {
@@ -58,56 +58,89 @@ func runGate(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, d tim
 	laneDone := make(chan error, 1)
 	go func() { laneDone <- lanes.Run(laneCtx) }()
 
-	var events atomic.Int64
-	var wg sync.WaitGroup
-	errs := make([]error, gateLoops)
-	begin := time.Now()
-	for i := range gateLoops {
-		wg.Go(func() {
-			n, err := gateLoop(ctx, ns, lanes, int32(i), d, seed)
-			events.Add(n)
-			errs[i] = err
-		})
+	loops := make([]*gateLoop, gateLoops)
+	each := func(do func(*gateLoop) error) error {
+		var wg sync.WaitGroup
+		errs := make([]error, len(loops))
+		for i, l := range loops {
+			wg.Go(func() { errs[i] = do(l) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
 	}
-	wg.Wait()
+	for i := range loops {
+		loops[i] = &gateLoop{ns: ns, lanes: lanes, partition: int32(i)}
+	}
+	err := each(func(l *gateLoop) error { return l.prepare(ctx, seed) })
+	var events int64
+	begin := time.Now()
+	if err == nil {
+		err = each(func(l *gateLoop) error { return l.run(ctx, d) })
+	}
 	elapsed := time.Since(begin)
+	for _, l := range loops {
+		events += l.done
+	}
 	stopLanes()
-	if err := errors.Join(errors.Join(errs...), <-laneDone); err != nil && !errors.Is(err, context.Canceled) {
+	if err := errors.Join(err, <-laneDone); err != nil && !errors.Is(err, context.Canceled) {
 		return 0, err
 	}
-	return float64(events.Load()) / elapsed.Seconds(), nil
+	return float64(events) / elapsed.Seconds(), nil
 }
 
-// gateLoop runs one partition: claim, batches for d, then the wait until its last action is done.
-func gateLoop(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, partition int32, d time.Duration, seed uint64) (int64, error) {
-	claim, err := ns.Claim(ctx, ledger.ClaimRequest{
-		Partition: ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}, Number: partition}, Partitions: gateLoops,
+// gateLoop is one partition's serial loop.
+type gateLoop struct {
+	ns        *ledger.Namespace
+	lanes     *lane.Lanes
+	partition int32
+	claim     *ledger.Claim
+	events    *generator
+	done      int64 // events
+}
+
+// gateEvents is a batch with the events that its actions carry.
+type gateEvents struct {
+	records []ledger.Record
+	events  []schemas.Event
+}
+
+// prepare claims the partition and lets every entity begin its line.
+func (l *gateLoop) prepare(ctx context.Context, seed uint64) (err error) {
+	l.claim, err = l.ns.Claim(ctx, ledger.ClaimRequest{
+		Partition: ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}, Number: l.partition}, Partitions: gateLoops,
 		Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, nil },
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := lanes.Open(ctx, claim); err != nil {
-		return 0, err
+	if err := l.lanes.Open(ctx, l.claim); err != nil {
+		return err
 	}
-	g := newGenerator(partition, seed)
-	var n int64
-	for begin := time.Now(); time.Since(begin) < d; n += gateBatch {
-		if err := gateOnce(ctx, ns, lanes, claim, g); err != nil {
-			return n, err
+	l.events = newGenerator(l.partition, seed)
+	for range entitiesPerPartition / gateBatch {
+		if err := l.apply(ctx, l.events.batch(l.events.begin)); err != nil {
+			return err
 		}
 	}
-	return n, drained(ctx, ns, lanes, claim)
+	return drained(ctx, l.ns, l.claim)
 }
 
-func gateOnce(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, claim *ledger.Claim, g *generator) error {
-	slice := ledger.Slice{Claim: claim, Records: make([]ledger.Record, gateBatch)}
-	events := make([]schemas.Event, gateBatch)
-	for i := range slice.Records {
-		slice.Records[i], events[i] = g.record()
+// run applies batches for d, then waits until the last action is done.
+func (l *gateLoop) run(ctx context.Context, d time.Duration) error {
+	for begin := time.Now(); time.Since(begin) < d; l.done += gateBatch {
+		if err := l.apply(ctx, l.events.batch(l.events.next)); err != nil {
+			return err
+		}
 	}
-	slice.Next = ledger.Position{Offset: slice.Records[gateBatch-1].Offset + 1}
-	applied, err := ns.Apply(ctx, []ledger.Slice{slice})
+	if err := drained(ctx, l.ns, l.claim); err != nil {
+		return err
+	}
+	return l.lanes.Close(ctx, l.claim)
+}
+
+func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
+	slice := ledger.Slice{Claim: l.claim, Records: b.records, Next: ledger.Position{Offset: b.records[gateBatch-1].Offset + 1}}
+	applied, err := l.ns.Apply(ctx, []ledger.Slice{slice})
 	if err != nil {
 		return err
 	}
@@ -116,21 +149,21 @@ func gateOnce(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, clai
 	}
 	items := make([]stream.Item, len(applied[0].Actions))
 	for i, a := range applied[0].Actions {
-		items[i] = stream.Item{Action: a, Event: &events[a.Record]}
+		items[i] = stream.Item{Action: a, Event: &b.events[a.Record]}
 	}
-	lanes.Add(claim, items)
+	l.lanes.Add(l.claim, items)
 	return nil
 }
 
 // drained waits until the ledger has no open action of the claim.
-func drained(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, claim *ledger.Claim) error {
+func drained(ctx context.Context, ns *ledger.Namespace, claim *ledger.Claim) error {
 	for {
 		open, _, err := ns.Open(ctx, claim, 0, 1)
 		if err != nil {
 			return err
 		}
 		if len(open) == 0 {
-			return lanes.Close(ctx, claim)
+			return nil
 		}
 		if open[0].Status == ledger.Dead {
 			return fmt.Errorf("an action of the bench died: %+v", open[0])
@@ -143,19 +176,24 @@ func drained(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, claim
 	}
 }
 
-// record is the generator's next event in the ledger's form, with the event that the lane carries.
-func (g *generator) record() (ledger.Record, schemas.Event) {
-	e := g.next()
-	v := schemas.Version{Kind: schemas.Monotonic, Value: e.version}
-	now := time.Now()
-	r := ledger.Record{
-		Record: gate.Record{
-			Offset: e.offset, AppendTime: now, Key: e.key, Hash: e.hash, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot,
-		},
-		Source: e.source, ID: e.id, Type: e.typ, ReceivedAt: now,
-		Packed: func() []byte { return []byte(e.id) },
+// batch is the next events of a generator in the ledger's form, with those that the lanes carry.
+func (g *generator) batch(next func() event) gateEvents {
+	b := gateEvents{make([]ledger.Record, gateBatch), make([]schemas.Event, gateBatch)}
+	now, packed := time.Now(), func() []byte { return []byte{} }
+	for i := range b.records {
+		e := next()
+		v := schemas.Version{Kind: schemas.Monotonic, Value: e.version}
+		b.records[i] = ledger.Record{
+			Record: gate.Record{
+				Offset: e.offset, AppendTime: now, Key: e.key, Hash: e.hash, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot,
+			},
+			Source: e.source, ID: e.id, Type: e.typ, ReceivedAt: now,
+			Packed: packed,
+		}
+		b.events[i] = schemas.Event{ID: e.id, Source: e.source, Type: e.typ, Entity: schemas.EntityKey(e.entity), Version: v,
+			Payload: schemas.Snapshot, Hash: e.hash, Data: []byte{}}
 	}
-	return r, schemas.Event{ID: e.id, Source: e.source, Type: e.typ, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot, Hash: e.hash, Data: []byte{}}
+	return b
 }
 
 // noop is a sink that does nothing at once.

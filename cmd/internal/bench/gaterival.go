@@ -21,7 +21,7 @@ CREATE TABLE rival.seen (
 	version bigint NOT NULL, decision text NOT NULL, reason text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL,
 	body_hash uuid NOT NULL, received_at timestamptz NOT NULL, decided_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (source, event_id));
-CREATE INDEX ON rival.seen (decided_at);
+CREATE INDEX ON rival.seen USING brin (decided_at);
 CREATE TABLE rival.entities (
 	source text NOT NULL, entity text NOT NULL, version bigint NOT NULL, PRIMARY KEY (source, entity)) WITH (fillfactor = 60);
 CREATE TABLE rival.outbox (
@@ -60,6 +60,9 @@ func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, 
 	}
 	defer pool.Close()
 
+	if err := rivalKnows(ctx, pool, conns, seed); err != nil {
+		return 0, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var done atomic.Int64
@@ -79,6 +82,19 @@ func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, 
 	}
 	wg.Wait()
 	return float64(done.Load()) / time.Since(begin).Seconds(), context.Cause(ctx)
+}
+
+// rivalKnows lets every entity begin, as it has for ours.
+func rivalKnows(ctx context.Context, pool *pgxpool.Pool, conns int, seed uint64) error {
+	for i := range conns {
+		_, err := pool.Exec(ctx, `INSERT INTO rival.entities SELECT $1, '186853002/' || n, 0 FROM generate_series(0, $2::int - 1) AS n`,
+			rivalSource(seed, int32(i)), entitiesPerPartition)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := pool.Exec(ctx, `VACUUM ANALYZE rival.entities`)
+	return err
 }
 
 func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
@@ -123,6 +139,10 @@ func rivalDecide(ctx context.Context, tx pgx.Tx, e event) (id int64, err error) 
 // ofRival is the generator's next event under a source of the run's and connection's own.
 func (g *generator) ofRival(seed uint64) event {
 	e := g.next()
-	e.source = fmt.Sprintf("/bench/%d/%d", seed, g.partition)
+	e.source = rivalSource(seed, g.partition)
 	return e
+}
+
+func rivalSource(seed uint64, partition int32) string {
+	return fmt.Sprintf("/bench/%d/%d", seed, partition)
 }
