@@ -139,9 +139,7 @@ func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 	if err != nil {
 		return InboxPage{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	args = append(args, q.Limit+1)
-	sql := inboxSelect + " WHERE " + where + "\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $" + strconv.Itoa(len(args))
-	items, err := l.inboxItems(ctx, sql, args)
+	items, err := l.inboxSlices(ctx, where, args, q)
 	if err != nil {
 		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
@@ -151,6 +149,42 @@ func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 		page.Next = cursorOf(&page.Items[q.Limit-1])
 	}
 	return page, nil
+}
+
+// inboxSlices reads the inbox from now into the past, in slices of time that grow until the page is full: the index on
+// time knows ranges of pages, no order. The order is made in each slice.
+func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q InboxQuery) (items []InboxItem, err error) {
+	n := len(args)
+	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
+		inboxSelect, where, n+1, n+2, n+3)
+	var now time.Time
+	if q.Cursor != "" {
+		now, _, _, err = parseCursor(q.Cursor)
+	} else {
+		err = l.read.QueryRow(ctx, `SELECT now()`).Scan(&now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	to := now.Add(time.Minute) // the database's clock may have been set back since
+	for width := 100 * time.Millisecond; len(items) <= q.Limit; width *= 8 {
+		from, last := now.Add(-width), false
+		if width > 400*24*time.Hour {
+			from, last = time.Time{}, true
+		}
+		if !from.After(q.Since) {
+			from, last = q.Since, true
+		}
+		some, err := l.inboxItems(ctx, sql, append(args[:n:n], from, to, q.Limit+1-len(items)))
+		if err != nil {
+			return nil, err
+		}
+		if items = append(items, some...); last {
+			break
+		}
+		to = from
+	}
+	return items, nil
 }
 
 // conditions builds the WHERE clause; values are only ever parameters.

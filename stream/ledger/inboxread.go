@@ -19,7 +19,7 @@ const actionStates = `generate_series(0, e.actions - 1) AS n(i)
               AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes) LIMIT 1
         ) c ON true`
 
-// inboxSelect is one row per event and per record set aside. Plan: per window a walk down the decided_at index, merged;
+// inboxSelect is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
 // the actions of a row are probes of its window. What is untried behind a dead or unknown head of its
 // lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
 const inboxSelect = `-- inbox

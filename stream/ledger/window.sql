@@ -3,7 +3,7 @@
 CREATE TABLE events_w{id} (LIKE events INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX events_w{id}_key ON events_w{id} (event_key);
 CREATE UNIQUE INDEX events_w{id}_lane ON events_w{id} (fence, lane_seq) WHERE lane_seq IS NOT NULL AND lane_window IS NULL;
-CREATE INDEX events_w{id}_decided ON events_w{id} USING brin (decided_at);
+CREATE INDEX events_w{id}_decided ON events_w{id} USING brin (decided_at) WITH (autosummarize = on, pages_per_range = 32);
 ALTER TABLE events ATTACH PARTITION events_w{id} FOR VALUES IN ({id});
 
 CREATE TABLE asides_w{id} (LIKE asides INCLUDING DEFAULTS INCLUDING CONSTRAINTS);

@@ -21,7 +21,7 @@ CREATE TABLE rival.seen (
 	version bigint NOT NULL, decision text NOT NULL, reason text NOT NULL, partition int NOT NULL, "offset" bigint NOT NULL,
 	body_hash uuid NOT NULL, received_at timestamptz NOT NULL, decided_at timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (source, event_id));
-CREATE INDEX ON rival.seen USING brin (decided_at);
+CREATE INDEX ON rival.seen USING brin (decided_at) WITH (autosummarize = on, pages_per_range = 32);
 CREATE TABLE rival.entities (
 	source text NOT NULL, entity text NOT NULL, version bigint NOT NULL, PRIMARY KEY (source, entity)) WITH (fillfactor = 60);
 CREATE TABLE rival.outbox (
