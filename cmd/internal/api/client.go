@@ -42,6 +42,11 @@ func (c *Client) do(ctx context.Context, path string, query url.Values) ([]byte,
 	if err != nil {
 		return nil, nil, err
 	}
+	return c.exchange(req)
+}
+
+// exchange makes a request; anything but 200 is an error.
+func (c *Client) exchange(req *http.Request) ([]byte, http.Header, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay serve` running there? --url or FOREBAY_URL names another address", err)
@@ -72,8 +77,17 @@ func (c *Client) problem(resp *http.Response, body []byte) error {
 }
 
 func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
-	var v T
 	body, _, err := c.do(ctx, path, query)
+	return answer[T](c, body, err)
+}
+
+func exchange[T any](c *Client, req *http.Request) (T, error) {
+	body, _, err := c.exchange(req)
+	return answer[T](c, body, err)
+}
+
+func answer[T any](c *Client, body []byte, err error) (T, error) {
+	var v T
 	if err != nil {
 		return v, err
 	}

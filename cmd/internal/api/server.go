@@ -36,6 +36,8 @@ type Config struct {
 	Ready func(ctx context.Context) []Check
 	// Inbox is nil in a process without the stream role, which then says so.
 	Inbox Inbox
+	// Stops is nil like Inbox.
+	Stops Stops
 	// Quarantine is required.
 	Quarantine    Quarantine
 	Sources       func() []SourceItem
@@ -70,6 +72,8 @@ func New(cfg Config) (http.Handler, error) {
 	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
 	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
 	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
+	asked.HandleFunc("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
+	asked.HandleFunc("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
 	asked.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path))
 	})
@@ -154,7 +158,7 @@ func (s *server) raw(w http.ResponseWriter, r *http.Request) {
 // askInbox runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
 func (s *server) askInbox(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
 	if s.Inbox == nil {
-		s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`"))
+		s.fail(w, errNoLedger())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
@@ -162,6 +166,10 @@ func (s *server) askInbox(w http.ResponseWriter, r *http.Request, ask func(ctx c
 	if err := ask(ctx); err != nil {
 		s.fail(w, err)
 	}
+}
+
+func errNoLedger() error {
+	return schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`")
 }
 
 func (s *server) quarantine(w http.ResponseWriter, r *http.Request) {

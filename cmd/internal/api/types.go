@@ -105,6 +105,8 @@ type PartitionItem struct {
 	Partition int32  `json:"partition"`
 	State     string `json:"state"`
 	Detail    string `json:"detail"`
+	// Stopped is set where State is stopped. Such a partition may be another process's.
+	Stopped *StopItem `json:"stopped,omitempty"`
 }
 
 // Check is one thing that must work before the process is ready.

@@ -120,7 +120,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
 	}
 	if a.stream != nil {
-		cfg.Inbox = &inbox{a.stream}
+		cfg.Inbox, cfg.Stops = &inbox{a.stream}, &stops{a}
 	}
 	return api.New(cfg)
 }

@@ -283,7 +283,7 @@ func (s *streams) describe(at sourceName, item *api.SubscriptionItem) {
 		item.Missing = err.Error()
 	}
 	for _, p := range sub.Partitions() {
-		part := api.PartitionItem{Topic: p.Topic, Partition: p.Partition, State: string(p.State)}
+		part := api.PartitionItem{Topic: p.Topic, Partition: p.Partition, State: string(p.State), Stopped: stopOf(p.Err)}
 		if p.Err != nil {
 			part.Detail = p.Err.Error()
 		}

@@ -80,7 +80,9 @@ type grammar struct {
 		Test sourcesTestCmd `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`
 	Subscriptions struct {
-		List subscriptionsListCmd `cmd:"" help:"List the subscriptions of a running process."`
+		List   subscriptionsListCmd   `cmd:"" help:"List the subscriptions of a running process."`
+		Get    subscriptionsGetCmd    `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
+		Accept subscriptionsAcceptCmd `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
 	} `cmd:"" help:"Consumers."`
 	Version versionCmd `cmd:"" help:"Print version, revision and Go version."`
 }

@@ -204,23 +204,3 @@ func (c *sourcesListCmd) Run(e *env) error {
 		column[item]{"max body", true, func(i item) string { return config.Size(i.MaxBody).String() }},
 		column[item]{"keys", true, func(i item) string { return strconv.Itoa(i.Keys) }})
 }
-
-type subscriptionsListCmd struct{ listenerFlag }
-
-func (c *subscriptionsListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	page, err := client.Subscriptions(e.ctx)
-	if err != nil {
-		return err
-	}
-	type item = api.SubscriptionItem
-	return list(e, page, func(i item) string { return i.Team + "." + i.Subscription },
-		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
-		column[item]{"sources", false, func(i item) string { return strings.Join(i.Sources, ",") }},
-		column[item]{"ready", false, func(i item) string { return strconv.FormatBool(i.Ready) }},
-		column[item]{"partitions", false, func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
-		column[item]{"missing", false, func(i item) string { return i.Missing }})
-}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// StopItem is what a partition stands still for. Times and records are as well as could be told.
+type StopItem struct {
+	ID           int64         `json:"id"` // 0: only the asked process knows of it
+	Kind         string        `json:"kind"`
+	Text         string        `json:"text"`
+	Records      *int64        `json:"records"` // null: nobody can count them
+	FromOffset   int64         `json:"from_offset"`
+	ToOffset     int64         `json:"to_offset"`
+	ResumeOffset int64         `json:"resume_offset"` // where it goes on once accepted
+	FirstAt      *time.Time    `json:"first_at"`      // the broker's append times that they lie between
+	LastAt       *time.Time    `json:"last_at"`
+	FoundAt      *time.Time    `json:"found_at"`
+	FoundBy      string        `json:"found_by"`
+	Accepted     *AcceptedItem `json:"accepted"`
+	Command      string        `json:"command"` // the way out
+}
+
+// AcceptedItem is a person's word that a partition goes on.
+type AcceptedItem struct {
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+}
+
+// StoppedItem is a stopped partition, whichever process owns it.
+type StoppedItem struct {
+	Team         string   `json:"team"`
+	Subscription string   `json:"subscription"`
+	Topic        string   `json:"topic"`
+	Partition    int32    `json:"partition"`
+	Stopped      StopItem `json:"stopped"`
+}
+
+// AcceptRequest accepts what is stopped: all of a subscription, or less. By is who says so, as the client tells it.
+type AcceptRequest struct {
+	Topic     string `json:"topic,omitempty"`
+	Partition *int32 `json:"partition,omitempty"`
+	Stop      int64  `json:"stop,omitempty"`
+	Reason    string `json:"reason"`
+	By        string `json:"by"`
+	DryRun    bool   `json:"dry_run,omitempty"`
+}
+
+// Stops answers from the ledger. Errors are *schemas.Error.
+type Stops interface {
+	Subscription(ctx context.Context, team, name string) (*SubscriptionItem, error)
+	Accept(ctx context.Context, team, name string, r AcceptRequest) ([]StoppedItem, error)
+}
+
+func (s *server) subscription(w http.ResponseWriter, r *http.Request) {
+	s.askStops(w, r, func(ctx context.Context) error {
+		item, err := s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
+		if err == nil {
+			write(w, http.StatusOK, item)
+		}
+		return err
+	})
+}
+
+func (s *server) accept(w http.ResponseWriter, r *http.Request) {
+	s.askStops(w, r, func(ctx context.Context) error {
+		var req AcceptRequest
+		if err := readBody(w, r, &req); err != nil {
+			return err
+		}
+		items, err := s.Stops.Accept(ctx, r.PathValue("team"), r.PathValue("subscription"), req)
+		if err == nil {
+			list(w, items, "")
+		}
+		return err
+	})
+}
+
+// askStops is askInbox for the stops.
+func (s *server) askStops(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
+	if s.Stops == nil {
+		s.fail(w, errNoLedger())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	if err := ask(ctx); err != nil {
+		s.fail(w, err)
+	}
+}
+
+// maxRequest bounds what a client may send.
+const maxRequest = 64 << 10
+
+// readBody reads a JSON object into v, and nothing that v does not have.
+func readBody(w http.ResponseWriter, r *http.Request, v any) error {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		return schemas.Errorf(schemas.Invalid, "", "content type %q is not application/json", r.Header.Get("Content-Type"))
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return schemas.Errorf(schemas.TooLarge, "", "the request is larger than %d bytes", maxRequest)
+	}
+	if err != nil {
+		return schemas.Errorf(schemas.Invalid, "", "the request is not what was expected: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return schemas.Errorf(schemas.Invalid, "", "there is more behind the request's JSON object")
+	}
+	return nil
+}
+
+func subscriptionPath(team, name string) string {
+	return fmt.Sprintf("/v1/subscriptions/%s/%s", url.PathEscape(team), url.PathEscape(name))
+}
+
+// Subscription is one subscription, with what is stopped in any process.
+func (c *Client) Subscription(ctx context.Context, team, name string) (*SubscriptionItem, error) {
+	return ask[*SubscriptionItem](ctx, c, subscriptionPath(team, name), nil)
+}
+
+// Accept accepts what is stopped, or says what that would be.
+func (c *Client) Accept(ctx context.Context, team, name string, r AcceptRequest) (Page[StoppedItem], error) {
+	var page Page[StoppedItem]
+	body, err := json.Marshal(r)
+	if err != nil {
+		return page, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+subscriptionPath(team, name)+"/accept", bytes.NewReader(body))
+	if err != nil {
+		return page, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return exchange[Page[StoppedItem]](c, req)
+}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// stops answers what is stopped, from the ledger where every process reports it, and accepts it there.
+type stops struct{ a *App }
+
+func (s *stops) ledger() (*ledger.Ledger, error) {
+	s.a.stream.mu.Lock()
+	defer s.a.stream.mu.Unlock()
+	if s.a.stream.ledger == nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "read what is stopped", "the ledger is not open yet; /readyz says why")
+	}
+	return s.a.stream.ledger, nil
+}
+
+// Subscription is a configured subscription with the partitions that this process has and those that are stopped in
+// another one.
+func (s *stops) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
+	for _, item := range s.a.subscriptionItems() {
+		if item.Team != team || item.Subscription != name {
+			continue
+		}
+		l, err := s.ledger()
+		if err != nil {
+			return nil, err
+		}
+		found, err := l.Stops(ctx, ledger.StopFilter{Subscription: team + "." + name})
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			addStop(&item, found[i])
+		}
+		slices.SortFunc(item.Partitions, func(a, b api.PartitionItem) int {
+			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+		})
+		return &item, nil
+	}
+	return nil, schemas.Errorf(schemas.NotFound, "", "no subscription %s.%s is configured; `forebay subscriptions list -o id` lists them", team, name)
+}
+
+// addStop puts a stop of the ledger into the item. A partition that runs here was mended or accepted since.
+func addStop(item *api.SubscriptionItem, s ledger.Stop) {
+	stopped := stopItem(s)
+	for i := range item.Partitions {
+		p := &item.Partitions[i]
+		if p.Topic != s.Partition.Topic || p.Partition != s.Partition.Number {
+			continue
+		}
+		if p.State == string(stream.Stopped) {
+			p.Stopped = &stopped
+		}
+		return
+	}
+	item.Partitions = append(item.Partitions, api.PartitionItem{Topic: s.Partition.Topic, Partition: s.Partition.Number,
+		State: string(stream.Stopped), Detail: stopped.Text, Stopped: &stopped})
+}
+
+// Accept accepts what is stopped.
+func (s *stops) Accept(ctx context.Context, team, name string, r api.AcceptRequest) ([]api.StoppedItem, error) {
+	l, err := s.ledger()
+	if err != nil {
+		return nil, err
+	}
+	by := ledger.Acceptance{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	if r.DryRun {
+		by.Reason = cmp.Or(by.Reason, "dry run")
+	}
+	got, err := l.Accept(ctx, ledger.StopFilter{Subscription: team + "." + name, Topic: r.Topic, Partition: r.Partition, ID: r.Stop}, by, r.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]api.StoppedItem, len(got))
+	for i := range got {
+		items[i] = api.StoppedItem{Team: team, Subscription: name, Topic: got[i].Partition.Topic, Partition: got[i].Partition.Number, Stopped: stopItem(got[i])}
+		if !r.DryRun {
+			s.a.log.Warn("stop accepted", "subscription", got[i].Subscription, "topic", items[i].Topic, "partition", items[i].Partition,
+				"stop", got[i].ID, "kind", got[i].Kind, "by", got[i].Accepted.By, "reason", got[i].Accepted.Reason)
+		}
+	}
+	return items, nil
+}
+
+func stopItem(s ledger.Stop) api.StopItem {
+	item := api.StopItem{ID: s.ID, Kind: s.Kind, Text: stream.StopText(s), FromOffset: s.From, ToOffset: s.To, ResumeOffset: s.Resume,
+		FirstAt: timeOrNull(s.FirstAt), LastAt: timeOrNull(s.LastAt), FoundAt: timeOrNull(s.FoundAt), FoundBy: s.FoundBy, Command: stream.StopCommand(s)}
+	if s.Records >= 0 {
+		item.Records = &s.Records
+	}
+	if s.Accepted != nil {
+		item.Accepted = &api.AcceptedItem{At: s.Accepted.At.UTC(), By: s.Accepted.By, Reason: s.Accepted.Reason}
+	}
+	return item
+}
+
+// stopOf is what a partition's error says of a stop; nil where it is none.
+func stopOf(err error) *api.StopItem {
+	if e, ok := errors.AsType[*stream.StopError](err); ok {
+		item := stopItem(*e.Stop)
+		return &item
+	}
+	return nil
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+type subscriptionsListCmd struct{ listenerFlag }
+
+func (c *subscriptionsListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Subscriptions(e.ctx)
+	if err != nil {
+		return err
+	}
+	type item = api.SubscriptionItem
+	return list(e, page, subscriptionID,
+		column[item]{"subscription", false, subscriptionID},
+		column[item]{"sources", false, func(i item) string { return strings.Join(i.Sources, ",") }},
+		column[item]{"ready", false, func(i item) string { return strconv.FormatBool(i.Ready) }},
+		column[item]{"partitions", false, func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
+		column[item]{"stopped", false, func(i item) string { return strconv.Itoa(countStopped(i.Partitions)) }},
+		column[item]{"missing", false, func(i item) string { return i.Missing }})
+}
+
+func subscriptionID(i api.SubscriptionItem) string { return i.Team + "." + i.Subscription }
+
+func countStopped(parts []api.PartitionItem) (n int) {
+	for _, p := range parts {
+		if p.Stopped != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// subscriptionArg names a subscription: TEAM.SUBSCRIPTION, as its Kafka group is called.
+type subscriptionArg struct {
+	ID string `arg:"" name:"team.subscription" help:"The subscription, as -o id lists it."`
+}
+
+func (a subscriptionArg) names() (team, name string, err error) {
+	team, name, ok := strings.Cut(a.ID, ".")
+	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
+		return "", "", usage("%q is not TEAM.SUBSCRIPTION; `forebay subscriptions list -o id` lists them", a.ID)
+	}
+	return team, name, nil
+}
+
+type subscriptionsGetCmd struct {
+	listenerFlag
+	subscriptionArg
+}
+
+func (c *subscriptionsGetCmd) Run(e *env) error {
+	team, name, err := c.names()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	item, err := client.Subscription(e.ctx, team, name)
+	if err != nil {
+		return err
+	}
+	return one(e, item, c.ID, func(w io.Writer) { showSubscription(w, item) })
+}
+
+func showSubscription(w io.Writer, i *api.SubscriptionItem) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
+	line("subscription", subscriptionID(*i))
+	line("sources", strings.Join(i.Sources, ","))
+	line("ready", strconv.FormatBool(i.Ready))
+	line("missing", i.Missing)
+	for _, p := range i.Partitions {
+		fmt.Fprintf(w, "\n%s/%d: %s\n", plain(p.Topic), p.Partition, plain(p.State))
+		switch s := p.Stopped; {
+		case s != nil:
+			showStop(w, s)
+		case p.Detail != "":
+			fmt.Fprintf(w, "  %s\n", plain(p.Detail))
+		}
+	}
+}
+
+func showStop(w io.Writer, s *api.StopItem) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %-11s %s\n", name, plain(value))
+		}
+	}
+	line("why", s.Kind)
+	line("records", recordsText(s))
+	line("appended", betweenText(s))
+	line("found", strings.TrimSpace(clockOr(s.FoundAt)+" "+s.FoundBy))
+	line("text", s.Text)
+	if s.Accepted != nil {
+		line("accepted", fmt.Sprintf("%s by %s: %s", clock(s.Accepted.At), s.Accepted.By, s.Accepted.Reason))
+		return
+	}
+	line("run", s.Command)
+}
+
+func recordsText(s *api.StopItem) string {
+	if s.Records == nil {
+		return "not known"
+	}
+	return strconv.FormatInt(*s.Records, 10)
+}
+
+// betweenText is an interval whose ends may not be known.
+func betweenText(s *api.StopItem) string {
+	if s.FirstAt == nil && s.LastAt == nil {
+		return "not known"
+	}
+	end := func(t *time.Time) string {
+		if t == nil {
+			return "?"
+		}
+		return clock(*t)
+	}
+	return end(s.FirstAt) + " .. " + end(s.LastAt) + " (best effort)"
+}
+
+type subscriptionsAcceptCmd struct {
+	listenerFlag
+	subscriptionArg
+	Topic     string `placeholder:"TOPIC" help:"Only this topic."`
+	Partition int32  `default:"-1" placeholder:"N" help:"Only this partition; needs --topic."`
+	Stop      int64  `placeholder:"ID" help:"Only this report: if another has replaced it, nothing is accepted."`
+	Reason    string `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
+	DryRun    bool   `help:"Say what would be accepted and accept nothing."`
+}
+
+func (c *subscriptionsAcceptCmd) Run(e *env) error {
+	team, name, err := c.names()
+	if err != nil {
+		return err
+	}
+	req := api.AcceptRequest{Topic: c.Topic, Stop: c.Stop, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	switch {
+	case c.Partition >= 0 && c.Topic == "":
+		return usage("--partition needs --topic")
+	case c.Partition < -1:
+		return usage("--partition %d is not a partition", c.Partition)
+	case c.Stop < 0:
+		return usage("--stop %d is not a report", c.Stop)
+	case req.Reason == "" && !c.DryRun:
+		return usage("--reason is needed: it is kept with what is accepted (--dry-run shows what that is)")
+	}
+	if c.Partition >= 0 {
+		req.Partition = &c.Partition
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Accept(e.ctx, team, name, req)
+	if err != nil {
+		return err
+	}
+	type item = api.StoppedItem
+	err = list(e, page, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) },
+		column[item]{"topic", false, func(i item) string { return i.Topic }},
+		column[item]{"partition", false, func(i item) string { return strconv.Itoa(int(i.Partition)) }},
+		column[item]{"stop", false, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) }},
+		column[item]{"why", false, func(i item) string { return i.Stopped.Kind }},
+		column[item]{"records", false, func(i item) string { return recordsText(&i.Stopped) }},
+		column[item]{"appended", false, func(i item) string { return betweenText(&i.Stopped) }},
+		column[item]{"goes on at", false, func(i item) string { return strconv.FormatInt(i.Stopped.ResumeOffset, 10) }},
+		column[item]{"text", true, func(i item) string { return i.Stopped.Text }})
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		fmt.Fprintln(e.Stderr, "dry run: nothing was accepted")
+	} else {
+		fmt.Fprintln(e.Stderr, "accepted: the partitions go on with their owners' next look, within seconds")
+	}
+	return nil
+}
+
+// whoAmI is who gives a reason, as far as this machine knows.
+func whoAmI() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + "@" + host
+}
