@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -35,7 +36,7 @@ func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map
 		for name, s := range t.Sources {
 			source, err := provider.Compile(c.Source(team, name))
 			if err != nil {
-				problems = append(problems, c.Problem("teams."+team+".sources."+name, err.Error()))
+				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
 				continue
 			}
 			at := sourceName{team, name}
@@ -44,6 +45,14 @@ func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map
 		}
 	}
 	return compiled, problems
+}
+
+// sourceProblem says what is wrong with a source at the line of the key where it is, where the catalogue names one.
+func sourceProblem(c *config.Config, path string, err error) config.Problem {
+	if key, ok := errors.AsType[*provider.KeyError](err); ok {
+		return c.Problem(path+"."+key.Key, key.Err.Error())
+	}
+	return c.Problem(path, err.Error())
 }
 
 func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {

@@ -93,11 +93,110 @@ func TestVersionsFromTheFileToTheGate(t *testing.T) {
 	}
 }
 
+const expressedFile = `
+version: 1
+teams:
+  acme:
+    sources:
+      docs:
+        preset: generic
+        secrets: [s3cret-of-the-test]
+        verify: {signature_header: X-Signature}
+        event:
+          id: "cel:body.doc + '@' + body.rev + '/' + body.action"
+          type: "cel:'doc.' + body.action"
+          entity: ["cel:body.doc"]
+          version:
+            from: "cel:body.rev"
+            kind: monotonic
+            as: text
+            rank: {from: "cel:body.final ? 'final' : 'draft'", order: [draft, final]}
+          payload: snapshot
+          deleted: {from: "cel:body.action == 'gone'"}
+    destinations: {out: {type: log}}
+    subscriptions:
+      all: {sources: [docs], actions: [{name: run, to: out}]}
+`
+
+// TestTextVersionsFromTheFileToTheGate takes expressions and versions that are texts all the way.
+func TestTextVersionsFromTheFileToTheGate(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(expressedFile), Embedded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems := Check(c, nil); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	source, err := provider.Compile(c.Source("acme", "docs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	var records []gate.Record
+	var texts []string
+	for i, body := range []string{
+		`"rev":"01ARZ3NDEKTSV4RRFFQ69G5FAV","action":"edit","final":false`,
+		`"rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"edit","final":false`,
+		`"rev":"01ARZ3NDEKTSV4RRFFQ69G5FAW","action":"edit","final":true`,
+		`"rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"gone","final":true`,
+	} {
+		sent, err := source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: fmt.Appendf(nil, `{"doc":"d1",%s}`, body)}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := record.Decode(record.Encode("events.acme.docs", sent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, e.Version.Text())
+		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
+			Version: e.Version, Payload: e.Payload, Deleted: e.Deleted})
+	}
+	if diff := cmp.Diff([]string{"=01ARZ3NDEKTSV4RRFFQ69G5FAV +00001", "=01BX5ZZKBKACTAV9WEVGEMMVRZ +00001",
+		"=01ARZ3NDEKTSV4RRFFQ69G5FAW +00002", "=01BX5ZZKBKACTAV9WEVGEMMVRZ +00002"}, texts); diff != "" {
+		t.Error(diff)
+	}
+	var got []string
+	for _, o := range gate.Decide(gate.NewState(), records, gate.Policy{}) {
+		got = append(got, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
+	}
+	if diff := cmp.Diff([]string{"0 applied/first", "1 applied/next", "2 stale/older", "3 applied/next"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCheckNamesTheLineOfAnExpression: the key that is wrong, not the source that it belongs to.
+func TestCheckNamesTheLineOfAnExpression(t *testing.T) {
+	t.Parallel()
+	for old, wrong := range map[string][3]string{
+		`"cel:body.doc + '@' + body.rev + '/' + body.action"`: {`"cel:bdy.doc"`, "sources.docs.event.id", "at character 1: undeclared reference to 'bdy' (did you mean 'body'?)"},
+		`["cel:body.doc"]`:                     {`["cel:body.doc.size() > 1"]`, "sources.docs.event.entity[0]", "is an expression of type bool"},
+		`from: "cel:body.rev"`:                 {`from: "cel:1.5"`, "sources.docs.event.version.from", "type double, and must give one of string"},
+		`"cel:body.final ? 'final' : 'draft'"`: {`"cel:body.final ?"`, "sources.docs.event.version.rank.from", "Syntax error"},
+	} {
+		text := strings.Replace(expressedFile, old, wrong[0], 1)
+		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems := Check(c, nil)
+		if len(problems) != 1 || !strings.HasSuffix(problems[0].Path, wrong[1]) || !strings.Contains(problems[0].Message, wrong[2]) {
+			t.Errorf("%s: %v", wrong[0], problems)
+			continue
+		}
+		if line := strings.Split(text, "\n")[problems[0].Line-1]; !strings.Contains(line, wrong[0]) {
+			t.Errorf("%s: line %d is %q", wrong[0], problems[0].Line, line)
+		}
+	}
+}
+
 // TestCheckNamesTheRank: what only the catalogue can tell is a problem of the file all the same.
 func TestCheckNamesTheRank(t *testing.T) {
 	t.Parallel()
 	for old, wrong := range map[string][2]string{
-		"from: /status":        {"from: status", `event.version.rank.from "status"`},
+		"from: /status":        {"from: status", `event.version.rank.from: "status"`},
 		"queued, in_progress,": {`"", in_progress,`, "event.version.rank.order: value 1 is empty"},
 	} {
 		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(strings.Replace(rankedFile, old, wrong[0], 1)), Embedded: true})

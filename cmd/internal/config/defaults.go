@@ -96,6 +96,9 @@ func (s *Source) fill(top Topics) {
 		first := 1
 		s.Event.First = &first
 	}
+	if s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "monotonic" && s.Event.Version.As == "" {
+		s.Event.Version.As = "integer"
+	}
 	if s.Rate != nil && s.Rate.Burst == 0 {
 		s.Rate.Burst = s.Rate.PerSecond
 	}

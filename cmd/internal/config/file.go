@@ -108,6 +108,7 @@ type Event struct {
 type EventVersion struct {
 	From       string   `yaml:"from"`
 	Kind       string   `yaml:"kind"`
+	As         string   `yaml:"as"`
 	Clock      string   `yaml:"clock"`
 	Resolution Duration `yaml:"resolution"`
 	Rank       *Rank    `yaml:"rank"`

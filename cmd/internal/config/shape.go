@@ -45,7 +45,7 @@ var (
 	}
 )
 
-const pointerForms = "a JSON Pointer into the body, header:<name>, form:<field> or sha256:body"
+const fromForms = "a JSON Pointer into the body, header:<name>, form:<field> or cel:<expression> (CEL over body, header and form)"
 
 // shapes declares every mapping of the file by the type it is decoded into.
 var shapes = map[reflect.Type]*shape{
@@ -120,7 +120,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
 		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},
-	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + pointerForms + ". A preset needs none of it.", later: []string{"time"}, fields: []field{
+	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
 		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},
 		{name: "type", doc: "Type of the event; needed for generic."},
 		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
@@ -132,18 +132,19 @@ var shapes = map[reflect.Type]*shape{
 		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},
 	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"sub", "epoch"}, fields: []field{
-		{name: "from", doc: "Where it is: " + pointerForms + "."},
+		{name: "from", doc: "Where it is: " + fromForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
+		{name: "as", doc: "What values of kind monotonic are: exact integers, or text that sorts bytewise, 64 characters of ASCII without spaces at most (a ULID, a revision of fixed width).", computed: "integer for kind monotonic", values: []string{"integer", "text"}},
 		{name: "clock", doc: "Names the line where an entity has several."},
 		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
 		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
 	}},
 	reflect.TypeFor[Rank](): {doc: "The order of what happens within one version.", fields: []field{
-		{name: "from", doc: "Where the status is: " + pointerForms + ".", required: true},
+		{name: "from", doc: "Where the status is: " + fromForms + ".", required: true},
 		{name: "order", doc: "Its values, from the first to the last, 100 at most; a delivery with another one goes to quarantine.", required: true},
 	}},
 	reflect.TypeFor[Deleted](): {doc: "Which events end their entity.", fields: []field{
-		{name: "from", doc: "Where to look: " + pointerForms + ".", required: true},
+		{name: "from", doc: "Where to look: " + fromForms + ".", required: true},
 		{name: "is", doc: "Values that mean deletion.", computed: "the text true"},
 	}},
 	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{

@@ -42,6 +42,46 @@ func TestRankReachesTheSource(t *testing.T) {
 	}
 }
 
+func TestExpressionsAndTextsReachTheSource(t *testing.T) {
+	t.Parallel()
+	c, problems := load(strings.Replace(design, plainVersion,
+		`version: {from: "cel:body.order.rev + '-' + body.order.minor", kind: monotonic, as: text}`, 1), designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := &provider.VersionConfig{From: "cel:body.order.rev + '-' + body.order.minor", Kind: "monotonic", As: "text"}
+	if diff := cmp.Diff(want, c.Source("acme", "orders").Event.Version); diff != "" {
+		t.Error(diff)
+	}
+	shown, err := c.YAML()
+	if err != nil || !strings.Contains(string(shown), "as: text") || !strings.Contains(string(shown), "from: cel:body.order.rev + '-' + body.order.minor\n") {
+		t.Errorf("config show leaves it out: %v\n%s", err, shown)
+	}
+	c, problems = load(strings.Replace(design, plainVersion, "version: {from: /rev, kind: monotonic}", 1), designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if shown, err := c.YAML(); err != nil || !strings.Contains(string(shown), "as: integer") {
+		t.Errorf("config show leaves the default out: %v\n%s", err, shown)
+	}
+}
+
+func TestAsProblems(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"{from: /v, kind: sequence, as: text}":     "version.as: has no meaning with kind sequence",
+		"{from: /v, kind: timestamp, as: integer}": "version.as: has no meaning with kind timestamp",
+		"{kind: none, as: text}":                   "version.as: has no meaning with kind none",
+		"{from: /v, kind: monotonic, as: txt}":     "did you mean text?",
+		"{from: /v, kind: monotonic, as: [text]}":  "version.as: expected",
+	} {
+		_, problems := load(strings.Replace(design, plainVersion, "version: "+version, 1), designEnv, designFiles, Options{})
+		if len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+			t.Errorf("%s: %v, want %q", version, problems, want)
+		}
+	}
+}
+
 func TestRankProblems(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{
