@@ -133,6 +133,41 @@ func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
 	}
 }
 
+// An expression that fails is the mapping's affair: the delivery is kept with the reason and answered 202.
+func TestFailedExpressionsAreQuarantined(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 1<<20, 1<<20 })
+	in.preset(provider.Config{Preset: "generic", MaxBody: 1 << 20, Verify: &verify.Params{SignatureHeader: "X-Signature"},
+		Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/order"},
+			Version: &provider.VersionConfig{From: "cel:body.lines.map(l, l.rev * 10)[0]", Kind: "sequence"}}})
+	body := func(lines string) string { return `{"id":"1","type":"t","order":"o","lines":` + lines + `}` }
+	for lines, reason := range map[string]string{
+		`[]`:                               "expression_failed",
+		`{}`:                               "expression_failed",
+		`[{"rev":"7"}]`:                    "expression_failed",
+		`[{"rev":1.5}]`:                    "expression_failed",
+		`[{"rev":922337203685477580800}]`:  "expression_failed",
+		`[{"rev":1,"deep":{"a":1,"a":2}}]`: "duplicate_key",
+		`[{"rev":-1}]`:                     "bad_version",
+		"[" + strings.Repeat(`{"rev":1},`, 20_000) + `{"rev":1}]`: "expression_cost",
+	} {
+		kept := len(in.log.deliveries)
+		a := in.signed([]byte(body(lines)))
+		if a.status != 202 || len(in.log.events) != 0 || len(in.log.deliveries) != kept+1 {
+			t.Fatalf("%.40s: answered %d %s, %d events", lines, a.status, a.body, len(in.log.events))
+		}
+		if d := in.log.deliveries[kept]; d.Reason != reason || string(d.Body) != body(lines) {
+			t.Errorf("%.40s: kept for %s (%s), want %s", lines, d.Reason, d.Detail, reason)
+		}
+		if in.count("quarantined", reason) == 0 {
+			t.Errorf("%s is not counted", reason)
+		}
+	}
+	if a := in.signed([]byte(body(`[{"rev":4}]`))); a.status != 202 || len(in.log.events) != 1 || in.log.events[0].Version.Value != 40 {
+		t.Errorf("answered %d, %d events", a.status, len(in.log.events))
+	}
+}
+
 // A header that names the event and is repeated, missing or unusable is the event's fault, not the sender's.
 func TestHeadersThatNameAreContentToo(t *testing.T) {
 	t.Parallel()
