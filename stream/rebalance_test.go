@@ -188,26 +188,3 @@ func (r *running) untilAlive(t *testing.T) {
 	t.Helper()
 	r.until(t, "alive", func([]PartitionState) bool { return r.Alive() })
 }
-
-// A static member comes back to its partitions without a rebalance, and claims them with its instance id.
-func TestStaticMember(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 2)
-	m := newMemory()
-	for i := range 2 {
-		r.produce(0, i)
-		cfg := r.config(m, newLanes())
-		cfg.InstanceID = "stream-0"
-		run := r.start(cfg)
-		run.untilRunning(t, 2)
-		m.until(t, "read", func() bool { return m.next(0) == int64(i+1) })
-		run.untilAlive(t)
-		run.stop(t)
-	}
-	for _, c := range m.claims {
-		if c.Unclean {
-			t.Errorf("unclean claim of %d", c.Partition.Number)
-		}
-	}
-	m.check(t)
-}

@@ -156,6 +156,10 @@ func (s *Subscription) setLoop(l *loop) {
 
 // noted takes kgo's notes about the group, which it retries by itself.
 func (s *Subscription) noted(err error) {
+	if errors.Is(err, kerr.FencedInstanceID) {
+		err = fmt.Errorf("another process has joined with this one's instance id %s: give each its own kafka.instance_id and restart them: %w",
+			s.cfg.InstanceID, err)
+	}
 	s.status.note(err)
 	s.cfg.Logger.Warn("group", "error", err)
 }

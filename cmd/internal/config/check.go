@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ func (ck *checker) kafka() {
 		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
 	}
 	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))
+	if id := ck.c.Kafka.InstanceID; id != "" && !ck.skip("kafka.instance_id") && !instanceID.MatchString(id) {
+		ck.problem("kafka.instance_id", "%q is not a name of at most 200 letters, digits, dots, dashes and underscores", clip(id))
+	}
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
 		if !ck.skip(path) {
@@ -60,6 +64,9 @@ func (ck *checker) kafka() {
 		}
 	}
 }
+
+// instanceID is what Kafka takes, with room for the member id that it makes of it.
+var instanceID = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 
 // address reports what is wrong with host:port; port 0 is allowed where it says so.
 func (ck *checker) address(path, s string) (host string, ok bool) {

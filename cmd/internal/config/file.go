@@ -22,6 +22,7 @@ type Config struct {
 type Kafka struct {
 	Brokers        []string `yaml:"brokers"`
 	SessionTimeout Duration `yaml:"session_timeout"`
+	InstanceID     string   `yaml:"instance_id"`
 }
 
 // Postgres says where the ledger is.

@@ -34,6 +34,8 @@ func part(path string) string {
 	switch {
 	case steps[0] == "postgres":
 		return "postgres"
+	case path == "kafka.instance_id":
+		return "instance"
 	case steps[0] == "kafka":
 		return "kafka"
 	case path == "listen.intake":
@@ -48,7 +50,7 @@ func part(path string) string {
 
 var uses = map[Role][]string{
 	RoleIntake:  {"kafka", "intake", "secrets"},
-	RoleStream:  {"kafka", "postgres", "destinations"},
+	RoleStream:  {"kafka", "instance", "postgres", "destinations"},
 	RoleTopics:  {"kafka"},
 	RoleMigrate: {"postgres"},
 	RoleSend:    {"intake", "secrets"},

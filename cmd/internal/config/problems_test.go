@@ -61,6 +61,7 @@ func TestProblems(t *testing.T) {
 		{"operator not loopback", "operator: 127.0.0.1:9090", "operator: 0.0.0.0:9090", "0.0.0.0:9090 is not loopback"},
 		{"bad listen", "intake: 127.0.0.1:8080", "intake: 8080", "is not host:port"},
 		{"bad broker", `"127.0.0.1:9092"`, `"127.0.0.1"`, "is not host:port"},
+		{"bad instance id", "kafka:    {", "kafka:    {instance_id: \"a b\", ", `kafka.instance_id: "a b" is not a name`},
 		{"replication to be written", `brokers: ["127.0.0.1:9092"]`, `brokers: ["kafka-1:9092"]`, ""},
 		{"min insync over replication", "replication: 1", "replication: 2, min_insync: 3", "3 is more than replication 2"},
 		{"min insync 1 of 3", "replication: 1", "replication: 3, min_insync: 1", "must be at least 2 with replication 3"},

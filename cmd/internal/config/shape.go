@@ -61,6 +61,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Kafka](): {doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
+		{name: "instance_id", doc: "Makes this process a static member of its groups: restarted within session_timeout it keeps its partitions. Another for each process, such as ${env:HOSTNAME}.", computed: "none"},
 	}},
 	reflect.TypeFor[teamFile](): {doc: "A file of the teams directory.", fields: []field{
 		{name: "version", doc: "Format of this file; 1.", values: []string{"1"}},
