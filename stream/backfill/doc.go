@@ -1,0 +1,17 @@
+// Package backfill asks a provider's API for what its webhooks did not bring.
+//
+// Two things are asked for in the same way, by a URL template and a [Fetcher] that keeps the source's rate, retries and
+// never shows a secret:
+//
+//	a gap    Store ─Next─▶ Runner ─GET─▶ answer ─split─▶ elements ─Name─▶ synthetic events ─Append─▶ the source's topic
+//	                          └────────────────────────Done(outcome)──▶ Store
+//	a body   lane ─Enrich─▶ Thin ─GET─▶ document, in place of the body of an event that carries only an id
+//
+// A synthetic event goes the way of every other: through the log, the gate and the lanes. So nothing here writes to the
+// ledger, nothing is fetched inside a batch's transaction, and an answer that is fetched twice (after a crash, for two
+// subscriptions) is dropped as a duplicate, because its events have stable ids.
+//
+// What an answer is worth is judged here, before the log: elements of another line, outside the range that is missing,
+// or without a version that can be read are refused and counted. What fails is told to the store with a [Reason], and
+// the gate's policy for gaps that were not filled follows when their time is up.
+package backfill

@@ -1,0 +1,258 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/lane"
+)
+
+// Client makes one exchange; sinks/guard has one. It must follow no redirect and send nothing twice. Its errors are
+// [stream.AttemptError]s that name no URL.
+type Client interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// FetcherConfig makes a [Fetcher]. A zero limit takes its default.
+type FetcherConfig struct {
+	// Source is "/<team>/<source>", for metrics.
+	Source string
+	Use    Use
+	// URL is the template, see [ParseTemplate]. It is never shown.
+	URL string
+	// Headers are sent with every request.
+	Headers map[string]schemas.Secret
+	// PerSecond and Burst are the token bucket that all requests of the fetcher share; PerSecond 0 is no limit.
+	PerSecond, Burst int
+	// Timeout bounds one exchange, its answer included; default 10 s.
+	Timeout time.Duration
+	// MaxBytes bounds an answer, of all its pages together; default 8 MiB.
+	MaxBytes int64
+	// Retry bounds the exchanges of one request of a gap; a body is asked for once, because the lane tries again.
+	// Defaults: 5 attempts within 1 minute, delays from 500 ms to 30 s.
+	Retry lane.RetryPolicy
+	// Client is closed by nobody here. Required.
+	Client Client
+	// ClassOf is what an HTTP status means, RetryAfter what an answer asks for, both as at destinations. Required.
+	ClassOf    func(code int) stream.Class
+	RetryAfter func(h http.Header, now time.Time) time.Duration
+	// Agent is the User-Agent; default "Forebay".
+	Agent string
+	// Rand gives uniform numbers in [0, 1) for jitter; default math/rand/v2.
+	Rand    func() float64
+	Metrics *Metrics // nil counts nothing
+}
+
+func (c FetcherConfig) withDefaults() FetcherConfig {
+	def(&c.Timeout, 10*time.Second)
+	def(&c.MaxBytes, 8<<20)
+	def(&c.Retry.Attempts, 5)
+	def(&c.Retry.Within, time.Minute)
+	def(&c.Retry.Min, 500*time.Millisecond)
+	def(&c.Retry.Max, 30*time.Second)
+	def(&c.Agent, "Forebay")
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c FetcherConfig) validate() error {
+	switch {
+	case c.Client == nil || c.ClassOf == nil || c.RetryAfter == nil:
+		return errors.New("client, ClassOf and RetryAfter are needed")
+	case c.PerSecond < 0 || c.Burst < 0 || c.Timeout < 0 || c.MaxBytes < 0:
+		return errors.New("a limit is negative")
+	case c.Retry.Attempts < 0 || c.Retry.Within < 0 || c.Retry.Min < 0 || c.Retry.Max < c.Retry.Min:
+		return errors.New("retry needs attempts, within and min above zero and max not below min")
+	}
+	return nil
+}
+
+// Fetcher asks one API for one source. Safe for concurrent use.
+type Fetcher struct {
+	cfg     FetcherConfig
+	tpl     *Template
+	headers http.Header
+	limit   *limit
+	metrics fetchMetrics
+}
+
+// NewFetcher compiles a fetcher without connecting. Errors are of kind invalid and show neither URL nor headers' values.
+func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
+	cfg = cfg.withDefaults()
+	f := &Fetcher{limit: newLimit(cfg.PerSecond, cfg.Burst), metrics: cfg.Metrics.fetcher(cfg.Source, cfg.Use)}
+	err := cfg.validate()
+	if err == nil {
+		f.tpl, err = ParseTemplate(cfg.Use, cfg.URL)
+	}
+	if err == nil {
+		f.headers, err = compileHeaders(cfg.Headers, cfg.Agent)
+	}
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "", "%w", err)
+	}
+	cfg.URL, cfg.Headers = "", nil
+	f.cfg = cfg
+	return f, nil
+}
+
+// Format prints what f is and nothing that it holds.
+func (f *Fetcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "fetcher of "+f.cfg.Source) }
+
+// LogValue is the same for slog.
+func (f *Fetcher) LogValue() slog.Value { return slog.StringValue("fetcher of " + f.cfg.Source) }
+
+// document is an answer.
+type document struct {
+	body  []byte
+	ctype string
+	next  *url.URL // the next page, nil where there is none
+}
+
+// fetch asks until there is an answer of at most most bytes, a failure that stays, or no time: no exchange begins after
+// deadline. When ctx ends it returns at once, with what failed last.
+func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline time.Time) (*document, *failure) {
+	for n := 1; ; n++ {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, &failure{reason: Throttled, class: stream.ClassThrottled, err: errors.New("its time was up before its turn came")}
+		}
+		switch wait, err := f.limit.take(ctx, left); {
+		case err != nil:
+			return nil, &failure{reason: Internal, class: stream.ClassBug, err: err}
+		case wait > 0:
+			return nil, &failure{reason: Throttled, class: stream.ClassThrottled, retryAfter: wait,
+				err: fmt.Errorf("the next request may be made in %s, which is too late", wait.Round(time.Millisecond))}
+		}
+		d, fail := f.once(ctx, u, most)
+		if fail == nil || !fail.class.Retried() || n >= f.cfg.Retry.Attempts {
+			return d, fail
+		}
+		wait := lane.Delay(f.cfg.Retry, n, fail.retryAfter, f.cfg.Rand())
+		if wait < fail.retryAfter || time.Until(deadline) < wait || sleep(ctx, wait) != nil {
+			return nil, fail
+		}
+	}
+}
+
+var errTimeout = errors.New("no answer in time")
+
+// once makes one exchange.
+func (f *Fetcher) once(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, errTimeout)
+	defer cancel()
+	d, fail := f.exchange(ctx, u, most)
+	if fail != nil && errors.Is(context.Cause(ctx), errTimeout) && fail.class.Retried() {
+		fail.class, fail.reason = stream.ClassTimeout, Timeout
+	}
+	class := stream.ClassOK
+	if fail != nil {
+		class = fail.class
+		if class == stream.ClassThrottled {
+			f.limit.pause(fail.retryAfter)
+		}
+	}
+	f.metrics.exchange(class, time.Since(began))
+	return d, fail
+}
+
+func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "", nil)
+	if err != nil {
+		return nil, &failure{reason: Internal, class: stream.ClassBug, err: err}
+	}
+	req.URL, req.Host, req.Header = u, u.Host, f.headers.Clone()
+	resp, err := f.cfg.Client.Do(req)
+	if err != nil {
+		return nil, broken(err)
+	}
+	defer resp.Body.Close()
+	if class, wait := f.judge(resp); class != stream.ClassOK {
+		return nil, &failure{reason: reasonOf(class, resp.StatusCode), class: class, code: resp.StatusCode, retryAfter: wait,
+			err: fmt.Errorf("the API answered %d%s", resp.StatusCode, hint(resp.StatusCode))}
+	}
+	d := &document{ctype: resp.Header.Get("Content-Type")}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, final(NotJSON, "the answer is encoded as %.20q, which was not asked for", coding)
+	}
+	if resp.ContentLength > most {
+		return nil, final(TooLarge, "the answer is larger than allowed: %d bytes, %d are left", resp.ContentLength, most)
+	}
+	if d.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1)); err != nil {
+		return nil, broken(err)
+	}
+	if int64(len(d.body)) > most {
+		return nil, final(TooLarge, "the answer is larger than allowed: more than %d bytes", most)
+	}
+	if d.next, err = nextPage(u, resp.Header); err != nil {
+		return nil, final(BadPaging, "%w", err)
+	}
+	return d, nil
+}
+
+// broken is an exchange that did not come to its end.
+func broken(err error) *failure {
+	class := stream.ClassNetwork
+	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+		class, err = e.Class, e.Err
+	}
+	return &failure{reason: reasonOf(class, 0), class: class, err: err}
+}
+
+func hint(code int) string {
+	switch {
+	case 300 <= code && code <= 399:
+		return "; redirects are not followed, put where it leads into the url"
+	case code == 401 || code == 403:
+		return "; look at the headers' credentials"
+	case code == 404:
+		return ": it does not exist, or the credentials may not see it"
+	}
+	return ""
+}
+
+// judge says what a status means and for how long the server wants to be left alone. A 403 that names a rate limit is
+// one: GitHub answers so. Its X-RateLimit-Reset is a Unix time, that of others a number of seconds.
+func (f *Fetcher) judge(resp *http.Response) (stream.Class, time.Duration) {
+	class, now := f.cfg.ClassOf(resp.StatusCode), time.Now()
+	wait := f.cfg.RetryAfter(resp.Header, now)
+	spent := resp.Header.Get("X-RateLimit-Remaining") == "0"
+	if resp.StatusCode == http.StatusForbidden && (spent || wait > 0) {
+		class = stream.ClassThrottled
+	}
+	if class == stream.ClassThrottled && wait == 0 && spent {
+		wait = reset(resp.Header.Get("X-RateLimit-Reset"), now)
+	}
+	return class, wait
+}
+
+func reset(text string, now time.Time) time.Duration {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil || n < 0:
+		return 0
+	case n > 1_000_000_000:
+		return max(0, time.Unix(n, 0).Sub(now))
+	}
+	return time.Duration(min(n, int64(maxHold/time.Second))) * time.Second
+}

@@ -1,0 +1,41 @@
+package backfill
+
+import (
+	"errors"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// SourceConfig says how gaps of one source are filled.
+type SourceConfig struct {
+	// Topic is the source's, where its synthetic events go.
+	Topic string
+	// Fetcher asks with a template of use [Gap].
+	Fetcher *Fetcher
+	// Items is a JSON Pointer to the elements where the answer wraps them; empty: the answer is an element, or an array.
+	Items string
+	// Name reads the event out of an element: type, version, payload kind, times. Entity is empty where elements do not
+	// say it: then it is the one that was asked for. ID is empty where elements have none that is stable. The element is
+	// the event's body.
+	Name func(element []byte) (*schemas.Event, error)
+}
+
+// Source is a source whose gaps can be filled.
+type Source struct {
+	cfg   SourceConfig
+	items pointer
+}
+
+// NewSource compiles a source. Errors are of kind invalid.
+func NewSource(cfg SourceConfig) (*Source, error) {
+	items, err := parsePointer(cfg.Items)
+	switch {
+	case err != nil:
+	case cfg.Fetcher == nil || cfg.Fetcher.cfg.Use != Gap || cfg.Name == nil || cfg.Topic == "":
+		err = errors.New("a fetcher for backfills, a topic and a mapping are needed")
+	}
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "", "%w", err)
+	}
+	return &Source{cfg: cfg, items: items}, nil
+}

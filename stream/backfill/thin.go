@@ -1,0 +1,82 @@
+package backfill
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+const (
+	cacheFor   = time.Minute
+	cacheBytes = 32 << 20
+	// maxTurn is how long an attempt waits for its turn in the source's rate; a longer wait gives the worker back.
+	maxTurn = time.Second
+)
+
+// Thin fetches the bodies of events that carry only an id: a [stream.Enricher]. Documents are kept for a minute, in 32
+// MiB at most, so that the actions and retries of one event ask once. Safe for concurrent use.
+type Thin struct {
+	sources map[string]*Fetcher
+	cache   *cache
+	metrics *Metrics
+}
+
+var _ stream.Enricher = (*Thin)(nil)
+
+// NewThin makes an enricher of the sources, by "/<team>/<source>", whose fetchers have a template of use [Body].
+func NewThin(sources map[string]*Fetcher, m *Metrics) (*Thin, error) {
+	for name, f := range sources {
+		if f.cfg.Use != Body {
+			return nil, schemas.Errorf(schemas.Invalid, "make thin sources", "the fetcher of %s is not one for bodies", name)
+		}
+	}
+	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}, nil
+}
+
+// Enrich implements [stream.Enricher]. Of a deleted entity there is nothing to fetch, and a synthetic event has been
+// fetched already: both stay as they are.
+func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	f := t.sources[e.Source]
+	if f == nil || e.Deleted || e.Backfill {
+		return e, stream.Outcome{}, nil
+	}
+	if d := t.cache.get(e.Key()); d != nil {
+		t.metrics.body(e.Source, "kept")
+		return d.on(e), stream.Outcome{}, nil
+	}
+	u, err := f.tpl.Expand(Values{Entity: e.Entity, ID: e.ID, Type: e.Type})
+	if err != nil {
+		return nil, stream.Outcome{}, &stream.AttemptError{Class: stream.ClassRejected, Err: err}
+	}
+	wait, err := f.limit.take(ctx, maxTurn)
+	switch {
+	case err != nil:
+		return nil, stream.Outcome{}, err
+	case wait > 0:
+		return nil, stream.Outcome{}, &stream.NotYet{Wait: wait}
+	}
+	d, fail := f.once(ctx, u, f.cfg.MaxBytes)
+	if fail != nil {
+		t.metrics.body(e.Source, "failed")
+		return nil, stream.Outcome{Code: fail.code, RetryAfter: fail.retryAfter},
+			&stream.AttemptError{Class: fail.class, Err: bodyError{fail.err}}
+	}
+	t.metrics.body(e.Source, "fetched")
+	t.cache.put(e.Key(), d)
+	return d.on(e), stream.Outcome{}, nil
+}
+
+// bodyError says of a failed attempt that it was not the destination which failed.
+type bodyError struct{ err error }
+
+func (e bodyError) Error() string { return "fetch the body: " + e.err.Error() }
+func (e bodyError) Unwrap() error { return e.err }
+
+// on is a copy of e with the document as body. The schema that e names is that of its own body.
+func (d *document) on(e *schemas.Event) *schemas.Event {
+	full := *e
+	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""
+	return &full
+}
