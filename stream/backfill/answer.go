@@ -53,7 +53,7 @@ func (a *answer) adopt(e *schemas.Event) bool {
 	if e.Entity == "" {
 		e.Entity = a.q.Entity
 	}
-	if e.Entity != a.q.Entity || e.Version.Clock != a.q.Clock || !a.q.takes(e.Version.Kind) {
+	if e.Entity != a.q.Entity || e.Version.Clock != a.q.Clock || e.Version.Kind != a.q.Kind {
 		return false
 	}
 	now := time.Now().UTC()

@@ -8,9 +8,10 @@ import (
 
 // fit picks the events that fill a request, in the order of their versions, and counts the others.
 //
-// Without a range all of them are wanted. Of a range, that is the events in it. Where those leave a place open, the
-// newest snapshot above the range is wanted too: it supersedes what is missing. Nothing else is: a place outside the
-// range has had its event or will have it from the provider, and under another id it would run twice.
+// Without a range all of them are wanted. Of a range, that is the events in it. Where those leave a place open behind
+// which there is no snapshot, the newest snapshot above the range is wanted too: what is missing is in it. Nothing else
+// is: a place outside the range has had its event or will have it from the provider, and under another id it would run
+// twice.
 func fit(q *Request, events []*schemas.Event) (wanted []*schemas.Event, outside int) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b *schemas.Event) int { return a.Version.Compare(b.Version) })
@@ -26,7 +27,8 @@ func fit(q *Request, events []*schemas.Event) (wanted []*schemas.Event, outside 
 			above = e
 		}
 	}
-	if above != nil && !covered(q, wanted) {
+	last := func(e *schemas.Event) bool { return e.Version.Value == q.To && e.Payload == schemas.Snapshot }
+	if above != nil && !covered(q, wanted) && !slices.ContainsFunc(wanted, last) {
 		wanted = append(wanted, above)
 	}
 	return wanted, len(events) - len(wanted)

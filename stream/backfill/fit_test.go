@@ -48,6 +48,8 @@ func TestFit(t *testing.T) {
 		{"nothing above when covered", 3, 4, []int64{3, 4, 5, 6}, []int64{3, 4}, 2},
 		{"the newest snapshot in place of what is not there", 3, 4, []int64{7, 6}, []int64{7}, 1},
 		{"and beside what is", 3, 5, []int64{4, 9, 8}, []int64{4, 9}, 1},
+		{"a snapshot of the last place has what is missing", 3, 5, []int64{5, 9, 8}, []int64{5}, 2},
+		{"a delta has not", 3, 5, []int64{-5, 9, 8}, []int64{-5, 9}, 1},
 		{"a delta above supersedes nothing", 3, 4, []int64{-3, -6}, []int64{-3}, 1},
 		{"deltas in the range", 3, 4, []int64{-4, -3, -2}, []int64{-3, -4}, 1},
 		{"only older", 3, 4, []int64{1, 2}, nil, 2},
@@ -57,7 +59,7 @@ func TestFit(t *testing.T) {
 		{"the whole line", 0, 1<<63 - 1, []int64{5}, []int64{5}, 0},
 		{"nothing", 3, 4, nil, nil, 0},
 	} {
-		got, outside := fit(&Request{From: test.from, To: test.to}, at(test.in...))
+		got, outside := fit(&Request{Kind: schemas.Sequence, From: test.from, To: test.to}, at(test.in...))
 		if !cmp.Equal(values(got), test.want) || outside != test.outside {
 			t.Errorf("%s: %v and %d outside, want %v and %d", test.name, values(got), outside, test.want, test.outside)
 		}
@@ -70,7 +72,7 @@ func TestFitProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.Int64Range(0, 6).Draw(t, "from")
-		q := &Request{From: from, To: from + rapid.Int64Range(0, 5).Draw(t, "more")}
+		q := &Request{Kind: schemas.Sequence, From: from, To: from + rapid.Int64Range(0, 5).Draw(t, "more")}
 		in := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(0, 14), rapid.Int64Range(-14, -1)), 0, 12).Draw(t, "in")
 		got, outside := fit(q, at(in...))
 		if len(got)+outside != len(in) {
@@ -85,6 +87,9 @@ func TestFitProperty(t *testing.T) {
 			}
 		}
 		open := int64(len(inside)) < q.To-q.From+1
+		for _, e := range at(in...) {
+			open = open && !(e.Version.Value == q.To && e.Payload == schemas.Snapshot)
+		}
 		last := int64(-1)
 		for _, e := range got {
 			v := e.Version.Value

@@ -14,10 +14,10 @@ type Request struct {
 	Source string // "/<team>/<source>"
 	Entity schemas.EntityKey
 	Clock  string
-	// Kind is what the line's versions are; an element of another kind would begin the line anew, and is refused. Empty
-	// takes any. A range is of kind sequence.
+	// Kind is what the line's versions are; an element of another kind would begin the line anew, and is refused.
 	Kind schemas.VersionKind
-	// From and To are the closed range of values that is missing. To below From is no range: the entity as it is now.
+	// From and To are the closed range of values that is missing, of kind sequence. Of other kinds they mean nothing: the
+	// entity as it is now is asked for.
 	From, To int64
 	// Within is how long the answer is still wanted, from when the request is given to the runner; 0 is as long as the
 	// source's retry policy says.
@@ -25,15 +25,7 @@ type Request struct {
 }
 
 // ranged reports whether the request asks for a range.
-func (q *Request) ranged() bool { return q.From <= q.To }
-
-// takes reports whether a version of kind stands on the request's line. Only kind sequence has ranges.
-func (q *Request) takes(kind schemas.VersionKind) bool {
-	if q.ranged() {
-		return kind == schemas.Sequence
-	}
-	return q.Kind == "" || q.Kind == kind
-}
+func (q *Request) ranged() bool { return q.Kind == schemas.Sequence && q.From <= q.To }
 
 func (q *Request) values() Values {
 	v := Values{Entity: q.Entity}

@@ -99,6 +99,9 @@ func (o *orders) put(q Request) {
 		o.n++
 		q.ID = fmt.Sprint("request ", o.n)
 	}
+	if q.Kind == "" {
+		q.Kind = schemas.Sequence
+	}
 	if q.Entity == "" {
 		q.Entity = "42"
 	}
@@ -125,7 +128,7 @@ func TestAnswersBecomeEvents(t *testing.T) {
 		{name: "an array, in any order", body: `[{"rev":4},{"rev":3}]`, q: Request{From: 3, To: 4}, ids: []string{id(3), id(4)}, want: Outcome{Produced: 2}},
 		{name: "wrapped", body: `{"data":{"orders":[{"rev":3}]}}`, items: "/data/orders", q: Request{From: 3, To: 3}, ids: []string{id(3)}, want: Outcome{Produced: 1}},
 		{name: "the state as it is now", body: `{"rev":9}`, q: Request{From: 3, To: 4}, ids: []string{id(9)}, want: Outcome{Produced: 1}},
-		{name: "without a range", body: `{"rev":9}`, q: Request{From: 1, To: 0}, ids: nil, want: Outcome{Reason: BadURL}},
+		{name: "without a range", body: `{"rev":9}`, q: Request{Kind: schemas.Timestamp}, want: Outcome{Reason: BadURL}},
 		{name: "ids of its own", body: `[{"rev":3,"id":"order-3"}]`, q: Request{From: 3, To: 3}, ids: []string{"order-3"}, want: Outcome{Produced: 1}},
 		{name: "the entity named", body: `[{"rev":3,"order":"42"}]`, q: Request{From: 3, To: 3}, ids: []string{id(3)}, want: Outcome{Produced: 1}},
 		{name: "the same twice", body: `[{"rev":3},{"rev":3}]`, q: Request{From: 3, To: 3}, ids: []string{id(3)}, want: Outcome{Produced: 1}},

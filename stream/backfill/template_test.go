@@ -105,7 +105,9 @@ func TestTemplateNeverPrints(t *testing.T) {
 
 // checkExpanded holds what an expansion must keep, whatever the values: the place it goes to, the number of segments,
 // and each value as one thing that reads back.
-func checkExpanded(t interface{ Fatalf(format string, args ...any) }, u *url.URL, values []string) {
+func checkExpanded(t interface {
+	Fatalf(format string, args ...any)
+}, u *url.URL, values []string) {
 	if u.Scheme != "https" || u.Host != "api.example:8443" || u.User != nil || u.Fragment != "" {
 		t.Fatalf("%q goes to another place", u)
 	}
