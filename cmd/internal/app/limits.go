@@ -53,9 +53,9 @@ func (l *bodyLimits) exceeded(c *config.Config) []string {
 func topicLimits(c *config.Config) map[string]int64 {
 	limits := map[string]int64{}
 	for team, t := range c.Teams {
-		for name := range t.Sources {
+		for name, s := range t.Sources {
 			limit := c.MaxBody(team, name)
-			limits[topics.Events(team, name)], limits[topics.Quarantine(team, name)] = limit, limit
+			limits[s.Topic], limits[topics.Quarantine(team, name)] = limit, limit
 		}
 	}
 	return limits

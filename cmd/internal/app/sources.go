@@ -40,7 +40,7 @@ func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map
 				continue
 			}
 			at := sourceName{team, name}
-			compiled[at] = &ingest.Source{Source: source, Topic: topics.Events(team, name),
+			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic,
 				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[at])}
 		}
 	}
@@ -83,7 +83,7 @@ func sourceItems(c *config.Config) []api.SourceItem {
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Sources)) {
 			s := c.Teams[team].Sources[name]
 			items = append(items, api.SourceItem{Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name,
-				Topic: topics.Events(team, name), MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence()})
+				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence()})
 		}
 	}
 	return items

@@ -223,7 +223,7 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 	names := make([]string, len(sub.Sources))
 	keep := make(map[string]time.Duration, len(names))
 	for i, source := range sub.Sources {
-		names[i] = topics.Events(at.team, source)
+		names[i] = file.Teams[at.team].Sources[source].Topic
 		keep[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
 	}
 	return stream.Config{

@@ -43,8 +43,10 @@ func (ck *checker) run() {
 	ck.postgres()
 	ck.listen()
 	ck.topics("topics", ck.c.Topics)
+	topics := map[string]string{} // the source's path by its topic
 	for _, name := range slices.Sorted(maps.Keys(ck.c.Teams)) {
 		ck.team("teams."+name, ck.c.Teams[name])
+		ck.eventTopics("teams."+name, name, topics)
 	}
 }
 

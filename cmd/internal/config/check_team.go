@@ -1,7 +1,10 @@
 package config
 
 import (
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -29,6 +32,26 @@ func (ck *checker) source(path string, s *Source) {
 	}
 	if e := s.Event; e != nil && e.Version != nil {
 		ck.version(path+".event.version", e.Version)
+	}
+}
+
+// topicName is what Kafka takes.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// eventTopics holds each source to a topic of its own.
+func (ck *checker) eventTopics(path, team string, taken map[string]string) {
+	sources := ck.c.Teams[team].Sources
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		at, topic := path+".sources."+name, sources[name].Topic
+		if ck.skip(at + ".topic") {
+			continue
+		}
+		if prefix := eventTopics(team); !topicName.MatchString(topic) || !strings.HasPrefix(topic, prefix) {
+			ck.problem(at+".topic", "%q is not a topic's name that begins with %s, as the team's rights do", clip(topic), prefix)
+		} else if other, ok := taken[topic]; ok {
+			ck.problem(at+".topic", "%s is the topic of %s, too", topic, other)
+		}
+		taken[topic] = at
 	}
 }
 

@@ -57,8 +57,11 @@ func (c *Config) fillComputed() {
 	if c.Topics.MinInsync == 0 {
 		c.Topics.MinInsync = minInsync(c.Topics.Replication)
 	}
-	for _, team := range c.Teams {
-		for _, s := range team.Sources {
+	for name, team := range c.Teams {
+		for source, s := range team.Sources {
+			if s.Topic == "" {
+				s.Topic = eventTopics(name) + source
+			}
 			s.fill(c.Topics)
 		}
 		for _, sub := range team.Subscriptions {
@@ -66,6 +69,9 @@ func (c *Config) fillComputed() {
 		}
 	}
 }
+
+// eventTopics is what the names of a team's topics of events begin with: rights go by it.
+func eventTopics(team string) string { return "events." + team + "." }
 
 func minInsync(replication int) int {
 	if replication >= 3 {

@@ -63,6 +63,7 @@ type Source struct {
 	Event       *Event           `yaml:"event"`
 	MaxBody     Size             `yaml:"max_body"`
 	Rate        *Rate            `yaml:"rate"`
+	Topic       string           `yaml:"topic"`
 	Topics      Topics           `yaml:"topics"`
 }
 

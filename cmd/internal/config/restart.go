@@ -35,8 +35,12 @@ func liveTeam(path string, a, b *Team) (list []string) {
 	list = append(list, differences(path+".destinations", a.Destinations, b.Destinations)...)
 	list = append(list, differences(path+".subscriptions", a.Subscriptions, b.Subscriptions)...)
 	for name, s := range a.Sources {
-		if t, ok := b.Sources[name]; ok && s.Topics != t.Topics {
+		t, ok := b.Sources[name]
+		if ok && s.Topics != t.Topics {
 			list = append(list, path+".sources."+name+".topics")
+		}
+		if ok && s.Topic != t.Topic {
+			list = append(list, path+".sources."+name+".topic")
 		}
 	}
 	slices.Sort(list)

@@ -88,7 +88,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "destinations", doc: "Configured sinks by name."},
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
-	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks", "topic"}, fields: []field{
+	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presets, later: laterPresets},
 		{name: "secrets", doc: "Signing secrets; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
@@ -96,6 +96,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
+		{name: "topic", doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
 	}},
 	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{

@@ -113,7 +113,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	}
 	if n := int32(len(d.Partitions)); n != w.Partitions {
 		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
-			"write partitions: %d for this source, or give it another name and let subscriptions read both", n, w.Partitions, n)
+			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
 	}
 	if n := d.Partitions.NumReplicas(); n != int(w.Replication) {
 		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", n, w.Replication)

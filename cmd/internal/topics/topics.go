@@ -1,6 +1,6 @@
 // Package topics gives every source its two topics with the settings that the promises rest on, and checks them.
 //
-//	events.<team>.<source>      verified events, keyed by entity
+//	events.<team>.<source>      verified events, keyed by entity; a source may name another (topic), after Rekey
 //	quarantine.<team>.<source>  authentic deliveries that could not become events
 //
 // An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
@@ -28,9 +28,6 @@ const (
 	timestampType = "message.timestamp.type"
 )
 
-// Events is the topic of a source's events.
-func Events(team, source string) string { return "events." + team + "." + source }
-
 // Quarantine is the topic of a source's unusable deliveries.
 func Quarantine(team, source string) string { return "quarantine." + team + "." + source }
 
@@ -51,7 +48,7 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 			t := sources[name].Topics
 			configs := settings(t, maxBody(team, name))
 			list = append(list,
-				Topic{Events(team, name), int32(t.Partitions), int16(t.Replication), configs},
+				Topic{sources[name].Topic, int32(t.Partitions), int16(t.Replication), configs},
 				Topic{Quarantine(team, name), 1, int16(t.Replication), configs})
 		}
 	}
