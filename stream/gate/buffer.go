@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -20,11 +21,16 @@ func (d *decider) full(k LineKey) bool {
 		d.p.MaxBuffered > 0 && d.st.Buffered >= d.p.MaxBuffered
 }
 
-// hold puts s into the buffer.
+// hold puts s into the buffer, into the stage of what waits on its line already.
 func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, why Reason) {
+	in := Waiting{Record: *s.Record, Decision: dec}
+	in.Version.Value = v.Value // clamped
 	w := d.st.Waiting[k]
-	at, _ := slices.BinarySearchFunc(w, s.Record, func(w Waiting, r *Record) int { return order(&w.Record, r) })
-	d.st.Waiting[k] = slices.Insert(w, at, Waiting{Record: *s.Record, Decision: dec})
+	if len(w) > 0 {
+		in.Stage = w[0].Stage
+	}
+	at := sort.Search(len(w), func(i int) bool { return order(&w[i].Record, &in.Record) >= 0 })
+	d.st.Waiting[k] = slices.Insert(w, at, in)
 	if dec == Buffered {
 		d.st.Buffered++
 	}
@@ -33,8 +39,7 @@ func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, wh
 
 // order is the order of the buffer: by version, then by offset.
 func order(a, b *Record) int {
-	return cmp.Or(cmp.Compare(a.Version.Value, b.Version.Value), cmp.Compare(a.Version.Sub, b.Version.Sub),
-		cmp.Compare(a.Offset, b.Offset))
+	return cmp.Or(a.Version.Compare(b.Version), cmp.Compare(a.Offset, b.Offset))
 }
 
 // park turns everything that waits on a line into parked. What comes to the line afterwards is parked behind it.
@@ -45,7 +50,7 @@ func (d *decider) park(k LineKey, why Reason) {
 	}
 	were := slices.Clone(w) // the outcomes must not see the buffer move under them
 	for i := range w {
-		w[i].Decision = Parked
+		w[i].Decision, w[i].Stage = Parked, Filling
 		d.st.Buffered--
 		d.conclude(subject{-1, &were[i].Record, &were[i]}, taken(&were[i], line), Parked, why)
 	}
@@ -64,6 +69,9 @@ func taken(w *Waiting, line *Line) schemas.Version {
 // is not parked any more.
 func (d *decider) withdraw(k LineKey, i int) {
 	s := d.take(k, i)
+	if i == 0 {
+		d.anew(k)
+	}
 	line := d.st.Lines[k]
 	if line != nil && len(d.st.Waiting[k]) == 0 {
 		line.Parked = ""
@@ -82,7 +90,7 @@ func (d *decider) take(k LineKey, i int) subject {
 	if i == 0 {
 		w = w[1:]
 	} else {
-		out = &Waiting{w[i].Record, w[i].Decision}
+		out = &Waiting{w[i].Record, w[i].Decision, w[i].Stage}
 		w = slices.Delete(w, i, i+1)
 	}
 	if len(w) == 0 {

@@ -7,35 +7,37 @@
 //
 // The questions come in this order: decodable? seen? filtered? version? gap? This is every answer:
 //
-//	decision     reason         when
-//	quarantined  undecodable    the record is not a CloudEvent of ours; nothing of it is remembered
-//	quarantined  data_rejected  the database refused its data (said by the ledger, through Record.Broken)
-//	duplicate    seen           same key, same body hash: decided before, in this batch, or waiting in the buffer
-//	conflict     body_differs   same key, another body hash; the first one stays what is remembered
-//	filtered     type           the filter said no (see below)
-//	applied      arrival        order: arrival, or kind none: no line is touched
-//	applied      first          begins its line: unknown, or of another kind until now
-//	applied      next           newer than the line; for kind sequence, exactly the next value
-//	applied      equal          the line's own version under another id (with equal: first, if nothing of it ran yet)
-//	applied      released       waited or was parked, and the line reached it
-//	applied      gap_skipped    stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
-//	applied      gap_dead       the same with then: dead_letter: its actions are dead letters at once
-//	late         older_delta    not a snapshot, and below the line or the first value of one that has not begun
-//	late         older          the same for a snapshot, with stale: deliver_marked
-//	late         filler         kind sequence: fills a place that was skipped, snapshot or not
-//	late         equal_first    equal: first, and the line's own version again; marked as if it were older
-//	late         gap_dead       late/equal_first behind a gap that ends in dead letters: given up as well
-//	stale        older          a snapshot below the line, or below the first value of a line that has not begun
-//	stale        older_delta    the same for what is not a snapshot, with stale: drop
-//	stale        equal_first    equal: first, and the line's own version again; dropped as if it were older
-//	stale        equal_last     equal: last, and a later snapshot of its version waited with it
-//	buffered     gap            kind sequence: places before it are missing; waits with a deadline
-//	buffered     start_gap      kind sequence: the line has not begun (start: first), and this is not its first value
-//	parked       gap_expired    the wait ended or had no length (then: park): held until its filler or a person comes
-//	parked       overflow       one event too many for a cap, and everything that waited on its line with it
-//	parked       behind_park    places before it are missing on a line that is parked
-//	parked       older_held     below the line, and stale: hold: set aside for a person, alone
-//	parked       equal_held     equal: hold, and the line's own version again; or equal: first and stale: hold
+//	decision     reason          when
+//	quarantined  undecodable     the record is not a CloudEvent of ours; nothing of it is remembered
+//	quarantined  data_rejected   the database refused its data (said by the ledger, through Record.Broken)
+//	duplicate    seen            same key, same body hash: decided before, in this batch, or waiting in the buffer
+//	conflict     body_differs    same key, another body hash; the first one stays what is remembered
+//	filtered     type            the filter said no (see below)
+//	applied      arrival         order: arrival, or kind none: no line is touched
+//	applied      first           begins its line: unknown, or of another kind until now
+//	applied      next            newer than the line; for kind sequence, exactly the next value
+//	applied      equal           the line's own version under another id (with first and hold, if nothing of it ran yet)
+//	applied      backfilled      a synthetic snapshot above its line, or that begins it: what is missing below is in it
+//	applied      released        waited or was parked, and the line reached it
+//	applied      gap_skipped     stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
+//	applied      gap_dead        the same with then: dead_letter: its actions are dead letters at once
+//	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
+//	late         older           the same for a snapshot, with stale: deliver_marked
+//	late         filler          kind sequence: fills a place that was skipped, snapshot or not
+//	late         equal_first     equal: first (or synthetic), and the line's own version again; marked as if it were older
+//	late         gap_dead        late/equal_first behind a gap that ends in dead letters: given up as well
+//	stale        older           a snapshot below the line, or below the first value of a line that has not begun
+//	stale        older_delta     the same for what is not a snapshot, with stale: drop
+//	stale        equal_first     equal: first (or synthetic), and the line's own version again; dropped as if it were older
+//	stale        equal_last      equal: last, and a later snapshot of its version waited with it
+//	buffered     gap             kind sequence: places before it are missing; waits with a deadline
+//	buffered     start_gap       the line has not begun (start: first), and this is not its first value
+//	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for
+//	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or a person comes
+//	parked       overflow        one event too many for a cap, and everything that waited on its line with it
+//	parked       behind_park     places before it are missing on a line that is parked
+//	parked       older_held      below the line, and stale: hold: set aside for a person, alone
+//	parked       equal_held      equal: hold, and the line's own version again; or equal: first and stale: hold
 //
 // # Lines
 //
@@ -51,7 +53,7 @@
 // in its order (gap_skipped, or gap_dead), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
-// beginning already: then it joins them. A value below the first one is stale or late and begins nothing. Should a line
+// beginning already: then it joins them, as it does whatever start says by now. A value below the first one is stale or late and begins nothing. Should a line
 // begin above events that wait (the promised first value was changed), they are decided as what they are now, below it.
 //
 // # Stale and equal
@@ -88,6 +90,34 @@
 // deadline into parked ones, and how many of those there are is for the ledger to bear and for a person to end.
 // A wait of no length (GapWait 0) never buffers: the gap is skipped or given up, or the line parked, with the event that
 // shows it.
+//
+// # Backfill
+//
+// With then: backfill the end of a wait is a question: State.Requests gets the places that are missing, and what waits
+// on the line is Backfilling from then on, Buffered still, with a deadline of another length (BackfillWait). What comes
+// to the line meanwhile joins it. Fillers of any origin release as ever. When what stood behind that gap has gone, what
+// still waits does so behind another gap, for GapWait, and is asked about by itself. A wait that ends while its line is
+// Backfilling ends as Otherwise says: skip, park (the default) or dead_letter. A GapWait of 0 asks with the event that
+// shows the gap.
+//
+// With start: backfill the first event of an unknown line waits, of every kind but none, and the truth is asked for at
+// once. What comes next waits with it, in version order, until a synthetic event comes and begins the line, or the first
+// value that the provider promises does, or the wait ends in Otherwise; skip then starts with the lowest event, as with
+// start: any. The promised first value asks nothing, because nothing is below it, and neither does a filtered event: it
+// leaves the line unknown.
+//
+// What a backfill fetched comes as records with Backfill set. They are decided like any other, by their own id and
+// version, with three differences:
+//
+//   - A snapshot above its line is never ahead of its turn: what is missing below is in it. It applies (backfilled), on a
+//     parked line too, and no place is remembered as skipped for its sake. What waited up to its version is decided as
+//     what it is now, stale, late or equal, and what follows densely is released.
+//   - On a line that has not begun, a snapshot begins it, and with start: backfill a delta too.
+//   - One of the line's own version is never a second event of it: where something of that version ran, it is dealt with
+//     as with equal: first.
+//
+// So an answer that comes when nothing is missing any more is a duplicate, stale or late. One that the filter does not
+// want fills its place and covers nothing.
 //
 // # Filtered events
 //

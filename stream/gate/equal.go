@@ -5,12 +5,13 @@ import "github.com/forebay-io/forebay/schemas"
 // equal decides an event of its line's own version; why is the reason where it applies.
 //
 // With first, the one before is kept, and this one dealt with as if it were older; with hold, a person decides. A
-// filtered event has run nothing, so that one of its version which is wanted is the first.
+// filtered event has run nothing, so that one of its version which is wanted is the first. A synthetic event is never a
+// second one of its version: what it was fetched for has come by itself.
 func (d *decider) equal(line *Line, s subject, v schemas.Version, why Reason) {
 	ran := !line.Filtered
 	line.twin(s)
 	switch {
-	case ran && d.p.Equal == EqualFirst:
+	case ran && (d.p.Equal == EqualFirst || s.Backfill):
 		d.past(s, v, ReasonEqualFirst, ReasonEqualHeld)
 	case ran && d.p.Equal == EqualHold:
 		d.setAside(s, v, ReasonEqualHeld)

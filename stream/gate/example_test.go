@@ -47,3 +47,31 @@ func ExampleExpire() {
 	// waits: true
 	// 3 applied gap_skipped skipped [{2 2}]
 }
+
+// The second revision never comes. It is asked for when the wait has ended, and the answer is the order as it is by now.
+func ExampleState_Wanted() {
+	line := gate.LineKey{Entity: "A-17"}
+	state := gate.NewState()
+	state.Lines[line] = &gate.Line{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
+	policy := gate.Policy{GapWait: 30 * time.Second, Then: gate.ThenBackfill, BackfillWait: time.Minute, Otherwise: gate.ThenPark}
+	revision := func(id byte, value int64) gate.Record {
+		return gate.Record{
+			Offset: int64(id), Key: schemas.EventKey{id}, Entity: "A-17", Payload: schemas.Snapshot,
+			Version: schemas.Version{Kind: schemas.Sequence, Value: value},
+		}
+	}
+	gate.Decide(state, []gate.Record{revision(1, 3)}, policy)
+	gate.Expire(state, []gate.LineKey{line}, policy)
+	for _, r := range state.Wanted() {
+		fmt.Println("asked for", r.Line.Entity, "from", r.From, "to", r.To)
+	}
+	answer := revision(2, 4)
+	answer.Backfill = true
+	for _, o := range gate.Decide(state, []gate.Record{answer}, policy) {
+		fmt.Println(o.Version.Value, o.Decision, o.Reason)
+	}
+	// Output:
+	// asked for A-17 from 2 to 2
+	// 4 applied backfilled
+	// 3 stale older
+}

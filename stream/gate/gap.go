@@ -2,21 +2,25 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// gap decides an event before which places are missing. why is gap or start_gap.
+// gap decides an event before which places are missing, or the truth. why is gap, start_gap or start_backfill.
 func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
+	atOnce := d.p.GapWait <= 0 && v.Kind == schemas.Sequence && !d.asks(k)
 	switch {
 	case d.parked(k):
 		d.hold(k, s, v, Parked, ReasonBehindPark)
-	case d.p.GapWait <= 0 && d.p.Then == ThenPark:
+	case atOnce && d.p.Then == ThenPark:
 		d.park(k, ReasonGapExpired)
 		d.hold(k, s, v, Parked, ReasonGapExpired)
-	case d.p.GapWait <= 0:
+	case atOnce:
 		d.jump(k, s, v)
 	case d.full(k):
 		d.park(k, ReasonOverflow)
 		d.hold(k, s, v, Parked, ReasonOverflow)
 	default:
 		d.hold(k, s, v, Buffered, why)
+		if d.asks(k) && (why == ReasonStartBackfill || d.p.GapWait <= 0) && d.st.Waiting[k][0].Stage != Backfilling {
+			d.ask(k)
+		}
 	}
 }
 
@@ -40,25 +44,28 @@ func (d *decider) skip(k LineKey, then Then) {
 		d.conclude(s, taken(s.waited, d.st.Lines[k]), Stale, ReasonEqualLast)
 	}
 	d.leap(k, s, taken(s.waited, d.st.Lines[k]), then)
+	d.anew(k)
 }
 
 // leap brings the line to v across places that are missing, and remembers them. With dead_letter, s is given up and so
 // is what follows it densely.
 func (d *decider) leap(k LineKey, s subject, v schemas.Version, then Then) {
-	line := d.st.Lines[k]
+	line, why := d.st.Lines[k], ReasonGapSkipped
 	switch {
 	case line != nil:
 		line.skip(line.At.Value+1, v.Value-1) // v is ahead: neither can overflow
 	default:
 		line = &Line{}
 		d.st.Lines[k] = line
-		if s.First != nil && *s.First < v.Value {
+		if d.p.Start == StartBackfill {
+			why = ReasonFirst // as with start: any
+		} else if v.Kind == schemas.Sequence && s.First != nil && *s.First < v.Value {
 			line.skip(*s.First, v.Value-1)
 		}
 	}
 	line.advance(s, v)
 	d.dead = then == ThenDeadLetter
-	d.conclude(s, v, Applied, ReasonGapSkipped)
+	d.conclude(s, v, Applied, why)
 	d.settle(k, line)
 	d.dead = false
 }
@@ -72,9 +79,13 @@ func (d *decider) settle(k LineKey, line *Line) {
 		return
 	}
 	w := d.st.Waiting[k]
+	were := len(w)
 	for ; len(w) > 0 && !ahead(w[0].Version, line.At); w = d.st.Waiting[k] {
 		s := d.take(k, 0)
 		d.release(k, line, s, taken(s.waited, line))
+	}
+	if len(w) < were {
+		d.anew(k)
 	}
 	switch {
 	case len(w) == 0:

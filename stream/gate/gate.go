@@ -18,23 +18,19 @@ func Decide(st *State, records []Record, p Policy) []Outcome {
 }
 
 // Expire ends the wait of the given lines: Then skip releases the lowest waiting event and what follows it densely,
-// dead_letter gives the same up, park parks the line. Lines whose wait may end are named by the caller, who has checked
-// deadline and read position. It advances st.
+// dead_letter gives the same up, park parks the line, and backfill asks for what is missing (State.Requests) and ends as
+// Otherwise says when the wait for the answer ends too. Lines whose wait may end are named by the caller, who has
+// checked deadline and read position. It advances st.
 //
-// One call ends one gap per line, however often the line is named: what waits behind another gap goes on waiting (see
+// One call ends one wait per line, however often the line is named: what waits behind another gap goes on waiting (see
 // State.Waits) and gets its own deadline. Lines on which nothing waits, or which are parked already, are left alone.
 func Expire(st *State, lines []LineKey, p Policy) []Outcome {
 	d := decider{st: st, p: p}
 	ended := make(map[LineKey]bool, len(lines))
 	for _, k := range lines {
-		if _, waits := st.Waits(k); !waits || ended[k] {
-			continue
-		}
-		ended[k] = true
-		if p.Then == ThenPark {
-			d.park(k, ReasonGapExpired)
-		} else {
-			d.skip(k, p.Then)
+		if _, waits := st.Waits(k); waits && !ended[k] {
+			ended[k] = true
+			d.expire(k)
 		}
 	}
 	return d.out

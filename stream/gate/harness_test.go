@@ -37,6 +37,7 @@ func seq(id int, value int64, opts ...func(*Record)) Record {
 func delta(r *Record)    { r.Payload = schemas.Delta }
 func filtered(r *Record) { r.Filtered = true }
 func deleted(r *Record)  { r.Deleted = true }
+func fetched(r *Record)  { r.Backfill = true }
 func forged(r *Record)   { r.Hash[15] = 0xff }
 func first(v int64) func(*Record) {
 	return func(r *Record) { r.First = &v }
@@ -98,9 +99,21 @@ func run(st *State, p Policy, steps []step) []string {
 func waitingIDs(st *State, k LineKey) string {
 	var ids []string
 	for _, w := range st.Waiting[k] {
-		ids = append(ids, fmt.Sprintf("%d:%s", idOf(w.Key), w.Decision))
+		mark := map[Stage]string{Backfilling: "?"}[w.Stage]
+		ids = append(ids, fmt.Sprintf("%d:%s%s", idOf(w.Key), w.Decision, mark))
 	}
 	return strings.Join(ids, " ")
+}
+
+func asked(requests []Request) (all []string) {
+	for _, r := range requests {
+		if r.Before.Kind == schemas.Sequence {
+			all = append(all, fmt.Sprintf("%s %d-%d", r.Reason, r.From, r.To))
+		} else {
+			all = append(all, fmt.Sprintf("%s before %d%s", r.Reason, r.Before.Value, r.Before.Word))
+		}
+	}
+	return all
 }
 
 // wait is the policy of most tests: gaps are waited for, then skipped.
@@ -119,6 +132,8 @@ var (
 	atOnce    = with(func(p *Policy) { p.GapWait = 0 })
 	giveUp    = with(func(p *Policy) { p.Then = ThenDeadLetter })
 	giveUpNow = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenDeadLetter })
+	fetch     = with(func(p *Policy) { p.Then, p.BackfillWait = ThenBackfill, time.Minute })
+	truth     = with(func(p *Policy) { p.Start, p.BackfillWait = StartBackfill, time.Minute })
 	parkNow   = with(func(p *Policy) { p.GapWait, p.Then = 0, ThenPark })
 	keepFirst = with(func(p *Policy) { p.Equal = EqualFirst })
 	keepLast  = with(func(p *Policy) { p.Equal = EqualLast })
@@ -131,8 +146,9 @@ type table []struct {
 	policy  Policy
 	steps   []step
 	want    []string
-	waiting string // of line e, at the end
-	line    *Line  // of e, at the end; compared where set, without Key
+	waiting string   // of line e, at the end; asked for ones with a question mark
+	asked   []string // in all, as "gap 2-4", and "start_backfill before 7" where places do not count
+	line    *Line    // of e, at the end; compared where set, without Key
 }
 
 // test runs each case in its own batches, and again with every record in a batch of its own.
@@ -157,6 +173,9 @@ func (tt table) test(t *testing.T) {
 				}
 				if got := waitingIDs(st, e); got != c.waiting {
 					t.Errorf("waiting: got %q, want %q", got, c.waiting)
+				}
+				if diff := cmp.Diff(c.asked, asked(st.Requests)); diff != "" {
+					t.Errorf("asked for (-want +got):\n%s", diff)
 				}
 				if c.line != nil {
 					got := *st.Lines[e]

@@ -34,6 +34,7 @@ type author struct {
 	data   []byte                     // what is left to read
 	first  map[schemas.EntityKey]bool // whose provider promises a first value
 	words  bool                       // versions of kind monotonic are texts
+	clocks int                        // fresh lines so far
 }
 
 var day = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
@@ -81,18 +82,25 @@ func decodePolicy(b, caps byte, more []byte) Policy {
 		p.Order = OrderArrival
 	}
 	p.Equal = []Equal{EqualApply, EqualFirst, EqualLast, EqualHold}[b>>7|caps>>7<<1]
-	p.MaxPerEntity, p.MaxBuffered = int(caps&7), int(caps>>3&15)
+	p.MaxPerEntity, p.MaxBuffered = max(0, int(caps&7)-3), 2*max(0, int(caps>>3&15)-7) // mostly none
 	p.Stale.Snapshot = []StaleDo{"", StaleDeliver, StaleHold, StaleDrop}[more[0]&3]
 	p.Stale.Delta = []StaleDo{"", StaleDrop, StaleHold, StaleDeliver}[more[0]>>2&3]
-	if more[1]&3 == 2 {
+	switch more[1] & 3 {
+	case 1, 3:
+		p.Then = ThenBackfill
+	case 2:
 		p.Then = ThenDeadLetter
+	}
+	p.BackfillWait, p.Otherwise = time.Minute, []Then{"", ThenSkip, ThenDeadLetter, ThenPark}[more[1]>>2&3]
+	if more[1]&16 != 0 {
+		p.Start = StartBackfill
 	}
 	return p
 }
 
 // act plays one operation. Low numbers are the plain ones, so that shrinking leads there.
 func (a *author) act(op, x, y, z byte) {
-	switch op % 24 {
+	switch op % 32 {
 	case 0: // nothing
 	case 1, 2, 3, 4, 5: // the next event, delivered as it is sent
 		a.deliver(a.send(x, 1, z))
@@ -133,7 +141,7 @@ func (a *author) act(op, x, y, z byte) {
 		var lines []LineKey
 		for i := range 8 {
 			if x>>i&1 != 0 {
-				lines = append(lines, lineOf(byte(i)))
+				lines = append(lines, a.lineOf(byte(i)))
 			}
 		}
 		if lines != nil {
@@ -153,10 +161,45 @@ func (a *author) act(op, x, y, z byte) {
 			e.Version.Value = []int64{math.MinInt64, math.MinInt64 + 1, -1, math.MaxInt64 - 2, math.MaxInt64 - 1, math.MaxInt64}[int(y&15)%6]
 		}
 		a.deliver(e)
-	case 23:
-		if y&7 == 0 {
+	case 23: // another policy, or a twin by version of an event that came
+		if y&3 == 0 {
 			a.steps = append(a.steps, policy(decodePolicy(x, z, a.more())))
+		} else {
+			a.twin(x, y>>2, z)
 		}
+	case 24, 25, 26: // a backfill's answer: what was kept back, or what lies around the line, under an id of its own
+		e := a.send(x, int64(y%16)-8, z)
+		if n := len(a.pocket); n > 0 && op%32 != 26 {
+			was := a.pocket[int(y)%n]
+			e.Entity, e.Version, e.First = was.Entity, was.Version, was.First
+		}
+		e.Backfill = true
+		a.deliver(e)
+	case 27: // fresh lines
+		a.clocks++
+	case 28: // the provider sets a counter back
+		delete(a.top, a.lineOf(x))
+	case 29: // rarely, a rewind to the start or far back
+		if y&3 == 0 {
+			for i := max(0, len(a.log)-100); i < len(a.log); i++ {
+				a.record(a.log[i], int64(i))
+			}
+		}
+	case 30: // a wait that ends twice
+		a.steps = append(a.steps, expire(a.lineOf(x)), expire(a.lineOf(x)))
+	case 31:
+		a.twin(x, y, z)
+	}
+}
+
+// twin delivers another event of a version that came lately.
+func (a *author) twin(x, y, z byte) {
+	if n := len(a.log); n > 0 {
+		e, was := a.send(x, 0, z), a.log[n-1-int(y&7)%n]
+		if was.Broken == "" {
+			e.Entity, e.Version, e.First = was.Entity, was.Version, was.First
+		}
+		a.deliver(e)
 	}
 }
 
@@ -167,14 +210,19 @@ func (a *author) more() []byte {
 	return more
 }
 
-// lineOf names one of six lines; the last two are never begun.
-func lineOf(x byte) LineKey {
-	return LineKey{Entity: schemas.EntityKey([]string{"a", "b", "c", "none"}[x&3]), Clock: []string{"", "k"}[x>>2&1]}
+// lineOf names one of six lines, under clocks that no event has had yet after each operation for fresh lines; two more
+// are never begun.
+func (a *author) lineOf(x byte) LineKey {
+	clock := []string{"", "k"}[x>>2&1]
+	if a.clocks > 0 {
+		clock += strconv.Itoa(a.clocks)
+	}
+	return LineKey{Entity: schemas.EntityKey([]string{"a", "b", "c", "none"}[x&3]), Clock: clock}
 }
 
 // send makes an event whose value is by above the newest of its line.
 func (a *author) send(x byte, by int64, z byte) *event {
-	k := lineOf(x & 7)
+	k := a.lineOf(x & 7)
 	if x&3 == 3 {
 		k.Entity = "a"
 	}

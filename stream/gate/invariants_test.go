@@ -21,6 +21,9 @@ func sameState(t failer, m *model, st *State) {
 			if len(held) != len(w) || held[i].Key != w[i].Key || held[i].parked != (w[i].Decision == Parked) {
 				t.Fatalf("line %v: waiting %+v, model %+v", k, w, held)
 			}
+			if asked := w[i].Stage == Backfilling; asked != (m.backfilling(k) && !held[i].parked) {
+				t.Fatalf("line %v: %+v", k, w[i])
+			}
 		}
 		if _, waits := st.Waits(k); waits == held[0].parked {
 			t.Fatalf("line %v: Waits says %t", k, waits)

@@ -9,15 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// keeper is what a ledger keeps, written from the outcomes alone but for the lines.
+// keeper is what a ledger keeps: what is seen and who waits by the outcomes alone, the lines and the stages by the state.
 type keeper struct {
 	seen    map[schemas.EventKey]Seen
 	lines   map[LineKey]Line
 	waiting map[LineKey][]Waiting
+	asked   []Request
 }
 
 func newKeeper() *keeper {
-	return &keeper{map[schemas.EventKey]Seen{}, map[LineKey]Line{}, map[LineKey][]Waiting{}}
+	return &keeper{seen: map[schemas.EventKey]Seen{}, lines: map[LineKey]Line{}, waiting: map[LineKey][]Waiting{}}
 }
 
 // call loads what State promises for the batch and no more, makes the call and writes back.
@@ -54,12 +55,44 @@ func (l *keeper) call(t failer, batch []Record, lines []LineKey, p Policy) []Out
 	}
 	for _, k := range lines {
 		if !slices.EqualFunc(st.Waiting[k], l.waiting[k], func(a, b Waiting) bool {
-			return a.Key == b.Key && a.Offset == b.Offset && a.Decision == b.Decision && a.Filtered == b.Filtered
+			b.Stage = a.Stage
+			return a == b
 		}) {
 			t.Fatalf("line %v: the outcomes leave %+v waiting, the state has %+v", k, l.waiting[k], st.Waiting[k])
 		}
+		l.waiting[k] = slices.Clone(st.Waiting[k])
 	}
+	l.asked = append(l.asked, st.Requests...)
+	l.covered(t, st, lines)
 	return out
+}
+
+// covered: where events wait for the answer to a question, it was asked about every place that is missing before them.
+func (l *keeper) covered(t failer, st *State, lines []LineKey) {
+	t.Helper()
+	wanted := st.Wanted()
+	for _, k := range lines {
+		low, waits := st.Waits(k)
+		if !waits || low.Stage != Backfilling {
+			if slices.ContainsFunc(wanted, func(r Request) bool { return r.Line == k }) {
+				t.Fatalf("line %v does not wait for an answer: %+v", k, wanted)
+			}
+			continue
+		}
+		from, to := int64(0), int64(0)
+		if low.Version.Kind == schemas.Sequence {
+			from, to = missing(st.Lines[k], &low.Record)
+		}
+		about := func(r Request) bool {
+			return r.Line == k && (r.Reason != ReasonGap || r.From <= from) && to <= r.To // before the beginning From is a guess
+		}
+		if !slices.ContainsFunc(l.asked, about) {
+			t.Fatalf("line %v: %d to %d are missing, asked for was %+v", k, from, to, l.asked)
+		}
+		if n := slices.IndexFunc(st.Requests, func(r Request) bool { return r.Line == k }); n >= 0 && !slices.ContainsFunc(wanted, about) {
+			t.Fatalf("line %v: %+v is wanted of %+v", k, wanted, st.Requests)
+		}
+	}
 }
 
 func (l *keeper) write(t failer, o Outcome, batch []Record) {
@@ -73,11 +106,13 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 	case o.Record < 0 && i < 0:
 		t.Fatalf("%v came out of the buffer and is not in it", r.Key)
 	case o.Record < 0 && o.Decision == Parked && !o.Held:
-		l.waiting[k][i].Decision = Parked
+		l.waiting[k][i].Decision, l.waiting[k][i].Stage = Parked, Filling
 	case o.Record < 0:
 		l.waiting[k] = slices.Delete(slices.Clone(l.waiting[k]), i, i+1)
 	case o.Decision == Buffered || o.Decision == Parked && !o.Held:
-		l.waiting[k] = append(slices.Clone(l.waiting[k]), Waiting{r.Record, o.Decision})
+		in := Waiting{Record: r.Record, Decision: o.Decision}
+		in.Version.Value = o.Version.Value
+		l.waiting[k] = append(slices.Clone(l.waiting[k]), in)
 		slices.SortFunc(l.waiting[k], func(a, b Waiting) int {
 			if before(&a.Record, &b.Record) {
 				return -1
@@ -101,6 +136,9 @@ func (l *keeper) compare(t failer, st *State) {
 		lines[k] = *at
 	}
 	maps.DeleteFunc(l.waiting, func(_ LineKey, w []Waiting) bool { return len(w) == 0 })
+	if !slices.Equal(l.asked, st.Requests) {
+		t.Fatalf("asked for over a ledger:\n%s", cmp.Diff(l.asked, st.Requests))
+	}
 	if !reflect.DeepEqual(l.seen, st.Seen) || !reflect.DeepEqual(l.lines, lines) || len(l.waiting) != len(st.Waiting) {
 		t.Fatalf("what a ledger keeps differs from the state:\n%s\n%s", cmp.Diff(l.seen, st.Seen), cmp.Diff(l.lines, lines))
 	}

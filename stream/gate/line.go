@@ -38,7 +38,11 @@ func (d *decider) foreign(k LineKey, line *Line, v schemas.Version) bool {
 	if line != nil {
 		return !line.At.Comparable(v)
 	}
-	return v.Kind != schemas.Sequence && len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0 // nothing else ever waits
+	if len(d.st.Waiting) == 0 {
+		return false
+	}
+	w := d.st.Waiting[k]
+	return len(w) > 0 && !w[0].Version.Comparable(v)
 }
 
 // compare decides an event of a line that has begun.
@@ -48,6 +52,10 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 		d.behind(line, s, v)
 	case c == 0:
 		d.equal(line, s, v, ReasonEqual)
+	case s.covers():
+		line.advance(s, v)
+		d.conclude(s, v, Applied, ReasonBackfilled)
+		d.settle(k, line)
 	case ahead(v, line.At):
 		d.gap(k, s, v, ReasonGap)
 	default:
@@ -58,38 +66,45 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 }
 
 // start decides an event of a line that has not begun. It begins with any event, unless the subscription wants the
-// first one and the provider promises which that is, or others are waiting for the beginning already.
+// first one, and the provider promises which that is, or the truth; or others are waiting for the beginning already.
 func (d *decider) start(k LineKey, s subject, v schemas.Version) {
 	waits := len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0
-	if v.Kind == schemas.Sequence && (waits || d.p.Start == StartFirst && s.First != nil) {
-		switch {
-		case s.First == nil || v.Value > *s.First:
-			d.gap(k, s, v, ReasonStartGap)
-			return
-		case v.Value < *s.First:
-			d.behind(nil, s, v)
-			return
-		}
+	promised := v.Kind == schemas.Sequence && s.First != nil
+	truth := d.p.Start == StartBackfill
+	switch {
+	case s.covers():
+		d.begin(k, s, v, ReasonBackfilled)
+	case truth && s.Backfill && !s.Filtered,
+		!waits && !truth && !(promised && d.p.Start == StartFirst),
+		promised && v.Value == *s.First:
+		d.begin(k, s, v, ReasonFirst)
+	case promised && v.Value < *s.First:
+		d.behind(nil, s, v)
+	case truth && s.Filtered && !waits: // nothing is asked about an entity of which nothing is wanted
+		d.conclude(s, v, Applied, ReasonFirst)
+	case truth:
+		d.gap(k, s, v, ReasonStartBackfill)
+	default:
+		d.gap(k, s, v, ReasonStartGap)
 	}
-	d.begin(k, s, v)
 }
 
 // begin makes s the line's first event.
-func (d *decider) begin(k LineKey, s subject, v schemas.Version) {
+func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
 	line := &Line{}
 	d.st.Lines[k] = line
 	line.advance(s, v)
-	d.conclude(s, v, Applied, ReasonFirst)
+	d.conclude(s, v, Applied, why)
 	d.settle(k, line)
 }
 
 // restart begins a line anew whose values are of another kind from now on. No filler can come for what waits on the
 // old one, parked or not: it goes first, in its order, or is given up where gaps end in dead letters.
 func (d *decider) restart(k LineKey, s subject, v schemas.Version) {
-	for len(d.st.Waiting[k]) > 0 {
-		d.skip(k, d.p.Then)
+	for then := d.last(k); len(d.st.Waiting[k]) > 0; {
+		d.skip(k, then)
 	}
-	d.begin(k, s, v)
+	d.begin(k, s, v, ReasonFirst)
 }
 
 // advance moves the line to v.

@@ -8,9 +8,9 @@ func Decisions() []Decision {
 // Reasons lists every reason in the order of declaration: the bound of a metric label and of a column.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonFirst, ReasonNext, ReasonEqual, ReasonArrival, ReasonReleased, ReasonGapSkipped, ReasonGapDead, ReasonSeen,
-		ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst, ReasonEqualLast,
-		ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonOverflow, ReasonGapExpired, ReasonBehindPark, ReasonType,
-		ReasonUndecodable, ReasonDataRejected,
+		ReasonFirst, ReasonNext, ReasonEqual, ReasonArrival, ReasonBackfilled, ReasonReleased, ReasonGapSkipped, ReasonGapDead,
+		ReasonSeen, ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst,
+		ReasonEqualLast, ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonStartBackfill, ReasonOverflow, ReasonGapExpired,
+		ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,
 	}
 }

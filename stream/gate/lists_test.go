@@ -93,13 +93,14 @@ func TestListsAndTableAreComplete(t *testing.T) {
 
 func TestPolicyValidate(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]Policy{"zero": {}, "usual": wait, "park": parkNow, "dead": giveUp, "first": fromOne, "arrival": arrival, "keep": keepFirst, "last": keepLast, "hold": holdEqual} {
+	for name, p := range map[string]Policy{"zero": {}, "usual": wait, "park": parkNow, "dead": giveUp, "backfill": fetch, "truth": truth, "first": fromOne, "arrival": arrival, "keep": keepFirst, "last": keepLast, "hold": holdEqual} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for word, p := range map[string]Policy{
-		"order": {Order: "offset"}, "start": {Start: "backfill"}, "equal": {Equal: "newest"}, "then": {Then: "wait"},
+		"order": {Order: "offset"}, "start": {Start: "now"}, "equal": {Equal: "newest"}, "then": {Then: "wait"},
+		"otherwise": {Otherwise: ThenBackfill}, "backfill wait 0s": {Start: StartBackfill}, "no time": {Then: ThenBackfill, BackfillWait: -1},
 		"stale": {Stale: OnStale{Delta: "skip"}}, "deliver_marked": {Stale: OnStale{Snapshot: "late"}},
 		"wait": {GapWait: -time.Second}, "skew": {FutureSkew: -1}, "cap": {MaxPerEntity: -1}, "in all": {MaxBuffered: -1},
 	} {

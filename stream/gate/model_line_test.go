@@ -42,7 +42,7 @@ func (m *model) spans(k LineKey) []Span {
 	var forgotten *int64
 	var open []Span
 	for n := range facts {
-		if facts[n].what == "move" {
+		if facts[n].what != "skip" && facts[n].what != "fill" {
 			continue
 		}
 		open = pieces(facts[:n+1], forgotten)
@@ -114,7 +114,11 @@ func (m *model) lowest(k LineKey) (low *heldEvent, count int) {
 	return low, count
 }
 
+// pick takes an event out of the buffer.
 func (m *model) pick(h *heldEvent) Record {
+	if low, _ := m.lowest(h.line); low == h {
+		m.events[h.line] = append(m.events[h.line], fact{what: "left"})
+	}
 	i := slices.Index(m.held, h)
 	m.held = slices.Delete(m.held, i, i+1)
 	return h.Record
@@ -132,15 +136,12 @@ func lower(v, w schemas.Version) bool {
 
 // reaches reports whether no place is missing from at to v, which is not lower.
 func reaches(at, v schemas.Version) bool {
-	return at.Value == v.Value || at.Value == v.Value-1 && v.Value > at.Value
+	return v.Kind != schemas.Sequence || at.Value == v.Value || at.Value == v.Value-1 && v.Value > at.Value
 }
 
 func before(a, b *Record) bool {
-	switch {
-	case a.Version.Value != b.Version.Value:
-		return a.Version.Value < b.Version.Value
-	case a.Version.Sub != b.Version.Sub:
-		return a.Version.Sub < b.Version.Sub
+	if lower(a.Version, b.Version) || lower(b.Version, a.Version) {
+		return lower(a.Version, b.Version)
 	}
 	return a.Offset < b.Offset
 }

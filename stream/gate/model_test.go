@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -23,6 +24,7 @@ type said struct {
 type model struct {
 	p      Policy
 	said   []said
+	asked  []Request
 	ran    map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
 	events map[LineKey][]fact
 	held   []*heldEvent // in no order
@@ -30,7 +32,7 @@ type model struct {
 
 // fact is one thing that happened to a line.
 type fact struct {
-	what     string // "move", "skip", "fill", "restart"
+	what     string // "move", "skip", "fill", "restart"; "ask", "left" (the lowest of what waited)
 	at       schemas.Version
 	key      schemas.EventKey
 	filtered bool
@@ -88,7 +90,7 @@ func (m *model) record(n int, r Record) {
 		if r.Filtered && h.Hash == r.Hash && v.Kind == w.Kind && v.Value == w.Value && v.Sub == w.Sub {
 			before = []Record{h.Record}
 		} else {
-			m.held = slices.Delete(m.held, i, i+1)
+			m.pick(h)
 			m.final(-1, h.Record, h.Version, Filtered, ReasonType)
 		}
 	}
@@ -117,30 +119,71 @@ func (m *model) place(n int, k LineKey, r Record) {
 	}
 	at, begun := m.position(k)
 	low, _ := m.lowest(k)
-	if begun && (at.Kind != v.Kind || len(at.Word) > 0 != (len(v.Word) > 0)) || !begun && low != nil && v.Kind != schemas.Sequence {
-		for ; low != nil; low, _ = m.lowest(k) {
-			m.skip(k)
+	if was := at; low != nil || begun {
+		if !begun {
+			was = low.Version
 		}
-		m.events[k] = append(m.events[k], fact{what: "restart"})
-		m.move(k, r, v)
-		m.final(n, r, v, Applied, ReasonFirst)
-		return
+		if was.Kind != v.Kind || len(was.Word) > 0 != (len(v.Word) > 0) {
+			for then := m.last(k); low != nil; low, _ = m.lowest(k) {
+				m.skip(k, then)
+			}
+			m.events[k] = append(m.events[k], fact{what: "restart"})
+			m.begin(n, k, r, v, ReasonFirst)
+			return
+		}
 	}
 	if begun {
 		m.compare(n, k, r, v, at)
 		return
 	}
-	wantsFirst := v.Kind == schemas.Sequence && (m.p.Start == StartFirst && r.First != nil || low != nil)
+	m.start(n, k, r, v, low != nil)
+}
+
+// start is an event of a line that has not begun.
+func (m *model) start(n int, k LineKey, r Record, v schemas.Version, waiting bool) {
+	order := 1 // against the first value
+	if v.Kind == schemas.Sequence && r.First != nil {
+		order = cmp.Compare(v.Value, *r.First)
+	}
+	promised := v.Kind == schemas.Sequence && r.First != nil
+	if truth := r.Backfill && !r.Filtered; truth && r.Payload == schemas.Snapshot {
+		m.begin(n, k, r, v, ReasonBackfilled)
+		return
+	} else if truth && m.p.Start == StartBackfill {
+		m.begin(n, k, r, v, ReasonFirst)
+		return
+	}
+	why := ReasonStartGap
+	switch m.p.Start {
+	case StartBackfill:
+		why = ReasonStartBackfill
+		if order > 0 && r.Filtered && !waiting {
+			m.final(n, r, v, Filtered, ReasonType)
+			return
+		}
+	case StartFirst:
+		if !promised && !waiting {
+			order = 0
+		}
+	default:
+		if !waiting {
+			order = 0
+		}
+	}
 	switch {
-	case !wantsFirst || r.First != nil && v.Value == *r.First:
-		m.move(k, r, v)
-		m.final(n, r, v, Applied, ReasonFirst)
-		m.release(k)
-	case r.First != nil && v.Value < *r.First:
+	case order == 0:
+		m.begin(n, k, r, v, ReasonFirst)
+	case order < 0:
 		m.behind(n, k, r, v)
 	default:
-		m.ahead(n, k, r, v, ReasonStartGap)
+		m.ahead(n, k, r, v, why)
 	}
+}
+
+func (m *model) begin(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+	m.move(k, r, v)
+	m.final(n, r, v, Applied, why)
+	m.release(k)
 }
 
 func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
@@ -149,12 +192,12 @@ func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
 		m.behind(n, k, r, v)
 	case !lower(at, v):
 		m.equal(n, k, r, v, ReasonEqual)
-	case v.Kind == schemas.Sequence && !reaches(at, v):
+	case r.Backfill && !r.Filtered && r.Payload == schemas.Snapshot:
+		m.begin(n, k, r, v, ReasonBackfilled)
+	case !reaches(at, v):
 		m.ahead(n, k, r, v, ReasonGap)
 	default:
-		m.move(k, r, v)
-		m.final(n, r, v, Applied, ReasonNext)
-		m.release(k)
+		m.begin(n, k, r, v, ReasonNext)
 	}
 }
 
@@ -168,27 +211,31 @@ func (m *model) ahead(n int, k LineKey, r Record, v schemas.Version, why Reason)
 		}
 	}
 	full := m.p.MaxPerEntity > 0 && count >= m.p.MaxPerEntity || m.p.MaxBuffered > 0 && buffered >= m.p.MaxBuffered
+	none := m.p.GapWait == 0 && v.Kind == schemas.Sequence && !m.asks(k)
 	switch {
 	case low != nil && low.parked:
 		m.hold(n, k, r, v, true, ReasonBehindPark)
-	case m.p.GapWait == 0 && m.p.Then == ThenPark:
+	case none && m.p.Then == ThenPark:
 		m.park(k, ReasonGapExpired)
 		m.hold(n, k, r, v, true, ReasonGapExpired)
-	case m.p.GapWait == 0:
+	case none:
 		for ; low != nil && before(&low.Record, &r); low, _ = m.lowest(k) {
-			m.skip(k)
+			m.skip(k, m.p.Then)
 		}
 		at, begun := m.position(k)
 		if begun && (!lower(at, v) || reaches(at, v)) {
 			m.compare(n, k, r, v, at)
 			return
 		}
-		m.jump(n, k, r, v)
+		m.jump(n, k, r, v, m.p.Then)
 	case full:
 		m.park(k, ReasonOverflow)
 		m.hold(n, k, r, v, true, ReasonOverflow)
 	default:
 		m.hold(n, k, r, v, false, why)
+		if m.asks(k) && !m.backfilling(k) && (why == ReasonStartBackfill || m.p.GapWait == 0) {
+			m.ask(k)
+		}
 	}
 }
 
@@ -240,24 +287,25 @@ func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason)
 	ran := !facts[lastMove(facts)].filtered
 	m.twin(k, r, v)
 	switch {
-	case !ran, m.p.Equal != EqualFirst && m.p.Equal != EqualHold:
-		m.final(n, r, v, Applied, why)
-	case m.p.Equal == EqualHold:
+	case ran && (r.Backfill || m.p.Equal == EqualFirst):
+		m.past(n, r, v, ReasonEqualFirst, ReasonEqualHeld)
+	case ran && m.p.Equal == EqualHold:
 		m.person(n, r, v, ReasonEqualHeld)
 	default:
-		m.past(n, r, v, ReasonEqualFirst, ReasonEqualHeld)
+		m.final(n, r, v, Applied, why)
 	}
 }
 
 // overtaken: with last, a snapshot gives way to a wanted one of its version, later in the log, that waits.
 func (m *model) overtaken(k LineKey, r Record) bool {
 	return m.p.Equal == EqualLast && r.Payload == schemas.Snapshot && slices.ContainsFunc(m.held, func(h *heldEvent) bool {
-		return h.line == k && h.Version.Value == r.Version.Value && h.Version.Sub == r.Version.Sub && h.Offset > r.Offset &&
-			h.Payload == schemas.Snapshot && !h.Filtered
+		same := !lower(h.Version, r.Version) && !lower(r.Version, h.Version)
+		return h.line == k && same && h.Offset > r.Offset && h.Payload == schemas.Snapshot && !h.Filtered
 	})
 }
 
 func (m *model) hold(n int, k LineKey, r Record, v schemas.Version, parked bool, why Reason) {
+	r.Version = v
 	m.held = append(m.held, &heldEvent{k, parked, r})
 	m.tell(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
 }
@@ -271,6 +319,7 @@ func (m *model) park(k LineKey, why Reason) {
 			}
 		}
 	}
+	m.events[k] = append(m.events[k], fact{what: "left"})
 	for _, w := range waits {
 		w.parked = true
 		m.tell(-1, w.Record, w.Version, Parked, why)
@@ -305,37 +354,40 @@ func (m *model) expire(lines []LineKey) {
 		low, _ := m.lowest(k)
 		switch {
 		case slices.Contains(lines[:i], k) || low == nil || low.parked:
-		case m.p.Then == ThenPark:
+		case m.asks(k) && !m.backfilling(k):
+			m.ask(k)
+		case m.last(k) == ThenPark:
 			m.park(k, ReasonGapExpired)
 		default:
-			m.skip(k)
+			m.skip(k, m.last(k))
 		}
 	}
 }
 
-func (m *model) skip(k LineKey) {
+func (m *model) skip(k LineKey, then Then) {
 	low, _ := m.lowest(k)
 	r := m.pick(low)
 	if m.overtaken(k, r) {
 		m.final(-1, r, r.Version, Stale, ReasonEqualLast)
-		m.skip(k)
+		m.skip(k, then)
 		return
 	}
-	m.jump(-1, k, r, r.Version)
+	m.jump(-1, k, r, r.Version, then)
 }
 
-func (m *model) jump(n int, k LineKey, r Record, v schemas.Version) {
+func (m *model) jump(n int, k LineKey, r Record, v schemas.Version, then Then) {
+	why := ReasonGapSkipped
 	if at, begun := m.position(k); begun {
 		m.events[k] = append(m.events[k], fact{what: "skip", from: at.Value + 1, to: v.Value - 1})
-	} else if r.First != nil && *r.First < v.Value {
+	} else if m.p.Start == StartBackfill {
+		why = ReasonFirst
+	} else if v.Kind == schemas.Sequence && r.First != nil && *r.First < v.Value {
 		m.events[k] = append(m.events[k], fact{what: "skip", from: *r.First, to: v.Value - 1})
 	}
 	from := len(m.said)
-	m.move(k, r, v)
-	m.final(n, r, v, Applied, ReasonGapSkipped)
-	m.release(k)
+	m.begin(n, k, r, v, why)
 	for i := range m.said[from:] {
-		if s := &m.said[from+i]; m.p.Then == ThenDeadLetter && (s.Decision == Applied || s.Decision == Late) {
+		if s := &m.said[from+i]; then == ThenDeadLetter && (s.Decision == Applied || s.Decision == Late) {
 			s.Reason, s.Dead = ReasonGapDead, true
 		}
 	}

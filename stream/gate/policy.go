@@ -26,8 +26,9 @@ const (
 	OrderVersion Order = "version"
 	OrderArrival Order = "arrival"
 
-	StartAny   Start = "any"
-	StartFirst Start = "first"
+	StartAny      Start = "any"
+	StartFirst    Start = "first"    // the first value that the provider promises, where it does
+	StartBackfill Start = "backfill" // the truth, which is asked for when the first event comes
 
 	EqualApply Equal = "apply" // all of one version run
 	EqualFirst Equal = "first" // the first of one version runs, those after it are dealt with as if they were older
@@ -40,6 +41,7 @@ const (
 
 	ThenSkip       Then = "skip"        // go on with what stands behind the gap
 	ThenPark       Then = "park"        // hold what waits until its filler or a person comes
+	ThenBackfill   Then = "backfill"    // ask for what is missing, and wait for the answer
 	ThenDeadLetter Then = "dead_letter" // as skip, and give up what stands behind the gap: its actions are dead letters
 )
 
@@ -68,6 +70,11 @@ type Policy struct {
 	// GapWait is how long a gap is waited for; 0 acts at once. Then says what follows.
 	GapWait time.Duration
 	Then    Then
+	// BackfillWait is how long the answer to a Request is waited for, with Then or Start backfill. Otherwise says what
+	// follows: skip, park or dead_letter; empty is park. Of a line that has not begun skip makes the lowest event the
+	// start, as Start any does.
+	BackfillWait time.Duration
+	Otherwise    Then
 	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition; 0 is no cap. The event
 	// that would be over a cap parks its line and everything that waits on it. Nothing is ever dropped: the caps bound
 	// what waits with a deadline, and what is parked is the ledger's to keep.
@@ -76,19 +83,31 @@ type Policy struct {
 	FutureSkew time.Duration
 }
 
+// otherwise is what follows a backfill without an answer.
+func (p Policy) otherwise() Then {
+	if p.Otherwise == ThenSkip || p.Otherwise == ThenDeadLetter {
+		return p.Otherwise
+	}
+	return ThenPark
+}
+
 // Validate refuses values that this gate does not know. Decide and Expire take them for the default.
 func (p Policy) Validate() error {
 	switch {
 	case !known(p.Order, "", OrderVersion, OrderArrival):
 		return fmt.Errorf("order %q is not one of version, arrival", p.Order)
-	case !known(p.Start, "", StartAny, StartFirst):
-		return fmt.Errorf("start %q is not one of any, first", p.Start)
+	case !known(p.Start, "", StartAny, StartFirst, StartBackfill):
+		return fmt.Errorf("start %q is not one of any, first, backfill", p.Start)
 	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast, EqualHold):
 		return fmt.Errorf("equal %q is not one of apply, first, last, hold", p.Equal)
 	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold), !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
 		return fmt.Errorf("stale %q or %q is not one of drop, deliver_marked, hold", p.Stale.Snapshot, p.Stale.Delta)
-	case !known(p.Then, "", ThenSkip, ThenPark, ThenDeadLetter):
-		return fmt.Errorf("then %q is not one of skip, park, dead_letter", p.Then)
+	case !known(p.Then, "", ThenSkip, ThenPark, ThenBackfill, ThenDeadLetter):
+		return fmt.Errorf("then %q is not one of skip, park, backfill, dead_letter", p.Then)
+	case !known(p.Otherwise, "", ThenSkip, ThenPark, ThenDeadLetter):
+		return fmt.Errorf("otherwise %q is not one of skip, park, dead_letter", p.Otherwise)
+	case (p.Then == ThenBackfill || p.Start == StartBackfill) && p.BackfillWait <= 0:
+		return fmt.Errorf("backfill wait %s leaves no time for an answer", p.BackfillWait)
 	case p.GapWait < 0:
 		return fmt.Errorf("gap wait %s is negative", p.GapWait)
 	case p.FutureSkew < 0:

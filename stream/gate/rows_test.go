@@ -38,6 +38,9 @@ var rows = table{
 		name: "applied/equal", policy: wait,
 		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 applied/equal"},
 	}, {
+		name: "applied/backfilled", policy: fetch,
+		steps: []step{in(seq(1, 1), seq(5, 5, fetched))}, want: []string{"1 applied/first", "5 applied/backfilled"},
+	}, {
 		name: "applied/released", policy: wait,
 		steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2))},
 		want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released"},
@@ -87,6 +90,10 @@ var rows = table{
 	}, {
 		name: "buffered/start_gap", policy: fromOne,
 		steps: []step{in(seq(3, 3, first(1)))}, want: []string{"3 buffered/start_gap"}, waiting: "3:buffered",
+	}, {
+		name: "buffered/start_backfill", policy: truth,
+		steps: []step{in(seq(3, 3))}, want: []string{"3 buffered/start_backfill"}, waiting: "3:buffered?",
+		asked: []string{"start_backfill 1-2"},
 	}, {
 		name: "parked/gap_expired", policy: park,
 		steps:   []step{in(seq(1, 1), seq(3, 3)), line("e")},

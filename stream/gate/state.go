@@ -17,15 +17,26 @@ type Span struct{ From, To int64 }
 // MaxSpans bounds Line.Skipped; beyond it the oldest is forgotten, and a filler of it is then a plain late or stale.
 const MaxSpans = 16
 
-// Waiting is a record in the gap buffer, with all fields that it came with (First and Filtered included). All that
-// waits on a line is Buffered, with a deadline that the ledger keeps, or all of it is Parked, without one.
+// Waiting is a record in the gap buffer, with all fields that it came with (First, Backfill and Filtered included); its
+// timestamp is clamped already. All that waits on a line is Buffered, with one stage and a deadline that the ledger
+// keeps, or all of it is Parked, without either.
 //
 // Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
 // waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
 type Waiting struct {
 	Record
 	Decision Decision // Buffered or Parked
+	Stage    Stage
 }
+
+// Stage is what an event with a deadline waits for. It begins anew when what stood behind the gap at the line has gone:
+// what still waits then does so behind another gap.
+type Stage string
+
+const (
+	Filling     Stage = ""            // its filler, for Policy.GapWait
+	Backfilling Stage = "backfilling" // the answer to a Request, for Policy.BackfillWait
+)
 
 // LineKey names a line inside a partition.
 type LineKey struct {
@@ -42,10 +53,12 @@ type State struct {
 	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered.
 	// Parked ones do not count: a parked entity takes no room from the others.
 	Buffered int
+	// Requests are what Decide and Expire asked for, in order: they append to it. See State.Wanted.
+	Requests []Request
 }
 
 // Waits gives the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
-// it tells which lines need a deadline: none where nothing waits or all of it is parked.
+// it tells which lines need a deadline, and by its Stage of what length: none where nothing waits or all of it is parked.
 func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
 	if len(w) == 0 || w[0].Decision == Parked {

@@ -28,30 +28,32 @@ func (d Decision) Runs() bool { return d == Applied || d == Late }
 type Reason string
 
 const (
-	ReasonFirst        Reason = "first"         // first event of the entity's line
-	ReasonNext         Reason = "next"          // newer than the line
-	ReasonEqual        Reason = "equal"         // the line's own version, other id
-	ReasonArrival      Reason = "arrival"       // no version, or order: arrival
-	ReasonReleased     Reason = "released"      // was buffered; its filler came
-	ReasonGapSkipped   Reason = "gap_skipped"   // was buffered; the wait ended and the gap was skipped
-	ReasonGapDead      Reason = "gap_dead"      // as gap_skipped, and given up with it
-	ReasonSeen         Reason = "seen"          // same id, same body
-	ReasonBodyDiffers  Reason = "body_differs"  // same id, other body
-	ReasonOlder        Reason = "older"         // a snapshot below the line
-	ReasonOlderDelta   Reason = "older_delta"   // below the line, and not a snapshot
-	ReasonOlderHeld    Reason = "older_held"    // below the line, stale: hold
-	ReasonFiller       Reason = "filler"        // fills a place that was skipped
-	ReasonEqualFirst   Reason = "equal_first"   // equal: first, and one of this version came before
-	ReasonEqualLast    Reason = "equal_last"    // equal: last, and a later one of this version waited too
-	ReasonEqualHeld    Reason = "equal_held"    // the line's own version, and a person decides
-	ReasonGap          Reason = "gap"           // waits for a filler
-	ReasonStartGap     Reason = "start_gap"     // start: first, and this is not the first
-	ReasonOverflow     Reason = "overflow"      // the entity's or subscription's buffer is full
-	ReasonGapExpired   Reason = "gap_expired"   // the wait ended, then: park
-	ReasonBehindPark   Reason = "behind_park"   // the entity is parked for a gap
-	ReasonType         Reason = "type"          // filtered by type
-	ReasonUndecodable  Reason = "undecodable"   // not a CloudEvent of ours
-	ReasonDataRejected Reason = "data_rejected" // the database refused the row's data
+	ReasonFirst         Reason = "first"          // begins its line
+	ReasonNext          Reason = "next"           // newer than the line
+	ReasonEqual         Reason = "equal"          // the line's own version, other id
+	ReasonArrival       Reason = "arrival"        // no version, or order: arrival
+	ReasonBackfilled    Reason = "backfilled"     // a synthetic snapshot: what is missing below it is in it
+	ReasonReleased      Reason = "released"       // was buffered; its filler came
+	ReasonGapSkipped    Reason = "gap_skipped"    // was buffered; the wait ended and the gap was skipped
+	ReasonGapDead       Reason = "gap_dead"       // as gap_skipped, and given up with it
+	ReasonSeen          Reason = "seen"           // same id, same body
+	ReasonBodyDiffers   Reason = "body_differs"   // same id, other body
+	ReasonOlder         Reason = "older"          // a snapshot below the line
+	ReasonOlderDelta    Reason = "older_delta"    // below the line, and not a snapshot
+	ReasonOlderHeld     Reason = "older_held"     // below the line, stale: hold
+	ReasonFiller        Reason = "filler"         // fills a place that was skipped
+	ReasonEqualFirst    Reason = "equal_first"    // equal: first, and one of this version came before
+	ReasonEqualLast     Reason = "equal_last"     // equal: last, and a later one of this version waited too
+	ReasonEqualHeld     Reason = "equal_held"     // the line's own version, and a person decides
+	ReasonGap           Reason = "gap"            // waits for a filler
+	ReasonStartGap      Reason = "start_gap"      // start: first, and this is not the first
+	ReasonStartBackfill Reason = "start_backfill" // start: backfill, and the truth has not come yet
+	ReasonOverflow      Reason = "overflow"       // the entity's or subscription's buffer is full
+	ReasonGapExpired    Reason = "gap_expired"    // the wait ended, then: park
+	ReasonBehindPark    Reason = "behind_park"    // the entity is parked for a gap
+	ReasonType          Reason = "type"           // filtered by type
+	ReasonUndecodable   Reason = "undecodable"    // not a CloudEvent of ours
+	ReasonDataRejected  Reason = "data_rejected"  // the database refused the row's data
 )
 
 // Record is what the gate needs to know of one record of a partition.
@@ -65,6 +67,7 @@ type Record struct {
 	First      *int64
 	Payload    schemas.PayloadKind
 	Deleted    bool
+	Backfill   bool   // synthetic: made of what a backfill fetched
 	Filtered   bool   // the subscription's filter said no
 	Broken     Reason // not empty: undecodable, nothing else is set
 }
