@@ -1,0 +1,119 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/backfill"
+)
+
+// fetches checks what a source can be asked for.
+func (ck *checker) fetches(path string, s *Source) {
+	if b := s.Backfill; b != nil {
+		path := path + ".backfill"
+		ck.fetch(path, backfill.Gap, b.URL, b.Timeout, b.AllowNetworks)
+		ck.retry(path+".retry", Retry(b.Retry))
+		ck.element(path+".event", s)
+	}
+	if t := s.Thin; t != nil {
+		ck.fetch(path+".thin", backfill.Body, t.URL, t.Timeout, t.AllowNetworks)
+	}
+}
+
+func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, networks []string) {
+	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
+	allowed := ck.networks(path+".allow_networks", networks)
+	if text == "" || ck.skip(path+".url") {
+		return // missing, and said so
+	}
+	if _, err := backfill.ParseTemplate(use, text); err != nil {
+		ck.problem(path+".url", "%s", strings.TrimPrefix(err.Error(), "url "))
+		return
+	}
+	u, err := url.Parse(text) // places are in the path and the query only
+	if err != nil {
+		ck.problem(path+".url", "cannot be parsed")
+		return
+	}
+	ck.reach(path+".url", u, allowed, len(networks) > 0)
+}
+
+// element checks that an element of an answer can become an event. It has no headers and is no form.
+func (ck *checker) element(path string, s *Source) {
+	own, e := s.Backfill.Event, s.element()
+	if own == nil {
+		own = &Event{}
+	}
+	if len(own.Headers) > 0 {
+		ck.problem(path+".headers", "means nothing: an element of an answer has no headers")
+	}
+	if own.Version != nil {
+		ck.version(path+".version", own.Version)
+	}
+	for _, f := range e.froms() {
+		if !strings.HasPrefix(f.from, "header:") && !strings.HasPrefix(f.from, "form:") {
+			continue
+		}
+		if ck.written(path + "." + f.key) {
+			ck.problem(path+"."+f.key, "%s means nothing: an element of an answer has no headers and is no form", clip(f.from))
+		} else {
+			ck.problem(path, "%s is missing: the source's own is %s, which an element of an answer does not have", f.key, clip(f.from))
+		}
+	}
+	switch {
+	case e.Type == "":
+		ck.problem(path, `type is missing: say where an element has it, or give one such as cel:"'order.backfilled'"`)
+	case e.Version == nil:
+		ck.problem(path, "version is missing: an event without one fills no gap")
+	case e.Version.Kind == "none":
+		ck.problem(path+".version", "kind none fills no gap")
+	case e.Payload == "":
+		ck.problem(path, "payload is missing: snapshot where an element is the entity's whole state, delta where it is news about it")
+	}
+}
+
+// fromKey is a `from` of a mapping and the key below event that it stands at.
+type fromKey struct{ key, from string }
+
+func (e *Event) froms() []fromKey {
+	list := []fromKey{{"id", e.ID}, {"type", e.Type}}
+	for _, from := range e.Entity {
+		list = append(list, fromKey{"entity", from})
+	}
+	if e.Version != nil {
+		list = append(list, fromKey{"version", e.Version.From})
+		if e.Version.Rank != nil {
+			list = append(list, fromKey{"version", e.Version.Rank.From})
+		}
+	}
+	if e.Deleted != nil {
+		list = append(list, fromKey{"deleted", e.Deleted.From})
+	}
+	return list
+}
+
+// backfilled checks that what a subscription wants backfilled can be asked for.
+func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
+	if !sub.backfills() {
+		for _, key := range []string{"within", "otherwise"} {
+			if at := path + ".gap." + key; ck.written(at) && !ck.skip(path+".gap.then") && !ck.skip(path+".start") {
+				ck.problem(at, "means nothing without then: backfill or start: backfill")
+			}
+		}
+		return
+	}
+	ck.between(path+".gap.within", sub.Gap.Within, Duration(time.Second), Duration(24*time.Hour))
+	at, what := path+".gap.then", "then: backfill"
+	if sub.Start == "backfill" {
+		at, what = path+".start", "start: backfill"
+	}
+	for _, name := range slices.Sorted(slices.Values(sub.Sources)) {
+		s, ok := t.Sources[name]
+		if !ok || s.Backfill != nil || sub.Start != "backfill" && !s.Sequence() {
+			continue // unknown, and said so; or one without gaps
+		}
+		ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, name)
+	}
+}
