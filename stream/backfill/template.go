@@ -119,12 +119,12 @@ func place(use Use, name string, query bool) (part, error) {
 	if number, ok := strings.CutPrefix(name, "entity."); ok {
 		i, err := strconv.Atoi(number)
 		if err != nil || i < 0 || i > 99 || strconv.Itoa(i) != number {
-			return p, errors.New("url: {entity.N} wants a number from 0 to 99, such as {entity.0}")
+			return p, errors.New("url has an {entity.N} whose N is not a number from 0 to 99, such as {entity.0}")
 		}
 		p.name, p.index = "entity", i
 	}
 	if !slices.Contains(use.names(), p.name) {
-		return p, fmt.Errorf("url: {%.40s} means nothing in %s: use {%s} or {entity.0} and so on", name, use, strings.Join(use.names(), "}, {"))
+		return p, fmt.Errorf("url has {%.40s}, which means nothing in %s: use {%s} or {entity.0} and so on", name, use, strings.Join(use.names(), "}, {"))
 	}
 	return p, nil
 }

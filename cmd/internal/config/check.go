@@ -214,6 +214,11 @@ func (ck *checker) destinationURL(path, text string, allowed []netip.Prefix, any
 		ck.problem(path, "has a fragment, which is never sent")
 		return
 	}
+	ck.reach(path, u, allowed, anyAllowed)
+}
+
+// reach judges where a URL leads as far as that is known before its name is resolved.
+func (ck *checker) reach(path string, u *url.URL, allowed []netip.Prefix, anyAllowed bool) {
 	if u.Scheme == "http" && !anyAllowed {
 		ck.problem(path, "plain http is refused unless allow_networks lists the network that it goes to")
 		return

@@ -21,6 +21,7 @@ func (ck *checker) source(path string, s *Source) {
 		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
 	}
 	ck.topics(path+".topics", s.Topics)
+	ck.fetches(path, s)
 	if ck.skip(path + ".preset") {
 		return
 	}
@@ -120,6 +121,7 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	if least := sub.minWindow(ck.c, t); !ck.skip(path+".dedupe.window") && sub.Dedupe.Window < least {
 		ck.problem(path+".dedupe.window", "%s is less than %s (topic retention + segment time + redelivery horizon): an event could run twice", sub.Dedupe.Window, least)
 	}
+	ck.backfilled(path, t, sub)
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
 	ck.actions(path+".actions", t, sub.Actions)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -49,6 +50,35 @@ func (e *Event) mapping() *provider.EventConfig {
 		m.Deleted = &provider.DeletedConfig{From: d.From, Is: d.Is}
 	}
 	return m
+}
+
+// BackfillEvent is the mapping of an element of a backfill's answer: its own, completed from the source's. The source
+// must have a backfill. Where elements need not say their entity, or have no id, those are empty.
+func (c *Config) BackfillEvent(team, name string) *provider.EventConfig {
+	return c.Teams[team].Sources[name].element().mapping()
+}
+
+// element is what maps an element. Ids are never the source's: those of deliveries are not in an answer.
+func (s *Source) element() *Event {
+	own, of := Event{}, Event{}
+	if s.Backfill.Event != nil {
+		own = *s.Backfill.Event
+	}
+	if s.Event != nil {
+		of = *s.Event
+	}
+	e := &Event{
+		ID: own.ID, Entity: own.Entity, Type: cmp.Or(own.Type, of.Type), Payload: cmp.Or(own.Payload, of.Payload),
+		Version: cmp.Or(own.Version, of.Version), Deleted: cmp.Or(own.Deleted, of.Deleted), Volatile: own.Volatile,
+	}
+	if e.Volatile == nil {
+		e.Volatile = of.Volatile
+	}
+	if e.Version != nil && e.Version.Kind == "sequence" {
+		first := 1
+		e.First = cmp.Or(own.First, of.First, &first)
+	}
+	return e
 }
 
 // MaxBody is the largest body of a source in bytes: its own, else its preset's.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,7 @@ var (
 	secretType   = reflect.TypeFor[schemas.Secret]()
 	durationType = reflect.TypeFor[Duration]()
 	sizeType     = reflect.TypeFor[Size]()
+	headersType  = reflect.TypeFor[Headers]()
 )
 
 // value decodes n into v, whose type is one of those that file.go uses.
@@ -54,6 +56,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.scalar(n, path, v, f)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
+	case t == headersType:
+		d.headers(n, path, v)
 	case t.Kind() == reflect.Map:
 		d.table(n, path, v)
 	case t.Kind() == reflect.Slice:
@@ -153,6 +157,26 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 		d.value(value, at, entry, field{})
 		d.places[at] = place{d.file, k.Line}
 		if !entry.IsNil() {
+			v.SetMapIndex(reflect.ValueOf(key), entry)
+		}
+	})
+}
+
+// headerForm is what a header's name may be here; RFC 9110 allows more, which nobody uses.
+var headerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+func (d *decoder) headers(n *yaml.Node, path string, v reflect.Value) {
+	v.Set(reflect.MakeMap(v.Type()))
+	d.pairs(n, path, func(key string, k, value *yaml.Node) {
+		at := join(path, key)
+		switch {
+		case !headerForm.MatchString(key):
+			d.problem(k, at, "%q is not the name of a header", clip(key))
+		case isNull(value):
+			d.problem(value, at, "has no value")
+		default:
+			entry := reflect.New(secretType).Elem()
+			d.value(value, at, entry, field{})
 			v.SetMapIndex(reflect.ValueOf(key), entry)
 		}
 	})

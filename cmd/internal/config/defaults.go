@@ -105,9 +105,25 @@ func (s *Source) fill(top Topics) {
 	if s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "monotonic" && s.Event.Version.As == "" {
 		s.Event.Version.As = "integer"
 	}
-	if s.Rate != nil && s.Rate.Burst == 0 {
-		s.Rate.Burst = s.Rate.PerSecond
+	for _, r := range s.rates() {
+		if r.Burst == 0 {
+			r.Burst = r.PerSecond
+		}
 	}
+}
+
+// rates are the token buckets of a source.
+func (s *Source) rates() (list []*Rate) {
+	if s.Rate != nil {
+		list = append(list, s.Rate)
+	}
+	if s.Backfill != nil && s.Backfill.Rate != nil {
+		list = append(list, s.Backfill.Rate)
+	}
+	if s.Thin != nil && s.Thin.Rate != nil {
+		list = append(list, s.Thin.Rate)
+	}
+	return list
 }
 
 // Sequence reports whether the source's versions are dense, so that gaps can be seen.
@@ -122,9 +138,22 @@ func (sub *Subscription) fill(c *Config, team *Team) {
 			sub.Start = "first"
 		}
 	}
+	if sub.backfills() {
+		if sub.Gap.Within == 0 {
+			sub.Gap.Within = Duration(time.Minute)
+		}
+		if sub.Gap.Otherwise == "" {
+			sub.Gap.Otherwise = "park"
+		}
+	}
 	if sub.Dedupe.Window == 0 {
 		sub.Dedupe.Window = sub.minWindow(c, team)
 	}
+}
+
+// backfills reports whether the subscription asks for what is missing.
+func (sub *Subscription) backfills() bool {
+	return sub.Gap.Then == "backfill" || sub.Start == "backfill"
 }
 
 func (sub *Subscription) allSequence(team *Team) bool {

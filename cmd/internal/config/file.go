@@ -65,6 +65,8 @@ type Source struct {
 	Rate        *Rate            `yaml:"rate"`
 	Topic       string           `yaml:"topic"`
 	Topics      Topics           `yaml:"topics"`
+	Backfill    *Backfill        `yaml:"backfill"`
+	Thin        *Thin            `yaml:"thin"`
 }
 
 // Verify describes the signature of a generic source, or adjusts that of a preset. The names are those of
@@ -128,7 +130,41 @@ type Deleted struct {
 	Is   []string `yaml:"is"`
 }
 
-// Rate limits a source: a token bucket.
+// Backfill says where events that are missing can be asked for.
+type Backfill struct {
+	URL           string     `yaml:"url"`
+	Headers       Headers    `yaml:"headers"`
+	Items         string     `yaml:"items"`
+	Event         *Event     `yaml:"event"`
+	Rate          *Rate      `yaml:"rate"`
+	Timeout       Duration   `yaml:"timeout"`
+	Retry         FetchRetry `yaml:"retry"`
+	MaxBody       Size       `yaml:"max_body"`
+	AllowNetworks []string   `yaml:"allow_networks"`
+}
+
+// Thin says where the document is that a source's events only name.
+type Thin struct {
+	URL           string   `yaml:"url"`
+	Headers       Headers  `yaml:"headers"`
+	Rate          *Rate    `yaml:"rate"`
+	Timeout       Duration `yaml:"timeout"`
+	MaxBody       Size     `yaml:"max_body"`
+	AllowNetworks []string `yaml:"allow_networks"`
+}
+
+// Headers are request headers by name. All of their values are taken for secrets.
+type Headers map[string]schemas.Secret
+
+// FetchRetry bounds the requests of one backfill.
+type FetchRetry struct {
+	Attempts int      `yaml:"attempts"`
+	Within   Duration `yaml:"within"`
+	Min      Duration `yaml:"min"`
+	Max      Duration `yaml:"max"`
+}
+
+// Rate is a token bucket.
 type Rate struct {
 	PerSecond int `yaml:"per_second"`
 	Burst     int `yaml:"burst"`
@@ -170,6 +206,9 @@ type Subscription struct {
 type Gap struct {
 	Wait Duration `yaml:"wait"`
 	Then string   `yaml:"then"`
+	// Within and Otherwise are zero where nothing is backfilled.
+	Within    Duration `yaml:"within"`
+	Otherwise string   `yaml:"otherwise"`
 }
 
 // Dedupe says how long events are remembered.

@@ -44,13 +44,15 @@ func part(path string) string {
 		return "destinations"
 	case len(steps) > 4 && steps[2] == "sources" && strings.HasPrefix(steps[4], "secrets"):
 		return "secrets"
+	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "backfill" || steps[4] == "thin"):
+		return "fetches"
 	}
 	return ""
 }
 
 var uses = map[Role][]string{
 	RoleIntake:  {"kafka", "intake", "secrets"},
-	RoleStream:  {"kafka", "instance", "postgres", "destinations"},
+	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches"},
 	RoleTopics:  {"kafka"},
 	RoleMigrate: {"postgres"},
 	RoleSend:    {"intake", "secrets"},

@@ -42,6 +42,12 @@ func liveTeam(path string, a, b *Team) (list []string) {
 		if ok && s.Topic != t.Topic {
 			list = append(list, path+".sources."+name+".topic")
 		}
+		if ok && !reflect.DeepEqual(s.Thin, t.Thin) {
+			list = append(list, path+".sources."+name+".thin")
+		}
+		if ok && (!reflect.DeepEqual(s.Backfill, t.Backfill) || s.Backfill != nil && !reflect.DeepEqual(s.element(), t.element())) {
+			list = append(list, path+".sources."+name+".backfill")
+		}
 	}
 	slices.Sort(list)
 	return list

@@ -27,6 +27,11 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
 		return describeField(map[string]any{"type": "array", "items": items}, f)
+	case t == headersType:
+		return describeField(map[string]any{
+			"type": "object", "additionalProperties": scalarSchema(secretType, field{}),
+			"propertyNames": map[string]any{"pattern": headerForm.String()},
+		}, f)
 	case t.Kind() == reflect.Map:
 		return describeField(map[string]any{
 			"type": "object", "additionalProperties": schemaOf(t.Elem(), field{}),

@@ -47,6 +47,11 @@ var (
 
 const fromForms = "a JSON Pointer into the body, header:<name>, form:<field> or cel:<expression> (CEL over body, header and form)"
 
+const (
+	entityPlaces  = "{entity.0}, {entity.1} ... the values of the entity, {entity} all of them."
+	secretHeaders = "their values are never shown."
+)
+
 // shapes declares every mapping of the file by the type it is decoded into.
 var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"policy", "budgets", "schemas", "console"}, fields: []field{
@@ -98,6 +103,8 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topic", doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
+		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
+		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 	}},
 	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
 		{name: "scheme", doc: "The rule; another one than the preset's replaces all of its parameters.", computed: "the preset's, hmac for generic", values: verify.Schemes()},
@@ -149,9 +156,34 @@ var shapes = map[reflect.Type]*shape{
 		{name: "from", doc: "Where to look: " + fromForms + ".", required: true},
 		{name: "is", doc: "Values that mean deletion.", computed: "the text true"},
 	}},
+	reflect.TypeFor[Backfill](): {doc: "An API that is asked with GET for missing events. Its answer, an object or an array, becomes events of the source; further pages are followed by Link: rel=next.", fields: []field{
+		{name: "url", doc: "Where to ask; {from} and {to} are the values that are missing, " + entityPlaces, required: true},
+		{name: "headers", doc: "Request headers, such as Authorization; " + secretHeaders},
+		{name: "items", doc: "JSON Pointer to the elements, where the answer wraps them.", computed: "the answer itself"},
+		{name: "event", doc: "Where an element of the answer carries its event. entity: left out where every element is about the entity that was asked for; id: left out where elements have none that is stable.", computed: "type, version, payload and deleted as in the source's event"},
+		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
+		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
+		{name: "retry", doc: "How failed requests are repeated."},
+		{name: "max_body", doc: "Largest answer, all its pages together.", def: "8MiB", minimum: 1},
+		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+	}},
+	reflect.TypeFor[Thin](): {doc: "An API that is asked with GET for the document that an event names. A request that fails is a failed attempt of the action.", fields: []field{
+		{name: "url", doc: "Where to ask; {id} and {type} are the event's, " + entityPlaces, required: true},
+		{name: "headers", doc: "Request headers, such as Authorization; " + secretHeaders},
+		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
+		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
+		{name: "max_body", doc: "Largest document.", def: "8MiB", minimum: 1},
+		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+	}},
+	reflect.TypeFor[FetchRetry](): {doc: "Exponential with full jitter.", fields: []field{
+		{name: "attempts", doc: "Most requests.", def: "5", minimum: 1},
+		{name: "within", doc: "Longest time for all of them; the gap's within may be shorter.", def: "1m"},
+		{name: "min", doc: "First delay.", def: "500ms"},
+		{name: "max", doc: "Longest delay.", def: "30s"},
+	}},
 	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{
-		{name: "per_second", doc: "Deliveries a second in the long run.", required: true, minimum: 1},
-		{name: "burst", doc: "Deliveries at once.", computed: "as per_second", minimum: 1},
+		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
+		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
 		{name: "type", doc: "Kind of sink.", required: true, values: []string{"http", "log"}, later: []string{"slack", "github", "kafka", "postgres", "exec", "email", "pubsub", "sqs", "nats"}},
@@ -182,6 +214,8 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},
 		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park"}, later: []string{"backfill", "dead_letter"}},
+		{name: "within", doc: "How long the answer to a backfill is waited for.", computed: "1m with backfill"},
+		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip"}, later: []string{"dead_letter"}},
 	}},
 	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
 		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},
