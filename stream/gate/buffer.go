@@ -15,10 +15,26 @@ func (d *decider) parked(k LineKey) bool {
 	return len(w) > 0 && w[0].Decision == Parked
 }
 
-// full reports whether one more waiting event would be over a cap.
-func (d *decider) full(k LineKey) bool {
-	return d.p.MaxPerEntity > 0 && len(d.st.Waiting[k]) >= d.p.MaxPerEntity ||
-		d.p.MaxBuffered > 0 && d.st.Buffered >= d.p.MaxBuffered
+// full reports whether s, if it waited too, would be over a cap.
+func (d *decider) full(k LineKey, s subject) bool {
+	w := d.st.Waiting[k]
+	return d.p.MaxPerEntity > 0 && len(w) >= d.p.MaxPerEntity ||
+		d.p.MaxBuffered > 0 && d.st.Buffered >= d.p.MaxBuffered ||
+		d.p.MaxBytes > 0 && s.Size > d.p.MaxBytes-d.st.BufferedBytes ||
+		d.p.MaxBytesPerEntity > 0 && s.Size > d.p.MaxBytesPerEntity-size(w)
+}
+
+func size(w []Waiting) (bytes int64) {
+	for i := range w {
+		bytes += w[i].Size
+	}
+	return bytes
+}
+
+// count keeps account of an event with a deadline that enters the buffer (by is 1) or leaves it, or its deadline (-1).
+func (d *decider) count(r *Record, by int) {
+	d.st.Buffered += by
+	d.st.BufferedBytes += int64(by) * r.Size
 }
 
 // hold puts s into the buffer, into the stage of what waits on its line already.
@@ -32,7 +48,7 @@ func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, wh
 	at := sort.Search(len(w), func(i int) bool { return order(&w[i].Record, &in.Record) >= 0 })
 	d.st.Waiting[k] = slices.Insert(w, at, in)
 	if dec == Buffered {
-		d.st.Buffered++
+		d.count(s.Record, 1)
 	}
 	d.conclude(s, v, dec, why)
 }
@@ -51,7 +67,7 @@ func (d *decider) park(k LineKey, why Reason) {
 	were := slices.Clone(w) // the outcomes must not see the buffer move under them
 	for i := range w {
 		w[i].Decision, w[i].Stage = Parked, Filling
-		d.st.Buffered--
+		d.count(&w[i].Record, -1)
 		d.conclude(subject{-1, &were[i].Record, &were[i]}, taken(&were[i], line), Parked, why)
 	}
 }
@@ -84,7 +100,7 @@ func (d *decider) withdraw(k LineKey, i int) {
 func (d *decider) take(k LineKey, i int) subject {
 	w := d.st.Waiting[k]
 	if w[i].Decision == Buffered {
-		d.st.Buffered--
+		d.count(&w[i].Record, -1)
 	}
 	out := &w[i]
 	if i == 0 {

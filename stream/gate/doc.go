@@ -34,7 +34,7 @@
 //	buffered     start_gap       the line has not begun (start: first), and this is not its first value
 //	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for
 //	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or a person comes
-//	parked       overflow        one event too many for a cap, and everything that waited on its line with it
+//	parked       overflow        too much for a cap of events or of bytes, and what waited on its line with it
 //	parked       behind_park     places before it are missing on a line that is parked
 //	parked       older_held      below the line, and stale: hold: set aside for a person, alone
 //	parked       equal_held      equal: hold, and the line's own version again; or equal: first and stale: hold

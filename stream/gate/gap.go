@@ -13,7 +13,7 @@ func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
 		d.hold(k, s, v, Parked, ReasonGapExpired)
 	case atOnce:
 		d.jump(k, s, v)
-	case d.full(k):
+	case d.full(k, s):
 		d.park(k, ReasonOverflow)
 		d.hold(k, s, v, Parked, ReasonOverflow)
 	default:

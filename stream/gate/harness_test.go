@@ -42,6 +42,7 @@ func forged(r *Record)   { r.Hash[15] = 0xff }
 func first(v int64) func(*Record) {
 	return func(r *Record) { r.First = &v }
 }
+func bytes(n int64) func(*Record)               { return func(r *Record) { r.Size = n } }
 func on(entity schemas.EntityKey) func(*Record) { return func(r *Record) { r.Entity = entity } }
 func clock(c string) func(*Record)              { return func(r *Record) { r.Version.Clock = c } }
 func sub(s int32) func(*Record)                 { return func(r *Record) { r.Version.Sub = s } }

@@ -83,6 +83,7 @@ func decodePolicy(b, caps byte, more []byte) Policy {
 	}
 	p.Equal = []Equal{EqualApply, EqualFirst, EqualLast, EqualHold}[b>>7|caps>>7<<1]
 	p.MaxPerEntity, p.MaxBuffered = max(0, int(caps&7)-3), 2*max(0, int(caps>>3&15)-7) // mostly none
+	p.MaxBytesPerEntity, p.MaxBytes = 100*max(0, int64(more[2]&7)-3), 150*max(0, int64(more[2]>>3&15)-7)
 	p.Stale.Snapshot = []StaleDo{"", StaleDeliver, StaleHold, StaleDrop}[more[0]&3]
 	p.Stale.Delta = []StaleDo{"", StaleDrop, StaleHold, StaleDeliver}[more[0]>>2&3]
 	switch more[1] & 3 {
@@ -229,7 +230,7 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	value := a.top[k] + by
 	a.top[k] = max(value, a.top[k])
 	a.events++
-	r := Record{Entity: k.Entity, Payload: schemas.Snapshot, Deleted: z&0x80 != 0, AppendTime: day.Add(time.Duration(a.events) * time.Second)}
+	r := Record{Entity: k.Entity, Size: int64(z), Payload: schemas.Snapshot, Deleted: z&0x80 != 0, AppendTime: day.Add(time.Duration(a.events) * time.Second)}
 	binary.BigEndian.PutUint64(r.Key[:], uint64(a.events))
 	r.Hash = schemas.BodyHash{byte(a.events), byte(a.events >> 8)}
 	r.Version = schemas.Version{Clock: k.Clock, Kind: a.kinds[k.Entity[0]-'a']}
@@ -239,6 +240,9 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	}
 	if z&4 != 0 {
 		r.Payload = schemas.Delta
+	}
+	if z&12 == 12 {
+		r.Payload = "" // nobody knows
 	}
 	switch r.Version.Kind {
 	case schemas.Timestamp: // half of them run ahead of the broker's clock

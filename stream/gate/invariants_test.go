@@ -9,7 +9,7 @@ import (
 // sameState compares what the gate remembers with what the model can work out.
 func sameState(t failer, m *model, st *State) {
 	t.Helper()
-	waiting, buffered := 0, 0
+	waiting, buffered, bytes := 0, 0, int64(0)
 	for k, w := range st.Waiting {
 		waiting += len(w)
 		held := m.waiting(k)
@@ -17,6 +17,7 @@ func sameState(t failer, m *model, st *State) {
 		for i := range w {
 			if w[i].Decision == Buffered {
 				buffered++
+				bytes += w[i].Size
 			}
 			if len(held) != len(w) || held[i].Key != w[i].Key || held[i].parked != (w[i].Decision == Parked) {
 				t.Fatalf("line %v: waiting %+v, model %+v", k, w, held)
@@ -29,8 +30,8 @@ func sameState(t failer, m *model, st *State) {
 			t.Fatalf("line %v: Waits says %t", k, waits)
 		}
 	}
-	if waiting != len(m.held) || buffered != st.Buffered {
-		t.Fatalf("%d wait, model %d; %d with a deadline, counted %d", waiting, len(m.held), buffered, st.Buffered)
+	if waiting != len(m.held) || buffered != st.Buffered || bytes != st.BufferedBytes {
+		t.Fatalf("%d wait, model %d; %d of %d bytes with a deadline, counted %d of %d", waiting, len(m.held), buffered, bytes, st.Buffered, st.BufferedBytes)
 	}
 	for k, l := range st.Lines {
 		at, begun := m.position(k)
@@ -192,6 +193,20 @@ func givenUp(t failer, all []said) {
 	for _, s := range all {
 		if s.Dead != (s.Reason == ReasonGapDead) || s.Dead && !s.Decision.Runs() {
 			t.Fatalf("%+v", s)
+		}
+	}
+}
+
+// capped: no more waits with a deadline than may.
+func capped(t failer, p Policy, st *State) {
+	t.Helper()
+	over := func(n, most int64) bool { return most > 0 && n > most }
+	if over(int64(st.Buffered), int64(p.MaxBuffered)) || over(st.BufferedBytes, p.MaxBytes) {
+		t.Fatalf("%d events of %d bytes wait, under %+v", st.Buffered, st.BufferedBytes, p)
+	}
+	for k, w := range st.Waiting {
+		if w[0].Decision == Buffered && (over(int64(len(w)), int64(p.MaxPerEntity)) || over(size(w), p.MaxBytesPerEntity)) {
+			t.Fatalf("line %v: %d events of %d bytes wait, under %+v", k, len(w), size(w), p)
 		}
 	}
 }

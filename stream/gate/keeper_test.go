@@ -43,6 +43,7 @@ func (l *keeper) call(t failer, batch []Record, lines []LineKey, p Policy) []Out
 		for i := range w {
 			if w[i].Decision == Buffered {
 				st.Buffered++
+				st.BufferedBytes += w[i].Size
 			}
 		}
 	}

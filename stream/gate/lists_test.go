@@ -103,6 +103,7 @@ func TestPolicyValidate(t *testing.T) {
 		"otherwise": {Otherwise: ThenBackfill}, "backfill wait 0s": {Start: StartBackfill}, "no time": {Then: ThenBackfill, BackfillWait: -1},
 		"stale": {Stale: OnStale{Delta: "skip"}}, "deliver_marked": {Stale: OnStale{Snapshot: "late"}},
 		"wait": {GapWait: -time.Second}, "skew": {FutureSkew: -1}, "cap": {MaxPerEntity: -1}, "in all": {MaxBuffered: -1},
+		"bytes": {MaxBytes: -1}, "bytes per entity": {MaxBytesPerEntity: -1},
 	} {
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%+v: got %v, want an error that names %s", p, err, word)

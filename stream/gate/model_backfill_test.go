@@ -35,7 +35,7 @@ func (m *model) backfilling(k LineKey) bool {
 
 // ask asks for all places that are missing below the lowest event that waits, one by one.
 func (m *model) ask(k LineKey) {
-	low, _ := m.lowest(k)
+	low := m.lowest(k)
 	r := Request{Line: k, Before: low.Version, Reason: ReasonGap}
 	at, begun := m.position(k)
 	switch {

@@ -101,22 +101,19 @@ func (m *model) waiting(k LineKey) (waits []*heldEvent) {
 	return waits
 }
 
-// lowest is the first of what waits on a line, nil where nothing does, and count how many do.
-func (m *model) lowest(k LineKey) (low *heldEvent, count int) {
+// lowest is the first of what waits on a line, nil where nothing does.
+func (m *model) lowest(k LineKey) (low *heldEvent) {
 	for _, h := range m.held {
-		if h.line == k {
-			count++
-			if low == nil || before(&h.Record, &low.Record) {
-				low = h
-			}
+		if h.line == k && (low == nil || before(&h.Record, &low.Record)) {
+			low = h
 		}
 	}
-	return low, count
+	return low
 }
 
 // pick takes an event out of the buffer.
 func (m *model) pick(h *heldEvent) Record {
-	if low, _ := m.lowest(h.line); low == h {
+	if low := m.lowest(h.line); low == h {
 		m.events[h.line] = append(m.events[h.line], fact{what: "left"})
 	}
 	i := slices.Index(m.held, h)

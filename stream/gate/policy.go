@@ -75,10 +75,12 @@ type Policy struct {
 	// start, as Start any does.
 	BackfillWait time.Duration
 	Otherwise    Then
-	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition; 0 is no cap. The event
-	// that would be over a cap parks its line and everything that waits on it. Nothing is ever dropped: the caps bound
-	// what waits with a deadline, and what is parked is the ledger's to keep.
-	MaxPerEntity, MaxBuffered int
+	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition, and MaxBytesPerEntity and
+	// MaxBytes how many bytes of payload they have; 0 is no cap. The event that would be over a cap parks its line and
+	// everything that waits on it. Nothing is ever dropped: the caps bound what waits with a deadline, and what is parked
+	// is the ledger's to keep. How long it waits is bounded by GapWait and BackfillWait.
+	MaxPerEntity, MaxBuffered   int
+	MaxBytesPerEntity, MaxBytes int64
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration
 }
@@ -113,7 +115,9 @@ func (p Policy) Validate() error {
 	case p.FutureSkew < 0:
 		return fmt.Errorf("future skew %s is negative", p.FutureSkew)
 	case p.MaxPerEntity < 0 || p.MaxBuffered < 0:
-		return fmt.Errorf("a cap is negative: %d per entity, %d in all", p.MaxPerEntity, p.MaxBuffered)
+		return fmt.Errorf("a cap is negative: %d events per entity, %d in all", p.MaxPerEntity, p.MaxBuffered)
+	case p.MaxBytesPerEntity < 0 || p.MaxBytes < 0:
+		return fmt.Errorf("a cap is negative: %d bytes per entity, %d in all", p.MaxBytesPerEntity, p.MaxBytes)
 	}
 	return nil
 }

@@ -91,6 +91,9 @@ func check(t failer, h history) []said {
 	twinned(t, m.said, records)
 	setAside(t, m.said, whole)
 	givenUp(t, m.said)
+	if !slices.ContainsFunc(h.steps, func(s step) bool { return s.policy != nil }) {
+		capped(t, h.policy, whole)
+	}
 	return m.said
 }
 

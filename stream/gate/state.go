@@ -50,9 +50,11 @@ type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[LineKey]*Line
 	Waiting map[LineKey][]Waiting // ascending by version, then offset; never an empty list
-	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered.
-	// Parked ones do not count: a parked entity takes no room from the others.
-	Buffered int
+	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered, and
+	// BufferedBytes the sum of their sizes, for Policy.MaxBytes. Parked ones do not count: a parked entity takes no room
+	// from the others.
+	Buffered      int
+	BufferedBytes int64
 	// Requests are what Decide and Expire asked for, in order: they append to it. See State.Wanted.
 	Requests []Request
 }

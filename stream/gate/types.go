@@ -66,6 +66,7 @@ type Record struct {
 	Version    schemas.Version
 	First      *int64
 	Payload    schemas.PayloadKind
+	Size       int64 // bytes of payload that are kept while it waits
 	Deleted    bool
 	Backfill   bool   // synthetic: made of what a backfill fetched
 	Filtered   bool   // the subscription's filter said no
