@@ -30,6 +30,7 @@ func decode(r *kgo.Record, wanted func(eventType, source string) bool) (ledger.R
 	}
 	rec.Key, rec.Hash, rec.Entity = e.Key(), e.Hash, e.Entity
 	rec.Version, rec.First, rec.Payload, rec.Deleted = e.Version, e.First, e.Payload, e.Deleted
+	rec.Backfill = e.Backfill
 	rec.Filtered = !wanted(e.Type, e.Source)
 	rec.Source, rec.ID, rec.Type, rec.ReceivedAt = e.Source, e.ID, e.Type, e.RecordedTime
 	return rec, e

@@ -143,8 +143,13 @@ func (l *loop) expireIfRead(o *owned) {
 	ctx, done := l.running.begin(l.ctx)
 	a, err := l.cfg.Ledger.Expire(ctx, o.claim)
 	done()
+	l.concluded(o, a, err)
+}
+
+// concluded goes on after a transaction without records: the end of waits, or a command.
+func (l *loop) concluded(o *owned, a ledger.Applied, err error) {
 	if err != nil {
-		l.log.Error("gaps not expired; claiming the partition anew", "topic", o.at.topic, "partition", o.at.number, "error", err)
+		l.log.Error("waits not ended; claiming the partition anew", "topic", o.at.topic, "partition", o.at.number, "error", err)
 		l.end(o, errUnknown)
 		return
 	}

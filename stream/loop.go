@@ -174,6 +174,9 @@ func (l *loop) fenced(c *ledger.Claim) {
 // run works until the loop's context is done. The claims must be detached before.
 func (l *loop) run() {
 	defer l.observers.Wait()
+	if from, ok := l.cfg.Ledger.(CommandLedger); ok {
+		l.observers.Go(func() { l.commands(from) })
+	}
 	for {
 		if l.carry != nil {
 			u := *l.carry

@@ -165,6 +165,11 @@ func (t *try) write(ctx context.Context) error {
 		w.applied.Actions = t.actions(w)
 	}
 	p := &pipeline{conn: t.conn}
+	if w := t.works[0]; w.command != nil && !w.fenced {
+		if err := p.add(ctx, commandEnd, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
+			return err
+		}
+	}
 	if err := out.queue(ctx, p); err != nil {
 		return err
 	}
@@ -197,7 +202,7 @@ func (t *try) actions(w *work) []Action {
 	out := make([]Action, n)
 	for i := range w.final {
 		v, r := &w.final[i], &w.Records[i]
-		if v.actions == 0 {
+		if v.actions == 0 || v.Dead {
 			continue
 		}
 		p := t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
@@ -208,7 +213,7 @@ func (t *try) actions(w *work) []Action {
 	}
 	for i := range w.freed {
 		f := &w.freed[i]
-		if f.actions == 0 {
+		if f.actions == 0 || f.outcome.Dead {
 			continue
 		}
 		h, r := w.held[f.waited.Offset], f.waited
@@ -218,7 +223,7 @@ func (t *try) actions(w *work) []Action {
 			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: h.copied, Packed: h.packed,
 		})
 	}
-	return out
+	return slices.DeleteFunc(out, func(a Action) bool { return a.LaneSeq == 0 }) // dead letters: they do not run
 }
 
 func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {

@@ -317,7 +317,7 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 
 // loadClaim reads what the gate and the lanes left of the partition.
 func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered') FROM buffer WHERE fence = $1`,
+	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered') FROM buffer WHERE fence = $1 AND decision <> 'held'`,
 		c.ID).Scan(&c.waiting, &c.buffered)
 	if err != nil {
 		return err

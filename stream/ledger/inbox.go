@@ -270,7 +270,7 @@ func scanItem(r pgx.CollectableRow) (InboxItem, error) {
 		topicID   [16]byte
 	)
 	p := &i.pointer
-	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Sub,
+	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
 		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &i.fence, &i.window, &i.laneSeq, &i.laneCount)
 	if err != nil {

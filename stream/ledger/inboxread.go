@@ -23,16 +23,16 @@ const actionStates = `generate_series(0, e.actions - 1) AS n(i)
 // the actions of a row are probes of its window. What is untried behind a dead or unknown head of its
 // lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
 const inboxSelect = `-- inbox
-SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, sub, status, decision, reason,
+SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, word, sub, status, decision, reason,
        duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
        owner, received_at, decided_at, fence, window_id, lane_seq, actions
 FROM (
-    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.sub,
+    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
                JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
                WHERE h.fence = e.fence AND h.open AND h.lane_seq < e.lane_seq AND he.entity = e.entity
-                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park')
+                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park' AND h.class IS DISTINCT FROM '` + deadClass + `')
            ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
@@ -51,7 +51,7 @@ FROM (
         FROM ` + actionStates + `
     ) a ON e.lane_seq IS NOT NULL
     UNION ALL
-    SELECT s.name, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.sub, d.decision,
+    SELECT s.name, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.word, d.sub, d.decision,
            d.decision, d.reason, 0, 0, NULL, coalesce(d.error, ''), f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch,
            d.event_key, d.hash, f.owner, d.received_at, d.decided_at, d.fence, d.window_id, NULL, 0
     FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription

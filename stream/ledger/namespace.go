@@ -22,6 +22,16 @@ type Namespace struct {
 	windows atomic.Pointer[windowSet]
 }
 
+// waits are how long a filler and a backfill are waited for, and both together.
+func (n *Namespace) waits() [][]byte {
+	age := n.spec.MaxAge
+	if age == 0 {
+		age = forever
+	}
+	return [][]byte{int64Param(n.spec.Policy.GapWait.Microseconds()), int64Param(n.spec.Policy.BackfillWait.Microseconds()),
+		int64Param(age.Microseconds())}
+}
+
 // Namespace registers the subscription, or finds it, and returns its part.
 func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	op := "register subscription " + spec.Name
@@ -50,6 +60,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("generation %d is negative", s.Generation)
 	case s.Window < 0:
 		return fmt.Errorf("dedupe window %s is negative", s.Window)
+	case s.MaxAge < 0:
+		return fmt.Errorf("longest wait %s is negative", s.MaxAge)
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
 	}

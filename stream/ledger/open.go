@@ -101,7 +101,7 @@ func (c *Claim) ended(laneSeq int64) bool {
 	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
 }
 
-const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
+const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.word, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
        e.event_key, e.hash, e.source, e.event_id, e.type`
 
 // openRowsRead reads actions that have a row and are open, through their own index.
@@ -109,7 +109,7 @@ const openRowsRead = `-- openRowsRead: Append of index scans, merged by lane_seq
 WITH found AS (
     SELECT a.lane_seq, a.window_id FROM windows w JOIN actions a ON a.window_id = w.id JOIN effects x ON x.id = a.effect
      WHERE w.subscription = $4 AND w.state <> 'ahead' AND a.fence = $1 AND a.lane_seq > $2 AND a.open
-       AND (a.status <> 'dead_letter' OR x.on_dead = 'park')
+       AND ` + parksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, a.first_at,
@@ -170,7 +170,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		name, eventType string
 	)
 	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
-		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Sub, &decision, &a.Reason,
+		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Word, &a.Version.Sub, &decision, &a.Reason,
 		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType)
 	if err != nil {
 		return a, err

@@ -13,7 +13,7 @@ import (
 
 // lineColumns are the parameters of linesUpdate and linesInsert; see lineRows.
 var lineColumns = zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
-	"event_key uuid", "filtered boolean", "parked text", "skipped text")
+	"event_key uuid", "filtered boolean", "parked text", "skipped text", "word text")
 
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
@@ -30,17 +30,16 @@ CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progre
 SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
 
 	linesRead = newStatement(`-- linesRead
-SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.sub, l.event_key, l.filtered, l.parked, l.skipped
+SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.word, l.sub, l.event_key, l.filtered, l.parked, l.skipped
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
-CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped FROM lines
+CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped FROM lines
     WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
 	bufferRead = newFresh(`-- bufferRead
-SELECT b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.sub,
-       b.first, b.payload, b.deleted, b.filtered, b.decision
+SELECT ` + waitingColumns + `
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
-JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock
-ORDER BY b.value, b.sub, b.log_offset`)
+JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'
+ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset`)
 
 	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
 	// a limit: a line may release a thousand large ones at once.
@@ -62,34 +61,35 @@ WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
-UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key,
+UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	linesInsert = newStatement(`-- linesInsert
-INSERT INTO lines (fence, entity, clock, kind, epoch, value, sub, event_key, filtered, parked, skipped)
-SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.sub, u.event_key, u.filtered, u.parked,
+INSERT INTO lines (fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped)
+SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns)
 
+	// $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and for both together (by age).
 	bufferInsert = newStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
-    epoch, value, sub, first, deleted, filtered, decision, payload, kind, entity, clock, source, event_id, type, packed)
-SELECT u.fence, u.log_offset, $1, u.leader_epoch, u.append_time, u.received_at,
-       CASE u.decision WHEN 'buffered' THEN now() + $2::bigint * interval '1 microsecond' END,
-       u.event_key, u.hash, u.epoch, u.value, u.sub, u.first, u.deleted, u.filtered, u.decision, u.payload, u.kind,
-       u.entity, u.clock, u.source, u.event_id, u.type, u.packed
-FROM unnest($3::int[], $4::bigint[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::uuid[], $9::uuid[],
-            $10::bigint[], $11::bigint[], $12::int[], $13::bigint[], $14::boolean[], $15::boolean[], $16::text[],
-            $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bytea[])
-     AS u(fence, log_offset, leader_epoch, append_time, received_at, event_key, hash, epoch, value, sub, first,
-          deleted, filtered, decision, payload, kind, entity, clock, source, event_id, type, packed)`)
+    epoch, value, word, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
+    type, packed)
+SELECT u.fence, u.log_offset, $4, u.leader_epoch, u.append_time, u.received_at,
+       CASE u.decision WHEN 'buffered' THEN ` + deadline("now()") + ` END,
+       u.event_key, u.hash, u.epoch, u.value, u.word, u.sub, u.first, u.deleted, u.filtered, u.backfill, u.decision, u.stage,
+       u.payload, u.kind, u.entity, u.clock, u.source, u.event_id, u.type, u.packed
+FROM ` + zip(5, "fence int", "log_offset bigint", "leader_epoch int", "append_time timestamptz", "received_at timestamptz",
+		"event_key uuid", "hash uuid", "epoch bigint", "value bigint", "word text", "sub int", "first bigint", "deleted boolean",
+		"filtered boolean", "backfill boolean", "decision text", "stage text", "payload text", "kind text", "entity text",
+		"clock text", "source text", "event_id text", "type text", "packed bytea"))
 
 	bufferUpdate = newFresh(`-- bufferUpdate
-UPDATE buffer b SET decision = u.decision,
-       deadline = CASE u.decision WHEN 'buffered' THEN now() + $1::bigint * interval '1 microsecond' END
-FROM unnest($2::int[], $3::bigint[], $4::text[]) AS u(fence, log_offset, decision)
+UPDATE buffer b SET decision = u.decision, stage = u.stage,
+       deadline = CASE u.decision WHEN 'buffered' THEN ` + deadline("b.buffered_at") + ` END
+FROM ` + zip(4, "fence int", "log_offset bigint", "decision text", "stage text") + `
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
 
 	bufferDelete = newFresh(`-- bufferDelete
@@ -104,6 +104,16 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[])
      AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at)
 WHERE p.fence = u.fence`)
 )
+
+// waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
+const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.word, b.sub,
+       b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage`
+
+// deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows.
+func deadline(since string) string {
+	return `least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
+           ` + since + ` + $3::bigint * interval '1 microsecond')`
+}
 
 // zip is a subquery named u whose rows are the arrays $first, $first+1, ... in lockstep; cols are "name type". Unnest in
 // a select list streams; in FROM each array would be stored first (a fifth more CPU).
@@ -121,6 +131,8 @@ type windowQueries struct {
 	lock         statement
 	seen         statement
 	eventsInsert statement
+	eventsWords  statement // the same for events whose version is a text
+	actionsDead  statement
 	asidesInsert statement
 	actionsFreed statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
@@ -146,6 +158,8 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert = of(current, eventsInsert)
+	q.eventsWords = of(current, eventsWords)
+	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert = of(current, asidesInsert)
 	q.actionsFreed = fresh(current, actionsOfFreed)
 	var seen, first []string
@@ -177,24 +191,47 @@ SELECT {w}, now(), $1::int, unnest($2::int[]), unnest($3::bigint[]), unnest($4::
     unnest($11::int[]), unnest($12::int[]), unnest($13::int[])::smallint, unnest($14::text[]), unnest($15::text[]),
     unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[])`
 
+// eventsWords has one column more, which nearly no event needs.
+var eventsWords = strings.NewReplacer("-- eventsInsert", "-- eventsWords", "event_id, type)", "event_id, type, word)",
+	"unnest($21::text[])", "unnest($21::text[]), unnest($22::text[])").Replace(eventsInsert)
+
 const asidesInsert = `-- asidesInsert
 INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
-    decision, reason, kind, epoch, value, sub, clock, entity, source, event_id, type, error, raw)
+    decision, reason, kind, epoch, value, word, sub, clock, entity, source, event_id, type, error, raw)
 SELECT {w}, u.fence, u.log_offset, u.leader_epoch, u.event_key, u.hash, u.first_hash, u.received_at, now(),
-    u.decision, u.reason, u.kind, u.epoch, u.value, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
+    u.decision, u.reason, u.kind, u.epoch, u.value, u.word, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
 FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid[], $7::timestamptz[], $8::text[],
-            $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::int[], $14::text[], $15::text[], $16::text[],
-            $17::text[], $18::text[], $19::text[], $20::bytea[])
+            $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::int[], $15::text[], $16::text[], $17::text[],
+            $18::text[], $19::text[], $20::text[], $21::bytea[])
      AS u(fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decision, reason, kind, epoch,
-          value, sub, clock, entity, source, event_id, type, error, raw)`
+          value, word, sub, clock, entity, source, event_id, type, error, raw)`
 
-// The copies of what leaves the buffer stay in the database. Before bufferDelete.
+// The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
+// letters is dead from the start; see deadClass.
 const actionsOfFreed = `-- actionsOfFreed
-INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed)
-SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, '')
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bigint[])
-     AS u(fence, lane_seq, event_key, event_window, effect, log_offset)
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
+SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
+       CASE WHEN u.dead THEN 'dead_letter' ELSE 'pending' END, ` + deadColumns + `
+FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bigint[], $7::boolean[])
+     AS u(fence, lane_seq, event_key, event_window, effect, log_offset, dead)
 JOIN buffer b ON b.fence = u.fence AND b.log_offset = u.log_offset`
+
+// actionsDead is the same for events of the batch itself.
+const actionsDead = `-- actionsDead
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
+SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.packed, ''), 'dead_letter', ` + deadColumns + `
+FROM (SELECT true AS dead, unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::uuid[]) AS event_key,
+             unnest($4::int[]) AS effect, unnest($5::bytea[]) AS packed) AS u`
+
+// deadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
+// what follows was asked to go on.
+const deadClass = "gap"
+
+const deadColumns = `CASE WHEN u.dead THEN '` + deadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,
+       CASE WHEN u.dead THEN now() END`
+
+// parksLane is whether an action in a and its effect in x keep their lane from going on.
+const parksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + deadClass + `')`
 
 const duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n

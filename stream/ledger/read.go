@@ -42,7 +42,15 @@ func (t *try) readAll(ctx context.Context) error {
 	if err := t.addSeen(ctx, p); err != nil {
 		return err
 	}
-	if t.works[0].expire {
+	if w := t.works[0]; w.command != nil {
+		w.keys = append(w.keys, w.command.Line)
+		if err := add(aboutRead, func(r *row) {
+			r.int32() // the fence
+			w.about = new(waitingOf(r))
+		}, int64Param(w.command.ID)); err != nil {
+			return err
+		}
+	} else if t.works[0].expire {
 		if err := add(overdueRead, func(r *row) {
 			w := t.works[0]
 			w.keys = append(w.keys, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
@@ -145,7 +153,7 @@ func (t *try) addLines(ctx context.Context, p *pipeline, byFence map[int32]*work
 func readLine(r *row, byFence map[int32]*work) {
 	w := byFence[r.int32()]
 	k := gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()}
-	l := &gate.Line{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Sub: r.int32()}}
+	l := &gate.Line{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Word: r.text(), Sub: r.int32()}}
 	l.Key, l.Filtered, l.Parked = r.uuid(), r.bool(), gate.Reason(r.text())
 	raw := r.next(0)
 	if raw == nil {
@@ -168,15 +176,22 @@ var types = pgtype.NewMap()
 
 func readWaiting(r *row, byFence map[int32]*work) {
 	w := byFence[r.int32()]
+	g := waitingOf(r)
+	k := gate.LineKey{Entity: g.Entity, Clock: g.Version.Clock}
+	w.state.Waiting[k] = append(w.state.Waiting[k], g)
+}
+
+// waitingOf reads waitingColumns behind the fence.
+func waitingOf(r *row) gate.Waiting {
 	g := gate.Waiting{Record: gate.Record{Entity: schemas.EntityKey(r.text())}}
 	g.Version.Clock = r.text()
 	g.Offset, g.AppendTime, g.Key, g.Hash = r.int64(), r.time(), r.uuid(), r.uuid()
 	g.Version.Kind = schemas.VersionKind(r.text())
-	g.Version.Epoch, g.Version.Value, g.Version.Sub = r.int64(), r.int64(), r.int32()
+	g.Version.Epoch, g.Version.Value, g.Version.Word, g.Version.Sub = r.int64(), r.int64(), r.text(), r.int32()
 	g.First, g.Payload = r.int64Or(), schemas.PayloadKind(r.text())
-	g.Deleted, g.Filtered, g.Decision = r.bool(), r.bool(), gate.Decision(r.text())
-	k := gate.LineKey{Entity: g.Entity, Clock: g.Version.Clock}
-	w.state.Waiting[k] = append(w.state.Waiting[k], g)
+	g.Deleted, g.Filtered, g.Backfill = r.bool(), r.bool(), r.bool()
+	g.Decision, g.Stage = gate.Decision(r.text()), gate.Stage(r.text())
+	return g
 }
 
 // readHeld reads what the buffer knows of the events that leave it or change in it.

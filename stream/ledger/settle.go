@@ -216,7 +216,7 @@ func joined(l, r Applied, shift int) Applied {
 	for _, q := range r.Quarantined {
 		l.Quarantined = append(l.Quarantined, q+shift)
 	}
-	l.Waiting = r.Waiting
+	l.Waiting, l.Asked = r.Waiting, l.Asked || r.Asked
 	return l
 }
 

@@ -144,7 +144,7 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
   AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
-                     AND (a.status <> 'dead_letter' OR x.on_dead = 'park' OR a.finished_at > now() - $4::interval))
+                     AND (` + parksLane + ` OR a.finished_at > now() - $4::interval))
   AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
                     CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events
                          WHERE window_id = w.id AND fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL

@@ -33,6 +33,8 @@ type Spec struct {
 	Policy     gate.Policy
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
+	// MaxAge bounds how long an event waits in gaps, over all the gaps it stands behind; 0 is no bound.
+	MaxAge time.Duration
 	// CacheLines bounds the version lines that each claim keeps in memory; 0 means 32768.
 	CacheLines int
 }
@@ -134,6 +136,8 @@ type Applied struct {
 	Actions []Action
 	// Quarantined are the indices of records whose data the database refused and that were set aside.
 	Quarantined []int
+	// Asked says that the slice asked for a backfill.
+	Asked bool
 	// Waiting says that the slice left something in the gap buffer, so that the owner asks NextDeadline again.
 	Waiting bool
 }

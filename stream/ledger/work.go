@@ -11,7 +11,8 @@ import (
 // try; only rejected survives.
 type work struct {
 	Slice
-	expire   bool         // no records: the overdue lines are decided
+	expire   bool         // no records: the overdue lines are decided, or what command says
+	command  *Command     // nil: none
 	rejected map[int]bool // records whose data the database refused; true: their bytes as well
 
 	fenced  bool
@@ -23,9 +24,10 @@ type work struct {
 	final   []verdict     // by record
 	freed   []release     // out of the buffer
 	held    map[int64]held
-	laneAt  int64 // first lane_seq of this work
-	laneEnd int64 // behind the last
-	window  int32 // into which its actions are written
+	about   *gate.Waiting // the event that the command is about
+	laneAt  int64         // first lane_seq of this work
+	laneEnd int64         // behind the last
+	window  int32         // into which its actions are written
 
 	applied Applied
 }
@@ -45,6 +47,7 @@ type lineMark struct {
 type waitMark struct {
 	offset   int64
 	decision gate.Decision
+	stage    gate.Stage
 }
 
 // verdict is the last word on a record: one that was buffered may have been released in the same call.
@@ -75,7 +78,7 @@ type held struct {
 
 // reset makes the work ready for a try.
 func (w *work) reset() {
-	*w = work{Slice: w.Slice, expire: w.expire, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
+	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
 	w.state = gate.NewState()
 	w.laneAt = w.Claim.laneSeq
 }
@@ -142,7 +145,7 @@ func (w *work) mark() {
 		if waiting := w.state.Waiting[k]; len(waiting) > 0 {
 			m.waiting = make([]waitMark, len(waiting))
 			for i := range waiting {
-				m.waiting[i] = waitMark{waiting[i].Offset, waiting[i].Decision}
+				m.waiting[i] = waitMark{waiting[i].Offset, waiting[i].Decision, waiting[i].Stage}
 			}
 		}
 	}
@@ -153,6 +156,10 @@ func (w *work) decide(seen map[schemas.EventKey]gate.Seen, p gate.Policy) {
 	w.state.Seen = seen
 	w.state.Buffered = w.Claim.buffered
 	w.mark()
+	if w.command != nil {
+		w.obey(p)
+		return
+	}
 	if w.expire {
 		w.applied.Outcomes = gate.Expire(w.state, w.keys, p)
 		return
@@ -182,7 +189,7 @@ func (w *work) conclude(actions int) {
 		switch {
 		case o.Record >= 0:
 			w.final[o.Record] = verdict{Outcome: o, laneSeq: first, actions: n}
-			if o.Decision == gate.Buffered || o.Decision == gate.Parked {
+			if !o.Held && (o.Decision == gate.Buffered || o.Decision == gate.Parked) {
 				w.enter(o.Record)
 			}
 		default:
@@ -229,16 +236,29 @@ func (w *work) settle() {
 		c.Next = w.Next
 	}
 	w.applied.Waiting = c.buffered > 0
+	w.applied.Asked = len(w.state.Wanted()) > 0
 }
 
-// rowed are the lane_seqs whose actions have a row from the start: their events left the gap buffer.
+// rowed are the lane_seqs whose actions have a row from the start: their events left the gap buffer, or are dead letters.
 func (w *work) rowed() (rows []int64) {
 	for i := range w.freed {
 		for a := range int64(w.freed[i].actions) {
 			rows = append(rows, w.freed[i].laneSeq+a)
 		}
 	}
+	for i := range w.final {
+		for a := range int64(w.final[i].actions) {
+			if w.final[i].Dead {
+				rows = append(rows, w.final[i].laneSeq+a)
+			}
+		}
+	}
 	return rows
+}
+
+// setAside reports whether what waited at an offset was set aside for a person.
+func (w *work) setAside(offset int64) bool {
+	return slices.ContainsFunc(w.freed, func(f release) bool { return f.outcome.Held && f.waited.Offset == offset })
 }
 
 // discard forgets the touched lines: the gate has advanced them in place and nothing was committed.

@@ -15,12 +15,14 @@ type writer struct {
 	win *windowSet
 
 	events, asides          rows
+	words, dead             rows // events whose version is a text; actions that are dead letters at once
 	begun, advanced, turned rows // lines that are new, that moved on, that changed otherwise
 	buffer, moved, left     rows
 	loose                   rows // actions of events that leave the buffer
 	progress                rows
 	// By window.
 	duplicates, decided map[int32]*rows
+	asked               rows // backfills
 	forget              rows
 }
 
@@ -46,19 +48,20 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 	r := records
 	return &writer{
 		n: n, win: win, duplicates: map[int32]*rows{}, decided: map[int32]*rows{},
-		events: rows{int32Column(r), int64Column(r), uuidColumn(r), uuidColumn(r), timeColumn(r), int64Column(r), int64Column(r),
-			int64Column(r), int32Column(r), int32Column(r), int32Column(r), int32Column(r), textColumn(r), textColumn(r), textColumn(r),
-			textColumn(r), textColumn(r), textColumn(r), textColumn(r), textColumn(r)},
+		events: eventRows(r), words: append(eventRows(0), textColumn(0)),
+		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
+		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0)},
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0)},
+			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
+			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
+		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn(0)},
 		begun: lineRows(0), turned: lineRows(0),
 		advanced: rows{int32Column(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r)},
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
-			int64Column(0), int64Column(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		moved:    rows{int32Column(0), int64Column(0), textColumn(0)},
+			int64Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), boolColumn(0),
+			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0),
+			textColumn(0), bytesColumn(0)},
+		moved:    rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
 		left:     rows{int32Column(0), int64Column(0)},
 		progress: rows{int32Column(4), int64Column(4), int32Column(4), int64Column(4), timeColumn(4)},
 		forget:   rows{int32Column(0), int64Column(0)},
@@ -67,7 +70,13 @@ func newWriter(n *Namespace, win *windowSet, records int) *writer {
 
 func lineRows(r int) rows {
 	return rows{int32Column(r), textColumn(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r),
-		boolColumn(r), textColumn(r), textColumn(r)}
+		boolColumn(r), textColumn(r), textColumn(r), textColumn(r)}
+}
+
+func eventRows(r int) rows {
+	return rows{int32Column(r), int64Column(r), uuidColumn(r), uuidColumn(r), timeColumn(r), int64Column(r), int64Column(r),
+		int64Column(r), int32Column(r), int32Column(r), int32Column(r), int32Column(r), textColumn(r), textColumn(r), textColumn(r),
+		textColumn(r), textColumn(r), textColumn(r), textColumn(r), textColumn(r)}
 }
 
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
@@ -88,6 +97,12 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 		default:
 			v.duplicates = again[r.Key]
 			w.event(k, r, v)
+			if v.Held {
+				w.buffered(k, r, &gate.Waiting{Record: r.Record}, rowHeld)
+			}
+			if v.Dead {
+				w.deadOnes(k, r, v)
+			}
 		}
 		if rewound && r.Offset < k.stored.high {
 			w.forget[0].int32(k.Claim.ID)
@@ -101,6 +116,13 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 		w.line(k, i)
 	}
 	w.move(k)
+	if k.heldOne() && len(k.freed) > 0 {
+		w.left[0].int32(k.Claim.ID)
+		w.left[1].int64(k.about.Offset)
+	}
+	for _, q := range k.state.Wanted() {
+		w.ask(k, q)
+	}
 }
 
 func (w *writer) duplicate(window int32, key schemas.EventKey, times int32) {
@@ -115,6 +137,10 @@ func (w *writer) duplicate(window int32, key schemas.EventKey, times int32) {
 
 func (w *writer) event(k *work, r *Record, v *verdict) {
 	c := w.events
+	if v.Version.Word != "" {
+		c = w.words
+		c[20].text(v.Version.Word)
+	}
 	c[0].int32(k.Claim.ID)
 	c[1].int64(r.Offset)
 	c[2].uuid(r.Key)
@@ -185,30 +211,31 @@ func (w *writer) aside(k *work, i int) {
 	}
 	switch {
 	case bad && r.Error == "":
-		c[18].text("the database refused the record's data")
+		c[19].text("the database refused the record's data")
 	case r.Error == "":
-		c[18].null()
+		c[19].null()
 	default:
-		c[18].text(clean(r.Error, 4096))
+		c[19].text(clean(r.Error, 4096))
 	}
 	if decision == gate.Filtered || bare || r.Packed == nil {
-		c[19].null()
+		c[20].null()
 	} else {
-		c[19].bytes(r.Packed())
+		c[20].bytes(r.Packed())
 	}
 }
 
-// identity fills kind, epoch, value, sub, clock, entity, source, event id and type.
+// identity fills kind, epoch, value, word, sub, clock, entity, source, event id and type.
 func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[0].text(string(v.Kind))
 	c[1].int64(v.Epoch)
 	c[2].int64(v.Value)
-	c[3].int32(v.Sub)
-	c[4].text(v.Clock)
-	c[5].text(entity)
-	c[6].text(source)
-	c[7].text(id)
-	c[8].text(eventType)
+	c[3].text(v.Word)
+	c[4].int32(v.Sub)
+	c[5].text(v.Clock)
+	c[6].text(entity)
+	c[7].text(source)
+	c[8].text(id)
+	c[9].text(eventType)
 }
 
 // freed tells what became of an event that waited before the batch, in whichever window its row is.
@@ -238,6 +265,7 @@ func (w *writer) freed(k *work, f *release) {
 		l[3].int32(h.window)
 		l[4].int32(w.n.effects[i])
 		l[5].int64(f.waited.Offset)
+		l[6].bool(f.outcome.Dead)
 	}
 }
 
@@ -250,7 +278,7 @@ func (w *writer) line(k *work, i int) {
 	}
 	c := w.begun
 	switch {
-	case was.exists && onlyMoved(l, &was.line):
+	case was.exists && l.At.Word == "" && onlyMoved(l, &was.line):
 		w.advance(k.Claim.ID, key, l)
 		return
 	case was.exists:
@@ -275,6 +303,7 @@ func (w *writer) line(k *work, i int) {
 	} else {
 		c[10].text(spansText(l.Skipped))
 	}
+	c[11].text(l.At.Word)
 }
 
 // advance writes what nearly every event does to its line.
@@ -320,31 +349,68 @@ func (w *writer) move(k *work) {
 		if len(was) == 0 && len(now) == 0 {
 			continue
 		}
-		before := make(map[int64]gate.Decision, len(was))
+		before := make(map[int64]waitMark, len(was))
 		for _, m := range was {
-			before[m.offset] = m.decision
+			before[m.offset] = m
 		}
 		for n := range now {
 			if r, entered := k.entered[now[n].Offset]; entered { // the row that was at its place leaves, whatever it said
-				w.buffered(k, &k.Records[r], &now[n])
+				w.buffered(k, &k.Records[r], &now[n], string(now[n].Decision))
 				continue
 			}
 			d := before[now[n].Offset]
 			delete(before, now[n].Offset)
-			if d != now[n].Decision || k.expire && d == gate.Buffered {
-				w.moved[0].int32(k.Claim.ID)
-				w.moved[1].int64(now[n].Offset)
-				w.moved[2].text(string(now[n].Decision))
+			if d.decision != now[n].Decision || d.stage != now[n].Stage || k.expire && d.decision == gate.Buffered {
+				w.stays(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
 			}
 		}
 		for offset := range before {
+			if k.setAside(offset) {
+				w.stays(k, offset, rowHeld, gate.Filling)
+				continue
+			}
 			w.left[0].int32(k.Claim.ID)
 			w.left[1].int64(offset)
 		}
 	}
 }
 
-func (w *writer) buffered(k *work, r *Record, g *gate.Waiting) {
+// rowHeld is the buffer's word for an event that is set aside for a person, which the gate knows only as parked.
+const rowHeld = "held"
+
+// stays writes what became of a row that keeps its place in the buffer.
+func (w *writer) stays(k *work, offset int64, decision string, stage gate.Stage) {
+	w.moved[0].int32(k.Claim.ID)
+	w.moved[1].int64(offset)
+	w.moved[2].text(decision)
+	w.moved[3].text(string(stage))
+}
+
+// ask writes down a question for what is missing on a line.
+func (w *writer) ask(k *work, q gate.Request) {
+	c := w.asked
+	c[0].int32(k.Claim.ID)
+	c[1].text(string(q.Line.Entity))
+	c[2].text(q.Line.Clock)
+	c[3].text(string(q.Before.Kind))
+	c[4].int64(q.From)
+	c[5].int64(q.To)
+	c[6].text(string(q.Reason))
+}
+
+// deadOnes gives an event's actions their rows: dead letters at once.
+func (w *writer) deadOnes(k *work, r *Record, v *verdict) {
+	for i := range v.actions {
+		c := w.dead
+		c[0].int32(k.Claim.ID)
+		c[1].int64(v.laneSeq + int64(i))
+		c[2].uuid(r.Key)
+		c[3].int32(w.n.effects[i])
+		c[4].bytes(packedOf(r))
+	}
+}
+
+func (w *writer) buffered(k *work, r *Record, g *gate.Waiting, decision string) {
 	c := w.buffer
 	c[0].int32(k.Claim.ID)
 	c[1].int64(g.Offset)
@@ -355,23 +421,26 @@ func (w *writer) buffered(k *work, r *Record, g *gate.Waiting) {
 	c[6].uuid(g.Hash)
 	c[7].int64(g.Version.Epoch)
 	c[8].int64(g.Version.Value)
-	c[9].int32(g.Version.Sub)
+	c[9].text(g.Version.Word)
+	c[10].int32(g.Version.Sub)
 	if g.First == nil {
-		c[10].null()
+		c[11].null()
 	} else {
-		c[10].int64(*g.First)
+		c[11].int64(*g.First)
 	}
-	c[11].bool(g.Deleted)
-	c[12].bool(g.Filtered)
-	c[13].text(string(g.Decision))
-	c[14].text(string(g.Payload))
-	c[15].text(string(g.Version.Kind))
-	c[16].text(string(g.Entity))
-	c[17].text(g.Version.Clock)
-	c[18].text(r.Source)
-	c[19].text(r.ID)
-	c[20].text(r.Type)
-	c[21].bytes(packedOf(r))
+	c[12].bool(g.Deleted)
+	c[13].bool(g.Filtered)
+	c[14].bool(g.Backfill)
+	c[15].text(decision)
+	c[16].text(string(g.Stage))
+	c[17].text(string(g.Payload))
+	c[18].text(string(g.Version.Kind))
+	c[19].text(string(g.Entity))
+	c[20].text(g.Version.Clock)
+	c[21].text(r.Source)
+	c[22].text(r.ID)
+	c[23].text(r.Type)
+	c[24].bytes(packedOf(r))
 }
 
 // packedOf is never nil: the column is what must outlive the log.
@@ -387,7 +456,7 @@ func packedOf(r *Record) []byte {
 
 // queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pipeline) error {
-	wait := int64Param(w.n.spec.Policy.GapWait.Microseconds())
+	waits := w.n.waits()
 	type step struct {
 		rows rows
 		s    statement
@@ -406,11 +475,13 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		}
 	}
 	steps = append(steps,
-		step{w.events, w.win.q.eventsInsert, [][]byte{int32Param(w.n.plan)}}, step{w.asides, w.win.q.asidesInsert, nil},
+		step{w.events, w.win.q.eventsInsert, [][]byte{int32Param(w.n.plan)}},
+		step{w.words, w.win.q.eventsWords, [][]byte{int32Param(w.n.plan)}}, step{w.asides, w.win.q.asidesInsert, nil},
 		step{w.advanced, linesAdvance, nil}, step{w.turned, linesUpdate, nil}, step{w.begun, linesInsert, nil},
-		step{w.loose, w.win.q.actionsFreed, nil}, step{w.left, bufferDelete, nil},
-		step{w.moved, bufferUpdate, [][]byte{wait}},
-		step{w.buffer, bufferInsert, [][]byte{int32Param(w.win.current), wait}},
+		step{w.loose, w.win.q.actionsFreed, nil}, step{w.dead, w.win.q.actionsDead, nil}, step{w.left, bufferDelete, nil},
+		step{w.moved, bufferUpdate, waits},
+		step{w.buffer, bufferInsert, append(waits, int32Param(w.win.current))},
+		step{w.asked[:3], backfillsReplace, nil}, step{w.asked, backfillsInsert, nil},
 		// Last: results recorded meanwhile move lane_low in the same row.
 		step{w.progress, progressWrite, nil})
 	for _, s := range steps {

@@ -1,0 +1,37 @@
+package gate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A person's word ends every wait on a line, whether it has a deadline or is parked, whatever the policy, in order.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]Policy{
+		"parked":      {GapWait: 1, Then: ThenPark},
+		"buffered":    wait,
+		"dead letter": {GapWait: 1, Then: ThenDeadLetter},
+		"backfill":    {GapWait: 1, Then: ThenBackfill, BackfillWait: 1},
+	} {
+		st := NewState()
+		run(st, p, []step{in(seq(1, 1), seq(4, 4), seq(5, 5), seq(9, 9))})
+		if name == "parked" {
+			run(st, p, []step{line("e")})
+		}
+		k := LineKey{Entity: "e"}
+		if d := cmp.Diff([]string{"*4 applied/gap_skipped", "*5 applied/released", "*9 applied/gap_skipped"}, say(Release(st, []LineKey{k, k}, p), nil)); d != "" {
+			t.Error(name, d)
+		}
+		if len(st.Waiting) > 0 || st.Buffered != 0 || st.Lines[k].Parked != "" {
+			t.Errorf("%s: %v wait, %d counted, parked %q", name, waitingIDs(st, k), st.Buffered, st.Lines[k].Parked)
+		}
+		if d := cmp.Diff([]string{"10 late/filler", "11 applied/next"}, run(st, p, []step{in(seq(10, 3), seq(11, 10))})); d != "" {
+			t.Error(name, d)
+		}
+	}
+	if out := Release(NewState(), []LineKey{{Entity: "e"}}, wait); len(out) != 0 {
+		t.Errorf("nothing waits: %v", out)
+	}
+}

@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5"
+)
+
+// backfillsReplace ends the open questions of lines that are asked about anew.
+var backfillsReplace = newFresh(`-- backfillsReplace
+UPDATE backfills f SET ended_at = now(), failure = 'replaced'
+FROM unnest($1::int[], $2::text[], $3::text[]) AS u(fence, entity, clock)
+WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ended_at IS NULL`)
+
+// backfillsInsert puts a question. The source is that of what waits on the line.
+var backfillsInsert = newFresh(`-- backfillsInsert
+INSERT INTO backfills (fence, entity, clock, kind, from_value, to_value, reason, source)
+SELECT u.fence, u.entity, u.clock, u.kind, u.from_value, u.to_value, u.reason, b.source
+FROM ` + zip(1, "fence int", "entity text", "clock text", "kind text", "from_value bigint", "to_value bigint", "reason text") + `
+CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
+    AND decision = 'buffered' LIMIT 1) b`)
+
+// Backfill is an open question for what is missing on a line.
+type Backfill struct {
+	ID       int64
+	Claim    int32  // fence row
+	Source   string // "/<team>/<source>"
+	Line     gate.LineKey
+	Kind     schemas.VersionKind
+	From, To int64 // closed range of kind sequence; 0 otherwise
+	Reason   gate.Reason
+	// Left is how long its answer is still waited for, by the database's clock.
+	Left time.Duration
+}
+
+// BackfillEnd is what came of a question.
+type BackfillEnd struct {
+	Failure  string // closed list of stream/backfill.Reason; empty: none
+	Detail   string
+	Code     int
+	Produced int
+}
+
+// Backfills reads the open questions of claims with an id above after, oldest first, at most limit.
+func (n *Namespace) Backfills(ctx context.Context, claims []*Claim, after int64, limit int) ([]Backfill, error) {
+	ids := make([]int32, len(claims))
+	for i, c := range claims {
+		ids[i] = c.ID
+	}
+	rows, err := n.ledger.hot.Query(ctx, `-- backfills
+SELECT f.id, f.fence, f.source, f.entity, f.clock, f.kind, f.from_value, f.to_value, f.reason,
+       (extract(epoch FROM f.asked_at - now()) * 1000000)::bigint
+FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 ORDER BY f.id LIMIT $3`, ids, after, limit)
+	var list []Backfill
+	if err == nil {
+		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Backfill, error) {
+			var (
+				b  Backfill
+				us int64
+			)
+			err := r.Scan(&b.ID, &b.Claim, &b.Source, &b.Line.Entity, &b.Line.Clock, &b.Kind, &b.From, &b.To, &b.Reason, &us)
+			b.Left = n.spec.Policy.BackfillWait + time.Duration(us)*time.Microsecond
+			return b, err
+		})
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the backfills of " + n.spec.Name, Err: redact(err)}
+	}
+	return list, nil
+}
+
+// EndBackfill writes what came of a question, under the fence. After a failure nobody waits for the answer any more: what
+// Policy.Otherwise says follows as soon as the partition has been read to its end. To end one again changes nothing. fenced
+// says that the claim has lost its fence; then nothing was written.
+func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end BackfillEnd) (fenced bool, err error) {
+	err = n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		fenced = false
+		var held bool
+		err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
+		if err != nil || !held {
+			fenced = err == nil
+			return err
+		}
+		var k gate.LineKey
+		err = tx.QueryRow(ctx, `UPDATE backfills SET ended_at = now(), failure = $3, detail = nullif($4, ''), code = nullif($5, 0), produced = $6
+			WHERE id = $1 AND fence = $2 AND ended_at IS NULL RETURNING entity, clock`,
+			id, c.ID, end.Failure, clean(end.Detail, maxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)
+		if err == pgx.ErrNoRows { //nolint:errorlint // Scan's own
+			return nil
+		}
+		if err != nil || end.Failure == "" {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE buffer SET deadline = least(deadline, now())
+			WHERE fence = $1 AND entity = $2 AND clock = $3 AND decision = 'buffered' AND stage = 'backfilling'`, c.ID, k.Entity, k.Clock)
+		return err
+	})
+	if err != nil {
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "end a backfill of " + n.spec.Name, Err: redact(err)}
+	}
+	return fenced, nil
+}

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5"
+)
+
+// CommandKind is what somebody asks a partition's owner to do.
+type CommandKind string
+
+const (
+	// Release lets an event run that is set aside, or everything that waits on its line, across the gap.
+	Release CommandKind = "release"
+	// Discard gives up an event that is set aside.
+	Discard CommandKind = "discard"
+)
+
+// Command is one such request, for the owner.
+type Command struct {
+	ID     int64
+	Claim  int32 // fence row
+	Kind   CommandKind
+	Offset int64 // of the event in the buffer
+	Line   gate.LineKey
+	By     string
+	Reason string
+}
+
+// CommandStatus is what became of a command.
+type CommandStatus struct {
+	ID      int64       `json:"id"`
+	Kind    CommandKind `json:"kind"`
+	By      string      `json:"by"`
+	Reason  string      `json:"reason"`
+	AskedAt time.Time   `json:"asked_at"`
+	EndedAt *time.Time  `json:"ended_at"` // null: not yet
+	Outcome string      `json:"outcome"`
+	Owner   string      `json:"owner"` // of the partition, empty where nobody owns it
+}
+
+// Ask writes a command about an item of the inbox that waits or is set aside. Kinds: Invalid where there is nothing to ask for.
+func (l *Ledger) Ask(ctx context.Context, item InboxItem, kind CommandKind, by, reason string) (id int64, err error) {
+	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
+	if by == "" || reason == "" {
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	}
+	err = l.read.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
+		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
+		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
+		item.fence, item.Offset, string(kind), clean(by, 200), clean(reason, 1000), [16]byte(item.pointer.Key)).Scan(&id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, schemas.Errorf(schemas.Invalid, op, "it is %s (%s): only what waits or is held can be released, and only what is held discarded",
+			item.Decision, item.Reason)
+	case err != nil:
+		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return id, nil
+}
+
+// CommandStatus says what became of a command. Kind NotFound where there is none of that id.
+func (l *Ledger) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
+	op := fmt.Sprintf("read command %d", id)
+	err = l.read.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
+		CASE WHEN f.released THEN '' ELSE f.owner END FROM commands c JOIN fences f ON f.id = c.fence WHERE c.id = $1`, id).
+		Scan(&s.ID, &s.Kind, &s.By, &s.Reason, &s.AskedAt, &s.EndedAt, &s.Outcome, &s.Owner)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return s, schemas.Errorf(schemas.NotFound, op, "there is none")
+	case err != nil:
+		return s, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return s, nil
+}
+
+// Commands reads what is asked of the owner of claims, oldest first, at most a hundred.
+func (n *Namespace) Commands(ctx context.Context, claims []*Claim) ([]Command, error) {
+	ids := make([]int32, len(claims))
+	for i, c := range claims {
+		ids[i] = c.ID
+	}
+	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
+SELECT c.id, c.fence, c.kind, c.log_offset, c.entity, c.clock, c.asked_by, c.reason FROM commands c
+WHERE c.fence = ANY ($1) AND c.ended_at IS NULL ORDER BY c.id LIMIT 100`, ids)
+	var list []Command
+	if err == nil {
+		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (c Command, err error) {
+			return c, r.Scan(&c.ID, &c.Claim, &c.Kind, &c.Offset, &c.Line.Entity, &c.Line.Clock, &c.By, &c.Reason)
+		})
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the commands for " + n.spec.Name, Err: redact(err)}
+	}
+	return list, nil
+}
+
+// Obey does what a command asks, in one transaction with the note that it is done: as Apply does with a batch, under the
+// fence. What is not there any more is noted as that.
+func (n *Namespace) Obey(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
+	op := fmt.Sprintf("obey command %d of %s", cmd.ID, n.spec.Name)
+	if c == nil || c.cache == nil || c.ID != cmd.Claim {
+		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
+	}
+	w := &work{Slice: Slice{Claim: c}, expire: true, command: &cmd}
+	if err := n.settle(ctx, []*work{w}); err != nil {
+		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: redact(err)}
+	}
+	return w.applied, nil
+}
+
+// obey is decide for a command.
+func (w *work) obey(p gate.Policy) {
+	switch {
+	case w.about == nil: // it has ended already, or the event is not there any more
+	case !w.heldOne() && w.command.Kind == Release:
+		w.applied.Outcomes = gate.Release(w.state, w.keys, p)
+	case !w.heldOne():
+	case w.command.Kind == Release:
+		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, w.about)}
+	default:
+		w.applied.Outcomes = []gate.Outcome{gate.Discard(w.about)}
+	}
+}
+
+// heldOne says that the command is about an event that is set aside.
+func (w *work) heldOne() bool { return w.about != nil && w.about.Decision == rowHeld }
+
+// done says in a few words what a command has done.
+func (w *work) done() string {
+	if len(w.applied.Outcomes) == 0 {
+		return "nothing waits there any more"
+	}
+	runs := 0
+	for _, o := range w.applied.Outcomes {
+		if o.Decision.Runs() {
+			runs++
+		}
+	}
+	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
+}
+
+var (
+	// Of a command that has ended nothing is found, so that to obey it twice does nothing.
+	aboutRead = newFresh(`-- aboutRead
+SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
+WHERE c.id = $1 AND c.ended_at IS NULL`)
+
+	commandEnd = newFresh(`-- commandEnd
+UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1 AND ended_at IS NULL`)
+)
