@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -14,30 +16,40 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// proxy stands between the ledger and Postgres and cuts connections at a chosen message.
+// proxy stands between the ledger and Postgres and breaks connections between any two statements. It speaks enough of
+// the protocol to tell them apart: a pipeline is one write of the client, and still breaks in its middle.
 type proxy struct {
 	net.Listener
 	target string
-	// cut says before or after which client message the connection breaks; unarmed when nil. It fires once.
-	cut   atomic.Pointer[cut]
-	cuts  atomic.Int32
-	conns sync.WaitGroup
+	cut    atomic.Pointer[cut] // nil: not armed. It fires once.
+	cuts   atomic.Int32
+	passed atomic.Int64 // statements, over all connections
+	conns  sync.WaitGroup
+
+	mu     sync.Mutex
+	killed bool
+	open   map[net.Conn]bool // of clients
 }
 
-// cut breaks the connection at a chunk from the client that contains needle: before it is passed on, or after the
-// server has answered it (whose answer is swallowed).
+// cut breaks the connection at a statement: before it is passed on, or after the server has executed it, whose answer
+// the client never hears.
 type cut struct {
-	needle []byte
+	needle []byte // in the statement's messages; nil: any statement
+	skip   int    // how many such statements pass first
 	before bool
+	// during breaks it while the server executes the statement. What runs meanwhile is the test's to know.
+	during bool
+	// then runs when the server has ended the session, before the client hears of it; with during, at once.
+	then func()
 }
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, target: target}
+	p := &proxy{Listener: l, target: target, open: map[net.Conn]bool{}}
 	p.conns.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -50,8 +62,39 @@ func newProxy(t *testing.T, target string) *proxy {
 	return p
 }
 
+// kill ends every connection for good, as the end of the client's process would.
+func (p *proxy) kill() {
+	p.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killed = true
+	for c := range p.open {
+		c.Close()
+	}
+}
+
+// enter notes a connection; false: there are none any more.
+func (p *proxy) enter(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.killed {
+		p.open[c] = true
+	}
+	return !p.killed
+}
+
+func (p *proxy) leave(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+}
+
 func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
+	if !p.enter(client) {
+		return
+	}
+	defer p.leave(client)
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		return
@@ -61,50 +104,114 @@ func (p *proxy) serve(client net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer client.Close()
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(buf)
-			if swallow.Load() {
-				return // the server has answered, the client never hears it
-			}
-			if err != nil {
-				return
-			}
-			if _, err := client.Write(buf[:n]); err != nil {
-				return
-			}
-		}
+		answers(client, server, &swallow)
 	}()
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := client.Read(buf)
-		if err != nil {
-			break
-		}
-		c := p.cut.Load()
-		hit := c != nil && bytes.Contains(buf[:n], c.needle) && p.cut.CompareAndSwap(c, nil)
-		if hit {
-			p.cuts.Add(1)
-			if c.before {
-				break
-			}
-			swallow.Store(true)
-		}
-		if _, err := io.Copy(server, bytes.NewReader(buf[:n])); err != nil {
-			break
-		}
-		if hit {
-			<-done // the server has executed it
-			return
-		}
-	}
+	p.statements(client, server.(*net.TCPConn), &swallow, done)
 	server.Close()
+	client.Close()
 	<-done
 }
 
+// answers passes on what the server says until it ends the session.
+func answers(client, server net.Conn, swallow *atomic.Bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			if !swallow.Load() {
+				client.Close()
+			}
+			return
+		}
+		if swallow.Load() {
+			continue
+		}
+		if _, err := client.Write(buf[:n]); err != nil && !swallow.Load() {
+			return
+		}
+	}
+}
+
+// statements passes on what the client says, a statement at a time, up to the cut.
+func (p *proxy) statements(client net.Conn, server *net.TCPConn, swallow *atomic.Bool, done chan struct{}) {
+	in := bufio.NewReaderSize(client, 64<<10)
+	unit, _, err := message(in, nil, true)
+	for err == nil {
+		if _, err = server.Write(unit); err != nil {
+			return
+		}
+		var kind byte
+		unit = unit[:0]
+		for kind = 'B'; err == nil && strings.IndexByte("PBDC", kind) >= 0; {
+			unit, kind, err = message(in, unit, false)
+		}
+		if err != nil || kind != 'E' && kind != 'Q' || bytes.Contains(unit, []byte("-- ping\x00")) {
+			continue
+		}
+		c := p.hit(unit)
+		if c == nil {
+			p.passed.Add(1)
+			continue
+		}
+		swallow.Store(true)
+		if !c.before {
+			_, _ = server.Write(unit)
+		}
+		_ = server.CloseWrite() // the server executes what it has, then sees the end
+		if c.during {
+			client.Close()
+			c.then()
+			<-done
+			return
+		}
+		<-done
+		if c.then != nil {
+			c.then()
+		}
+		return
+	}
+}
+
+// hit is the cut, if this statement is where it is to be.
+func (p *proxy) hit(unit []byte) *cut {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cut.Load()
+	if c == nil || !bytes.Contains(unit, c.needle) {
+		return nil
+	}
+	if c.skip > 0 {
+		c.skip--
+		return nil
+	}
+	p.cut.Store(nil)
+	p.cuts.Add(1)
+	return c
+}
+
+// message appends one message of a client; the first one of a connection has no type.
+func message(in *bufio.Reader, to []byte, first bool) (all []byte, kind byte, err error) {
+	at := len(to)
+	n := 5
+	if first {
+		n = 4
+	}
+	to = append(to, make([]byte, n)...)
+	if _, err = io.ReadFull(in, to[at:]); err != nil {
+		return to[:at], 0, err
+	}
+	size := int(binary.BigEndian.Uint32(to[len(to)-4:])) - 4
+	if size < 0 || size > 1<<28 {
+		return to[:at], 0, fmt.Errorf("a message of %d bytes", size)
+	}
+	body := len(to)
+	to = append(to, make([]byte, size)...)
+	_, err = io.ReadFull(in, to[body:])
+	return to, to[at], err
+}
+
 // throughProxy opens the fixture's ledger again behind a proxy.
-func throughProxy(t *testing.T, f *fixture) (*proxy, *fixture) {
+func throughProxy(t testing.TB, f *fixture, change ...func(*Spec)) (*proxy, *fixture) {
 	t.Helper()
 	u, err := url.Parse(databaseURL(t))
 	if err != nil {
@@ -122,7 +229,7 @@ func throughProxy(t *testing.T, f *fixture) (*proxy, *fixture) {
 		p.conns.Wait()
 	})
 	g.l = open(t, g.cfg)
-	g.n = g.namespace()
+	g.n = g.namespace(change...)
 	return p, g
 }
 
