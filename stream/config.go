@@ -67,6 +67,8 @@ type Config struct {
 	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
 	// into the ledger, which must then be a [CopyLedger], at half of the topic's retention. nil copies none.
 	Payloads Payloads
+	// Questions gets the claims that run, whose backfills it hands out; nil: nobody asks for any.
+	Questions *Questions
 	// Retention is for how long each topic keeps its records, where the broker does not tell.
 	Retention map[string]time.Duration
 

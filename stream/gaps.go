@@ -157,6 +157,9 @@ func (l *loop) concluded(o *owned, a ledger.Applied, err error) {
 		l.end(o, errFenced)
 		return
 	}
+	if a.Asked {
+		l.cfg.Questions.asked()
+	}
 	l.metrics.decided(a.Outcomes)
 	l.logDecisions(&part{own: o}, a)
 	l.hand(o, a, nil)

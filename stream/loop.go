@@ -293,6 +293,9 @@ func (l *loop) applied(p *part, a ledger.Applied) {
 	if a.Waiting {
 		o.gap.ask = true
 	}
+	if a.Asked {
+		l.cfg.Questions.asked()
+	}
 	l.hand(o, a, p.events)
 	l.expireIfRead(o)
 }

@@ -204,6 +204,7 @@ func (o *owner) run(a *assignment, got claimed) error {
 	if o.loop.attach(a.ctx, own) {
 		o.status.set(a.at, Running, nil)
 		defer o.copies.start(a.ctx, c, o.loop.fenced)()
+		defer o.cfg.Questions.start(c)()
 		select {
 		case why = <-own.end:
 		case <-a.ctx.Done():
