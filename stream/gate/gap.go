@@ -63,11 +63,22 @@ func (d *decider) leap(k LineKey, s subject, v schemas.Version, then Then) {
 			line.skip(*s.First, v.Value-1)
 		}
 	}
+	from := len(d.out)
 	line.advance(s, v)
-	d.dead = then == ThenDeadLetter
 	d.conclude(s, v, Applied, why)
 	d.settle(k, line)
-	d.dead = false
+	if then == ThenDeadLetter {
+		deadLetters(d.out[from:])
+	}
+}
+
+// deadLetters turns what would run into dead letters.
+func deadLetters(out []Outcome) {
+	for i := range out {
+		if out[i].Decision.Runs() {
+			out[i].Reason, out[i].Dead = ReasonGapDead, true
+		}
+	}
 }
 
 // settle releases what the line has reached: what follows it densely and, where it came to stand above waiting

@@ -38,10 +38,9 @@ func Expire(st *State, lines []LineKey, p Policy) []Outcome {
 
 // decider is one call: the state that it advances and the outcomes so far.
 type decider struct {
-	st   *State
-	p    Policy
-	out  []Outcome
-	dead bool // what would run is given up: it stood behind a gap that ends in dead letters
+	st  *State
+	p   Policy
+	out []Outcome
 }
 
 // subject is the event being decided: a record of the call, or one out of the gap buffer.
@@ -101,17 +100,12 @@ func sameEvent(w, r *Record) bool {
 // be applied, late or stale is `filtered` where the filter said no; what has to wait for its place waits either way.
 func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
 	switch {
-	case s.Filtered && dec != Buffered && dec != Parked:
-		d.add(s, v, Filtered, ReasonType)
-		return
 	case !s.Filtered:
 		d.st.Seen[s.Key] = Seen{s.Hash, dec}
+	case dec != Buffered && dec != Parked:
+		dec, why = Filtered, ReasonType
 	}
 	d.add(s, v, dec, why)
-	if d.dead && dec.Runs() {
-		o := &d.out[len(d.out)-1]
-		o.Reason, o.Dead = ReasonGapDead, true
-	}
 }
 
 func (d *decider) add(s subject, v schemas.Version, dec Decision, why Reason) {
