@@ -59,6 +59,7 @@ type grammar struct {
 	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema to this version."`
 	Topics  struct {
 		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, mend safe differences of others."`
+		Rekey topicsRekeyCmd `cmd:"" help:"Plan and copy a source's topic to one with another number of partitions."`
 	} `cmd:"" help:"Kafka topics of sources."`
 	Config struct {
 		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`

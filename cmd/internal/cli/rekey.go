@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// topicsRekeyCmd gives a source a topic with another number of partitions: the plan, or with --run the part of it that a
+// program can do.
+type topicsRekeyCmd struct {
+	fileFlags
+	Topic      string `arg:"" help:"Topic of a source's events."`
+	Partitions int32  `required:"" placeholder:"N" help:"Partitions that it is to have."`
+	To         string `placeholder:"TOPIC" help:"Topic to copy to; default: the topic's name, a dot and N."`
+	Do         bool   `name:"run" help:"Copy, compare, and hand the subscriptions over. Without it only the plan is shown."`
+	LeaveOpen  bool   `help:"Go on although actions are open or parked: they stay in the ledger and never run."`
+}
+
+// rekeyStep is a step of the plan.
+type rekeyStep struct {
+	Step   string `json:"step"`
+	State  string `json:"state"` // done, blocked (by what Detail says), to do
+	Detail string `json:"detail"`
+}
+
+const (
+	stepDone    = "done"
+	stepBlocked = "blocked"
+	stepToDo    = "to do"
+)
+
+// rekeying is what the command works with.
+type rekeying struct {
+	cmd     *topicsRekeyCmd
+	cfg     *config.Config
+	team    string
+	source  string
+	adm     *kadm.Client
+	ledger  *ledger.Ledger
+	from    ledger.Partition
+	ends    map[int32]int64
+	records int64
+	readers []ledger.Reader
+}
+
+func (c *topicsRekeyCmd) Run(e *env) error {
+	cfg, err := config.Load(c.options(config.RoleTopics, config.RoleMigrate))
+	if err != nil {
+		return err
+	}
+	r := &rekeying{cmd: c, cfg: cfg}
+	if r.team, r.source = sourceOf(cfg, c.Topic); r.source == "" {
+		return schemas.Errorf(schemas.NotFound, "", "no source of %s has the topic %s; `forebay config show` says which they have", c.File, c.Topic)
+	}
+	if c.To == "" {
+		c.To = fmt.Sprintf("%s.%d", c.Topic, c.Partitions)
+	}
+	if c.Partitions < 1 || c.To == c.Topic || !strings.HasPrefix(c.To, "events."+r.team+".") {
+		return usage("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
+	}
+	client, err := kgo.NewClient(app.KafkaOptions(cfg)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	r.adm = kadm.NewClient(client)
+	if r.ledger, err = ledger.Open(e.ctx, ledger.Config{URL: cfg.Postgres.URL, Schema: cfg.Postgres.Schema, Logger: e.log}); err != nil {
+		return err
+	}
+	defer r.ledger.Close()
+	steps, err := r.plan(e.ctx)
+	if err != nil {
+		return err
+	}
+	if !c.Do {
+		return showSteps(e, steps)
+	}
+	return r.run(e, steps)
+}
+
+func sourceOf(c *config.Config, topic string) (team, source string) {
+	for t, one := range c.Teams {
+		for name, s := range one.Sources {
+			if s.Topic == topic {
+				return t, name
+			}
+		}
+	}
+	return "", ""
+}
+
+func showSteps(e *env, steps []rekeyStep) error {
+	return list(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
+		column[rekeyStep]{"step", false, func(s rekeyStep) string { return s.Step }},
+		column[rekeyStep]{"state", false, func(s rekeyStep) string { return s.State }},
+		column[rekeyStep]{"detail", false, func(s rekeyStep) string { return s.Detail }})
+}
+
+// subscriptions are those that read the topic.
+func (r *rekeying) subscriptions() (names []string) {
+	for name, s := range r.cfg.Teams[r.team].Subscriptions {
+		if slices.Contains(s.Sources, r.source) {
+			names = append(names, r.team+"."+name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// plan looks at everything and changes nothing.
+func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
+	if err := r.look(ctx); err != nil {
+		return nil, err
+	}
+	drain, err := r.drained(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := r.stopped(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := r.cmd
+	return []rekeyStep{
+		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
+		drain, stop,
+		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
+		{"hand over", stepToDo, "the subscriptions' version lines and positions in the ledger go over to " + c.To + ": --run does it"},
+		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes", r.team, r.source, c.To, c.Partitions)},
+		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
+	}, nil
+}
+
+// look finds the topic's id and ends, and who reads it.
+func (r *rekeying) look(ctx context.Context) error {
+	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.Topic)
+	if err == nil {
+		err = details[r.cmd.Topic].Err
+	}
+	if err != nil {
+		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.Topic, "%w", err)
+	}
+	r.from = ledger.Partition{Topic: r.cmd.Topic, TopicID: ledger.TopicID(details[r.cmd.Topic].ID)}
+	if r.records, r.ends, err = topics.Holds(ctx, r.adm, r.cmd.Topic); err != nil {
+		return err
+	}
+	for _, name := range r.subscriptions() {
+		of, err := r.ledger.Readers(ctx, name, r.from.TopicID)
+		if err != nil {
+			return err
+		}
+		r.readers = append(r.readers, of...)
+	}
+	return nil
+}
+
+// drained looks whether anything is open that nobody would run after the switch. What is unread is read from the copy.
+func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
+	step := rekeyStep{Step: "drain", State: stepDone}
+	var left []string
+	status, err := r.ledger.Subscriptions(ctx)
+	if err != nil {
+		return step, err
+	}
+	for _, s := range status {
+		if s.Topic == r.cmd.Topic && s.OpenActions+s.HeldActions+s.Buffered > 0 && !r.cmd.LeaveOpen {
+			left = append(left, fmt.Sprintf("%s.%s has in partition %d %d actions to run, %d failed or parked and %d events that wait (--leave-open leaves them behind)",
+				s.Team, s.Subscription, s.Partition, s.OpenActions, s.HeldActions, s.Buffered))
+		}
+	}
+	for _, name := range r.subscriptions() {
+		stops, err := r.ledger.Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
+		if err != nil {
+			return step, err
+		}
+		for _, s := range stops {
+			left = append(left, fmt.Sprintf("%s is stopped in partition %d: %s", name, s.Partition.Number, s.Detail))
+		}
+	}
+	if len(left) > 0 {
+		step.State, step.Detail = stepBlocked, strings.Join(left, "; ")
+		return step, nil
+	}
+	step.Detail = "nothing is open"
+	for _, reader := range r.readers {
+		unread := int64(0)
+		for number, end := range r.ends {
+			unread += max(0, end-reader.Next[number])
+		}
+		step.Detail += fmt.Sprintf("; %s has %d records to read, from the copy then", reader.Subscription, unread)
+	}
+	return step, nil
+}
+
+// stopped looks whether the subscriptions' groups have no members.
+func (r *rekeying) stopped(ctx context.Context) (rekeyStep, error) {
+	step := rekeyStep{Step: "stop", State: stepDone, Detail: "no process reads the topic"}
+	names := r.subscriptions()
+	if len(names) == 0 {
+		return step, nil
+	}
+	groups, err := r.adm.DescribeGroups(ctx, names...)
+	if err != nil {
+		return step, schemas.Errorf(schemas.Unavailable, "describe the groups", "%w", err)
+	}
+	var live []string
+	for _, g := range groups.Sorted() {
+		if n := len(g.Members); n > 0 {
+			live = append(live, fmt.Sprintf("%s (%d members)", g.Group, n))
+		}
+	}
+	if len(live) > 0 {
+		step.State, step.Detail = stepBlocked, "stop the processes with the stream role: "+strings.Join(live, ", ")
+	}
+	return step, nil
+}
+
+// rekeyed is what was done.
+type rekeyed struct {
+	Topic         string       `json:"topic"`
+	To            string       `json:"to"`
+	Partitions    int32        `json:"partitions"`
+	Records       int64        `json:"records"`
+	Entities      int64        `json:"entities"`
+	Bytes         int64        `json:"bytes"`
+	Subscriptions []handedOver `json:"subscriptions"`
+	Switch        string       `json:"switch"`
+	took          time.Duration
+}
+
+type handedOver struct {
+	Subscription string `json:"subscription"`
+	Generation   int32  `json:"generation"`
+	Lines        int64  `json:"lines"`
+}
+
+func (r *rekeying) run(e *env, steps []rekeyStep) error {
+	for _, s := range steps {
+		if s.State == stepBlocked {
+			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s: %s", s.Step, s.Detail)
+		}
+	}
+	began := time.Now()
+	copied, err := r.copy(e)
+	if err != nil {
+		return err
+	}
+	done := rekeyed{Topic: r.cmd.Topic, To: r.cmd.To, Partitions: r.cmd.Partitions, Records: copied.Records, Entities: copied.Keys, Bytes: copied.Bytes,
+		Subscriptions: []handedOver{}, Switch: steps[len(steps)-2].Detail}
+	for _, reader := range r.readers {
+		n, err := r.ledger.HandOver(e.ctx, ledger.HandOver{Reader: reader, From: r.from,
+			To:          ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
+			Begins:      copied.Begins[readerName(reader)],
+			PartitionOf: func(entity string) int32 { return topics.PartitionOf([]byte(entity), r.cmd.Partitions) }})
+		if err != nil {
+			return fmt.Errorf("%w; delete %s before the next try", err, r.cmd.To)
+		}
+		done.Subscriptions = append(done.Subscriptions, handedOver{reader.Subscription, reader.Generation, n})
+	}
+	done.took = time.Since(began)
+	return one(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
+}
+
+func (r *rekeying) copy(e *env) (topics.Copied, error) {
+	wanted := topics.Wanted(r.cfg, r.cfg.MaxBody)
+	at := slices.IndexFunc(wanted, func(t topics.Topic) bool { return t.Name == r.cmd.Topic })
+	to := wanted[at] // every source has one
+	to.Name, to.Partitions = r.cmd.To, r.cmd.Partitions
+	readers := map[string]map[int32]int64{}
+	for _, reader := range r.readers {
+		readers[readerName(reader)] = reader.Next
+	}
+	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg), Readers: readers,
+		RecordBytes: int32(r.cfg.MaxBody(r.team, r.source)) + topics.HeaderRoom,
+		Progress: func(doing string, n, of int64) {
+			fmt.Fprintf(e.Stderr, "%s %d of %d records\n", doing, n, of)
+		}}.Run(e.ctx)
+}
+
+func readerName(r ledger.Reader) string { return fmt.Sprintf("%s/%d", r.Subscription, r.Generation) }
+
+func showRekeyed(w io.Writer, d rekeyed) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, plain(value)) }
+	line("topic", d.Topic)
+	line("copied to", fmt.Sprintf("%s, %d partitions", d.To, d.Partitions))
+	line("records", strconv.FormatInt(d.Records, 10)+", each read back and compared")
+	line("entities", strconv.FormatInt(d.Entities, 10))
+	line("took", d.took.Round(time.Millisecond).String())
+	for _, s := range d.Subscriptions {
+		line("handed over", fmt.Sprintf("%s, %d version lines", s.Subscription, s.Lines))
+	}
+	line("now", d.Switch)
+}

@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// TestRekeyToMorePartitions is the way out of a partition count: plan, copy and switch with the product's own command,
+// and a source goes on in its new topic where it stood. What was unread is read there, versions go on, what is stale
+// stays stale, nothing runs again.
+func TestRekeyToMorePartitions(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{gap: "{wait: 1s, then: skip}"})
+		from := "events." + r.team + ".orders"
+		to := from + ".10"
+		intake, stream := r.serve("intake"), r.serve("stream")
+		const entities = 25
+		deliver := func(rev int) {
+			t.Helper()
+			for e := 1; e <= entities; e++ {
+				if err := r.sender.deliver(t.Context(), order(orderName(e), rev)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		deliver(1)
+		deliver(2)
+		r.agent.waitActed(t, 2*entities, time.Minute)
+		waitItems(t, r, stream, 2*entities, "--subscription", "fulfil", "--status", "done")
+
+		if s := r.rekey(from); s["stop"].State != "blocked" || !strings.Contains(s["stop"].Detail, r.team+".fulfil (1 members)") || s["switch"].State != "to do" {
+			t.Errorf("the plan while processes run: %+v", s)
+		}
+		if _, err := r.try("127.0.0.1:0", "topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
+			t.Errorf("run while processes run: %v", err)
+		}
+		stream.stop()
+		deliver(3) // unread when it is copied
+		intake.stop()
+		if s := r.rekey(from); s["stop"].State != "done" || s["drain"].State != "done" || !strings.Contains(s["drain"].Detail, fmt.Sprintf("has %d records to read", entities)) ||
+			!strings.Contains(s["copy"].Detail, fmt.Sprintf("%d records of %s (6 partitions) to %s (10)", 3*entities, from, to)) {
+			t.Errorf("the plan when they are stopped: %+v", s)
+		}
+		var done struct {
+			To                string
+			Records, Entities int
+			Subscriptions     []struct{ Lines int }
+		}
+		out := r.command("topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run", "-o", "json")
+		if err := json.Unmarshal(out, &done); err != nil || done.To != to || done.Records != 3*entities || done.Entities != entities ||
+			len(done.Subscriptions) != 1 || done.Subscriptions[0].Lines != entities {
+			t.Fatalf("%s %v", out, err)
+		}
+		if _, err := r.try("127.0.0.1:0", "topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run"); err == nil ||
+			!strings.Contains(err.Error(), "exit status 6") || !strings.Contains(err.Error(), fmt.Sprintf("holds %d records already", 3*entities)) {
+			t.Errorf("run again: %v", err)
+		}
+
+		r.edit("      orders:\n        preset: generic", "      orders:\n        topic: "+to+"\n        topics: {partitions: 10}\n        preset: generic")
+		for _, line := range strings.Split(string(r.command("topics", "apply", "-c", r.config)), "\n")[1:] {
+			if line != "" && !strings.Contains(line, " ok ") {
+				t.Errorf("topics apply after the copy: %s", line)
+			}
+		}
+		r.serve("intake")
+		stream = r.serve("stream")
+		deliver(4)
+		r.agent.waitActed(t, 4*entities, time.Minute)
+		// A repetition of what came by the old topic is one here, too.
+		deliver(2)
+		waitItems(t, r, stream, entities, "--subscription", "fulfil", "--decision", "duplicate")
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+		for _, i := range r.inbox(stream, "--subscription", "fulfil", "--limit", "500") {
+			if i.Decision == "buffered" || i.Reason == "skipped" {
+				t.Errorf("%s was taken for one behind a gap: %+v", i.EventID, i)
+			}
+		}
+		if got := r.partitions(stream, "fulfil"); len(got) != 10 || slices.Contains(got, "stopped") {
+			t.Errorf("the subscription's partitions: %v", got)
+		}
+	})
+}
+
+// rekey asks for the plan.
+func (r *rig) rekey(topic string) map[string]planStep {
+	r.t.Helper()
+	var page struct{ Items []planStep }
+	out := r.command("topics", "rekey", topic, "--partitions", "10", "-c", r.config, "-o", "json")
+	if err := json.Unmarshal(out, &page); err != nil {
+		r.t.Fatalf("%s: %v", out, err)
+	}
+	steps := map[string]planStep{}
+	for _, s := range page.Items {
+		steps[s.Step] = s
+	}
+	return steps
+}
+
+type planStep struct{ Step, State, Detail string }
+
+// partitions are the states of a subscription's partitions in a process.
+func (r *rig) partitions(p *process, name string) (states []string) {
+	r.t.Helper()
+	for _, part := range r.subscription(p, name).Partitions {
+		states = append(states, part.State)
+	}
+	return states
+}
+
+// subscription asks a process through the CLI.
+func (r *rig) subscription(p *process, name string) (item subscriptionItem) {
+	r.t.Helper()
+	out, err := r.try(p.operator, "subscriptions", "get", r.team+"."+name, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal(out, &item)
+	}
+	if err != nil {
+		r.t.Fatalf("subscriptions get: %v in %s", err, out)
+	}
+	return item
+}
+
+type subscriptionItem struct {
+	Ready      bool
+	Missing    string
+	Partitions []struct {
+		Topic     string
+		Partition int32
+		State     string
+		Stopped   *stopItem
+	}
+}
+
+// stopItem is what `forebay subscriptions get` says of a stop.
+type stopItem struct {
+	ID                  int64
+	Kind, Text, Command string
+	Records             *int64
+	From                int64      `json:"from_offset"`
+	To                  int64      `json:"to_offset"`
+	Resume              int64      `json:"resume_offset"`
+	First               *time.Time `json:"first_at"`
+	Last                *time.Time `json:"last_at"`
+	Accepted            *struct{ By, Reason string }
+}

@@ -1,0 +1,92 @@
+package topics
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/maphash"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// digest is what a topic holds, for comparison: of each key how many records and, in order, which. It takes about a
+// hundred bytes a key. Two digests compare within one process only.
+type digest struct {
+	keys    map[[16]byte]line
+	keyless line // of records without a key: any order
+	records int64
+	bytes   int64
+}
+
+// line is one key's records.
+type line struct {
+	records int64
+	sum     uint64
+}
+
+var seed = maphash.MakeSeed()
+
+func newDigest() *digest { return &digest{keys: map[[16]byte]line{}} }
+
+func (d *digest) add(r *kgo.Record) {
+	d.records++
+	d.bytes += int64(len(r.Key) + len(r.Value))
+	sum := sumOf(r)
+	if r.Key == nil {
+		d.keyless = line{d.keyless.records + 1, d.keyless.sum + sum}
+		return
+	}
+	full := sha256.Sum256(r.Key)
+	key := [16]byte(full[:16])
+	l := d.keys[key]
+	l.records++
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:8], l.sum)
+	binary.LittleEndian.PutUint64(both[8:], sum)
+	l.sum = maphash.Bytes(seed, both[:])
+	d.keys[key] = l
+}
+
+// sumOf is over all that a copy must keep, with lengths, and nil told from empty.
+func sumOf(r *kgo.Record) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	part := func(b []byte) {
+		n := int64(len(b))
+		if b == nil {
+			n = -1
+		}
+		binary.Write(&h, binary.LittleEndian, n)
+		h.Write(b)
+	}
+	part(r.Key)
+	part(r.Value)
+	for _, header := range r.Headers {
+		part([]byte(header.Key))
+		part(header.Value)
+	}
+	binary.Write(&h, binary.LittleEndian, r.Timestamp.UnixMilli())
+	return h.Sum64()
+}
+
+// compare says how d, which was read of a topic, differs from what was sent to it.
+func (d *digest) compare(sent *digest, topic string) error {
+	op := "check " + topic
+	if d.records != sent.records {
+		return schemas.Errorf(schemas.Internal, op, "it holds %d records, %d were copied", d.records, sent.records)
+	}
+	if d.keyless != sent.keyless {
+		return schemas.Errorf(schemas.Internal, op, "its records without a key differ from those copied")
+	}
+	differ := 0
+	for key, l := range sent.keys {
+		if d.keys[key] != l {
+			differ++
+		}
+	}
+	if differ > 0 || len(d.keys) != len(sent.keys) {
+		return schemas.Errorf(schemas.Internal, op, "%d of %d keys differ from what was copied, in records or in their order", max(differ, 1), len(sent.keys))
+	}
+	return nil
+}

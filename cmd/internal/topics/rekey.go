@@ -1,0 +1,289 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Rekey copies a topic to one with another number of partitions: the only way to have another, since a key's records
+// must stay in one partition to keep their order. Records keep key, value, headers and timestamp, and come in order per
+// key: that of their partition, and of their timestamps where a topic has grown and a key is in two.
+//
+// Nothing may write to the topic meanwhile; that is checked at the end. A copy that failed is deleted and made again:
+// the target must be empty.
+type Rekey struct {
+	From string
+	To   Topic // as it is to be; created where it is missing
+	// Client is what reaches the brokers.
+	Client []kgo.Opt
+	// RecordBytes is the topics' max.message.bytes.
+	RecordBytes int32
+	// Readers are where somebody stands in the topic, by name and partition; one that is not in it stands at 0.
+	Readers map[string]map[int32]int64
+	// Progress is told now and then how many records of how many have been copied, then checked; nil is not.
+	Progress func(doing string, done, of int64)
+}
+
+// Copied is what a Rekey did, every record read back and compared.
+type Copied struct {
+	Records, Keys, Bytes int64
+	ID                   [16]byte // of the target
+	// Begins is where each of the readers goes on, by name and partition of the target: at the first record that it has not
+	// read, the end where there is none. What it has read may come again behind that.
+	Begins map[string]map[int32]int64
+}
+
+// span is a stretch [start, end) of a partition.
+type span struct{ start, end int64 }
+
+// PartitionOf is where a key's records are in a topic of count partitions: where the intake's producer puts them.
+func PartitionOf(key []byte, count int32) int32 {
+	return int32(keyed.Partition(&kgo.Record{Key: key}, int(count)))
+}
+
+var keyed = kgo.StickyKeyPartitioner(nil).ForTopic("")
+
+// Holds is what a topic holds: how many records, and where each partition ends.
+func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, ends map[int32]int64, err error) {
+	all, err := spans(ctx, adm, topic)
+	ends = make(map[int32]int64, len(all))
+	for p, s := range all {
+		ends[p] = s.end
+	}
+	return total(all), ends, err
+}
+
+func spans(ctx context.Context, adm *kadm.Client, topic string) (map[int32]span, error) {
+	starts, err := adm.ListStartOffsets(ctx, topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return nil, unavailable("list offsets of "+topic, err)
+	}
+	ends, err := adm.ListCommittedOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, unavailable("list offsets of "+topic, err)
+	}
+	all := map[int32]span{}
+	starts.Each(func(o kadm.ListedOffset) {
+		end, _ := ends.Lookup(topic, o.Partition)
+		all[o.Partition] = span{o.Offset, end.Offset}
+	})
+	return all, nil
+}
+
+// Run copies and compares. Kinds: Conflict where the target is not empty or the topic grew.
+func (r Rekey) Run(ctx context.Context) (Copied, error) {
+	cl, err := kgo.NewClient(r.Client...)
+	if err != nil {
+		return Copied{}, err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	from, err := spans(ctx, adm, r.From)
+	if err != nil {
+		return Copied{}, err
+	}
+	if err := r.prepare(ctx, adm); err != nil {
+		return Copied{}, err
+	}
+	got, err := r.copyAndCheck(ctx, adm, from)
+	if err != nil {
+		return got, fmt.Errorf("%w; %s is not whole: delete it before the next try", err, r.To.Name)
+	}
+	return got, r.finish(ctx, adm)
+}
+
+// While it is copied, the target keeps the timestamps that it is given and everything that is old by them.
+var copying = map[string]string{timestampType: "CreateTime", retention: "-1"}
+
+// prepare makes the target, or finds it made and empty.
+func (r Rekey) prepare(ctx context.Context, adm *kadm.Client) error {
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
+	if err != nil {
+		return unavailable("list topics", err)
+	}
+	if !details.Has(r.To.Name) || details[r.To.Name].Err != nil {
+		c := Change{Topic: r.To.Name, Action: Create, want: r.To}
+		c.want.Configs = maps.Clone(r.To.Configs)
+		maps.Copy(c.want.Configs, copying)
+		if err := create(ctx, adm, &c); err != nil {
+			return err
+		}
+		return settled(ctx, adm, []Change{c})
+	}
+	if n := len(details[r.To.Name].Partitions); n != int(r.To.Partitions) {
+		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s exists with %d partitions, not %d: delete it, or name another topic with --to",
+			r.To.Name, n, r.To.Partitions)
+	}
+	records, _, err := Holds(ctx, adm, r.To.Name)
+	if err != nil {
+		return err
+	}
+	if records > 0 {
+		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s holds %d records already: delete it (kafka-topics --delete --topic %s), or name another topic with --to",
+			r.To.Name, records, r.To.Name)
+	}
+	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: copying})
+}
+
+// finish gives the target the settings that it is to have.
+func (r Rekey) finish(ctx context.Context, adm *kadm.Client) error {
+	final := map[string]string{}
+	for key := range copying {
+		if value, ok := r.To.Configs[key]; ok {
+			final[key] = value
+		}
+	}
+	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: final})
+}
+
+func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int32]span) (Copied, error) {
+	places := newPlaces(r.Readers)
+	sent, err := r.copy(ctx, from, places)
+	if err != nil {
+		return Copied{}, err
+	}
+	after, err := spans(ctx, adm, r.From)
+	if err != nil {
+		return Copied{}, err
+	}
+	for p, s := range from {
+		switch now := after[p]; {
+		case now.end != s.end:
+			return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "partition %d has grown by %d records meanwhile: something still writes to it, stop the intake first",
+				p, now.end-s.end)
+		case len(after) != len(from):
+			return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "the topic has got partitions meanwhile")
+		}
+	}
+	got := Copied{Records: sent.records, Keys: int64(len(sent.keys)), Bytes: sent.bytes, Begins: places.begins}
+	to, err := spans(ctx, adm, r.To.Name)
+	if err != nil {
+		return got, err
+	}
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
+	if err != nil {
+		return got, unavailable("list topics", err)
+	}
+	got.ID = details[r.To.Name].ID
+	places.rest(to)
+	return got, r.check(ctx, to, sent)
+}
+
+// copy produces every record of the topic's spans to the target, and says what it was and where it went.
+func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*digest, error) {
+	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),
+		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()))...)
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d := newDigest()
+	var done atomic.Int64
+	stop := r.tell("copied", &done, total(from))
+	defer stop()
+	err = r.merged(ctx, from, func(rec *kgo.Record) {
+		d.add(rec)
+		copied := &kgo.Record{Topic: r.To.Name, Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp}
+		if copied.Partition = rec.Partition % r.To.Partitions; rec.Key != nil { // one without a key is nobody's
+			copied.Partition = PartitionOf(rec.Key, r.To.Partitions)
+		}
+		number, offset := rec.Partition, rec.Offset
+		producer.Produce(ctx, copied, func(rec *kgo.Record, err error) {
+			if err != nil {
+				cancel(fmt.Errorf("produce to %s: %w", r.To.Name, err))
+				return
+			}
+			to.put(number, offset, rec)
+			done.Add(1)
+		})
+	})
+	if err == nil {
+		err = producer.Flush(ctx)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return d, err
+}
+
+// check reads the target back and compares it with what was copied.
+func (r Rekey) check(ctx context.Context, to map[int32]span, sent *digest) error {
+	var done atomic.Int64
+	stop := r.tell("checked", &done, total(to))
+	defer stop()
+	d := newDigest()
+	misplaced := int64(0)
+	s, err := newScanner(r, r.To.Name, to)
+	if err != nil {
+		return err
+	}
+	defer s.cl.Close()
+	for !s.done() {
+		err := s.poll(ctx, func(rec *kgo.Record) {
+			d.add(rec)
+			if rec.Key != nil && PartitionOf(rec.Key, r.To.Partitions) != rec.Partition {
+				misplaced++
+			}
+			done.Add(1)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if misplaced > 0 {
+		return schemas.Errorf(schemas.Internal, "check "+r.To.Name, "%d records are not in their key's partition", misplaced)
+	}
+	return d.compare(sent, r.To.Name)
+}
+
+func total(all map[int32]span) (n int64) {
+	for _, s := range all {
+		n += s.end - s.start
+	}
+	return n
+}
+
+// tell reports progress once a second until stop is called, and then once more.
+func (r Rekey) tell(doing string, done *atomic.Int64, of int64) (stop func()) {
+	if r.Progress == nil {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				r.Progress(doing, done.Load(), of)
+			case <-end:
+				r.Progress(doing, done.Load(), of)
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(end); telling.Wait() })
+}
+
+// errEnded is why a scan fails whose records went away under it.
+var errEnded = errors.New("records were deleted by the topic's retention while it was read; run it again")

@@ -1,0 +1,341 @@
+package topics
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// rekeyRig is a broker with a topic to copy.
+type rekeyRig struct {
+	t       testing.TB
+	cluster *kfake.Cluster
+	adm     *kadm.Client
+	cl      *kgo.Client
+	rekey   Rekey
+}
+
+const oldTopic, newTopic = "events.acme.orders", "events.acme.orders.7"
+
+func newRekeyRig(t testing.TB, partitions int32) *rekeyRig {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, oldTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	seed := kgo.SeedBrokers(cluster.ListenAddrs()...)
+	cl, err := kgo.NewClient(seed, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return &rekeyRig{t: t, cluster: cluster, adm: kadm.NewClient(cl), cl: cl, rekey: Rekey{From: oldTopic, Client: []kgo.Opt{seed}, RecordBytes: 1 << 20,
+		To: Topic{Name: newTopic, Partitions: 7, Replication: 1, Configs: map[string]string{
+			cleanupPolicy: "delete", timestampType: "LogAppendTime", retention: "604800000"}}}}
+}
+
+func (r *rekeyRig) send(recs ...*kgo.Record) {
+	r.t.Helper()
+	for _, rec := range recs {
+		rec.Topic = oldTopic
+	}
+	if err := r.cl.ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// read is a topic's records by key, in order, as text: everything that a copy keeps.
+func (r *rekeyRig) read(topic string) map[string][]string {
+	r.t.Helper()
+	got := map[string][]string{}
+	r.scan(topic, nil, func(rec *kgo.Record) {
+		key := fmt.Sprintf("%q %v", rec.Key, rec.Key == nil)
+		got[key] = append(got[key], fmt.Sprintf("%q %v %q %d", rec.Value, rec.Value == nil, rec.Headers, rec.Timestamp.UnixMilli()))
+	})
+	return got
+}
+
+func (r *rekeyRig) run() Copied {
+	r.t.Helper()
+	got, err := r.rekey.Run(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+func day(minute int) time.Time {
+	return time.Date(2026, 11, 20, 0, minute, 0, int(7*time.Millisecond), time.UTC)
+}
+
+func TestRekeyCopiesEverythingInOrderPerKey(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 3)
+	for i := range 300 {
+		key := []byte(fmt.Sprintf("order/%d", i%37))
+		r.send(&kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: []byte(fmt.Sprintf(`{"n":%d}`, i)), Timestamp: day(i),
+			Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte{byte(i)}}, {Key: "ce_id", Value: nil}, {Key: "", Value: []byte{}}}})
+	}
+	r.send(&kgo.Record{Value: []byte("nobody's"), Partition: 2, Timestamp: day(1)}, &kgo.Record{Key: []byte{}, Partition: 1, Timestamp: day(2)},
+		&kgo.Record{Key: []byte("order/1"), Partition: PartitionOf([]byte("order/1"), 3), Value: nil, Timestamp: day(3)})
+	want := r.read(oldTopic)
+	var told atomic.Int64
+	r.rekey.Progress = func(doing string, done, of int64) {
+		if (doing != "copied" && doing != "checked") || done > of || of != 303 {
+			t.Errorf("%s %d of %d", doing, done, of)
+		}
+		told.Add(1)
+	}
+	got := r.run()
+	if d := cmp.Diff(want, r.read(newTopic)); d != "" {
+		t.Error(d)
+	}
+	if got.Records != 303 || got.Keys != 38 || got.ID != r.cluster.TopicInfo(newTopic).TopicID || told.Load() < 2 {
+		t.Errorf("%+v, told %d times", got, told.Load())
+	}
+	have, err := describe(t.Context(), r.adm, []string{newTopic})
+	if err != nil || have[newTopic][timestampType] != "LogAppendTime" || have[newTopic][retention] != "604800000" {
+		t.Errorf("settings after the copy: %v %v", have, err)
+	}
+}
+
+// A topic that has grown has a key in two partitions. Its records come in the order of their times, and those of one
+// partition in that partition's order even where a clock went back.
+func TestRekeyOfATopicThatHasGrown(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 6)
+	key := []byte("order/1")
+	value := func(n int) []byte { return []byte{byte('a' + n)} }
+	for n, minute := range []int{1, 5, 3} { // the third goes by the second's time
+		r.send(&kgo.Record{Key: key, Partition: 0, Value: value(n), Timestamp: day(minute)})
+	}
+	for n, minute := range []int{6, 7} { // after the growth
+		r.send(&kgo.Record{Key: key, Partition: 5, Value: value(3 + n), Timestamp: day(minute)})
+	}
+	for i := range 2000 { // others, so that partitions are read apart
+		r.send(&kgo.Record{Key: []byte(fmt.Sprint(i)), Partition: int32(1 + i%4), Value: value(0), Timestamp: day(i)})
+	}
+	r.run()
+	var order []string
+	for _, rec := range r.read(newTopic)[`"order/1" false`] {
+		order = append(order, rec[1:2])
+	}
+	if got := strings.Join(order, ""); got != "abcde" {
+		t.Errorf("the key's records came as %s", got)
+	}
+}
+
+// Whatever is in a topic is in its copy, in order per key, and who has read some of it finds all of the rest.
+func TestRekeyOfAnyTopic(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 1)
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		from, to := int32(rapid.IntRange(1, 5).Draw(t, "from")), int32(rapid.IntRange(1, 9).Draw(t, "to"))
+		r.rekey.From, r.rekey.To.Name, r.rekey.To.Partitions = fmt.Sprintf("old-%d", run), fmt.Sprintf("new-%d", run), to
+		if err := r.cluster.CreateTopic(r.rekey.From, from, nil); err != nil {
+			t.Fatal(err)
+		}
+		var recs []*kgo.Record
+		for range rapid.IntRange(0, 60).Draw(t, "records") {
+			key := []byte(rapid.SampledFrom([]string{"a", "b", "c", "order/1", "order/2", ""}).Draw(t, "key"))
+			recs = append(recs, &kgo.Record{Topic: r.rekey.From, Key: key, Partition: PartitionOf(key, from),
+				Value: rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "value"), Timestamp: day(rapid.IntRange(0, 50).Draw(t, "minute"))})
+		}
+		if err := r.cl.ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		next := map[int32]int64{} // partitions without an entry are unread
+		ends := map[int32]int64{}
+		for _, rec := range recs {
+			ends[rec.Partition]++
+		}
+		for p, end := range ends {
+			if n := rapid.Int64Range(0, end).Draw(t, "read"); n > 0 {
+				next[p] = n
+			}
+		}
+		r.rekey.Readers = map[string]map[int32]int64{"some": next, "all": ends, "nothing": nil}
+		got, err := r.rekey.Run(r.t.Context())
+		if err != nil || got.Records != int64(len(recs)) {
+			t.Fatal(got, err)
+		}
+		r.checkBegins(t, got, next)
+		if d := cmp.Diff(r.read(r.rekey.From), r.read(r.rekey.To.Name)); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// checkBegins reads the copy from where its readers go on.
+func (r *rekeyRig) checkBegins(t *rapid.T, got Copied, next map[int32]int64) {
+	_, ends, err := Holds(r.t.Context(), r.adm, r.rekey.To.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(ends, got.Begins["all"]); d != "" {
+		t.Fatalf("who has read all goes on at the end\n%s", d)
+	}
+	unread := map[string]int{}
+	r.scan(r.rekey.From, nil, func(rec *kgo.Record) {
+		if rec.Offset >= next[rec.Partition] {
+			unread[fmt.Sprintf("%q %q %s", rec.Key, rec.Value, rec.Timestamp)]++
+		}
+	})
+	first := map[int32]string{}
+	r.scan(r.rekey.To.Name, got.Begins["some"], func(rec *kgo.Record) {
+		text := fmt.Sprintf("%q %q %s", rec.Key, rec.Value, rec.Timestamp)
+		if _, ok := first[rec.Partition]; !ok {
+			if first[rec.Partition] = text; unread[text] == 0 {
+				t.Fatalf("partition %d begins at %s, which was read", rec.Partition, text)
+			}
+		}
+		unread[text]--
+	})
+	for text, n := range unread {
+		if n > 0 {
+			t.Fatalf("%s lies before where its reader goes on", text)
+		}
+	}
+	for p, at := range got.Begins["nothing"] {
+		if at != 0 {
+			t.Fatalf("who has read nothing goes on at %d of partition %d", at, p)
+		}
+	}
+}
+
+// scan reads a topic from offsets, or from its start.
+func (r *rekeyRig) scan(topic string, from map[int32]int64, each func(*kgo.Record)) {
+	r.t.Helper()
+	all, err := spans(r.t.Context(), r.adm, topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for p, at := range from {
+		all[p] = span{at, all[p].end}
+	}
+	s, err := newScanner(r.rekey, topic, all)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer s.cl.Close()
+	for !s.done() {
+		if err := s.poll(r.t.Context(), each); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func TestRekeyRefusesATargetThatIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
+	r.run()
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "holds 1 records already: delete it") {
+		t.Error(err)
+	}
+	r.rekey.To.Partitions = 9
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "exists with 7 partitions, not 9") {
+		t.Error(err)
+	}
+	// One that was made before, and is empty, is taken.
+	r.rekey.To.Name, r.rekey.To.Partitions = "events.acme.orders.4", 4
+	if err := r.cluster.CreateTopic(r.rekey.To.Name, 4, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.run(); got.Records != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What writes to the topic while it is copied is found out, and the copy is not taken for whole.
+func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
+	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	late := make(chan error, 1)
+	go func() {
+		err := hold.Wait(t.Context(), 1) // the copy is under way
+		if err == nil {
+			err = r.cl.ProduceSync(t.Context(), &kgo.Record{Topic: oldTopic, Key: []byte("k"), Partition: 1}).FirstErr()
+		}
+		hold.Remove()
+		late <- err
+	}()
+	_, err := r.rekey.Run(t.Context())
+	if err := <-late; err != nil {
+		t.Fatal(err)
+	}
+	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "delete it before the next try") {
+		t.Error(err)
+	}
+}
+
+func TestRekeyThatFails(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.MessageTooLarge, Count: -1})
+	if _, err := r.rekey.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "produce to "+newTopic) || !strings.Contains(err.Error(), "is not whole: delete it") {
+		t.Error(err)
+	}
+	r.rekey.From = "events.acme.none"
+	if _, err := r.rekey.Run(t.Context()); err == nil {
+		t.Error("a topic that does not exist was copied")
+	}
+}
+
+// The comparison sees what a wrong copy would have: another order, a changed or missing part, a record less or twice.
+func TestDigestSeesWhatDiffers(t *testing.T) {
+	t.Parallel()
+	rec := func(key, value string) *kgo.Record {
+		return &kgo.Record{Key: []byte(key), Value: []byte(value), Timestamp: day(1), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("v")}}}
+	}
+	of := func(recs ...*kgo.Record) *digest {
+		d := newDigest()
+		for _, r := range recs {
+			d.add(r)
+		}
+		return d
+	}
+	whole := func() []*kgo.Record {
+		return []*kgo.Record{rec("a", "1"), rec("b", "1"), rec("a", "2"), {Value: []byte("x")}}
+	}
+	if err := of(whole()...).compare(of(whole()[2], whole()[3]), "t"); err == nil {
+		t.Error("half of it is whole")
+	}
+	w := whole()
+	if err := of(w[1], w[3], w[0], w[2]).compare(of(w...), "t"); err != nil {
+		t.Errorf("keys in another order among themselves: %v", err)
+	}
+	for name, change := range map[string]func(w []*kgo.Record) []*kgo.Record{
+		"order of a key":  func(w []*kgo.Record) []*kgo.Record { w[0], w[2] = w[2], w[0]; return w },
+		"a value":         func(w []*kgo.Record) []*kgo.Record { w[1].Value = []byte("2"); return w },
+		"nil for empty":   func(w []*kgo.Record) []*kgo.Record { w[1].Value = nil; return w },
+		"a header":        func(w []*kgo.Record) []*kgo.Record { w[1].Headers[0].Value = nil; return w },
+		"a time":          func(w []*kgo.Record) []*kgo.Record { w[1].Timestamp = day(2); return w },
+		"a key":           func(w []*kgo.Record) []*kgo.Record { w[1].Key = []byte("c"); return w },
+		"one twice":       func(w []*kgo.Record) []*kgo.Record { return append(w, w[1]) },
+		"one for another": func(w []*kgo.Record) []*kgo.Record { w[2] = w[0]; return w },
+		"nobody's":        func(w []*kgo.Record) []*kgo.Record { w[3].Value = nil; return w },
+	} {
+		if err := of(change(whole())...).compare(of(whole()...), "t"); err == nil {
+			t.Errorf("%s is not seen", name)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// Reader is one generation of a subscription that reads a topic.
+type Reader struct {
+	Subscription string // "<team>.<subscription>"
+	Generation   int32
+	Next         map[int32]int64 // by partition; one that is not in it is read from 0
+	id           int32
+}
+
+// Readers lists the subscription's generations that have read the topic with an id.
+func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) ([]Reader, error) {
+	rows, err := l.read.Query(ctx, `SELECT s.id, s.generation, n.partition, n.next_offset
+		FROM subscriptions s JOIN topics t ON t.subscription = s.id AND t.topic_id = $2
+		LEFT JOIN LATERAL (
+			SELECT f.partition, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id WHERE f.subscription = s.id AND f.topic_id = $2
+			UNION ALL SELECT b.partition, b.log_offset FROM begins b WHERE b.subscription = s.id AND b.topic_id = $2 AND NOT EXISTS (
+				SELECT FROM fences f JOIN progress p ON p.fence = f.id WHERE f.subscription = s.id AND f.topic_id = $2 AND f.partition = b.partition)
+		) n ON true WHERE s.name = $1 ORDER BY s.generation, n.partition`, subscription, [16]byte(id))
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: redact(err)}
+	}
+	var (
+		out         []Reader
+		reader, gen int32
+		partition   *int32
+		next        *int64
+	)
+	_, err = pgx.ForEachRow(rows, []any{&reader, &gen, &partition, &next}, func() error {
+		if n := len(out); n == 0 || out[n-1].id != reader {
+			out = append(out, Reader{Subscription: subscription, Generation: gen, Next: map[int32]int64{}, id: reader})
+		}
+		if partition != nil {
+			out[len(out)-1].Next[*partition] = *next
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: redact(err)}
+	}
+	return out, nil
+}
+
+// HandOver has a reader go on in another topic that holds the same events: a copy with another number of partitions, whose
+// records keep their order per entity.
+type HandOver struct {
+	Reader   Reader
+	From, To Partition // numbers do not matter
+	// Begins is where it goes on in To, by number; its length is To's number of partitions.
+	Begins map[int32]int64
+	// PartitionOf is where an entity's events are in To.
+	PartitionOf func(entity string) int32
+}
+
+// handBatch is how many entities' lines move in one transaction.
+const handBatch = 5000
+
+// HandOver stores where the reader begins in the new topic, gives the new partitions the version lines of their entities,
+// so that what is stale stays stale, and says how many those are. The subscription's processes must be stopped. It may be
+// repeated. Kind Conflict where the new topic is claimed already.
+func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
+	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
+	var claimed bool
+	err = l.read.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $2 AND epoch > 0)`,
+		h.Reader.id, [16]byte(h.To.TopicID)).Scan(&claimed)
+	if err == nil && claimed {
+		return 0, schemas.Errorf(schemas.Conflict, op, "the subscription reads %s already", h.To.Topic)
+	}
+	if err == nil {
+		lines, err = l.handOver(ctx, h.Reader.id, h)
+	}
+	if err != nil {
+		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return lines, nil
+}
+
+// columnsOf is a map's two columns, row by row.
+func columnsOf(m map[int32]int64) (numbers []int32, offsets []int64) {
+	for n := range int32(len(m)) {
+		numbers, offsets = append(numbers, n), append(offsets, m[n])
+	}
+	return numbers, offsets
+}
+
+// handOver moves one generation. Lines first: the begins say that it is done.
+func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (lines int64, err error) {
+	fences, columns, err := l.newFences(ctx, subscription, h)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := l.read.Query(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id`, subscription, [16]byte(h.From.TopicID))
+	if err != nil {
+		return 0, err
+	}
+	old, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return 0, err
+	}
+	for _, fence := range old {
+		n, err := l.handLines(ctx, fence, fences, columns, h.PartitionOf)
+		if lines += n; err != nil {
+			return lines, err
+		}
+	}
+	numbers, offsets := columnsOf(h.Begins)
+	return lines, l.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'moved' WHERE subscription = $1 AND topic = $2 AND ended_at IS NULL`,
+			subscription, h.From.Topic)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
+			SELECT $1, $2, $3, u.partition, u.log_offset FROM unnest($4::int[], $5::bigint[]) AS u(partition, log_offset)
+			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET log_offset = EXCLUDED.log_offset`,
+			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, offsets)
+		return err
+	})
+}
+
+// newFences makes the fences of the new topic's partitions, unclaimed, and names the columns of a line besides its fence.
+func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
+	numbers, _ := columnsOf(h.Begins)
+	err = l.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) SELECT $1, $2, $3, unnest($4::int[]) ON CONFLICT DO NOTHING`,
+			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, subscription, [16]byte(h.To.TopicID))
+		if err != nil {
+			return err
+		}
+		if fences, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+			WHERE attrelid = 'lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'fence'`).Scan(&columns)
+	})
+	return fences, columns, err
+}
+
+// handLines copies the lines of one old fence to where their entities are now.
+func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitionOf func(string) int32) (lines int64, err error) {
+	page := `SELECT DISTINCT entity FROM lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
+	after := ""
+	for {
+		rows, err := l.read.Query(ctx, page, from, after, handBatch)
+		if err != nil {
+			return lines, err
+		}
+		entities, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || len(entities) == 0 {
+			return lines, err
+		}
+		page = strings.Replace(page, ">=", ">", 1)
+		after = entities[len(entities)-1]
+		fences := make([]int32, len(entities))
+		for i, e := range entities {
+			fences[i] = to[partitionOf(e)]
+		}
+		err = l.transact(ctx, func(tx pgx.Tx) error {
+			// A repetition finds what it has moved, and moves it anew.
+			_, err := tx.Exec(ctx, `DELETE FROM lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, fences, entities)
+			if err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, `INSERT INTO lines (fence, `+columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
+				CROSS JOIN LATERAL (SELECT `+columns+` FROM lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, fences, entities)
+			lines += tag.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return lines, err
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+)
+
+func placed(entity string) int32 {
+	h := fnv.New32a()
+	h.Write([]byte(entity))
+	return int32(h.Sum32() % 3)
+}
+
+// handOver is from the fixture's topic to three partitions of another.
+func (f *fixture) handOver() HandOver {
+	f.t.Helper()
+	readers, err := f.l.Readers(f.t.Context(), "acme.triage", TopicID{1})
+	if err != nil || len(readers) != 1 {
+		f.t.Fatal(readers, err)
+	}
+	return HandOver{Reader: readers[0], From: partition(0), To: Partition{Topic: "events.acme.github.3", TopicID: TopicID{3}},
+		Begins: map[int32]int64{0: 7, 1: 0, 2: 9}, PartitionOf: placed}
+}
+
+func (f *fixture) claimed(p Partition, count int32, begin int64) *Claim {
+	f.t.Helper()
+	c, err := f.n.Claim(f.t.Context(), ClaimRequest{Partition: p, Partitions: count, Confirm: at(begin)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// After a hand-over each entity's line is in its new partition, whole: what was stale before is stale there, and what
+// was seen is seen.
+func TestHandOverKeepsTheLines(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var want int64
+	for number := range int32(2) {
+		c := f.claimed(partition(number), 2, 0)
+		var records []Record
+		for i := range int64(20) {
+			entity := fmt.Sprintf("%d/%d", number, i%10)
+			records = append(records, seq(i, entity, 5+i/10))
+		}
+		f.apply(c, records...)
+		want += 10
+	}
+	before := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence')::text, ' ' ORDER BY entity, clock)) FROM lines l`)
+	h := f.handOver()
+	if d := cmp.Diff(map[int32]int64{0: 20, 1: 20}, h.Reader.Next); d != "" {
+		t.Error(d)
+	}
+	for range 2 { // again after a crash, say
+		if got, err := f.l.HandOver(t.Context(), h); err != nil || got != want {
+			t.Fatal(got, err)
+		}
+	}
+	after := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence')::text, ' ' ORDER BY entity, clock)) FROM lines l
+		JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`)
+	if before != after {
+		t.Error("the lines differ")
+	}
+	begins, err := f.n.Begin(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range int32(3) {
+		p := h.To
+		p.Number = number
+		if begins[p] != h.Begins[number] {
+			t.Errorf("partition %d begins at %d", number, begins[p])
+		}
+		c := f.claimed(p, 3, begins[p])
+		for i := range 10 {
+			entity := fmt.Sprintf("1/%d", i)
+			if placed(entity) != number {
+				continue
+			}
+			seen, stale, next := seq(c.Next.Offset, entity, 6), seq(c.Next.Offset+1, entity, 4), seq(c.Next.Offset+2, entity, 7)
+			if got := f.apply(c, seen, stale, next); len(got.Actions) != 1 || got.Actions[0].EventID != next.ID {
+				t.Errorf("%s: %v", entity, decisions(got))
+			}
+			c.Next.Offset += 3
+		}
+	}
+}
+
+// Who reads a topic stands where its progress says, else where it begins, else at 0.
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if _, err := f.n.Begin(t.Context(), map[Partition]int64{partition(0): 3, partition(1): 4}); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(f.claimed(partition(0), 3, 3), seq(19, "e", 1))
+	if got := f.handOver().Reader; got.Generation != 0 || cmp.Diff(map[int32]int64{0: 20, 1: 4}, got.Next) != "" {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"acme.unknown", ""} {
+		if got, err := f.l.Readers(t.Context(), name, TopicID{1}); err != nil || len(got) != 0 {
+			t.Errorf("%q: %+v %v", name, got, err)
+		}
+	}
+	if got, err := f.l.Readers(t.Context(), "acme.triage", TopicID{2}); err != nil || len(got) != 0 {
+		t.Errorf("of another topic: %+v %v", got, err)
+	}
+}
+
+func TestHandOverRefuses(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 2, 0), seq(19, "e", 1))
+	f.report(belowStart(0, 20, 25), 1)
+	h := f.handOver()
+	if _, err := f.l.HandOver(t.Context(), h); err != nil {
+		t.Error(err)
+	}
+	if list, err := f.l.Stops(t.Context(), StopFilter{}); err != nil || len(list) != 0 {
+		t.Errorf("the old topic still stands still: %v %v", list, err)
+	}
+	f.claimed(h.To, 3, 7)
+	if _, err := f.l.HandOver(t.Context(), h); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("the new topic is read already: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.l.HandOver(ctx, h); schemas.KindOf(err) != schemas.Unavailable {
+		t.Error(err)
+	}
+	if _, err := f.l.Readers(ctx, "acme.triage", TopicID{1}); schemas.KindOf(err) != schemas.Unavailable {
+		t.Error(err)
+	}
+}
