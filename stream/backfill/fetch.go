@@ -163,7 +163,7 @@ func (f *Fetcher) once(ctx context.Context, u *url.URL, most int64) (*document, 
 	defer cancel()
 	d, fail := f.exchange(ctx, u, most)
 	if fail != nil && errors.Is(context.Cause(ctx), errTimeout) && fail.class.Retried() {
-		fail.class, fail.reason = stream.ClassTimeout, Timeout
+		fail.class, fail.reason, fail.err = stream.ClassTimeout, Timeout, fmt.Errorf("no answer in %s", f.cfg.Timeout)
 	}
 	class := stream.ClassOK
 	if fail != nil {

@@ -25,14 +25,14 @@ type Thin struct {
 
 var _ stream.Enricher = (*Thin)(nil)
 
-// NewThin makes an enricher of the sources, by "/<team>/<source>", whose fetchers have a template of use [Body].
-func NewThin(sources map[string]*Fetcher, m *Metrics) (*Thin, error) {
+// NewThin makes an enricher of the sources, by "/<team>/<source>". It panics if a fetcher is not of use [Body].
+func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
 	for name, f := range sources {
 		if f.cfg.Use != Body {
-			return nil, schemas.Errorf(schemas.Invalid, "make thin sources", "the fetcher of %s is not one for bodies", name)
+			panic("backfill: the fetcher of " + name + " is not one for bodies")
 		}
 	}
-	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}, nil
+	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}
 }
 
 // Enrich implements [stream.Enricher]. Of a deleted entity there is nothing to fetch, and a synthetic event has been

@@ -28,11 +28,7 @@ func thin(t *testing.T, a *api, change func(*FetcherConfig)) *Thin {
 			change(c)
 		}
 	})
-	x, err := NewThin(map[string]*Fetcher{sourceURI: f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return NewThin(map[string]*Fetcher{sourceURI: f}, nil)
 }
 
 func TestThinReplacesTheBody(t *testing.T) {

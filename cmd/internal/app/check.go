@@ -20,6 +20,8 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 		problems = append(problems, bad...)
 	}
 	if slices.Contains(roles, config.RoleStream) {
+		_, bad := newFetches(c, nil)
+		problems = append(problems, bad...)
 		for _, team := range sortedKeys(c.Teams) {
 			for _, name := range sortedKeys(c.Teams[team].Destinations) {
 				s, err := newSink(c.Teams[team].Destinations[name], slog.New(slog.DiscardHandler))

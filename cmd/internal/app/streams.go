@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/backfill"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -33,6 +34,7 @@ const (
 type streams struct {
 	a            *App
 	destinations map[string]lane.Destination
+	fetches      *fetches
 	payloads     *stream.LogPayloads
 
 	mu     sync.Mutex
@@ -45,6 +47,14 @@ func newStreams(a *App) (*streams, error) {
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log); err != nil {
 		return nil, err
+	}
+	metrics, err := backfill.NewMetrics(a.registry)
+	if err != nil {
+		return nil, err
+	}
+	var problems config.Problems
+	if s.fetches, problems = newFetches(a.file(), metrics); len(problems) > 0 {
+		return nil, problems
 	}
 	a.ready.set("ledger", errNotStarted)
 	for team, t := range a.file().Teams {
@@ -196,7 +206,7 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive,
 		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
 	}
 	return lane.Config{
-		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Destinations: own,
+		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
 		Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
@@ -242,6 +252,7 @@ func (s *streams) close(ctx context.Context) {
 			s.a.log.Warn("close destination", "destination", name, "error", err)
 		}
 	}
+	s.fetches.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.payloads != nil {

@@ -64,7 +64,7 @@ func (ck *checker) element(path string, s *Source) {
 	}
 	switch {
 	case e.Type == "":
-		ck.problem(path, `type is missing: say where an element has it, or give one such as cel:"'order.backfilled'"`)
+		ck.problem(path, "type is missing: say where an element has it, or give one such as cel:'order.backfilled'")
 	case e.Version == nil:
 		ck.problem(path, "version is missing: an event without one fills no gap")
 	case e.Version.Kind == "none":

@@ -24,7 +24,7 @@ teams:
           headers: {Authorization: "Bearer ${env:GITHUB_TOKEN}", X-GitHub-Api-Version: 2022-11-28}
           rate: {per_second: 2}
           event:
-            type: cel:"'com.github.pull_request.backfilled'"
+            type: cel:'com.github.pull_request.backfilled'
             entity: [/base/repo/id, /number]
             version: {from: /updated_at, kind: timestamp, clock: pull_request, resolution: 1s}
             payload: snapshot
@@ -133,7 +133,7 @@ func TestFetchProblems(t *testing.T) {
 		{"header twice", "{Authorization:", "{X-GitHub-Api-Version: a, Authorization:", "duplicate key"},
 		{"empty header", `"${env:SHOP_KEY}"`, "", "headers.X-Api-Key: has no value"},
 		{"headers as text", `headers: {X-Api-Key: "${env:SHOP_KEY}"}`, "headers: x", "expected a mapping"},
-		{"no type", `            type: cel:"'com.github.pull_request.backfilled'"` + "\n", "", "github.backfill.event: type is missing"},
+		{"no type", `            type: cel:'com.github.pull_request.backfilled'` + "\n", "", "github.backfill.event: type is missing"},
 		{"no version", "            version: {from: /updated_at, kind: timestamp, clock: pull_request, resolution: 1s}\n", "", "version is missing: an event without one fills no gap"},
 		{"kind none", "version: {from: /updated_at, kind: timestamp, clock: pull_request, resolution: 1s}", "version: {kind: none}", "kind none fills no gap"},
 		{"version without from", "version: {from: /updated_at, kind: timestamp,", "version: {kind: timestamp,", "github.backfill.event.version: from is missing"},

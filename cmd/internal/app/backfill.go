@@ -1,0 +1,167 @@
+package app
+
+import (
+	"cmp"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/backfill"
+	"github.com/forebay-io/forebay/stream/lane"
+)
+
+// fetches are what the stream asks of sources' APIs: what is missing, and the bodies of thin events. The fetchers are
+// shared by all subscriptions, so that a source's rate is kept by the process as a whole.
+type fetches struct {
+	metrics *backfill.Metrics
+	gaps    map[string]*backfill.Source  // by "/<team>/<source>"
+	bodies  map[string]*backfill.Fetcher // the same
+	thin    *backfill.Thin
+	clients []*guard.Client
+}
+
+// newFetches compiles them without connecting. m may be nil. Problems name the key of the file.
+func newFetches(c *config.Config, m *backfill.Metrics) (f *fetches, problems config.Problems) {
+	f = &fetches{metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
+	for _, team := range sortedKeys(c.Teams) {
+		for _, name := range sortedKeys(c.Teams[team].Sources) {
+			s, path := c.Teams[team].Sources[name], "teams."+team+".sources."+name
+			if err := f.gap(c, team, name, s); err != nil {
+				problems = append(problems, c.Problem(path+".backfill", err.Error()))
+			}
+			if err := f.body("/"+team+"/"+name, s.Thin); err != nil {
+				problems = append(problems, c.Problem(path+".thin", err.Error()))
+			}
+		}
+	}
+	f.thin = backfill.NewThin(f.bodies, m)
+	return f, problems
+}
+
+// close closes idle connections.
+func (f *fetches) close() {
+	for _, c := range f.clients {
+		c.Close()
+	}
+}
+
+// enricher is what lanes complete thin events with; nil where no source has any.
+func (f *fetches) enricher() stream.Enricher {
+	if len(f.bodies) == 0 {
+		return nil
+	}
+	return f.thin
+}
+
+// runner makes a runner of the requests that a store has; it writes to log what it fetches. Run runs it.
+func (f *fetches) runner(store backfill.Store, log backfill.Log, logger *slog.Logger) (*backfill.Runner, error) {
+	return backfill.NewRunner(backfill.Config{Store: store, Log: log, Sources: f.gaps, Logger: logger, Metrics: f.metrics})
+}
+
+// backfillLog is the producer of synthetic events, with the intake's settings. It connects with the first event; the
+// caller closes it.
+func backfillLog(c *config.Config) (*producer.Producer, error) {
+	var limits bodyLimits
+	limits.add(c)
+	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: largestBody(c), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
+}
+
+func (f *fetches) gap(c *config.Config, team, name string, s *config.Source) error {
+	b := s.Backfill
+	if b == nil {
+		return nil
+	}
+	named, err := naming(c, team, name)
+	if err != nil {
+		return err
+	}
+	fetcher, err := f.fetcher(backfill.FetcherConfig{
+		Source: "/" + team + "/" + name, Use: backfill.Gap, URL: b.URL, Headers: b.Headers, Timeout: b.Timeout.Std(), MaxBytes: int64(b.MaxBody),
+		Retry: lane.RetryPolicy{Attempts: b.Retry.Attempts, Within: b.Retry.Within.Std(), Min: b.Retry.Min.Std(), Max: b.Retry.Max.Std()},
+	}, b.Rate, b.AllowNetworks)
+	if err != nil {
+		return err
+	}
+	src, err := backfill.NewSource(backfill.SourceConfig{Topic: s.Topic, Fetcher: fetcher, Items: b.Items, Name: named})
+	if err == nil {
+		f.gaps["/"+team+"/"+name] = src
+	}
+	return err
+}
+
+func (f *fetches) body(source string, t *config.Thin) error {
+	if t == nil {
+		return nil
+	}
+	fetcher, err := f.fetcher(backfill.FetcherConfig{
+		Source: source, Use: backfill.Body, URL: t.URL, Headers: t.Headers, Timeout: t.Timeout.Std(), MaxBytes: int64(t.MaxBody),
+	}, t.Rate, t.AllowNetworks)
+	if err == nil {
+		f.bodies[source] = fetcher
+	}
+	return err
+}
+
+// fetcher completes cfg with a guarded client of its own and with the destinations' table of statuses.
+func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, networks []string) (*backfill.Fetcher, error) {
+	var allowed []netip.Prefix
+	for _, text := range networks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, schemas.Errorf(schemas.Invalid, "", "allow_networks: %w", err)
+		}
+		allowed = append(allowed, network)
+	}
+	// The fetcher's own limits are met first: the client's are a second line.
+	client, err := guard.New(guard.Config{AllowNetworks: allowed, Timeout: cfg.Timeout + time.Second, MaxResponse: cfg.MaxBytes + 1, MaxIdle: 8})
+	if err != nil {
+		return nil, err
+	}
+	f.clients = append(f.clients, client)
+	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, guard.ClassOf, guard.RetryAfter, f.metrics
+	cfg.Agent = "Forebay/" + cmp.Or(buildVersion(), "dev")
+	if r != nil {
+		cfg.PerSecond, cfg.Burst = r.PerSecond, r.Burst
+	}
+	return backfill.NewFetcher(cfg)
+}
+
+// naming compiles the mapping of a backfill's elements. The catalogue compiles whole sources only, so this is one that
+// takes elements for deliveries; its secret, which nobody knows, is never asked for.
+func naming(c *config.Config, team, name string) (func(element []byte) (*schemas.Event, error), error) {
+	event := c.BackfillEvent(team, name)
+	ownID, ownEntity := event.ID != "", event.Entity != nil
+	if !ownID {
+		event.ID = "sha256:body"
+	}
+	if !ownEntity {
+		event.Entity = []string{}
+	}
+	src, err := provider.Compile(provider.Config{Team: team, Name: name, Preset: "generic", Event: event,
+		Secrets: []schemas.Secret{schemas.NewSecret(rand.Text())}, Verify: &verify.Params{Scheme: verify.SchemeToken, Header: "X-Nobody"}})
+	if err != nil {
+		return nil, err
+	}
+	return func(element []byte) (*schemas.Event, error) {
+		e, err := src.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: element}, time.Now().UTC())
+		if err != nil {
+			return nil, err
+		}
+		if !ownID {
+			e.ID = ""
+		}
+		if !ownEntity {
+			e.Entity = ""
+		}
+		return e, nil
+	}, nil
+}
