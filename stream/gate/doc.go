@@ -24,14 +24,14 @@
 //	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
 //	late         older           the same for a snapshot, with stale: deliver_marked
 //	late         filler          kind sequence: fills a place that was skipped, snapshot or not
-//	late         equal_first     equal: first (or synthetic), and the line's own version again; marked as if it were older
+//	late         equal_first     equal: first (or synthetic), and the line's own version again: marked as if older
 //	late         gap_dead        late/equal_first behind a gap that ends in dead letters: given up as well
 //	stale        older           a snapshot below the line, or below the first value of a line that has not begun
 //	stale        older_delta     the same for what is not a snapshot, with stale: drop
-//	stale        equal_first     equal: first (or synthetic), and the line's own version again; dropped as if it were older
+//	stale        equal_first     equal: first (or synthetic), and the line's own version again: dropped as if older
 //	stale        equal_last      equal: last, and a later snapshot of its version waited with it
 //	buffered     gap             kind sequence: places before it are missing; waits with a deadline
-//	buffered     start_gap       the line has not begun (start: first), and this is not its first value
+//	buffered     start_gap       the line has not begun (start: first, or others wait), and this is not its first value
 //	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for
 //	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or a person comes
 //	parked       overflow        too much for a cap of events or of bytes, and what waited on its line with it
@@ -53,8 +53,9 @@
 // in its order (gap_skipped, or gap_dead), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
-// beginning already: then it joins them, as it does whatever start says by now. A value below the first one is stale or late and begins nothing. Should a line
-// begin above events that wait (the promised first value was changed), they are decided as what they are now, below it.
+// beginning already: then it joins them, whatever start says by now. A value below the first one is stale or late and
+// begins nothing. Should a line begin above events that wait (the promised first value was changed), they are decided as
+// what they are now, below it.
 //
 // # Stale and equal
 //
@@ -81,9 +82,9 @@
 // line. That holds for snapshots too: the subscription asked for every event and was told of a hole; it is for the
 // mark to say that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
 //
-// With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters at
-// once, which a person may redrive. The line, the places that are remembered as skipped and the lanes go on as with skip,
-// and what follows later runs.
+// With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters
+// at once, which a person may redrive. The line, the places that are remembered as skipped and the lanes go on as with
+// skip, and what follows later runs.
 //
 // On a parked line, values at or below the line are decided as ever, the next one applies and releases, and when
 // nothing waits any more the line is not parked any more. Nothing is dropped at a cap: it turns events that wait with a
@@ -109,9 +110,9 @@
 // What a backfill fetched comes as records with Backfill set. They are decided like any other, by their own id and
 // version, with three differences:
 //
-//   - A snapshot above its line is never ahead of its turn: what is missing below is in it. It applies (backfilled), on a
-//     parked line too, and no place is remembered as skipped for its sake. What waited up to its version is decided as
-//     what it is now, stale, late or equal, and what follows densely is released.
+//   - A snapshot above its line is never ahead of its turn: what is missing below is in it. It applies (backfilled), on
+//     a parked line too, and no place is remembered as skipped for its sake. What waited up to its version is decided
+//     as what it is now, stale, late or equal, and what follows densely is released.
 //   - On a line that has not begun, a snapshot begins it, and with start: backfill a delta too.
 //   - One of the line's own version is never a second event of it: where something of that version ran, it is dealt with
 //     as with equal: first.

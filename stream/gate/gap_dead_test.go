@@ -44,6 +44,13 @@ func TestGapDeadLetter(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(3, 3, filtered), seq(4, 4)), line("e"), in(seq(3, 3))},
 			want:  []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 filtered/type", "*4 + applied/gap_dead", "3 stale/older"},
 		}, {
+			name: "what equal marks is given up with the rest, what it drops is not", policy: with(func(p *Policy) { p.Then, p.Equal = ThenDeadLetter, EqualFirst }),
+			steps: []step{in(seq(1, 1), seq(30, 3), seq(31, 3, delta), seq(32, 3), seq(4, 4)), line("e")},
+			want: []string{
+				"1 applied/first", "30 buffered/gap", "31 buffered/gap", "32 buffered/gap", "4 buffered/gap",
+				"*30 + applied/gap_dead", "*31 + late/gap_dead", "*32 stale/equal_first", "*4 + applied/gap_dead",
+			},
+		}, {
 			name: "what equal drops or holds is not given up", policy: with(func(p *Policy) { p.Then, p.Equal = ThenDeadLetter, EqualHold }),
 			steps: []step{
 				in(seq(1, 1), seq(30, 3), seq(31, 3)), line("e"), policy(with(func(p *Policy) { p.Then, p.Equal = ThenDeadLetter, EqualLast })),

@@ -6,9 +6,9 @@ import (
 
 // Decide says what becomes of records, which are one partition's in offset order, and advances st. It never fails.
 //
-// Every record gets exactly one outcome with its index. Records are decided one after the other, so that the same
-// records in other batches get the same outcomes. Decide keeps nothing of records or st after it returns, but
-// Outcome.Released points into memory of st; both belong to the caller.
+// Every record gets exactly one outcome with its index, and what is asked for is appended to State.Requests. Records are
+// decided one after the other, so that the same records in other batches get the same outcomes. Decide keeps nothing of
+// records or st after it returns, but Outcome.Released points into memory of st; both belong to the caller.
 func Decide(st *State, records []Record, p Policy) []Outcome {
 	d := decider{st: st, p: p, out: make([]Outcome, 0, len(records))}
 	for i := range records {
