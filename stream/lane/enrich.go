@@ -17,7 +17,7 @@ func (l *Lanes) enrich(e *entry, d *destination, event *schemas.Event) {
 	full, out, err := l.enriched(p.ctx, event)
 	notYet, later := errors.AsType[*stream.NotYet](err)
 	switch {
-	case p.ctx.Err() != nil:
+	case p.ctx.Err() != nil, l.closing(p):
 		l.abandon(e, d)
 	case later:
 		l.postpone(e, d, notYet.Wait)
@@ -30,6 +30,13 @@ func (l *Lanes) enrich(e *entry, d *destination, event *schemas.Event) {
 		defer l.carry(-len(full.Data))
 		l.act(e, d, full)
 	}
+}
+
+// closing reports whether a claim is being given up: what was fetched for it starts no attempt any more.
+func (l *Lanes) closing(p *part) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return p.closing
 }
 
 // enriched asks the enricher, with its panics turned into our own fault.

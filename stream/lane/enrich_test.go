@@ -231,3 +231,25 @@ func TestDropEndsTheFetch(t *testing.T) {
 		same(t, "calls", len(r.sink.ids()), 0)
 	})
 }
+
+// Close waits for a fetch in flight, and nothing is called after it: the next owner finds the action as it was.
+func TestCloseStartsNoAttemptAfterTheFetch(t *testing.T) {
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+		time.Sleep(3 * time.Second)
+		return full(e, "whole"), stream.Outcome{}, nil
+	}}
+	enriching(t, x, func(t *testing.T, r *rig) {
+		r.add("a")
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Close(ctx, r.claim); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "waited", time.Since(began), 3*time.Second)
+		same(t, "calls", len(r.sink.ids()), 0)
+		same(t, "results", len(r.mem.resultsOf(1)), 0)
+		same(t, "status", r.mem.status(r.claim, 1), ledger.Pending)
+	})
+}
