@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // Compile builds a source. Errors name the key in the words of the config, below the source: "event.version.kind ...".

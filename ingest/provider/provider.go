@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // Source is a configured intake endpoint, compiled from a preset and a source's own settings. Safe for concurrent

@@ -7,7 +7,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 
-	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 type refKind uint8

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // slack: an entity is a thread (or a message that may become one); every event is news about it. Times are texts

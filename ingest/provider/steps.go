@@ -6,7 +6,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
 
-	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // steps prices calls in expressions by the sizes of what they get and give: ten bytes of text are a step, and so is a

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forebay-io/forebay/ingest/scan"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // HMAC is the configurable scheme; most providers are one set of [Params] for it. Safe for concurrent use. The zero

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // DefaultTolerance is the replay window of a scheme that signs a timestamp and names no other.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // exact keeps a number's text.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/forebay-io/forebay/ingest/scan"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 func compile(t testing.TB, pointers ...string) *scan.Set {
