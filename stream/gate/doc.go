@@ -10,6 +10,8 @@
 //	decision     reason          when
 //	quarantined  undecodable     the record is not a CloudEvent of ours; nothing of it is remembered
 //	quarantined  data_rejected   the database refused its data (said by the ledger, through Record.Broken)
+//	quarantined  misplaced       in another partition than its key's, where no order per entity would hold for it
+//	quarantined  too_large       larger than what the stream reads: only its beginning is kept
 //	duplicate    seen            same key, same body hash: decided before, in this batch, or waiting in the buffer
 //	conflict     body_differs    same key, another body hash; the first one stays what is remembered
 //	filtered     type            the filter said no (see below)
@@ -21,6 +23,8 @@
 //	applied      released        waited or was parked, and the line reached it
 //	applied      gap_skipped     stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
 //	applied      gap_dead        the same with then: dead_letter: its actions are dead letters at once
+//	applied      redriven        was held (older_held, equal_held), and a person lets it run
+//	late         redriven        the same, of one that its line is past
 //	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
 //	late         older           the same for a snapshot, with stale: deliver_marked
 //	late         filler          kind sequence: fills a place that was skipped, snapshot or not
@@ -30,6 +34,7 @@
 //	stale        older_delta     the same for what is not a snapshot, with stale: drop
 //	stale        equal_first     equal: first (or synthetic), and the line's own version again: dropped as if older
 //	stale        equal_last      equal: last, and a later snapshot of its version waited with it
+//	stale        discarded       was held, and a person gives it up
 //	buffered     gap             kind sequence: places before it are missing; waits with a deadline
 //	buffered     start_gap       the line has not begun (start: first, or others wait), and this is not its first value
 //	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for

@@ -18,6 +18,12 @@ func TestOrderOfQuestions(t *testing.T) {
 			steps: []step{in(Record{Broken: ReasonUndecodable}, Record{Broken: ReasonUndecodable}, Record{Broken: ReasonDataRejected})},
 			want:  []string{"0 quarantined/undecodable", "0 quarantined/undecodable", "0 quarantined/data_rejected"},
 		}, {
+			name: "what is quarantined for its place or size is not remembered either, and moves no line", policy: wait,
+			steps: []step{in(seq(2, 2, misplaced), seq(3, 3, tooLarge), seq(1, 1)), in(seq(2, 2), seq(3, 3))},
+			want: []string{
+				"2 quarantined/misplaced", "3 quarantined/too_large", "1 applied/first", "2 applied/next", "3 applied/next",
+			},
+		}, {
 			name: "same key and hash is a duplicate, inside a batch and across batches", policy: wait,
 			steps: []step{in(seq(1, 1), seq(1, 1)), in(seq(1, 1))},
 			want:  []string{"1 applied/first", "1 duplicate/seen", "1 duplicate/seen"},

@@ -48,12 +48,22 @@ func clock(c string) func(*Record)              { return func(r *Record) { r.Ver
 func sub(s int32) func(*Record)                 { return func(r *Record) { r.Version.Sub = s } }
 func appended(t time.Time) func(*Record)        { return func(r *Record) { r.AppendTime = t } }
 
-// step is one thing that happens to a state: a batch, or the end of a wait, or another policy from here on.
+func misplaced(r *Record) { r.Broken = ReasonMisplaced }
+func tooLarge(r *Record)  { r.Broken = ReasonTooLarge }
+
+// step is one thing that happens to a state: a batch, or the end of a wait, or another policy from here on, or a person's
+// word on the event that was held last.
 type step struct {
 	records []Record
 	expire  []LineKey
 	policy  *Policy
+	person  func(*State, *Waiting) Outcome
 }
+
+var (
+	redrive = step{person: Redrive}
+	discard = step{person: func(_ *State, held *Waiting) Outcome { return Discard(held) }}
+)
 
 func in(records ...Record) step     { return step{records: records} }
 func expire(lines ...LineKey) step  { return step{expire: lines} }
@@ -84,14 +94,23 @@ func say(out []Outcome, records []Record) []string {
 
 func run(st *State, p Policy, steps []step) []string {
 	said := []string{}
+	var held *Waiting
 	for _, s := range steps {
 		switch {
+		case s.person != nil:
+			said = append(said, say([]Outcome{s.person(st, held)}, nil)...)
 		case s.policy != nil:
 			p = *s.policy
 		case s.expire != nil:
 			said = append(said, say(Expire(st, s.expire, p), nil)...)
 		default:
-			said = append(said, say(Decide(st, s.records, p), s.records)...)
+			out := Decide(st, s.records, p)
+			for _, o := range out {
+				if o.Held && o.Record >= 0 {
+					held = &Waiting{Record: s.records[o.Record], Decision: o.Decision}
+				}
+			}
+			said = append(said, say(out, s.records)...)
 		}
 	}
 	return said

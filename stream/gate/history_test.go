@@ -149,7 +149,7 @@ func (a *author) act(op, x, y, z byte) {
 			a.steps = append(a.steps, expire(lines...))
 		}
 	case 21:
-		a.deliver(&event{Record: Record{Broken: []Reason{ReasonUndecodable, ReasonDataRejected}[x&1]}})
+		a.deliver(&event{Record: Record{Broken: []Reason{ReasonUndecodable, ReasonDataRejected, ReasonMisplaced, ReasonTooLarge}[x&3]}})
 	case 22: // rarely, another kind or the ends of the range
 		e := a.send(x, int64(y%4), z)
 		switch y >> 4 {

@@ -51,7 +51,8 @@ func TestGateAgreesWithTheModel(t *testing.T) {
 		t.Errorf("%d decisions were compared, want at least %d", n, leastDecisions)
 	}
 	for _, row := range documented(t) {
-		if everyRow && reached[row] == 0 {
+		person := row.Reason == ReasonRedriven || row.Reason == ReasonDiscarded // whose word is in no history
+		if everyRow && reached[row] == 0 && !person {
 			t.Errorf("no history came to %s/%s", row.Decision, row.Reason)
 		}
 	}

@@ -1,11 +1,5 @@
 package gate
 
-// Said at a person's word only.
-const (
-	ReasonRedriven  Reason = "redriven"  // was held, and is to run
-	ReasonDiscarded Reason = "discarded" // was held, and is not to run
-)
-
 // Release ends every wait on the given lines at a person's word, be it with a deadline or parked, as skip does and
 // whatever the policy says: all that waits there leaves the buffer in its order, and the places before it are skipped.
 // Events that are set aside (Outcome.Held) are not the gate's any more: see Redrive and Discard. It advances st. Lines on

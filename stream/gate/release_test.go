@@ -35,3 +35,31 @@ func TestRelease(t *testing.T) {
 		t.Errorf("nothing waits: %v", out)
 	}
 }
+
+// A person's word on what is held runs it or gives it up, once for each, and leaves the line where it is.
+func TestRedriveAndDiscard(t *testing.T) {
+	t.Parallel()
+	table{
+		{
+			name: "a twin runs while the line is at its version", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 1)), redrive}, want: []string{"1 applied/first", "2 | parked/equal_held", "*2 applied/redriven"},
+			line: &Line{At: at(1)},
+		}, {
+			name: "it is late when the line has gone on", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 1), seq(3, 2)), redrive},
+			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next", "*2 late/redriven"}, line: &Line{At: at(2)},
+		}, {
+			name: "so is what was older from the start", policy: with(func(p *Policy) { p.Stale.Delta = StaleHold }),
+			steps: []step{in(seq(2, 2), seq(1, 1, delta)), redrive}, want: []string{"2 applied/first", "1 | parked/older_held", "*1 late/redriven"},
+			line: &Line{At: at(2)},
+		}, {
+			name: "what is discarded does not run", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 1)), discard}, want: []string{"1 applied/first", "2 | parked/equal_held", "*2 stale/discarded"},
+			line: &Line{At: at(1)},
+		}, {
+			name: "a redelivery of either is a duplicate", policy: holdEqual,
+			steps: []step{in(seq(1, 1), seq(2, 1)), redrive, in(seq(2, 1))},
+			want:  []string{"1 applied/first", "2 | parked/equal_held", "*2 applied/redriven", "2 duplicate/seen"},
+		},
+	}.test(t)
+}

@@ -17,6 +17,12 @@ var rows = table{
 		name: "quarantined/data_rejected", policy: wait,
 		steps: []step{in(Record{Broken: ReasonDataRejected})}, want: []string{"0 quarantined/data_rejected"},
 	}, {
+		name: "quarantined/misplaced", policy: wait,
+		steps: []step{in(seq(1, 1, misplaced), seq(1, 1))}, want: []string{"1 quarantined/misplaced", "1 applied/first"},
+	}, {
+		name: "quarantined/too_large", policy: wait,
+		steps: []step{in(Record{Broken: ReasonTooLarge})}, want: []string{"0 quarantined/too_large"},
+	}, {
 		name: "duplicate/seen", policy: wait,
 		steps: []step{in(seq(1, 1), seq(1, 1))}, want: []string{"1 applied/first", "1 duplicate/seen"},
 	}, {
@@ -53,6 +59,14 @@ var rows = table{
 		steps: []step{in(seq(1, 1), seq(3, 3)), line("e")},
 		want:  []string{"1 applied/first", "3 buffered/gap", "*3 + applied/gap_dead"},
 	}, {
+		name: "applied/redriven", policy: holdEqual,
+		steps: []step{in(seq(1, 1), seq(2, 1)), redrive},
+		want:  []string{"1 applied/first", "2 | parked/equal_held", "*2 applied/redriven"},
+	}, {
+		name: "late/redriven", policy: holdEqual,
+		steps: []step{in(seq(1, 1), seq(2, 1), seq(3, 2)), redrive},
+		want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next", "*2 late/redriven"},
+	}, {
 		name: "late/older_delta", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 late/older_delta"},
 	}, {
@@ -84,6 +98,10 @@ var rows = table{
 		want: []string{
 			"1 applied/first", "31 buffered/gap", "32 buffered/gap", "2 applied/next", "*31 stale/equal_last", "*32 applied/released",
 		},
+	}, {
+		name: "stale/discarded", policy: holdEqual,
+		steps: []step{in(seq(1, 1), seq(2, 1)), discard},
+		want:  []string{"1 applied/first", "2 | parked/equal_held", "*2 stale/discarded"},
 	}, {
 		name: "buffered/gap", policy: wait,
 		steps: []step{in(seq(1, 1), seq(3, 3))}, want: []string{"1 applied/first", "3 buffered/gap"}, waiting: "3:buffered",

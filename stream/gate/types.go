@@ -18,7 +18,7 @@ const (
 	Buffered    Decision = "buffered"    // waits for the events before it
 	Parked      Decision = "parked"      // held until its filler or a person comes (Outcome.Held: a person)
 	Filtered    Decision = "filtered"    // the subscription does not want it
-	Quarantined Decision = "quarantined" // not decodable
+	Quarantined Decision = "quarantined" // cannot be decided: not decodable, or not where it belongs
 )
 
 // Runs reports whether actions follow from d.
@@ -54,6 +54,10 @@ const (
 	ReasonType          Reason = "type"           // filtered by type
 	ReasonUndecodable   Reason = "undecodable"    // not a CloudEvent of ours
 	ReasonDataRejected  Reason = "data_rejected"  // the database refused the row's data
+	ReasonMisplaced     Reason = "misplaced"      // in another partition than its key's
+	ReasonTooLarge      Reason = "too_large"      // larger than what is read
+	ReasonRedriven      Reason = "redriven"       // was held, and runs at a person's word
+	ReasonDiscarded     Reason = "discarded"      // was held, and is given up at a person's word
 )
 
 // Record is what the gate needs to know of one record of a partition.
@@ -70,7 +74,7 @@ type Record struct {
 	Deleted    bool
 	Backfill   bool   // synthetic: made of what a backfill fetched
 	Filtered   bool   // the subscription's filter said no
-	Broken     Reason // not empty: undecodable, nothing else is set
+	Broken     Reason // not empty: quarantined for it, and the gate reads nothing else
 }
 
 // Seen is what is known of an event that was decided before. Filtered ones are not remembered: an entry that says
