@@ -195,9 +195,6 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, final(NotJSON, "the answer is encoded as %.20q, which was not asked for", coding)
 	}
-	if resp.ContentLength > most {
-		return nil, final(TooLarge, "the answer is larger than allowed: %d bytes, %d are left", resp.ContentLength, most)
-	}
 	if d.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1)); err != nil {
 		return nil, broken(err)
 	}

@@ -341,6 +341,26 @@ func TestPauseHoldsForAll(t *testing.T) {
 	})
 }
 
+// A pause that comes while somebody waits for his turn, and is longer than he can wait, sends him away.
+func TestPauseMeetsThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		l := newLimit(1, 1)
+		if wait, err := l.take(t.Context(), 0); wait != 0 || err != nil {
+			t.Fatal(wait, err)
+		}
+		time.AfterFunc(500*time.Millisecond, func() { l.pause(time.Minute) })
+		began := time.Now()
+		wait, err := l.take(t.Context(), 2*time.Second)
+		if wait != 59500*time.Millisecond || err != nil || time.Since(began) != time.Second {
+			t.Errorf("%s, %v after %s", wait, err, time.Since(began))
+		}
+		if wait, err = l.take(t.Context(), time.Hour); wait != 0 || err != nil || time.Since(began) < time.Minute {
+			t.Errorf("%s, %v after %s", wait, err, time.Since(began))
+		}
+	})
+}
+
 func TestNewFetcherRefuses(t *testing.T) {
 	t.Parallel()
 	secret := schemas.NewSecret("s3cr3t\r\nX: 1")

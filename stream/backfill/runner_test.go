@@ -295,6 +295,16 @@ func TestNoMoreElementsThanTheLimit(t *testing.T) {
 	})
 }
 
+// An answer that is full at the end of a page is asked for no other.
+func TestLimitOnElementsEndsThePaging(t *testing.T) {
+	t.Parallel()
+	running(t, pages(9, nil), func(o *orders, _ *SourceConfig) { o.cfg.MaxElements = 4 }, func(t *testing.T, o *orders) {
+		if out := o.ask(Request{From: 1, To: 9}); out.Produced != 2 || out.OverLimit != 1 || o.api.count() != 2 {
+			t.Errorf("%+v after %d calls", out, o.api.count())
+		}
+	})
+}
+
 // The pages of an answer share its limit on bytes.
 func TestPagesShareTheLimitOnBytes(t *testing.T) {
 	t.Parallel()
@@ -332,6 +342,27 @@ func TestLogThatIsAwayIsWaitedFor(t *testing.T) {
 		out := o.ask(Request{From: 3, To: 4, Within: time.Second})
 		if out.Produced != 1 || out.NotProduced != 1 || out.Reason != NotProduced || time.Since(began) > 11*time.Second {
 			t.Errorf("%+v after %s", out, time.Since(began))
+		}
+	})
+}
+
+// An answer that comes in the last moment has time to get into the log all the same.
+func TestLateAnswerIsProduced(t *testing.T) {
+	t.Parallel()
+	slow := func(int, *http.Request) (*http.Response, error) {
+		time.Sleep(900 * time.Millisecond)
+		return answerWith(200, `{"rev":3}`), nil
+	}
+	running(t, slow, func(o *orders, _ *SourceConfig) {
+		o.log.fail = func(n int, _ *schemas.Event) error {
+			if n < 5 {
+				return schemas.Errorf(schemas.Unavailable, "produce", "no broker")
+			}
+			return nil
+		}
+	}, func(t *testing.T, o *orders) {
+		if out := o.ask(Request{From: 3, To: 3, Within: time.Second}); out.Produced != 1 || out.Reason != "" {
+			t.Errorf("%+v", out)
 		}
 	})
 }
@@ -441,7 +472,8 @@ func TestTurnThatComesTooLate(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		close(let)
 		<-o.store.outcomes
-		if out := <-o.store.outcomes; out.Reason != Throttled || o.api.count() != 1 {
+		<-o.store.outcomes
+		if out := o.store.last["2"]; out.Reason != Throttled || o.store.last["1"].Produced != 1 || o.api.count() != 1 {
 			t.Errorf("%+v after %d calls", out, o.api.count())
 		}
 	})
