@@ -27,26 +27,49 @@ func buildVersion() string {
 	return ""
 }
 
+// sinkParts is what a destination's sink is made of.
+type sinkParts struct {
+	file        *config.Config
+	team        string
+	destination *config.Destination
+	log         *slog.Logger
+}
+
 // newSink builds the sink of a destination without connecting.
-func newSink(d *config.Destination, log *slog.Logger) (stream.Sink, error) {
-	switch d.Type {
+func newSink(p sinkParts) (stream.Sink, error) {
+	switch p.destination.Type {
 	case "log":
-		return logsink.New(logsink.Config{Logger: log})
+		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":
-		cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion()}
-		if !d.Secret.IsZero() {
-			cfg.Secrets = []schemas.Secret{d.Secret}
-		}
-		for _, text := range d.AllowNetworks {
-			network, err := netip.ParsePrefix(text)
-			if err != nil {
-				return nil, fmt.Errorf("allow_networks: %w", err)
-			}
-			cfg.AllowNetworks = append(cfg.AllowNetworks, network)
-		}
-		return httpsink.New(cfg)
+		return newHTTP(p)
 	}
-	return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
+	return nil, fmt.Errorf("type %q is not built yet in this version", p.destination.Type)
+}
+
+func newHTTP(p sinkParts) (stream.Sink, error) {
+	d := p.destination
+	allowed, err := networks(d.AllowNetworks)
+	if err != nil {
+		return nil, err
+	}
+	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), AllowNetworks: allowed}
+	if !d.Secret.IsZero() {
+		cfg.Secrets = []schemas.Secret{d.Secret}
+	}
+	return httpsink.New(cfg)
+}
+
+// networks reads the allow_networks of a destination.
+func networks(texts []string) ([]netip.Prefix, error) {
+	list := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("allow_networks: %w", err)
+		}
+		list = append(list, network)
+	}
+	return list, nil
 }
 
 // destinations builds the sinks of all teams, by "<team>/<destination>".
@@ -56,7 +79,7 @@ func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destinati
 		for _, name := range sortedKeys(c.Teams[team].Destinations) {
 			d := c.Teams[team].Destinations[name]
 			full := team + "/" + name
-			sink, err := newSink(d, log.With("destination", full))
+			sink, err := newSink(sinkParts{c, team, d, log.With("destination", full)})
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", full, err)
 			}

@@ -180,20 +180,17 @@ func (ck *checker) networks(path string, list []string) []netip.Prefix {
 func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)
-	allowed := ck.networks(path+".allow_networks", d.AllowNetworks)
 	if ck.skip(path + ".type") {
 		return
 	}
-	if d.Type == "log" {
-		for _, key := range []string{"url", "secret", "allow_networks"} {
-			if ck.written(path + "." + key) {
-				ck.problem(path+"."+key, "has no meaning for type log")
-			}
+	own := sinkTypes[d.Type]
+	for _, key := range sinkKeys() {
+		if ck.written(path+"."+key) && !slices.Contains(own.keys, key) {
+			ck.problem(path+"."+key, "has no meaning for type %s", d.Type)
 		}
-		return
 	}
-	if !ck.skip(path + ".url") {
-		ck.destinationURL(path+".url", d.URL, allowed, len(d.AllowNetworks) > 0)
+	if own.check != nil {
+		own.check(ck, path, d)
 	}
 }
 

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// sinkType is what a destination of one type has beyond the keys that all of them have.
+type sinkType struct {
+	keys  []string
+	check func(ck *checker, path string, d *Destination)
+}
+
+// sinkTypes are the types that a destination may have today, each with its own file.
+var sinkTypes = map[string]sinkType{
+	"http": {[]string{"url", "secret", "allow_networks"}, (*checker).httpSink},
+	"log":  {},
+}
+
+// sinkKeys are the keys that not every type has, sorted.
+func sinkKeys() []string {
+	all := map[string]bool{}
+	for _, t := range sinkTypes {
+		for _, key := range t.keys {
+			all[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func (ck *checker) httpSink(path string, d *Destination) {
+	allowed := ck.networks(path+".allow_networks", d.AllowNetworks)
+	if !ck.skip(path + ".url") {
+		ck.destinationURL(path+".url", d.URL, allowed, len(d.AllowNetworks) > 0)
+	}
+}
