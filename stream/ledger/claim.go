@@ -176,7 +176,7 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	if err := n.take(ctx, tx, c); err != nil {
 		return err
 	}
-	if err := n.endStop(ctx, tx, c, start.Accepted); err != nil {
+	if err := n.endStop(ctx, tx, c, standing.Stop, start.Accepted); err != nil {
 		return err
 	}
 	return n.loadClaim(ctx, tx, c)

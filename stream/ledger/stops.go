@@ -157,7 +157,15 @@ func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until t
 }
 
 // endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.
-func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, accepted int64) error {
+func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, s *Stop, accepted int64) error {
+	if s == nil {
+		return nil
+	}
+	if s.ID == accepted && cutKinds[s.Kind] {
+		if err := displace(ctx, tx, c); err != nil {
+			return err
+		}
+	}
 	_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), ended_epoch = $4, outcome = CASE WHEN id = $5 THEN 'accepted' ELSE 'moved' END
 		WHERE subscription = $1 AND topic = $2 AND partition = $3 AND ended_at IS NULL`,
 		n.id, c.Partition.Topic, c.Partition.Number, c.Epoch, accepted)

@@ -105,8 +105,17 @@ type PartitionItem struct {
 	Partition int32  `json:"partition"`
 	State     string `json:"state"`
 	Detail    string `json:"detail"`
+	// Position is what the ledger has of it; only where one subscription was asked for.
+	Position *PositionItem `json:"position,omitempty"`
 	// Stopped is set where State is stopped. Such a partition may be another process's.
 	Stopped *StopItem `json:"stopped,omitempty"`
+}
+
+// PositionItem is where a partition stands.
+type PositionItem struct {
+	NextOffset int64 `json:"next_offset"`
+	Seeks      int64 `json:"seeks"`   // how often it was moved
+	Skipped    int64 `json:"skipped"` // offsets that moves forward passed over
 }
 
 // Check is one thing that must work before the process is ready.

@@ -43,12 +43,34 @@ func (s *stops) Subscription(ctx context.Context, team, name string) (*api.Subsc
 		for i := range found {
 			addStop(&item, found[i])
 		}
+		if err := addPositions(ctx, l, &item); err != nil {
+			return nil, err
+		}
 		slices.SortFunc(item.Partitions, func(a, b api.PartitionItem) int {
 			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 		})
 		return &item, nil
 	}
 	return nil, schemas.Errorf(schemas.NotFound, "", "no subscription %s.%s is configured; `forebay subscriptions list -o id` lists them", team, name)
+}
+
+// addPositions says where the ledger stands in each partition. Of a topic that was created again the newest counts.
+func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
+	status, err := l.Subscriptions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range status {
+		if s.Team != item.Team || s.Subscription != item.Subscription || s.Generation != 0 {
+			continue
+		}
+		for i := range item.Partitions {
+			if p := &item.Partitions[i]; p.Topic == s.Topic && p.Partition == s.Partition {
+				p.Position = &api.PositionItem{NextOffset: s.NextOffset, Seeks: s.Seeks, Skipped: s.Skipped}
+			}
+		}
+	}
+	return nil
 }
 
 // addStop puts a stop of the ledger into the item. A partition that runs here was mended or accepted since.

@@ -85,7 +85,7 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	line("ready", strconv.FormatBool(i.Ready))
 	line("missing", i.Missing)
 	for _, p := range i.Partitions {
-		fmt.Fprintf(w, "\n%s/%d: %s\n", plain(p.Topic), p.Partition, plain(p.State))
+		fmt.Fprintf(w, "\n%s/%d: %s%s\n", plain(p.Topic), p.Partition, plain(p.State), positionText(p.Position))
 		switch s := p.Stopped; {
 		case s != nil:
 			showStop(w, s)
@@ -93,6 +93,16 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 			fmt.Fprintf(w, "  %s\n", plain(p.Detail))
 		}
 	}
+}
+
+func positionText(p *api.PositionItem) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Seeks == 0:
+		return fmt.Sprintf(", next offset %d", p.NextOffset)
+	}
+	return fmt.Sprintf(", next offset %d, moved %d times, %d offsets skipped", p.NextOffset, p.Seeks, p.Skipped)
 }
 
 func showStop(w io.Writer, s *api.StopItem) {

@@ -135,7 +135,11 @@ type subscriptionItem struct {
 		Topic     string
 		Partition int32
 		State     string
-		Stopped   *stopItem
+		Position  struct {
+			Next           int64 `json:"next_offset"`
+			Seeks, Skipped int64
+		}
+		Stopped *stopItem
 	}
 }
 

@@ -135,6 +135,28 @@ func (k *KafkaCluster) Groups(args ...string) string {
 	return k.run(append([]string{"groups"}, args...)...)
 }
 
+// TryGroups is Groups that may be refused; the error has what the tool printed.
+func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
+	return k.try(append([]string{"groups"}, args...)...)
+}
+
+// LoseData deletes what a killed broker holds of a topic, as a lost disk does.
+func (k *KafkaCluster) LoseData(n int, topic string) {
+	k.t.Helper()
+	if k.shared {
+		k.t.Fatal("testrig: this Kafka is shared with other tests; one to damage comes from Kafka")
+	}
+	dirs, err := filepath.Glob(filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "data", topic+"-*"))
+	if err != nil || len(dirs) == 0 {
+		k.t.Fatalf("broker %d holds nothing of %s: %v", n, topic, err)
+	}
+	for _, dir := range dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
 // ResetToEarliest implements [Broker] with Kafka's own tool.
 func (k *KafkaCluster) ResetToEarliest(group, topic string) {
 	k.t.Helper()

@@ -94,8 +94,23 @@ func Database(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("TEST_DATABASE_URL: %v", err)
 	}
-	name := "t" + strings.ToLower(rand.Text())
-	administer(t, base, `CREATE DATABASE `+name)
+	return create(t, at, "")
+}
+
+// CopyDatabase creates a copy of a database of [Database], to which nobody may be connected, and drops it after the test.
+func CopyDatabase(t testing.TB, database string) string {
+	t.Helper()
+	at, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return create(t, at, ` TEMPLATE `+strings.TrimPrefix(at.Path, "/"))
+}
+
+func create(t testing.TB, at *url.URL, how string) string {
+	t.Helper()
+	base, name := os.Getenv("TEST_DATABASE_URL"), "t"+strings.ToLower(rand.Text())
+	administer(t, base, `CREATE DATABASE `+name+how)
 	// FORCE: a test that failed may have left a process connected.
 	t.Cleanup(func() { administer(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
 	at.Path = "/" + name

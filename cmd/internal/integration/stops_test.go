@@ -1,0 +1,436 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// admin is a person with Kafka's protocol at hand.
+func admin(t *testing.T, b testrig.Broker) *kadm.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// sql is a person with the ledger's database at hand.
+func (r *rig) sql(text string, args ...any) {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.dbURL)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close(r.t.Context())
+	if _, err := conn.Exec(r.t.Context(), text, args...); err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// deliverAll delivers version number of n entities, one after the other.
+func (r *rig) deliverAll(n, number int, make1 func(entity, number int) delivery) {
+	r.t.Helper()
+	for e := 1; e <= n; e++ {
+		if err := r.sender.deliver(r.t.Context(), make1(e, number)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func issues(e, n int) delivery { return issue(7, e, n) }
+
+// waitStopped waits until n partitions of a subscription are told as stopped and kept in the ledger.
+func (r *rig) waitStopped(p *process, name string, n int) map[int32]*stopItem {
+	r.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		stopped := map[int32]*stopItem{}
+		for _, part := range r.subscription(p, name).Partitions {
+			if part.Stopped != nil && (part.Stopped.ID != 0 || part.Stopped.Kind == "partition_count") {
+				stopped[part.Partition] = part.Stopped
+			}
+		}
+		if len(stopped) == n {
+			return stopped
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%d partitions of %s are stopped, want %d: %+v", len(stopped), name, n, stopped)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// accept runs the command that the stop itself tells.
+func (r *rig) accept(p *process, s *stopItem) {
+	r.t.Helper()
+	args := strings.Fields(strings.TrimPrefix(s.Command, "forebay "))
+	args[len(args)-1] = "seen and lost" // TEXT
+	dry, err := r.try(p.operator, append(slices.Clone(args), "--dry-run", "-o", "json")...)
+	if err != nil || !strings.Contains(string(dry), fmt.Sprintf(`"kind": %q`, s.Kind)) || strings.Contains(string(dry), "seen and lost") {
+		r.t.Errorf("accept --dry-run: %s %v", dry, err)
+	}
+	out, err := r.try(p.operator, append(args, "-o", "json")...)
+	if err != nil || !strings.Contains(string(out), `"reason": "seen and lost"`) {
+		r.t.Fatalf("%s: %s %v", s.Command, out, err)
+	}
+}
+
+// holds fails unless the report says what the numbers do, in words and with times.
+func (s *stopItem) holds(t *testing.T, kind string, records int64) {
+	t.Helper()
+	if s.Kind != kind || s.Records == nil || *s.Records != records || s.First == nil && s.Last == nil {
+		t.Errorf("stopped for %+v, want %d records of %s", s, records, kind)
+	}
+	if !containsAll(s.Text, "best effort", s.Command) {
+		t.Errorf("the text is %q", s.Text)
+	}
+}
+
+// TestLogStartBeyondThePosition has a log whose start has passed records that were never read. Their partitions stop and
+// say how many of when; the others go on. Once accepted, they go on behind the hole, which is recorded as skipped.
+func TestLogStartBeyondThePosition(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		r.serve("intake")
+		stream := r.serve("stream")
+		const entities = 30
+		r.deliverAll(entities, 1, issues)
+		r.agent.waitActed(t, entities, time.Minute)
+		stream.stop()
+		r.deliverAll(entities, 2, issues)
+		adm, topic := admin(t, b), "events."+r.team+".github"
+		ends, err := adm.ListEndOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := map[int32]int64{}
+		lost := int64(0)
+		ends.Each(func(o kadm.ListedOffset) { // all of the second halves of partitions 0 to 2 but their last record
+			if o.Partition < 3 && o.Offset >= 4 {
+				start[o.Partition] = o.Offset - 1
+				lost += o.Offset - 1 - o.Offset/2
+			}
+		})
+		var to kadm.Offsets
+		for number, at := range start {
+			to.Add(kadm.Offset{Topic: topic, Partition: number, At: at})
+		}
+		if _, err := adm.DeleteRecords(t.Context(), to); err != nil || len(start) == 0 {
+			t.Fatal(err, start)
+		}
+
+		stream = r.serve("stream")
+		r.agent.waitActed(t, entities+entities/3, time.Minute) // the other partitions
+		stopped := r.waitStopped(stream, "triage", len(start))
+		var told int64
+		for number, s := range stopped {
+			s.holds(t, "below_log_start", start[number]-s.From)
+			told += *s.Records
+		}
+		if told != lost {
+			t.Errorf("%d records are told as lost, %d are", told, lost)
+		}
+		if log := stream.output(); !containsAll(log, "partition stopped", "below_log_start", "records were deleted unread", "best effort") {
+			t.Error("the log does not tell")
+		}
+		for _, s := range stopped {
+			r.accept(stream, s)
+		}
+		r.agent.waitActed(t, 2*entities-int(lost), time.Minute)
+		r.waitStopped(stream, "triage", 0)
+		r.waitOwned(stream, 6)
+		skipped := int64(0)
+		for _, part := range r.subscription(stream, "triage").Partitions {
+			skipped += part.Position.Skipped
+		}
+		if skipped != lost {
+			t.Errorf("%d offsets are recorded as skipped, want %d", skipped, lost)
+		}
+		if calls := len(r.agent.snapshot()); calls != 2*entities-int(lost) {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}
+
+// TestLogThatWasCut loses a broker's disk, twice under one set of processes: a log that ends before the position, and
+// one that has grown over it again, which only its leader epochs tell. Both stop, go on at the cut once that is accepted,
+// and nothing that ran runs again.
+func TestLogThatWasCut(t *testing.T) {
+	t.Parallel()
+	k := testrig.Kafka(t, 1)
+	r := newRig(t, k, options{})
+	intake, stream := r.serve("intake"), r.serve("stream")
+	const entities = 12
+	r.deliverAll(entities, 1, issues)
+	r.deliverAll(entities, 1, func(e, n int) delivery { return order(orderName(e), n) })
+	r.agent.waitActed(t, 2*entities, time.Minute)
+	waitItems(t, r, stream, 2*entities, "--status", "done")
+	stream.stop()
+	intake.stop()
+	k.KillBroker(1)
+	k.LoseData(1, "events."+r.team+".github")
+	k.LoseData(1, "events."+r.team+".orders")
+	k.RestartBroker(1)
+	r.serve("intake")
+	// The issues' topic grows over where it was before anybody looks; the orders' stays empty.
+	for n := 2; n <= 4; n++ {
+		r.deliverAll(entities, n, issues)
+	}
+	stream = r.serve("stream")
+	held := map[int32]int{}
+	for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
+		held[i.Partition]++
+	}
+	cut := r.waitStopped(stream, "triage", len(held))
+	for number, s := range cut {
+		s.holds(t, "truncated", int64(held[number]))
+		if s.From != 0 || s.Resume != 0 {
+			t.Errorf("partition %d goes on at %+v", number, s)
+		}
+	}
+	short := r.waitStopped(stream, "fulfil", countPartitions(r.inbox(stream, "--subscription", "fulfil", "--limit", "500")))
+	r.deliverAll(entities, 2, func(e, n int) delivery { return order(orderName(e), n) }) // it grows on while it stands
+	for number, s := range short {
+		if s.Kind != "above_log_end" || s.From != 0 {
+			t.Errorf("partition %d: %+v", number, s)
+		}
+	}
+	for _, s := range cut {
+		r.accept(stream, s)
+	}
+	for _, s := range short {
+		r.accept(stream, s)
+	}
+	r.agent.waitActed(t, 6*entities, time.Minute)
+	r.waitStopped(stream, "triage", 0)
+	r.waitStopped(stream, "fulfil", 0)
+	v := judge(r.sender.told(), r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
+}
+
+func countPartitions(items []inboxItem) int {
+	seen := map[int32]bool{}
+	for _, i := range items {
+		seen[i.Partition] = true
+	}
+	return len(seen)
+}
+
+// TestTopicCreatedAgain deletes a topic under a running stream and creates it again. All of its partitions stop until
+// the new topic is accepted as a whole; it is then read from its beginning, and an event that came by the old one is
+// known.
+func TestTopicCreatedAgain(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		intake, stream := r.serve("intake"), r.serve("stream")
+		const entities = 12
+		r.deliverAll(entities, 1, issues)
+		r.agent.waitActed(t, entities, time.Minute)
+		waitItems(t, r, stream, entities, "--status", "done")
+		intake.stop()
+		topic := "events." + r.team + ".github"
+		if _, err := admin(t, b).DeleteTopics(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+		r.createAgain()
+		stopped := r.waitStopped(stream, "triage", 6)
+		r.serve("intake")
+		r.deliverAll(entities, 1, issues)
+		r.deliverAll(entities, 2, issues)
+		for number, s := range stopped {
+			if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count it", "unknown version lines") {
+				t.Errorf("partition %d: %+v", number, s)
+			}
+		}
+		if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--topic", topic, "--partition", "1", "--reason", "x"); err == nil ||
+			!strings.Contains(err.Error(), "accepted as a whole") {
+			t.Errorf("a part of it was accepted: %v", err)
+		}
+		r.accept(stream, stopped[0])
+		r.agent.waitActed(t, 2*entities, time.Minute)
+		r.waitStopped(stream, "triage", 0)
+		r.waitOwned(stream, 6)
+		waitItems(t, r, stream, entities, "--decision", "duplicate")
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+	})
+}
+
+// createAgain runs topics apply until the deletion is through: brokers answer a delete before it is.
+func (r *rig) createAgain() {
+	r.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		out, err := r.try("127.0.0.1:0", "topics", "apply", "-c", r.config, "-o", "json")
+		if err == nil && strings.Contains(string(out), `"action": "create"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the topic was never created again: %s %v", out, err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// TestPartitionGrowthIsRefusedWithTheWayOut grows a topic, which moves entities between partitions. The stream stands
+// still, says how many records the new partitions hold, and the way out that it names works: the copy has every entity in
+// one partition and in order.
+func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		intake, stream := r.serve("intake"), r.serve("stream")
+		const entities = 24
+		r.deliverAll(entities, 1, issues)
+		r.agent.waitActed(t, entities, time.Minute)
+		waitItems(t, r, stream, entities, "--status", "done")
+		stream.stop()
+		intake.stop()
+		topic := "events." + r.team + ".github"
+		if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, topic); err != nil {
+			t.Fatal(err)
+		}
+		p := r.start("stream")
+		<-p.gone
+		if !containsAll(p.output(), "has 9 partitions, configured are 6", "forebay topics rekey "+topic+" --partitions 6") {
+			t.Errorf("serve with another count: %s", p.output())
+		}
+		// Somebody makes it start all the same.
+		r.edit("github: {preset: github,", "github: {topics: {partitions: 9}, preset: github,")
+		intake = r.serve("intake")
+		r.deliverAll(entities, 2, issues)
+		moved := int64(0)
+		ends, err := admin(t, b).ListEndOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends.Each(func(o kadm.ListedOffset) {
+			if o.Partition >= 6 {
+				moved += o.Offset
+			}
+		})
+		stream = r.serve("stream")
+		for number, s := range r.waitStopped(stream, "triage", 9) {
+			s.holds(t, "partition_count", moved)
+			if want := "forebay topics rekey " + topic + " --partitions 9 -c FILE"; s.Command != want {
+				t.Errorf("partition %d says to run %s", number, s.Command)
+			}
+		}
+		if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+			t.Errorf("a count was accepted: %v", err)
+		}
+		stream.stop()
+		intake.stop()
+		r.command("topics", "rekey", topic, "--partitions", "9", "-c", r.config, "--run")
+		r.edit("github: {topics: {partitions: 9}, preset: github,", "github: {topic: "+topic+".9, topics: {partitions: 9}, preset: github,")
+		r.serve("intake")
+		stream = r.serve("stream")
+		r.deliverAll(entities, 3, issues)
+		r.agent.waitActed(t, 3*entities, time.Minute)
+		r.waitOwned(stream, 9)
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+	})
+}
+
+// TestRewindPastTheDedupeWindow moves a group back to before what dedupe remembers. The partitions stop until that is
+// accepted; then everything is read again, and runs again as far as it was forgotten.
+func TestRewindPastTheDedupeWindow(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		r.serve("intake")
+		stream := r.serve("stream")
+		const entities = 12
+		r.deliverAll(entities, 1, issues)
+		r.agent.waitActed(t, entities, time.Minute)
+		waitItems(t, r, stream, entities, "--status", "done")
+		stream.stop()
+		// As if the subscription were older than its oldest window, because older ones were dropped.
+		r.sql(`UPDATE forebay.subscriptions SET created_at = created_at - interval '100 days'`)
+		b.ResetToEarliest(r.team+".triage", "events."+r.team+".github")
+		stream = r.serve("stream")
+		held := map[int32]int64{}
+		for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
+			held[i.Partition]++
+		}
+		stopped := r.waitStopped(stream, "triage", len(held))
+		for number, s := range stopped {
+			if s.Kind != "dedupe_forgotten" || s.From != 0 || s.To != held[number] || s.Records == nil || !containsAll(s.Text, "to before what dedupe remembers", "best effort") {
+				t.Errorf("partition %d: %+v", number, s)
+			}
+		}
+		if calls := len(r.agent.snapshot()); calls != entities {
+			t.Errorf("%d calls before it was accepted", calls)
+		}
+		out, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "a mended agent", "-o", "id")
+		if err != nil || len(strings.Fields(string(out))) != len(held) {
+			t.Fatalf("accept: %s %v", out, err)
+		}
+		r.waitStopped(stream, "triage", 0)
+		waitItems(t, r, stream, entities, "--decision", "duplicate") // its windows live, in truth
+		if calls := len(r.agent.snapshot()); calls != entities {
+			t.Errorf("%d calls after it was accepted", calls)
+		}
+	})
+}
+
+// TestLostLedgerHistory goes on with an older copy of the ledger, as after a failover to a standby that was behind. The
+// partitions that the group's mirror knows more of stop; accepted, what was lost runs again, under the same keys.
+func TestLostLedgerHistory(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		r.serve("intake")
+		stream := r.serve("stream")
+		const entities = 12
+		r.deliverAll(entities, 1, issues)
+		r.agent.waitActed(t, entities, time.Minute)
+		waitItems(t, r, stream, entities, "--status", "done")
+		stream.stop()
+		standby := testrig.CopyDatabase(t, r.dbURL)
+		stream = r.serve("stream")
+		r.deliverAll(entities, 2, issues)
+		r.agent.waitActed(t, 2*entities, time.Minute)
+		waitItems(t, r, stream, 2*entities, "--status", "done")
+		lost := map[int32]int64{}
+		for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
+			if strings.HasSuffix(i.EventID, "000002") {
+				lost[i.Partition]++
+			}
+		}
+		stream.stop()
+		failover := time.Now()
+		r.dbURL = standby
+		stream = r.serve("stream")
+		stopped := r.waitStopped(stream, "triage", len(lost))
+		for number, s := range stopped {
+			s.holds(t, "ledger_behind", lost[number])
+			r.accept(stream, s)
+		}
+		r.waitStopped(stream, "triage", 0)
+		waitItems(t, r, stream, 2*entities, "--subscription", "triage", "--status", "done")
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.requireComplete(t)
+		v.requireOrderOfFirstCalls(t)
+		if len(v.repeated) != entities {
+			t.Errorf("%d calls were repeated, want the %d that were lost", len(v.repeated), entities)
+		}
+		for _, c := range v.repeated {
+			if c.begin.Before(failover) || !strings.HasSuffix(c.event, "000002") {
+				t.Errorf("%s was repeated at %s", c.event, c.begin)
+			}
+		}
+	})
+}
