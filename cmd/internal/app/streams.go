@@ -155,7 +155,11 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	if err != nil {
 		return err
 	}
-	if sub, err = stream.New(s.config(at, ns, lanes)); err != nil {
+	cfg := s.config(at, ns, lanes)
+	if asks(s.a.file().Teams[at.team].Subscriptions[at.name]) {
+		cfg.Questions = stream.NewQuestions(ns)
+	}
+	if sub, err = stream.New(cfg); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -166,15 +170,18 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	// Lanes outlive the subscription's Run, which closes their claims while it drains.
 	lctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	var lanesErr error
+	var lanesErr, askErr error
 	running.Go(func() { lanesErr = lanes.Run(lctx) })
+	if cfg.Questions != nil {
+		running.Go(func() { askErr = s.backfill(lctx, cfg.Questions) })
+	}
 	err = sub.Run(ctx)
 	stop()
 	running.Wait()
 	if err == nil && lanesErr == nil && ctx.Err() == nil {
 		err = errors.New("ended unasked")
 	}
-	if err = errors.Join(err, lanesErr); err != nil {
+	if err = errors.Join(err, lanesErr, askErr); err != nil {
 		return fmt.Errorf("subscription %s: %w", group, err)
 	}
 	return nil
@@ -191,6 +198,7 @@ func (s *streams) spec(at sourceName) ledger.Spec {
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
 			GapWait: sub.Gap.Wait.Std(), Then: gate.Then(sub.Gap.Then),
+			BackfillWait: sub.Gap.Within.Std(), Otherwise: gate.Then(sub.Gap.Otherwise),
 			MaxPerEntity: maxPerEntity, MaxBuffered: maxBuffered, FutureSkew: futureSkew,
 		},
 	}

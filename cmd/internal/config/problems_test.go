@@ -31,9 +31,9 @@ func TestProblems(t *testing.T) {
 		{"later preset", "preset: github", "preset: gitlab", "gitlab is not built yet in this version"},
 		{"unknown preset", "preset: github", "preset: githup", "did you mean github?"},
 		{"later sink", "type: http", "type: slack", "slack is not built yet in this version; today: http, log"},
-		{"later gap policy", "then: skip", "then: backfill", "backfill is not built yet"},
+		{"inert backfill", "then: skip", "then: backfill", ""}, // its source has no sequences
 		{"later dead letter policy", "then: skip", "then: dead_letter", "dead_letter is not built yet"},
-		{"later start", "start: any", "start: backfill", "backfill is not built yet"},
+		{"start asks nobody", "start: any", "start: backfill", "needs a place to ask: source github has no backfill"},
 		{"later equal", "order: version", "equal: hold", "hold is not built yet"},
 		{"later backlog", "order: version", "backlog: latest", "latest is not built yet"},
 		{"later key match", "order: version", "match: 'true'", "teams.acme.subscriptions.triage.match: match is not built yet in this version"},
@@ -244,7 +244,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("the schema refuses the %s's file: %v", name, err)
 		}
 	}
-	for _, bad := range []string{"version: 2", "version: 1\nnope: 1", strings.Replace(design, "then: skip", "then: backfill", 1), strings.Replace(design, "10s", "soon", 1)} {
+	for _, bad := range []string{"version: 2", "version: 1\nnope: 1", strings.Replace(design, "then: skip", "then: guess", 1), strings.Replace(design, "10s", "soon", 1)} {
 		if valid(bad) == nil {
 			t.Errorf("the schema accepts\n%s", bad)
 		}

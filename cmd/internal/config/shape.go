@@ -204,7 +204,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
-		{name: "start", doc: "First event of an unknown entity: any, or only the preset's first value.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first"}, later: []string{"backfill"}},
+		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
 		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs.", def: "apply", values: []string{"apply", "first", "last"}, later: []string{"hold"}},
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
@@ -213,7 +213,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},
-		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park"}, later: []string{"backfill", "dead_letter"}},
+		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park", "backfill"}, later: []string{"dead_letter"}},
 		{name: "within", doc: "How long the answer to a backfill is waited for.", computed: "1m with backfill"},
 		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip"}, later: []string{"dead_letter"}},
 	}},

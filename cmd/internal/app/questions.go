@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/backfill"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// asks reports whether a subscription asks its sources for anything that is missing.
+func asks(sub *config.Subscription) bool {
+	return sub.Gap.Then == string(gate.ThenBackfill) || sub.Start == string(gate.StartBackfill)
+}
+
+// backfill answers what a subscription asks for, until ctx is done.
+func (s *streams) backfill(ctx context.Context, q *stream.Questions) error {
+	log, err := backfillLog(s.a.file())
+	if err != nil {
+		return err
+	}
+	defer log.Close(context.WithoutCancel(ctx))
+	r, err := s.fetches.runner(questions{q}, log, s.a.log)
+	if err != nil {
+		return err
+	}
+	return r.Run(ctx)
+}
+
+// questions are the ledger's, as the runner of backfills takes them.
+type questions struct{ *stream.Questions }
+
+var _ backfill.Store = questions{}
+
+func (q questions) Next(ctx context.Context) (backfill.Request, error) {
+	b, err := q.Questions.Next(ctx)
+	if err != nil {
+		return backfill.Request{}, err
+	}
+	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, From: b.From, To: b.To, Within: b.Left}
+	if b.Kind != schemas.Sequence {
+		r.From, r.To = 0, -1 // no range: the entity as it is now
+	}
+	return r, nil
+}
+
+func (q questions) Done(ctx context.Context, id string, o backfill.Outcome) error {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return schemas.Errorf(schemas.Internal, "end a backfill", "%q is no id of one", id)
+	}
+	return q.End(ctx, n, ledger.BackfillEnd{Failure: string(o.Reason), Detail: o.Detail, Code: o.Code, Produced: o.Produced})
+}
