@@ -51,11 +51,12 @@ func appended(t time.Time) func(*Record)        { return func(r *Record) { r.App
 func misplaced(r *Record) { r.Broken = ReasonMisplaced }
 func tooLarge(r *Record)  { r.Broken = ReasonTooLarge }
 
-// step is one thing that happens to a state: a batch, or the end of a wait, or another policy from here on, or a person's
-// word on the event that was held last.
+// step is one thing that happens to a state: a batch, or the end of a wait, by itself or at a person's word, or another
+// policy from here on, or a person's word on the event that was held last.
 type step struct {
 	records []Record
 	expire  []LineKey
+	release []LineKey
 	policy  *Policy
 	person  func(*State, *Waiting) Outcome
 }
@@ -103,6 +104,8 @@ func run(st *State, p Policy, steps []step) []string {
 			p = *s.policy
 		case s.expire != nil:
 			said = append(said, say(Expire(st, s.expire, p), nil)...)
+		case s.release != nil:
+			said = append(said, say(Release(st, s.release, p), nil)...)
 		default:
 			out := Decide(st, s.records, p)
 			for _, o := range out {

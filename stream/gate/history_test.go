@@ -186,8 +186,12 @@ func (a *author) act(op, x, y, z byte) {
 				a.record(a.log[i], int64(i))
 			}
 		}
-	case 30: // a wait that ends twice
-		a.steps = append(a.steps, expire(a.lineOf(x)), expire(a.lineOf(x)))
+	case 30: // a wait that ends twice, or at a person's word
+		if k := a.lineOf(x); y&3 == 0 {
+			a.steps = append(a.steps, step{release: []LineKey{k}})
+		} else {
+			a.steps = append(a.steps, expire(k), expire(k))
+		}
 	case 31:
 		a.twin(x, y, z)
 	}

@@ -22,8 +22,9 @@ func newKeeper() *keeper {
 }
 
 // call loads what State promises for the batch and no more, makes the call and writes back.
-func (l *keeper) call(t failer, batch []Record, lines []LineKey, p Policy) []Outcome {
-	st := NewState()
+func (l *keeper) call(t failer, s step, p Policy) []Outcome {
+	st, batch := NewState(), s.records
+	lines := slices.Concat(s.expire, s.release)
 	for i := range batch {
 		if s, ok := l.seen[batch[i].Key]; ok {
 			st.Seen[batch[i].Key] = s
@@ -47,7 +48,7 @@ func (l *keeper) call(t failer, batch []Record, lines []LineKey, p Policy) []Out
 			}
 		}
 	}
-	out := direct(st)(t, batch, lines[:len(lines)-len(batch)], p)
+	out := direct(st)(t, s, p)
 	for _, o := range out {
 		l.write(t, o, batch)
 	}

@@ -117,6 +117,15 @@ func (m *model) expire(lines []LineKey) {
 	}
 }
 
+// letGo skips gap after gap until nothing waits on the lines.
+func (m *model) letGo(lines []LineKey) {
+	for _, k := range lines {
+		for m.lowest(k) != nil {
+			m.skip(k, ThenSkip)
+		}
+	}
+}
+
 func (m *model) skip(k LineKey, then Then) {
 	low := m.lowest(k)
 	r := m.pick(low)

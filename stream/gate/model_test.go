@@ -54,6 +54,8 @@ func newModel(h history) *model {
 			m.p = *s.policy
 		case s.expire != nil:
 			m.expire(s.expire)
+		case s.release != nil:
+			m.letGo(s.release)
 		default:
 			m.record(n, s.records[0])
 			n++

@@ -98,15 +98,18 @@ func check(t failer, h history) []said {
 	return m.said
 }
 
-// caller makes one call of the gate: a batch, or lines whose wait ends.
-type caller func(t failer, batch []Record, lines []LineKey, p Policy) []Outcome
+// caller makes one call of the gate: a batch, or lines whose wait ends, by itself or at a person's word.
+type caller func(t failer, s step, p Policy) []Outcome
 
 func direct(st *State) caller {
-	return func(_ failer, batch []Record, lines []LineKey, p Policy) []Outcome {
-		if batch != nil {
-			return Decide(st, batch, p)
+	return func(_ failer, s step, p Policy) []Outcome {
+		switch {
+		case s.expire != nil:
+			return Expire(st, s.expire, p)
+		case s.release != nil:
+			return Release(st, s.release, p)
 		}
-		return Expire(st, lines, p)
+		return Decide(st, s.records, p)
 	}
 }
 
@@ -123,7 +126,7 @@ func play(t failer, h history, records []Record, n int, call caller) (all []said
 				size = from - next
 			}
 			batch := slices.Clone(records[next : next+size])
-			for _, o := range call(t, batch, nil, p) {
+			for _, o := range call(t, in(batch...), p) {
 				all = append(all, saidOf(t, o, batch, next))
 			}
 			next += size
@@ -134,9 +137,9 @@ func play(t failer, h history, records []Record, n int, call caller) (all []said
 		case s.policy != nil:
 			flush()
 			p = *s.policy
-		case s.expire != nil:
+		case s.records == nil:
 			flush()
-			for _, o := range call(t, nil, s.expire, p) {
+			for _, o := range call(t, s, p) {
 				all = append(all, saidOf(t, o, nil, 0))
 			}
 		default:
