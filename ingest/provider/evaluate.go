@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"slices"
@@ -11,8 +10,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/interpreter"
 
+	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
@@ -37,9 +36,9 @@ func (d *delivery) evaluate(r ref) (scan.Kind, string, *Unusable) {
 			return 0, "", bad
 		}
 	}
-	out, _, err := r.cel.program.Eval(d.inputs)
+	out, err := r.cel.Eval(d.inputs)
 	if err != nil {
-		return 0, "", r.cel.failed(r.text, err)
+		return 0, "", failed(r.text, err)
 	}
 	kind, text := scan.String, ""
 	switch v := out.(type) {
@@ -56,26 +55,22 @@ func (d *delivery) evaluate(r ref) (scan.Kind, string, *Unusable) {
 	case types.Timestamp:
 		text = v.UTC().Format(time.RFC3339Nano)
 	}
-	switch name := out.Type().TypeName(); {
-	case !taken(r.cel.takes, name):
-		return 0, "", unusable(WrongType, "%s is of type %s, not one of %s", r.text, name, typeNames(r.cel.takes))
+	switch {
+	case !r.cel.Takes(out):
+		return 0, "", unusable(WrongType, "%s is of type %s, not one of %s", r.text, out.Type().TypeName(), r.cel.TypeNames())
 	case len(text) > maxResult:
 		return 0, "", unusable(TooLong, "%s is longer than %d bytes", r.text, maxResult)
 	}
 	return kind, text, nil
 }
 
-// failed says where an expression failed. Why is in an error that may quote the body.
-func (x *expression) failed(text string, err error) *Unusable {
-	if _, cancelled := errors.AsType[interpreter.EvalCancelledError](err); cancelled {
-		return unusable(ExpressionCost, "%s takes more than %d steps", text, maxCost)
+// failed is an expression that gave no value.
+func failed(text string, err error) *Unusable {
+	reason := ExpressionFailed
+	if f, ok := errors.AsType[*expression.Failure](err); ok && f.Cost {
+		reason = ExpressionCost
 	}
-	where := ""
-	if e, ok := errors.AsType[*types.Err](err); ok && e.NodeID() != 0 {
-		at := x.source.GetStartLocation(e.NodeID())
-		where = " at " + position(at.Line(), at.Column())
-	}
-	return unusable(ExpressionFailed, "%s fails%s: a value is missing, of another type or out of range", text, where)
+	return unusable(reason, "%s %v", text, err)
 }
 
 // ResolveName implements [cel.Activation].
@@ -103,30 +98,12 @@ func (in *inputs) parse() *Unusable {
 	if in.d.text == nil {
 		return nil
 	}
-	body, err := scan.Tree(in.d.text, maxValues, number)
+	body, err := expression.JSON(in.d.text)
 	if err != nil {
 		in.bad = scanReason(err)
 	}
 	in.body = body
 	return in.bad
-}
-
-// number is a JSON number as CEL has them: an integer exactly, as an int or, beyond those, a uint; a decimal as a double.
-func number(text []byte) any {
-	if !bytes.ContainsAny(text, ".eE") {
-		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			return n
-		}
-		if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
-			return n
-		}
-		return beyond(text)
-	}
-	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil {
-		return beyond(text)
-	}
-	return f
 }
 
 // headers has no secret: what an expression gives may be an id, which is shown.

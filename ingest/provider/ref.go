@@ -26,7 +26,7 @@ type ref struct {
 	kind refKind
 	name string // header (canonical), field, literal
 	slot int    // of the pointer in the source's set
-	cel  *expression
+	cel  *compiled
 	text string // as it was written, cut short
 }
 

@@ -1,4 +1,4 @@
-package provider
+package expression
 
 import (
 	"cel.dev/cel-go/common/operators"

@@ -1,0 +1,137 @@
+// Package expression compiles and runs CEL over what its user declares. Expressions are type-checked when they are
+// compiled, have no loops, no I/O and no clock, and their cost is bounded; integers are exact.
+//
+//	orders := expression.Over(cel.Variable("body", cel.DynType))
+//	x, err := orders.Compile("body.order.rev * 10 + body.order.minor", []*cel.Type{cel.IntType})
+//	body, err := expression.JSON(text)
+//	value, err := x.Eval(activation)
+//
+// What it fails of is never told, only at which character: the reasons that CEL gives quote values.
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	celref "cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Bounds of expressions. The cost, see [steps], is some ten milliseconds and a megabyte of texts.
+const (
+	maxExpression = 2000 // characters
+	maxCost       = 100_000
+	maxPattern    = 2000    // instructions of a regular expression, which may come from the body
+	maxValues     = 1 << 18 // in a JSON text that an expression reads
+)
+
+// Environment is what expressions can name: the standard library and variables. Safe for concurrent use.
+type Environment struct{ make func() (*cel.Env, error) }
+
+// Over declares the variables. A name with a dot in it is read as a field is.
+func Over(variables ...cel.EnvOption) *Environment {
+	options := append(slices.Clone(variables), cel.ParserExpressionSizeLimit(maxExpression), cel.RegexProgramSizeLimit(maxPattern))
+	return &Environment{make: sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(options...) })}
+}
+
+// Expression is a compiled expression. Safe for concurrent use.
+type Expression struct {
+	program cel.Program
+	source  *ast.SourceInfo
+	takes   []*cel.Type
+	reads   []string
+}
+
+// Compile compiles and type-checks an expression whose value must be of one of the types that its place takes; nil
+// takes any. Its errors go behind the name of a key.
+func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, error) {
+	env, err := e.make()
+	if err != nil {
+		return nil, err
+	}
+	checked, issues := env.Compile(text)
+	if err := problem(issues); err != nil {
+		return nil, err
+	}
+	x := &Expression{source: checked.NativeRep().SourceInfo(), takes: takes}
+	if t := checked.OutputType(); t.Kind() != cel.DynKind && !x.taken(t.TypeName()) {
+		return nil, fmt.Errorf("is an expression of type %s, and must give one of %s%s", cel.FormatCELType(t), x.TypeNames(), remark(t))
+	}
+	x.program, err = env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(steps{}), cel.CostLimit(maxCost))
+	if err != nil {
+		return nil, fmt.Errorf("is not an expression: %w", err)
+	}
+	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.IdentKind {
+			x.reads = append(x.reads, e.AsIdent())
+		}
+	}))
+	return x, nil
+}
+
+// Reads reports whether the expression names the variable.
+func (x *Expression) Reads(variable string) bool { return slices.Contains(x.reads, variable) }
+
+// Eval runs the expression. The value may be of a type that its place does not take, see [Expression.Takes], and null.
+// The error is a *[Failure].
+func (x *Expression) Eval(variables cel.Activation) (celref.Val, error) {
+	out, _, err := x.program.Eval(variables)
+	if err != nil {
+		return nil, x.failed(err)
+	}
+	return out, nil
+}
+
+// Takes reports whether the expression's place takes the type of v.
+func (x *Expression) Takes(v celref.Val) bool { return x.taken(v.Type().TypeName()) }
+
+func (x *Expression) taken(name string) bool {
+	return x.takes == nil || slices.ContainsFunc(x.takes, func(t *cel.Type) bool { return t.TypeName() == name })
+}
+
+// TypeNames are the types that the expression's place takes, for people.
+func (x *Expression) TypeNames() string {
+	var texts []string
+	for _, t := range x.takes {
+		texts = append(texts, TypeName(t))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// TypeName is a type as expressions have it, for people.
+func TypeName(t celref.Type) string {
+	return strings.TrimPrefix(strings.ToLower(t.TypeName()), "google.protobuf.")
+}
+
+// Failure is an evaluation that gave no value. It tells nothing of what was read.
+type Failure struct {
+	Cost  bool   // it would have taken too many steps
+	Where string // " at character 15"; "" where that is not known
+}
+
+// Error goes behind the expression's text.
+func (f *Failure) Error() string {
+	if f.Cost {
+		return fmt.Sprintf("takes more than %d steps", maxCost)
+	}
+	return fmt.Sprintf("fails%s: a value is missing, of another type or out of range", f.Where)
+}
+
+// failed says where an expression failed. Why is in an error that may quote the body.
+func (x *Expression) failed(err error) *Failure {
+	if _, cancelled := errors.AsType[interpreter.EvalCancelledError](err); cancelled {
+		return &Failure{Cost: true}
+	}
+	f := &Failure{}
+	if e, ok := errors.AsType[*types.Err](err); ok && e.NodeID() != 0 {
+		at := x.source.GetStartLocation(e.NodeID())
+		f.Where = " at " + position(at.Line(), at.Column())
+	}
+	return f
+}

@@ -1,0 +1,102 @@
+package expression
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+	celref "cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/forebay-io/forebay/schemas/scan"
+)
+
+// ErrTooLarge is a value that weighs more than its place takes.
+var ErrTooLarge = errors.New("is too large")
+
+// Native is a value as JSON has it: nil, a bool, an int64, a uint64, a float64, a [json.Number] where those do not hold
+// the number, a string (times and durations as their texts), a []any or a map[string]any. What JSON does not have is
+// refused, and so is what weighs more than limit: one for each value, and the bytes of its texts. The error goes behind
+// the expression's text and quotes no value.
+func Native(v celref.Val, limit int) (any, error) {
+	n := nativer{left: limit}
+	return n.value(v, 0)
+}
+
+// nativer counts: a value may hold one part of itself many times.
+type nativer struct{ left int }
+
+func (n *nativer) value(v celref.Val, depth int) (any, error) {
+	if n.left--; n.left < 0 || depth > scan.MaxDepth {
+		return nil, ErrTooLarge
+	}
+	switch v := v.(type) {
+	case types.Null:
+		return nil, nil
+	case types.Bool:
+		return bool(v), nil
+	case types.Int:
+		return int64(v), nil
+	case types.Uint:
+		return uint64(v), nil
+	case types.Double:
+		if _, err := json.Marshal(float64(v)); err != nil {
+			return nil, errors.New("gives a number that JSON does not have")
+		}
+		return float64(v), nil
+	case beyond:
+		return json.Number(v), nil
+	case types.String:
+		return n.text(string(v))
+	case types.Timestamp:
+		return n.text(v.UTC().Format(time.RFC3339Nano))
+	case types.Duration:
+		return n.text(v.Duration.String())
+	case traits.Lister:
+		return n.list(v, depth)
+	case traits.Mapper:
+		return n.object(v, depth)
+	}
+	return nil, fmt.Errorf("gives a value of type %s, which JSON does not have", TypeName(v.Type()))
+}
+
+func (n *nativer) text(s string) (any, error) {
+	if n.left -= len(s); n.left < 0 {
+		return nil, ErrTooLarge
+	}
+	return s, nil
+}
+
+func (n *nativer) list(l traits.Lister, depth int) (any, error) {
+	list := []any{}
+	for it := l.Iterator(); it.HasNext() == types.True; {
+		v, err := n.value(it.Next(), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func (n *nativer) object(m traits.Mapper, depth int) (any, error) {
+	object := map[string]any{}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		k := it.Next()
+		key, ok := k.(types.String)
+		if !ok {
+			return nil, fmt.Errorf("gives an object with a key of type %s, which JSON does not have", TypeName(k.Type()))
+		}
+		if _, err := n.text(string(key)); err != nil {
+			return nil, err
+		}
+		v, err := n.value(m.Get(k), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		object[string(key)] = v
+	}
+	return object, nil
+}
