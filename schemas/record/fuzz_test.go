@@ -26,6 +26,9 @@ func FuzzUnpack(f *testing.F) {
 		if err != nil || !bytes.Equal(Pack(again), Pack(r)) || !again.Timestamp.Equal(r.Timestamp) {
 			t.Fatalf("packed again: %v", err)
 		}
+		if got := len(Pack(r)); got != PackedSize(r) {
+			t.Fatalf("%d bytes packed, PackedSize said %d", got, PackedSize(r))
+		}
 		checkDecode(t, r)
 	})
 }

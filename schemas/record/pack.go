@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,11 +19,7 @@ const packVersion = 1
 // Pack gives r as bytes that [Unpack] reads back: key, value, headers, timestamp and place, with null and empty told
 // apart.
 func Pack(r *kgo.Record) []byte {
-	n := 1 + 8*binary.MaxVarintLen64 + len(r.Topic) + len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
-		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
-	}
-	b := append(make([]byte, 0, n), packVersion)
+	b := append(make([]byte, 0, PackedSize(r)), packVersion)
 	b = binary.AppendVarint(b, r.Timestamp.Unix())
 	b = binary.AppendVarint(b, int64(r.Timestamp.Nanosecond()))
 	b = appendBytes(b, []byte(r.Topic), false)
@@ -38,6 +35,30 @@ func Pack(r *kgo.Record) []byte {
 	}
 	return b
 }
+
+// PackedSize is how many bytes [Pack] gives for r.
+func PackedSize(r *kgo.Record) int {
+	n := 1 + varintSize(r.Timestamp.Unix()) + varintSize(int64(r.Timestamp.Nanosecond())) + varintSize(int64(r.Partition)) +
+		varintSize(r.Offset) + varintSize(int64(r.LeaderEpoch))
+	n += bytesSize(len(r.Topic), false) + bytesSize(len(r.Key), r.Key == nil) + bytesSize(len(r.Value), r.Value == nil)
+	n += uvarintSize(uint64(len(r.Headers)))
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		n += bytesSize(len(h.Key), false) + bytesSize(len(h.Value), h.Value == nil)
+	}
+	return n
+}
+
+func bytesSize(n int, null bool) int {
+	if null {
+		return 1
+	}
+	return uvarintSize(uint64(n)+1) + n
+}
+
+func varintSize(v int64) int { return uvarintSize(uint64(v)<<1 ^ uint64(v>>63)) } // zigzag, as encoding/binary does
+
+func uvarintSize(v uint64) int { return max(1, (bits.Len64(v)+6)/7) }
 
 func appendBytes(b, v []byte, null bool) []byte {
 	if null {

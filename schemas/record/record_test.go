@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,30 @@ func TestLargeBody(t *testing.T) {
 	if got, err := Decode(u); err != nil || !bytes.Equal(got.Data, e.Data) {
 		t.Errorf("Decode of the unpacked: %v", err)
 	}
+}
+
+// TestPackedSize is about numbers whose length changes, and lengths that are written with one byte more.
+func TestPackedSize(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.OneOf(rapid.SampledFrom([]int64{0, -1, 63, 64, -64, -65, 1<<31 - 1, -1 << 31, math.MaxInt64, math.MinInt64}), rapid.Int64())
+		text := func(name string) []byte {
+			n := rapid.SampledFrom([]int{-1, 0, 1, 126, 127, 128, 16382, 16383, 16384}).Draw(t, name)
+			if n < 0 {
+				return nil
+			}
+			return make([]byte, n)
+		}
+		r := &kgo.Record{Timestamp: time.Unix(number.Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")),
+			Topic: string(text("topic")), Partition: int32(number.Draw(t, "partition")), Offset: number.Draw(t, "offset"),
+			LeaderEpoch: int32(number.Draw(t, "epoch")), Key: text("key"), Value: text("value")}
+		for range rapid.SampledFrom([]int{0, 1, 127, 128}).Draw(t, "headers") {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "k", Value: text("header")})
+		}
+		if got := len(Pack(r)); got != PackedSize(r) {
+			t.Fatalf("%d bytes packed, PackedSize said %d", got, PackedSize(r))
+		}
+	})
 }
 
 func TestRoundTripProperty(t *testing.T) {
