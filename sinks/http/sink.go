@@ -17,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/stream"
 )
 
@@ -50,7 +51,7 @@ type Sink struct {
 	agent   string
 	client  *guard.Client
 	now     func() time.Time
-	redact  *redactor
+	redact  *redact.Redactor
 }
 
 var (
@@ -85,7 +86,7 @@ func New(cfg Config) (*Sink, error) {
 	if err := s.client.CheckURL(target); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
-	s.redact = newRedactor(cfg, target)
+	s.redact = redactor(cfg, target)
 	return s, nil
 }
 
@@ -112,34 +113,16 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return stream.Outcome{}, s.redact.err(err)
+		return stream.Outcome{}, s.redact.Err(err)
 	}
 	defer resp.Body.Close()
 	out := stream.Outcome{
-		Code: resp.StatusCode, Response: s.answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+		Code: resp.StatusCode, Response: s.redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 	}
 	if class := guard.ClassOf(resp.StatusCode); class != stream.ClassOK {
 		return out, &stream.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
 	}
 	return out, nil
-}
-
-// drain is how much of an answer beyond what is kept is read so that its connection can be used again.
-const drain = 16 << 10
-
-// answer keeps the beginning of an answer. The status is known by now, so an answer that breaks off or hangs until
-// ctx ends is kept as far as it came.
-func (s *Sink) answer(body io.Reader) []byte {
-	limit := stream.MaxResponse + s.redact.longest
-	head, err := io.ReadAll(io.LimitReader(body, int64(limit)))
-	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, drain)
-	}
-	whole := len(head) < limit
-	if head = s.redact.bytes(head); !whole { // what was cut off may have cut a secret in two
-		head = head[:max(0, len(head)-s.redact.longest)]
-	}
-	return head[:min(len(head), stream.MaxResponse)]
 }
 
 // request builds one attempt's request.
@@ -171,7 +154,7 @@ func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, err
 // handshake where the URL is https.
 func (s *Sink) Check(ctx context.Context) error {
 	if err := s.client.Reach(ctx, s.url); err != nil {
-		return s.redact.err(err)
+		return s.redact.Err(err)
 	}
 	return nil
 }

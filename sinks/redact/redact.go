@@ -1,0 +1,93 @@
+// Package redact takes a destination's secrets out of what is kept of an attempt: destinations echo what they are sent.
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Redactor knows the secrets of one destination. Safe for concurrent use.
+type Redactor struct {
+	secrets []string // longest first
+	longest int
+}
+
+// tooShort is a length below which a value is no secret but a word that would be cut out everywhere.
+const tooShort = 6
+
+// New makes a redactor. What is too short to be a secret is left out.
+func New(secrets ...string) *Redactor {
+	r := &Redactor{}
+	for _, text := range secrets {
+		if len(text) >= tooShort && !slices.Contains(r.secrets, text) {
+			r.secrets = append(r.secrets, text)
+		}
+	}
+	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
+	if len(r.secrets) > 0 {
+		r.longest = len(r.secrets[0])
+	}
+	return r
+}
+
+// Words are the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too.
+func Words(secrets ...schemas.Secret) (texts []string) {
+	for _, s := range secrets {
+		texts = append(texts, s.Reveal())
+		texts = slices.AppendSeq(texts, strings.FieldsSeq(s.Reveal()))
+	}
+	return texts
+}
+
+// Bytes is b without secrets.
+func (r *Redactor) Bytes(b []byte) []byte {
+	for _, s := range r.secrets {
+		b = bytes.ReplaceAll(b, []byte(s), []byte("<redacted>"))
+	}
+	return b
+}
+
+// Err redacts the text of an error and keeps its class. Where nothing has to be taken out it stays as it is.
+func (r *Redactor) Err(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	clean := string(r.Bytes([]byte(text)))
+	if clean == text {
+		return err
+	}
+	class := stream.ClassOf(err)
+	return &stream.AttemptError{Class: class, Err: errors.New(strings.TrimPrefix(clean, string(class)+": "))}
+}
+
+// Limit is how much of an answer is read for Head to have what it needs.
+func (r *Redactor) Limit() int { return stream.MaxResponse + r.longest }
+
+// Head is what is kept of an answer of which the first Limit bytes were read: no more than MaxResponse, no secret, and no
+// part of one.
+func (r *Redactor) Head(b []byte) []byte {
+	whole := len(b) < r.Limit()
+	if b = r.Bytes(b); !whole { // what was cut off may have cut a secret in two
+		b = b[:max(0, len(b)-r.longest)]
+	}
+	return b[:min(len(b), stream.MaxResponse)]
+}
+
+// drain is how much of an answer beyond what is kept is read so that its connection can be used again.
+const drain = 16 << 10
+
+// Answer reads the head of an answer's body. What breaks off or hangs is kept as far as it came.
+func (r *Redactor) Answer(body io.Reader) []byte {
+	head, err := io.ReadAll(io.LimitReader(body, int64(r.Limit())))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, drain)
+	}
+	return r.Head(head)
+}

@@ -1,0 +1,46 @@
+package redact
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+)
+
+const hush = "hush-hush-hush"
+
+func TestHeadShowsNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	r := New(Words(schemas.NewSecret("Bearer "+hush), schemas.NewSecret("short"))...)
+	for n := stream.MaxResponse - 2*len(hush); n < stream.MaxResponse+2*len(hush); n++ {
+		body := strings.Repeat("x", n) + hush + strings.Repeat("y", n) + "short"
+		got := string(r.Answer(strings.NewReader(body)))
+		if len(got) > stream.MaxResponse || !strings.HasPrefix(got, strings.Repeat("x", min(n, stream.MaxResponse)-len(hush)-len("Bearer "))) {
+			t.Fatalf("%d bytes kept", len(got))
+		}
+		if strings.Contains(got, "hus") {
+			t.Fatalf("behind %d bytes a part of the secret is left: %q", n, got[len(got)-32:])
+		}
+	}
+	if got := string(r.Answer(strings.NewReader("a short " + hush + " answer"))); got != "a short <redacted> answer" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestErrKeepsTheClass(t *testing.T) {
+	t.Parallel()
+	r := New(hush)
+	err := r.Err(&stream.AttemptError{Class: stream.ClassDenied, Err: errors.New("no entry for " + hush)})
+	if want := "denied: no entry for <redacted>"; stream.ClassOf(err) != stream.ClassDenied || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	plain := errors.New("plain")
+	if got := r.Err(plain); got != plain { //nolint:errorlint // the same one
+		t.Errorf("an error without a secret became %v", got)
+	}
+	if r.Err(nil) != nil {
+		t.Error("nil became an error")
+	}
+}
