@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func (r *Runner) run(ctx context.Context, q *Request) {
 		case <-ctx.Done():
 			return
 		}
-		o = r.fill(ctx, src, q, began)
+		o = r.guarded(ctx, src, q, began)
 		<-r.turns[q.Source]
 	}
 	if ctx.Err() != nil {
@@ -126,6 +127,17 @@ func (r *Runner) done(ctx context.Context, q *Request, o Outcome) {
 			return
 		}
 	}
+}
+
+// guarded is fill with its panics turned into our own fault.
+func (r *Runner) guarded(ctx context.Context, src *Source, q *Request, began time.Time) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Logger.Error("backfill panicked", "source", q.Source, "entity", q.Entity, "stack", string(debug.Stack()))
+			o = Outcome{Reason: Internal, Detail: "the backfill panicked; the stack is in the log"}
+		}
+	}()
+	return r.fill(ctx, src, q, began)
 }
 
 // fill fetches, names, picks and produces.

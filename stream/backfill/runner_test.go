@@ -533,6 +533,28 @@ func TestStopGivesUpWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// A slip in one request ends that one; its source goes on.
+func TestPanicEndsOneRequest(t *testing.T) {
+	t.Parallel()
+	running(t, says(200, `{"rev":3}`), func(o *orders, c *SourceConfig) {
+		o.cfg.Concurrency = 1
+		name := c.Name
+		c.Name = func(element []byte) (*schemas.Event, error) {
+			if o.api.count() == 1 {
+				panic("slip")
+			}
+			return name(element)
+		}
+	}, func(t *testing.T, o *orders) {
+		if out := o.ask(Request{From: 3, To: 3}); out.Reason != Internal || out.Detail == "" {
+			t.Errorf("%+v", out)
+		}
+		if out := o.ask(Request{From: 3, To: 3}); out.Produced != 1 {
+			t.Errorf("%+v", out)
+		}
+	})
+}
+
 func TestRunnerMetrics(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
