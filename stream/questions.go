@@ -128,4 +128,3 @@ func (q *Questions) asked() {
 	default:
 	}
 }
-

@@ -178,9 +178,8 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 	copies = slices.Clone(copies)
 	slices.SortFunc(copies, func(a, b Copy) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
 	for len(copies) > 0 && !fenced {
-		size := 0
 		group := copies[:1]
-		for size = len(copies[0].Packed); len(group) < min(len(copies), copyRows); group = copies[:len(group)+1] {
+		for size := len(copies[0].Packed); len(group) < min(len(copies), copyRows); group = copies[:len(group)+1] {
 			if size += len(copies[len(group)].Packed); size > copyBytes {
 				break
 			}

@@ -98,7 +98,9 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 			v.duplicates = again[r.Key]
 			w.event(k, r, v)
 			if v.Held {
-				w.buffered(k, r, &gate.Waiting{Record: r.Record}, rowHeld)
+				held := gate.Waiting{Record: r.Record}
+				held.Version = v.Version // as the line took it
+				w.buffered(k, r, &held, rowHeld)
 			}
 			if v.Dead {
 				w.deadOnes(k, r, v)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -23,12 +24,11 @@ func (s *streams) backfill(ctx context.Context, q *stream.Questions) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close(context.WithoutCancel(ctx))
 	r, err := s.fetches.runner(questions{q}, log, s.a.log)
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.Run(ctx)
 	}
-	return r.Run(ctx)
+	return errors.Join(err, log.Close(context.WithoutCancel(ctx)))
 }
 
 // questions are the ledger's, as the runner of backfills takes them.
