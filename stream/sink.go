@@ -48,11 +48,29 @@ type Action struct {
 	Subscription string // "<team>.<subscription>"
 	Destination  string // "<team>/<destination>"
 	Generation   int32
-	Attempt      int   // 1 for the first
-	Epoch        int64 // of the owner's fence
-	Late         bool  // delivered although newer versions have run
-	Event        *schemas.Event
-	Timeout      time.Duration // the destination's; ctx ends with it
+	Attempt      int // 1 for the first
+	// FirstAt is when the first attempt began; zero where this is the first, or it is not known.
+	FirstAt time.Time
+	// Doubt says that an attempt may have been made that nobody recorded: the claim before was not released, or a person
+	// runs an action again whose outcome was unknown.
+	Doubt   bool
+	Epoch   int64  // of the owner's fence
+	Late    bool   // delivered although newer versions have run
+	Reason  string // what the gate said of the event; empty where that was nothing
+	Event   *schemas.Event
+	Timeout time.Duration // the destination's; ctx ends with it
+}
+
+// Again reports whether an earlier attempt may have acted, so that a sink that can look for it does.
+func (a Action) Again() bool { return a.Attempt > 1 || a.Doubt }
+
+// Since is a time before which no attempt of the action was made: its first attempt or, where that is not known, when
+// its event was taken in.
+func (a Action) Since() time.Time {
+	if a.FirstAt.IsZero() || a.Doubt {
+		return a.Event.RecordedTime
+	}
+	return a.FirstAt
 }
 
 // Outcome is what an attempt brought back.
