@@ -19,37 +19,43 @@ import (
 type command struct {
 	Scenario    []string      `arg:"" help:"Scenarios, in order: ${scenarios}."`
 	Output      string        `short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started."`
-	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started."`
-	KafkaScript string        `default:"deploy/kafka/kafka.sh" help:"The script that starts it."`
+	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started, with its data under TMPDIR."`
+	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started for intake, the embedded broker for scale."`
+	KafkaScript string        `default:"deploy/kafka/kafka.sh" help:"The script that starts Apache Kafka."`
 	Round       time.Duration `default:"6s" help:"Length of one measurement."`
 	Rounds      int           `default:"5" help:"Measurements of each side, taken in turns."`
+	Seen        []int         `default:"5000000,30000000" help:"scale: numbers of seen ids at which the gate is measured beside none, ascending; the last has the bar."`
+	Held        int           `default:"100000" help:"scale: open actions, and events waiting in gaps, that a stream process holds."`
 }
 
 func main() {
 	memory.Tune()
-	if len(os.Args) == 4 && os.Args[1] == bench.ServeCommand { // a child of the intake scenario
-		exit(bench.Serve(os.Args[2], os.Args[3]))
+	if code, is := bench.Child(os.Args[1:]); is {
+		os.Exit(code)
 	}
 	var c command
-	kong.Parse(&c, kong.Name("forebay-bench"), kong.Vars{"scenarios": strings.Join(bench.Names(), ", ")},
-		kong.Description("Measures Forebay beside its limits and its rivals, in one run, as ratios."))
-	exit(run(c))
-}
-
-func exit(err error) {
-	if err != nil {
+	kong.Parse(&c, kong.Name("forebay-bench"), kong.Vars{"scenarios": strings.Join(bench.Names(), ", ")}, kong.Description(description()))
+	if err := run(c); err != nil {
 		fmt.Fprintln(os.Stderr, "forebay-bench:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
+}
+
+func description() string {
+	var text strings.Builder
+	text.WriteString("Measures Forebay beside its limits and its rivals, in one run, as ratios.\n")
+	for _, name := range bench.Names() {
+		fmt.Fprintf(&text, "\n%s: %s.\n", name, bench.Help(name))
+	}
+	return text.String()
 }
 
 func run(c command) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r, err := bench.Run(ctx, c.Scenario, bench.Options{
-		Postgres: c.Postgres, Kafka: c.Kafka, KafkaScript: c.KafkaScript, Round: c.Round, Rounds: c.Rounds, Talk: os.Stderr,
+		Postgres: c.Postgres, Kafka: c.Kafka, KafkaScript: c.KafkaScript, Round: c.Round, Rounds: c.Rounds,
+		Seen: c.Seen, Held: c.Held, Talk: os.Stderr,
 	})
 	if err != nil {
 		return err

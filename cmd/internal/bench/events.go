@@ -30,35 +30,47 @@ const (
 type generator struct {
 	partition int32
 	rng       *rand.Rand
-	versions  [entitiesPerPartition]int64
-	names     [entitiesPerPartition]string
+	names     []string // of the entities; shared
+	versions  []int64  // as names
 	recent    [1024]event
+	made      int64
 	offset    int64
 }
 
-func newGenerator(partition int32, seed uint64) *generator {
-	g := &generator{partition: partition, rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
-	for i := range g.names {
-		g.names[i] = fmt.Sprintf("186853002/%d", i)
+// newGenerator begins at offset 0 with version 1 of every entity.
+func newGenerator(partition int32, names []string, seed uint64) *generator {
+	return &generator{partition: partition, names: names, versions: make([]int64, len(names)), rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+}
+
+// entityNames are names as GitHub's preset makes them: repository and number.
+func entityNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("186853002/%d", i)
 	}
-	return g
+	return names
+}
+
+// goOn lets the events follow those of an earlier run: behind its offset, with versions above version.
+func (g *generator) goOn(offset, version int64) {
+	g.offset = offset
+	for i := range g.versions {
+		g.versions[i] = version
+	}
 }
 
 func (g *generator) next() event {
-	defer func() { g.offset++ }()
-	if g.offset > int64(len(g.recent)) && g.rng.Float64() < duplicateShare {
+	if g.made > int64(len(g.recent)) && g.rng.Float64() < duplicateShare {
 		e := g.recent[g.rng.IntN(len(g.recent))]
 		e.offset = g.offset
+		g.offset++
 		return e
 	}
-	return g.of(g.rng.IntN(entitiesPerPartition))
+	return g.of(g.rng.IntN(len(g.names)))
 }
 
 // begin is the first event of the next entity.
-func (g *generator) begin() event {
-	defer func() { g.offset++ }()
-	return g.of(int(g.offset) % entitiesPerPartition)
-}
+func (g *generator) begin() event { return g.of(int(g.made) % len(g.names)) }
 
 // of is a new event of an entity at the current offset.
 func (g *generator) of(n int) event {
@@ -71,7 +83,9 @@ func (g *generator) of(n int) event {
 	binary.BigEndian.PutUint64(e.key[:], g.rng.Uint64())
 	binary.BigEndian.PutUint64(e.key[8:], g.rng.Uint64())
 	binary.BigEndian.PutUint64(e.hash[:], g.rng.Uint64())
-	g.recent[g.offset%int64(len(g.recent))] = e
+	g.recent[g.made%int64(len(g.recent))] = e
+	g.made++
+	g.offset++
 	return e
 }
 

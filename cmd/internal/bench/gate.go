@@ -1,14 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
@@ -17,215 +16,149 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// gateBatch is how many records one transaction takes, the stream's own default.
-const gateBatch = 1000
+// gateBatch is how many records one transaction takes at most, gateWait how long a batch waits for more: the stream's
+// own defaults.
+const (
+	gateBatch = 1000
+	gateWait  = 2 * time.Millisecond
+)
 
-// gateLoops is how many serial loops run, each with a partition of its own: as many as the machine of the figures has
-// cores. A stream process has one loop per subscription.
+// gateLoops is how many serial loops run side by side: as many as the machine of the figures has cores. A stream
+// process has one loop per subscription.
 const gateLoops = 2
 
-// oursGate takes events from memory through fence, gate, ledger, lanes and the completion of every action, for d, and
-// returns events per second from the first batch to the last committed completion. The entities are known before.
-func oursGate(ctx context.Context, url string, d time.Duration, seed uint64) (float64, error) {
-	l, err := ledger.Open(ctx, ledger.Config{URL: schemas.NewSecret(url)})
+// gateRun is one run of ours: events from memory through fence, gate, ledger, lanes and the completion of every action.
+type gateRun struct {
+	url   string
+	meter meter
+	seed  uint64
+	// name is the subscription's, and so its namespace's: one that the ledger knows is gone on with.
+	name       string
+	loops      int // serial, each with partitions of its own
+	partitions int // of each loop; its batches span them
+	entities   int // of each partition
+	body       int // bytes of an event's body, which lanes hold and the ledger does not
+	// rate is how many events/s arrive at each loop; 0 lets every batch be full.
+	rate   int
+	length time.Duration // of the measured part
+}
+
+// gateResult is what a run brought. Measured is the part from the first batch to the last committed completion, after
+// every entity has begun.
+type gateResult struct {
+	measured
+	// batches are their latencies: from the arrival of a batch's first event to its commit.
+	batches []time.Duration
+	loads   int64 // bodies that lanes had let go of and read anew
+}
+
+func (g gateRun) run(ctx context.Context) (gateResult, error) {
+	l, err := ledger.Open(ctx, ledger.Config{URL: schemas.NewSecret(g.url)})
 	if err != nil {
-		return 0, err
+		return gateResult{}, err
 	}
 	defer l.Close()
-	const name = "bench.gate"
 	ns, err := l.Namespace(ctx, ledger.Spec{
-		Name: fmt.Sprintf("%s%d", name, seed), Owner: "forebay-bench",
+		Name: g.name, Owner: "forebay-bench",
 		Actions: []ledger.ActionSpec{{Name: "run", Destination: "bench/noop", OnDead: ledger.Park}},
 		Policy:  gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, MaxPerEntity: 100, MaxBuffered: 1000},
 	})
 	if err != nil {
-		return 0, err
+		return gateResult{}, err
 	}
-	sink := &noop{}
+	body := &bodies{sample: bytes.Repeat([]byte{'x'}, g.body)}
 	lanes, err := lane.New(lane.Config{
-		Subscription: name, Ledger: ns, Payloads: noPayloads{}, Codec: noCodec,
-		Destinations: map[string]lane.Destination{"bench/noop": {Sink: sink, Concurrency: 64}}, Alive: func() bool { return true },
+		Subscription: g.name, Ledger: ns, Payloads: body, Codec: noCodec,
+		Destinations: map[string]lane.Destination{"bench/noop": {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
 	})
 	if err != nil {
-		return 0, err
+		return gateResult{}, err
 	}
-	return runGate(ctx, ns, lanes, d, seed)
-}
-
-func runGate(ctx context.Context, ns *ledger.Namespace, lanes *lane.Lanes, d time.Duration, seed uint64) (float64, error) {
 	laneCtx, stopLanes := context.WithCancel(ctx)
 	defer stopLanes()
 	laneDone := make(chan error, 1)
 	go func() { laneDone <- lanes.Run(laneCtx) }()
-
-	loops := make([]*gateLoop, gateLoops)
-	each := func(do func(*gateLoop) error) error {
-		var wg sync.WaitGroup
-		errs := make([]error, len(loops))
-		for i, l := range loops {
-			wg.Go(func() { errs[i] = do(l) })
-		}
-		wg.Wait()
-		return errors.Join(errs...)
-	}
-	for i := range loops {
-		loops[i] = &gateLoop{ns: ns, lanes: lanes, partition: int32(i)}
-	}
-	err := each(func(l *gateLoop) error { return l.prepare(ctx, seed) })
-	var events int64
-	begin := time.Now()
-	if err == nil {
-		err = each(func(l *gateLoop) error { return l.run(ctx, d) })
-	}
-	elapsed := time.Since(begin)
-	for _, l := range loops {
-		events += l.done
-	}
+	result, err := g.measure(ctx, g.newLoops(ns, lanes, body))
 	stopLanes()
-	if err := errors.Join(err, <-laneDone); err != nil && !errors.Is(err, context.Canceled) {
-		return 0, err
+	result.loads = body.loads.Load()
+	if err := errors.Join(err, <-laneDone); err != nil {
+		return gateResult{}, err
 	}
-	return float64(events) / elapsed.Seconds(), nil
+	return result, nil
 }
 
-// gateLoop is one partition's serial loop.
-type gateLoop struct {
-	ns        *ledger.Namespace
-	lanes     *lane.Lanes
-	partition int32
-	claim     *ledger.Claim
-	events    *generator
-	done      int64 // events
+func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies) loopSet {
+	names := entityNames(g.entities)
+	loops := make(loopSet, g.loops)
+	for i := range loops {
+		loops[i] = newGateLoop(g, ns, lanes, body, names, i)
+	}
+	return loops
 }
 
-// gateEvents is a batch with the events that its actions carry.
-type gateEvents struct {
-	records []ledger.Record
-	events  []schemas.Event
-}
-
-// prepare claims the partition and lets every entity begin its line.
-func (l *gateLoop) prepare(ctx context.Context, seed uint64) (err error) {
-	l.claim, err = l.ns.Claim(ctx, ledger.ClaimRequest{
-		Partition: ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}, Number: l.partition}, Partitions: gateLoops,
-		Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, nil },
+// measure prepares the loops, runs them between two readings of the meters, and closes them.
+func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult, err error) {
+	if err := loops.each(func(l *gateLoop) error { return l.prepare(ctx) }); err != nil {
+		return result, err
+	}
+	result.measured, err = g.meter.around(ctx, func() (events int64, err error) {
+		err = loops.each(func(l *gateLoop) error { return l.run(ctx) })
+		for _, l := range loops {
+			events += l.done
+		}
+		return events, err
 	})
 	if err != nil {
-		return err
+		return result, err
 	}
-	if err := l.lanes.Open(ctx, l.claim); err != nil {
-		return err
+	for _, l := range loops {
+		result.batches = append(result.batches, l.batches...)
 	}
-	l.events = newGenerator(l.partition, seed)
-	for range entitiesPerPartition / gateBatch {
-		if err := l.apply(ctx, l.events.batch(l.events.begin)); err != nil {
-			return err
-		}
-	}
-	return drained(ctx, l.ns, l.claim)
+	return result, loops.each(func(l *gateLoop) error { return l.close(ctx) })
 }
 
-// run applies batches for d, then waits until the last action is done.
-func (l *gateLoop) run(ctx context.Context, d time.Duration) error {
-	for begin := time.Now(); time.Since(begin) < d; l.done += gateBatch {
-		if err := l.apply(ctx, l.events.batch(l.events.next)); err != nil {
-			return err
-		}
-	}
-	if err := drained(ctx, l.ns, l.claim); err != nil {
-		return err
-	}
-	return l.lanes.Close(ctx, l.claim)
-}
+// loopSet are loops that run side by side.
+type loopSet []*gateLoop
 
-func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
-	slice := ledger.Slice{Claim: l.claim, Records: b.records, Next: ledger.Position{Offset: b.records[gateBatch-1].Offset + 1}}
-	applied, err := l.ns.Apply(ctx, []ledger.Slice{slice})
-	if err != nil {
-		return err
+func (s loopSet) each(do func(*gateLoop) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(s))
+	for i, l := range s {
+		wg.Go(func() { errs[i] = do(l) })
 	}
-	if applied[0].Fenced || len(applied[0].Quarantined) > 0 {
-		return fmt.Errorf("a batch of the bench came back fenced or quarantined: %+v", applied[0].Quarantined)
-	}
-	items := make([]stream.Item, len(applied[0].Actions))
-	for i, a := range applied[0].Actions {
-		items[i] = stream.Item{Action: a, Event: &b.events[a.Record]}
-	}
-	l.lanes.Add(l.claim, items)
-	return nil
-}
-
-// drained waits until the ledger has no open action of the claim.
-func drained(ctx context.Context, ns *ledger.Namespace, claim *ledger.Claim) error {
-	for {
-		open, _, err := ns.Open(ctx, claim, 0, 1)
-		if err != nil {
-			return err
-		}
-		if len(open) == 0 {
-			return nil
-		}
-		if open[0].Status == ledger.Dead {
-			return fmt.Errorf("an action of the bench died: %+v", open[0])
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-// batch is the next events of a generator in the ledger's form, with those that the lanes carry.
-func (g *generator) batch(next func() event) gateEvents {
-	b := gateEvents{make([]ledger.Record, gateBatch), make([]schemas.Event, gateBatch)}
-	now, packed := time.Now(), func() []byte { return []byte{} }
-	for i := range b.records {
-		e := next()
-		v := schemas.Version{Kind: schemas.Monotonic, Value: e.version}
-		b.records[i] = ledger.Record{
-			Record: gate.Record{
-				Offset: e.offset, AppendTime: now, Key: e.key, Hash: e.hash, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot,
-			},
-			Source: e.source, ID: e.id, Type: e.typ, ReceivedAt: now,
-			Packed: packed,
-		}
-		b.events[i] = schemas.Event{ID: e.id, Source: e.source, Type: e.typ, Entity: schemas.EntityKey(e.entity), Version: v,
-			Payload: schemas.Snapshot, Hash: e.hash, Data: []byte{}}
-	}
-	return b
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // noop is a sink that does nothing at once.
-type noop struct{ done atomic.Int64 }
+type noop struct{}
 
-func (s *noop) Do(context.Context, stream.Action) (stream.Outcome, error) {
-	s.done.Add(1)
+func (noop) Do(context.Context, stream.Action) (stream.Outcome, error) {
 	return stream.Outcome{Code: 200}, nil
 }
-func (s *noop) Close(context.Context) error     { return nil }
-func (s *noop) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (noop) Close(context.Context) error     { return nil }
+func (noop) Idempotency() stream.Idempotency { return stream.Idempotent }
 
-// noPayloads answers what lanes ask for when an action did not fit into their window: the bench has no bodies.
-type noPayloads struct{}
-
-func (noPayloads) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, error) {
-	return &schemas.Event{Hash: p.Hash, Data: []byte{}}, nil
+// bodies makes what events carry, and answers what lanes ask for when they had no room for it.
+type bodies struct {
+	sample []byte
+	loads  atomic.Int64
 }
+
+// fresh is a body of an event's own, as the stream cuts it out of what a broker sent.
+func (b *bodies) fresh() []byte { return bytes.Clone(b.sample) }
+
+func (b *bodies) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, error) {
+	b.loads.Add(1)
+	return &schemas.Event{Hash: p.Hash, Data: b.fresh()}, nil
+}
+
+var errNoPayloads = errors.New("the bench keeps no payloads")
 
 var noCodec = lane.Codec{
-	Pack:   func(*schemas.Event) ([]byte, error) { return nil, errors.New("the bench keeps no payloads") },
-	Unpack: func([]byte) (*schemas.Event, error) { return nil, errors.New("the bench keeps no payloads") },
+	Pack:   func(*schemas.Event) ([]byte, error) { return nil, errNoPayloads },
+	Unpack: func([]byte) (*schemas.Event, error) { return nil, errNoPayloads },
 }
 
-// walBytes is how much WAL the server has written since its beginning.
-func walBytes(ctx context.Context, url string) (int64, error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var n int64
-	err = conn.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint`).Scan(&n)
-	return n, err
-}
+// gateName is a namespace that no run before has used.
+func gateName(seed uint64) string { return fmt.Sprintf("bench.gate%d", seed) }

@@ -45,34 +45,72 @@ const (
 	rivalDone = `UPDATE rival.outbox SET status = 'done', attempts = 1, code = 200, done_at = now() WHERE id = $1`
 )
 
-// rivalPerEvent runs one transaction per event on conns connections for d and returns events per second. Every
-// connection has entities of its own, from the same generator as ours: that keeps their order, and it asks for no lock
-// between connections.
-func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, seed uint64) (float64, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+func rivalTables(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	cfg.MaxConns, cfg.MinConns = int32(conns), int32(conns)
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS rival CASCADE; "+rivalSchema)
+	return err
+}
+
+// rivalRun is one run of the rival: one transaction per event. Every connection has entities of its own, from the same
+// generator as ours: that keeps their order, and it asks for no lock between connections.
+type rivalRun struct {
+	url      string
+	meter    meter
+	seed     uint64
+	conns    int
+	entities int // of each connection
+	length   time.Duration
+}
+
+func (v rivalRun) run(ctx context.Context) (measured, error) {
+	cfg, err := pgxpool.ParseConfig(v.url)
+	if err != nil {
+		return measured{}, err
+	}
+	cfg.MaxConns = int32(v.conns)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
 	defer pool.Close()
-
-	if err := rivalKnows(ctx, pool, conns, seed); err != nil {
-		return 0, err
+	if err := connectAll(ctx, pool, v.conns); err != nil {
+		return measured{}, err
 	}
+	if err := rivalKnows(ctx, pool, v); err != nil {
+		return measured{}, err
+	}
+	return v.meter.around(ctx, func() (int64, error) { return v.events(ctx, pool) })
+}
+
+// connectAll opens the pool's connections, so that none is opened while it is measured.
+func connectAll(ctx context.Context, pool *pgxpool.Pool, n int) error {
+	for range n {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release() // all of them at the end: each Acquire opens another one
+	}
+	return nil
+}
+
+// events runs transactions on all connections for the run's length and returns how many.
+func (v rivalRun) events(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var done atomic.Int64
 	var wg sync.WaitGroup
+	names := entityNames(v.entities)
 	begin := time.Now()
-	for i := range conns {
+	for i := range v.conns {
 		wg.Go(func() {
-			g := newGenerator(int32(i), seed)
-			for time.Since(begin) < d && ctx.Err() == nil {
-				if err := rivalEvent(ctx, pool, g.ofRival(seed)); err != nil {
+			g := newGenerator(int32(i), names, v.seed)
+			for time.Since(begin) < v.length && ctx.Err() == nil {
+				if err := rivalEvent(ctx, pool, g.ofRival(v.seed)); err != nil {
 					cancel(fmt.Errorf("one transaction per event: %w", err))
 					return
 				}
@@ -81,14 +119,14 @@ func rivalPerEvent(ctx context.Context, url string, conns int, d time.Duration, 
 		})
 	}
 	wg.Wait()
-	return float64(done.Load()) / time.Since(begin).Seconds(), context.Cause(ctx)
+	return done.Load(), context.Cause(ctx)
 }
 
 // rivalKnows lets every entity begin, as it has for ours.
-func rivalKnows(ctx context.Context, pool *pgxpool.Pool, conns int, seed uint64) error {
-	for i := range conns {
+func rivalKnows(ctx context.Context, pool *pgxpool.Pool, v rivalRun) error {
+	for i := range v.conns {
 		_, err := pool.Exec(ctx, `INSERT INTO rival.entities SELECT $1, '186853002/' || n, 0 FROM generate_series(0, $2::int - 1) AS n`,
-			rivalSource(seed, int32(i)), entitiesPerPartition)
+			rivalSource(v.seed, int32(i)), v.entities)
 		if err != nil {
 			return err
 		}

@@ -3,205 +3,175 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/forebay-io/forebay/cmd/internal/embedded"
-	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// gateBar is what the project asks: batches are to be at least this many times as fast as a transaction per event.
-const gateBar = 25
+// What the project asks of the gate's rate: how many times it is a transaction per event's, which part of COPY's, and
+// which part of it is left with large bodies.
+const (
+	gateBar      = 25
+	gateCopyBar  = 0.5
+	gateLargeBar = 0.8
+)
 
-// rivalConns are the numbers of connections tried for the rival; the best one is measured.
-var rivalConns = []int{8, 16, 32, 64}
+// gateSizes are the scenario's dimensions.
+type gateSizes struct {
+	entities              int   // of a partition, or of a connection of the rival
+	rivalConns, copyConns []int // tried; the best is measured
+	body, large           int   // bytes of an event's body
+	partitions            []int // of one loop
+	arrivals              int   // events/s at low rate
+}
+
+var gateScale = gateSizes{
+	entities: entitiesPerPartition, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
+	body: 256, large: 8 << 10, partitions: []int{1, 12, 64}, arrivals: 1000,
+}
 
 // gateBench is one run of the gate scenario on one server.
 type gateBench struct {
 	Options
-	url  string
-	pid  int
+	gateSizes
+	pg   *pgServer
 	seed uint64
-	// events and costs of all of our rounds
-	events    float64
-	cpu, pg   time.Duration
-	wal       int64
-	rivalWAL  int64
-	rivalDone float64
-	rivalCPU  time.Duration
 }
 
 func runGateScenario(ctx context.Context, o Options, r *Report) error {
-	b := &gateBench{Options: o, url: o.Postgres, seed: uint64(time.Now().UnixNano())}
-	if b.url == "" {
-		stop, err := b.startPostgres(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	if err := b.prepare(ctx, r); err != nil {
-		return err
-	}
-	conns, err := b.bestConns(ctx)
-	if err != nil {
-		return err
-	}
-	r.Settings["gate.rival"] = fmt.Sprintf("one transaction per event, %d connections (best of %v)", conns, rivalConns)
-	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops, %d entities a partition, %.0f%% duplicates", gateBatch, gateLoops, entitiesPerPartition, 100*duplicateShare)
-	if _, err := oursGate(ctx, b.url, o.Round/2, b.next()); err != nil { // warm
-		return err
-	}
-	var ours, theirs []float64
-	for i := range o.Rounds {
-		us, err := b.ourRound(ctx)
-		if err != nil {
-			return err
-		}
-		them, err := b.rivalRound(ctx, conns)
-		if err != nil {
-			return err
-		}
-		ours, theirs = append(ours, us), append(theirs, them)
-		o.say("gate round %d: %.0f/s, one transaction per event %.0f/s", i+1, us, them)
-	}
-	r.Ratios = append(r.Ratios, ratioOf("gate/per_event", "events/s", gateBar, ours, theirs))
-	b.costs(r)
-	return nil
+	return runGate(ctx, o, gateScale, r)
 }
 
-func (b *gateBench) startPostgres(ctx context.Context) (stop func(), err error) {
-	dir, err := os.MkdirTemp("", "forebay-bench-")
-	if err != nil {
-		return nil, err
-	}
-	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Settings: map[string]string{
-		"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "120",
-	}})
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	b.url = pg.URL().Reveal()
-	return func() { _ = pg.Discard(context.WithoutCancel(ctx)); os.RemoveAll(dir) }, nil
-}
-
-// prepare makes the ledger and the rival's tables, and reads what the report tells of the server.
-func (b *gateBench) prepare(ctx context.Context, r *Report) error {
-	if _, err := ledger.Migrate(ctx, ledger.Config{URL: schemas.NewSecret(b.url)}); err != nil {
-		return err
-	}
-	conn, err := pgx.Connect(ctx, b.url)
+func runGate(ctx context.Context, o Options, s gateSizes, r *Report) error {
+	pg, err := o.openPostgres(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "DROP SCHEMA IF EXISTS rival CASCADE; "+rivalSchema); err != nil {
+	defer pg.close()
+	b := &gateBench{Options: o, gateSizes: s, pg: pg, seed: uint64(time.Now().UnixNano())}
+	if err := rivalTables(ctx, pg.url); err != nil {
 		return err
 	}
-	for _, name := range []string{"server_version", "synchronous_commit", "fsync", "full_page_writes", "shared_buffers", "max_wal_size"} {
-		var v string
-		if err := conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&v); err != nil {
-			return err
-		}
-		r.Settings["postgres."+name] = v
+	if err := b.turns(ctx, r); err != nil {
+		return err
 	}
-	var dir string
-	if err := conn.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&dir); err == nil {
-		b.pid = postmaster(dir)
-	}
-	return nil
-}
-
-// postmaster reads the server's pid, 0 where it cannot be read: then the server's processor time is not reported.
-func postmaster(dir string) int {
-	text, err := os.ReadFile(dir + "/postmaster.pid")
-	if err != nil {
-		return 0
-	}
-	for i, c := range text {
-		if c == '\n' {
-			pid, _ := strconv.Atoi(string(text[:i]))
-			return pid
-		}
-	}
-	return 0
+	return b.spans(ctx, r)
 }
 
 func (b *gateBench) next() uint64 { b.seed++; return b.seed }
 
-func (b *gateBench) bestConns(ctx context.Context) (best int, err error) {
+// ours is a run of ours under a new name, on two loops of one partition each.
+func (b *gateBench) ours(body int, d time.Duration) gateRun {
+	seed := b.next()
+	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
+		entities: b.entities, body: body, length: d}
+}
+
+func (b *gateBench) rival(conns int, d time.Duration) rivalRun {
+	return rivalRun{url: b.pg.url, meter: b.pg.meter, seed: b.next(), conns: conns, entities: b.entities, length: d}
+}
+
+// turns measures ours, its rival, its limit, and ours with large bodies, one after the other in every round.
+func (b *gateBench) turns(ctx context.Context, r *Report) error {
+	rival, limit, err := b.best(ctx)
+	if err != nil {
+		return err
+	}
+	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes",
+		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body)
+	r.Settings["gate.rival"] = fmt.Sprintf("one transaction per event, %d connections (best of %v)", rival, b.rivalConns)
+	r.Settings["gate.copy"] = fmt.Sprintf("the rows that our round wrote, in transactions of %d events, into tables LIKE ... INCLUDING ALL, %d connections (best of %v)",
+		gateBatch, limit, b.copyConns)
+	var all gateSides
+	for i := range b.Rounds {
+		if err := b.turn(ctx, i, rival, limit, &all); err != nil {
+			return err
+		}
+	}
+	large := bodyName(b.large)
+	r.Ratios = append(r.Ratios, ratioOf("gate/per_event", "events/s", gateBar, all.ours.rates, all.rival.rates),
+		ratioOf("gate/copy", "events/s", gateCopyBar, all.ours.rates, all.copied.rates),
+		ratioOf("gate/"+large+"_to_"+bodyName(b.body), "events/s", gateLargeBar, all.large.rates, all.ours.rates))
+	all.ours.ourCosts(r, "gate/")
+	all.rival.serverCosts(r, "gate/per_event_")
+	all.copied.serverCosts(r, "gate/copy_")
+	all.large.ourCosts(r, "gate/"+large+"_")
+	return nil
+}
+
+// gateSides are what every round measures.
+type gateSides struct{ ours, rival, copied, large side }
+
+// turn is one round. rival and limit are numbers of connections.
+func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSides) error {
+	run := b.ours(b.body, b.Round)
+	ours, err := run.run(ctx)
+	if err != nil {
+		return err
+	}
+	one, err := b.rival(rival, b.Round).run(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := copyOf(ctx, run, ours.events)
+	if err != nil {
+		return err
+	}
+	copied, err := rows.run(ctx, limit)
+	if err != nil {
+		return err
+	}
+	large, err := b.ours(b.large, b.Round).run(ctx)
+	if err != nil {
+		return err
+	}
+	all.ours.add(ours.measured)
+	all.rival.add(one)
+	all.copied.add(copied)
+	all.large.add(large.measured)
+	b.say("gate round %d: %.0f/s, one transaction per event %.0f/s, COPY %.0f/s, bodies of %d bytes %.0f/s (%d of %d read anew)",
+		i+1, ours.rate(), one.rate(), copied.rate(), b.large, large.rate(), large.loads, large.events)
+	return nil
+}
+
+func bodyName(n int) string {
+	if n >= 1<<10 {
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
+// best warms the server up and finds the rival's and COPY's best numbers of connections.
+func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
+	warm := b.ours(b.body, b.Round/2)
+	got, err := warm.run(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	rival, err = b.tried("one transaction per event", b.rivalConns, func(conns int) (measured, error) {
+		return b.rival(conns, b.Round/3).run(ctx)
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	rows, err := copyOf(ctx, warm, got.events)
+	if err != nil {
+		return 0, 0, err
+	}
+	limit, err = b.tried("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
+	return rival, limit, err
+}
+
+// tried returns the number of connections on which run had its best rate.
+func (o Options) tried(what string, conns []int, run func(conns int) (measured, error)) (best int, err error) {
 	var top float64
-	for _, conns := range rivalConns {
-		rate, err := b.rival(ctx, conns, b.Round/3)
+	for _, n := range conns {
+		got, err := run(n)
 		if err != nil {
 			return 0, err
 		}
-		b.say("one transaction per event on %d connections: %.0f/s", conns, rate)
-		if rate > top {
-			top, best = rate, conns
+		o.say("%s on %d connections: %.0f/s", what, n, got.rate())
+		if got.rate() > top {
+			top, best = got.rate(), n
 		}
 	}
 	return best, nil
-}
-
-func (b *gateBench) rival(ctx context.Context, conns int, d time.Duration) (float64, error) {
-	return rivalPerEvent(ctx, b.url, conns, d, b.next())
-}
-
-func (b *gateBench) ourRound(ctx context.Context) (float64, error) {
-	before, cpu, pg, err := b.meter(ctx)
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	rate, err := oursGate(ctx, b.url, b.Round, b.next())
-	if err != nil {
-		return 0, err
-	}
-	events := rate * time.Since(begin).Seconds()
-	after, cpu2, pg2, err := b.meter(ctx)
-	b.events, b.wal, b.cpu, b.pg = b.events+events, b.wal+after-before, b.cpu+cpu2-cpu, b.pg+pg2-pg
-	return rate, err
-}
-
-func (b *gateBench) rivalRound(ctx context.Context, conns int) (float64, error) {
-	before, _, pg, err := b.meter(ctx)
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	rate, err := b.rival(ctx, conns, b.Round)
-	if err != nil {
-		return 0, err
-	}
-	after, _, pg2, err := b.meter(ctx)
-	b.rivalDone, b.rivalWAL, b.rivalCPU = b.rivalDone+rate*time.Since(begin).Seconds(), b.rivalWAL+after-before, b.rivalCPU+pg2-pg
-	return rate, err
-}
-
-// meter reads WAL position, this process's and the server's processor time.
-func (b *gateBench) meter(ctx context.Context) (wal int64, own, server time.Duration, err error) {
-	wal, err = walBytes(ctx, b.url)
-	if b.pid != 0 {
-		server = cpuOf(b.pid, true)
-	}
-	return wal, ownCPU(), server, err
-}
-
-func (b *gateBench) costs(r *Report) {
-	per := func(name, unit string, total, n float64) {
-		if total > 0 && n > 0 {
-			r.Costs = append(r.Costs, Cost{name, total / n, unit})
-		}
-	}
-	per("gate/cpu_forebay", "us", float64(b.cpu.Microseconds()), b.events)
-	per("gate/cpu_postgres", "us", float64(b.pg.Microseconds()), b.events)
-	per("gate/wal", "bytes", float64(b.wal), b.events)
-	per("gate/per_event_cpu_postgres", "us", float64(b.rivalCPU.Microseconds()), b.rivalDone)
-	per("gate/per_event_wal", "bytes", float64(b.rivalWAL), b.rivalDone)
 }

@@ -20,19 +20,26 @@ import (
 
 const (
 	// intakeBar is what the project asks beside a handler that only reads and produces.
-	intakeBar = 0.80
-	// intakeBody is the size of a body, intakeWarm how many records go before the first figure: a broker's JVM serves
-	// three times as much once it is warm.
-	intakeBody       = 1 << 10
-	intakeWarm       = 100_000
+	intakeBar        = 0.80
+	intakeBody       = 1 << 10 // bytes
 	intakePartitions = 12
 	intakeBodies     = 512 // different bodies, with different entities
 )
 
-// intakeConns are the numbers of keep-alive connections.
-var intakeConns = []int{64, 256}
+// intakeSizes are the scenario's dimensions.
+type intakeSizes struct {
+	// warm is how many records go before the first figure: a broker's JVM serves three times as much once it is warm.
+	warm  int64
+	conns []int // keep-alive connections; the first is the one that intake/bare names
+}
+
+var intakeScale = intakeSizes{warm: 100_000, conns: []int{64, 256}}
 
 func runIntakeScenario(ctx context.Context, o Options, r *Report) error {
+	return runIntake(ctx, o, intakeScale, r)
+}
+
+func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) error {
 	if len(o.Kafka) == 0 {
 		stop, err := o.startKafka(ctx)
 		if err != nil {
@@ -56,23 +63,27 @@ func runIntakeScenario(ctx context.Context, o Options, r *Report) error {
 	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, %d different, signed, GitHub preset", intakeBody, intakeBodies)
 	r.Settings["intake.kafka"] = fmt.Sprintf("Apache Kafka, 1 broker, %d partitions, acks=all, lz4, no linger", intakePartitions)
 	requests := intakeRequests(settings.Secret)
-	if err := o.warm(ctx, servers, requests); err != nil {
+	if err := o.warm(ctx, servers, requests, sizes); err != nil {
 		return err
 	}
-	for _, conns := range intakeConns {
-		if err := o.intakeTurns(ctx, r, servers, requests, conns); err != nil {
+	for i, conns := range sizes.conns {
+		name := "intake/bare"
+		if i > 0 {
+			name = fmt.Sprintf("intake/bare_%d", conns)
+		}
+		if err := o.intakeTurns(ctx, r, name, servers, requests, conns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// warm sends intakeWarm records, half to each server.
-func (o Options) warm(ctx context.Context, servers map[string]*server, requests []request) error {
-	o.say("warming the broker with %d records", intakeWarm)
+// warm sends the broker its first records, half through each server.
+func (o Options) warm(ctx context.Context, servers map[string]*server, requests []request, sizes intakeSizes) error {
+	o.say("warming the broker with %d records", sizes.warm)
 	for _, s := range servers {
-		for sent := int64(0); sent < intakeWarm/2; {
-			n, _, err := (&load{addr: s.addr, conns: 64, requests: requests}).run(ctx, time.Second)
+		for sent := int64(0); sent < sizes.warm/2; {
+			n, _, err := (&load{addr: s.addr, conns: sizes.conns[0], requests: requests}).run(ctx, min(time.Second, o.Round))
 			if err != nil {
 				return err
 			}
@@ -83,7 +94,7 @@ func (o Options) warm(ctx context.Context, servers map[string]*server, requests 
 }
 
 // intakeTurns measures both servers in turns on conns connections.
-func (o Options) intakeTurns(ctx context.Context, r *Report, servers map[string]*server, requests []request, conns int) error {
+func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*server, requests []request, conns int) error {
 	rates, cpu, events := map[string][]float64{}, map[string]time.Duration{}, map[string]int64{}
 	for i := range o.Rounds {
 		for _, kind := range []string{serveBare, serveOurs} {
@@ -99,14 +110,9 @@ func (o Options) intakeTurns(ctx context.Context, r *Report, servers map[string]
 		}
 		o.say("intake round %d on %d connections: %.0f/s, bare %.0f/s", i+1, conns, rates[serveOurs][i], rates[serveBare][i])
 	}
-	name := "intake/bare"
-	if conns != intakeConns[0] {
-		name = fmt.Sprintf("intake/bare_%d", conns)
-	}
 	r.Ratios = append(r.Ratios, ratioOf(name, fmt.Sprintf("requests/s on %d connections", conns), intakeBar, rates[serveOurs], rates[serveBare]))
 	for _, kind := range []string{serveOurs, serveBare} {
-		us := float64(cpu[kind].Microseconds()) / float64(events[kind])
-		r.Costs = append(r.Costs, Cost{fmt.Sprintf("intake/cpu_%s_%d", kind, conns), us, "us"})
+		r.cost(fmt.Sprintf("intake/cpu_%s_%d", kind, conns), "us", float64(cpu[kind].Microseconds()), events[kind])
 	}
 	return nil
 }
@@ -147,7 +153,7 @@ func startServer(ctx context.Context, kind string, settings serveSettings) (*ser
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, ServeCommand, kind, string(text))
+	cmd := exec.CommandContext(ctx, self, serveCommand, kind, string(text))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
-// Ratio is one figure of ours beside one of theirs. Bar is what the project asks of it; 0 asks nothing.
+// Ratio is one figure of ours beside one of theirs: a rival's, a limit's, or what is allowed. Bar is what the project
+// asks of it; 0 asks nothing.
 type Ratio struct {
 	Name   string  `json:"name"`
 	Ratio  float64 `json:"ratio"`
@@ -22,28 +25,53 @@ type Ratio struct {
 	Theirs float64 `json:"theirs"`
 	Unit   string  `json:"unit"`
 	Bar    float64 `json:"bar,omitempty"`
+	// AtMost says that the ratio may not be above the bar; else it may not be below.
+	AtMost bool `json:"at_most,omitempty"`
 	// Rounds are the ratios of the single rounds, which show how steady the figure is.
 	Rounds []float64 `json:"rounds,omitempty"`
 }
 
-// Cost is what one event costs, ours or theirs.
-type Cost struct {
+// Met reports whether the ratio reaches its bar.
+func (x Ratio) Met() bool {
+	switch {
+	case x.Bar == 0:
+		return true
+	case x.AtMost:
+		return x.Ratio <= x.Bar
+	}
+	return x.Ratio >= x.Bar
+}
+
+// Figure is something measured that stands beside nothing.
+type Figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
 
-// Report is a run of one or more scenarios.
+// Report is a run of one or more scenarios. Costs are what one event costs, ours or theirs.
 type Report struct {
 	Machine  Machine           `json:"machine"`
 	Settings map[string]string `json:"settings"`
 	Ratios   []Ratio           `json:"ratios"`
-	Costs    []Cost            `json:"costs"`
+	Costs    []Figure          `json:"costs"`
+	Figures  []Figure          `json:"figures,omitempty"`
+}
+
+// cost adds what each of n events cost of total. What could not be read is left out.
+func (r *Report) cost(name, unit string, total float64, n int64) {
+	if total > 0 && n > 0 {
+		r.Costs = append(r.Costs, Figure{name, total / float64(n), unit})
+	}
+}
+
+func (r *Report) figure(name, unit string, value float64) {
+	r.Figures = append(r.Figures, Figure{name, value, unit})
 }
 
 // Met reports whether every ratio reaches its bar.
 func (r *Report) Met() bool {
-	return !slices.ContainsFunc(r.Ratios, func(x Ratio) bool { return x.Ratio < x.Bar })
+	return !slices.ContainsFunc(r.Ratios, func(x Ratio) bool { return !x.Met() })
 }
 
 // WriteJSON writes the report as one indented JSON document.
@@ -61,10 +89,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, x := range r.Ratios {
 		fmt.Fprintf(tw, "%s\t%.0f\t%.0f\t%s\t%.2f\t%s\t%s\n", x.Name, x.Ours, x.Theirs, x.Unit, x.Ratio, bar(x), rounds(x))
 	}
-	fmt.Fprintln(tw, "\nCOST\tPER EVENT\tUNIT")
-	for _, c := range r.Costs {
-		fmt.Fprintf(tw, "%s\t%.1f\t%s\n", c.Name, c.Value, c.Unit)
-	}
+	table(tw, "COST\tPER EVENT", r.Costs)
+	table(tw, "FIGURE\tVALUE", r.Figures)
 	fmt.Fprintln(tw, "\nSETTING\tVALUE")
 	for _, k := range slices.Sorted(maps.Keys(r.Settings)) {
 		fmt.Fprintf(tw, "%s\t%s\n", k, r.Settings[k])
@@ -72,14 +98,28 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return tw.Flush()
 }
 
-func bar(x Ratio) string {
-	switch {
-	case x.Bar == 0:
-		return "-"
-	case x.Ratio < x.Bar:
-		return fmt.Sprintf("%.2f missed", x.Bar)
+func table(w io.Writer, head string, figures []Figure) {
+	if len(figures) == 0 {
+		return
 	}
-	return fmt.Sprintf("%.2f met", x.Bar)
+	fmt.Fprintf(w, "\n%s\tUNIT\n", head)
+	for _, f := range figures {
+		fmt.Fprintf(w, "%s\t%.1f\t%s\n", f.Name, f.Value, f.Unit)
+	}
+}
+
+func bar(x Ratio) string {
+	if x.Bar == 0 {
+		return "-"
+	}
+	most, met := "", "met"
+	if x.AtMost {
+		most = "at most "
+	}
+	if !x.Met() {
+		met = "missed"
+	}
+	return fmt.Sprintf("%s%.2f %s", most, x.Bar, met)
 }
 
 func rounds(x Ratio) string {
@@ -100,6 +140,11 @@ func ratioOf(name, unit string, ask float64, ours, theirs []float64) Ratio {
 	return r
 }
 
+// atMost is a ratio of what was used to what is allowed.
+func atMost(name, unit string, used, allowed float64) Ratio {
+	return Ratio{Name: name, Unit: unit, Ours: used, Theirs: allowed, Ratio: used / allowed, Bar: 1, AtMost: true}
+}
+
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -109,4 +154,12 @@ func median(v []float64) float64 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
 	return s[len(s)/2]
+}
+
+// percentile is the smallest of v that a part p of them, in (0, 1], are not above; 0 of none.
+func percentile(v []time.Duration, p float64) time.Duration {
+	if len(v) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(v))[max(0, int(math.Ceil(p*float64(len(v))))-1)]
 }

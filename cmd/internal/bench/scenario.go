@@ -13,21 +13,33 @@ import (
 type Options struct {
 	// Postgres is a server's URL; empty starts one in a directory of its own.
 	Postgres string
-	// Kafka is a list of bootstrap addresses; empty starts an Apache Kafka through deploy/kafka/kafka.sh.
+	// Kafka is a list of bootstrap addresses; empty starts what the scenario needs: an Apache Kafka through
+	// deploy/kafka/kafka.sh for intake, the embedded broker for scale.
 	Kafka []string
 	// KafkaScript is the path of kafka.sh.
 	KafkaScript string
 	// Round is how long one measurement takes, Rounds how many each side has.
 	Round  time.Duration
 	Rounds int
+	// Seen are the numbers of seen ids at which scale measures the gate, beside none; ascending.
+	Seen []int
+	// Held is how many open actions, and how many events that wait in gaps, scale lets a stream process hold.
+	Held int
 	// Talk gets progress lines.
 	Talk io.Writer
 }
 
+// scenario is one way to measure.
+type scenario struct {
+	run  func(context.Context, Options, *Report) error
+	help string
+}
+
 // scenarios are run by name, in the order in which they are asked for.
-var scenarios = map[string]func(context.Context, Options, *Report) error{
-	"gate":   runGateScenario,
-	"intake": runIntakeScenario,
+var scenarios = map[string]scenario{
+	"gate":   {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
+	"intake": {runIntakeScenario, "the intake beside a handler that only reads and produces"},
+	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, and the memory of a stream process that holds much"},
 }
 
 // Names lists the scenarios.
@@ -40,19 +52,26 @@ func Names() []string {
 	return names
 }
 
+// Help says what a scenario measures.
+func Help(name string) string { return scenarios[name].help }
+
 // Run runs scenarios one after the other into one report.
 func Run(ctx context.Context, names []string, o Options) (*Report, error) {
-	r := &Report{Machine: ThisMachine(), Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
+	r := newReport(o)
 	for _, name := range names {
-		scenario, ok := scenarios[name]
+		s, ok := scenarios[name]
 		if !ok {
 			return nil, fmt.Errorf("no scenario %q; there are: %s", name, strings.Join(Names(), ", "))
 		}
-		if err := scenario(ctx, o, r); err != nil {
+		if err := s.run(ctx, o, r); err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", name, err)
 		}
 	}
 	return r, nil
+}
+
+func newReport(o Options) *Report {
+	return &Report{Machine: ThisMachine(), Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
 }
 
 func (o Options) say(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }

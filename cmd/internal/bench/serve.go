@@ -18,10 +18,6 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// ServeCommand is the hidden first argument with which forebay-bench starts itself as one of the intake scenario's
-// servers, so that the server's processor time is its own.
-const ServeCommand = "_serve"
-
 // serveSettings go to a server as its last argument.
 type serveSettings struct {
 	Brokers []string
@@ -35,13 +31,17 @@ const (
 	serveBare = "bare"
 )
 
-// Serve runs a server of the intake scenario until its standard input is closed. It prints its address first.
-func Serve(kind, settings string) error {
+// serve runs a server of the intake scenario, of a kind and with settings, until its standard input is closed. It prints
+// its address first.
+func serve(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("a server of the intake scenario takes its kind and its settings, not %q", args)
+	}
 	var s serveSettings
-	if err := json.Unmarshal([]byte(settings), &s); err != nil {
+	if err := json.Unmarshal([]byte(args[1]), &s); err != nil {
 		return err
 	}
-	handler, stop, err := s.handler(kind)
+	handler, stop, err := s.handler(args[0])
 	if err != nil {
 		return err
 	}

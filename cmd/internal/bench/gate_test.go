@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestGateScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	r := newReport(o)
+	s := gateSizes{entities: 100, rivalConns: []int{1, 2}, copyConns: []int{1, 2}, body: 256, large: 8 << 10, partitions: []int{1, 3}, arrivals: 1000}
+	if err := runGate(t.Context(), o, s, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `gate/per_event gate/copy gate/8KiB_to_256B gate/3_to_1_partitions`,
+		`gate/cpu_forebay gate/cpu_postgres gate/wal gate/per_event_cpu_postgres gate/per_event_wal gate/copy_cpu_postgres gate/copy_wal
+		gate/8KiB_cpu_forebay gate/8KiB_cpu_postgres gate/8KiB_wal
+		gate/1_partitions_cpu_forebay gate/1_partitions_cpu_postgres gate/1_partitions_wal
+		gate/1_partitions_low_cpu_forebay gate/1_partitions_low_cpu_postgres gate/1_partitions_low_wal
+		gate/3_partitions_cpu_forebay gate/3_partitions_cpu_postgres gate/3_partitions_wal
+		gate/3_partitions_low_cpu_forebay gate/3_partitions_low_cpu_postgres gate/3_partitions_low_wal`,
+		`gate/1_partitions_rate gate/1_partitions_p50 gate/1_partitions_p99 gate/1_partitions_low_p50 gate/1_partitions_low_p99
+		gate/3_partitions_rate gate/3_partitions_p50 gate/3_partitions_p99 gate/3_partitions_low_p50 gate/3_partitions_low_p99`)
+	for i, bar := range []float64{gateBar, gateCopyBar, gateLargeBar, 0} {
+		if x := r.Ratios[i]; x.Bar != bar || x.AtMost || len(x.Rounds) != o.Rounds {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, name := range []string{"gate.ours", "gate.rival", "gate.copy", "gate.partitions", "postgres.fsync"} {
+		if r.Settings[name] == "" {
+			t.Errorf("no setting %s: %v", name, r.Settings)
+		}
+	}
+}
+
+// gateOf is a short run of ours.
+func gateOf(pg *pgServer, change func(*gateRun)) gateRun {
+	g := gateRun{url: pg.url, meter: pg.meter, seed: 7, name: "bench.test", loops: 2, partitions: 1, entities: 100, body: 256, length: 50 * time.Millisecond}
+	change(&g)
+	return g
+}
+
+// What is counted is what the ledger has decided in the measured part: not what let the entities begin.
+func TestRunCountsWhatItMeasured(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	conn := connected(t, pg.url)
+	for name, change := range map[string]func(*gateRun){
+		"two loops":       func(*gateRun) {},
+		"five partitions": func(g *gateRun) { g.loops, g.partitions, g.entities = 1, 5, 20 },
+		"at low rate":     func(g *gateRun) { g.loops, g.partitions, g.rate = 1, 3, 1000 },
+	} {
+		g := gateOf(pg, func(g *gateRun) { g.name = "bench." + name; change(g) })
+		got, err := g.run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		fences, err := fencesOf(t.Context(), conn, g.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := int64(g.loops * g.partitions * g.entities)
+		if len(fences) != g.loops*g.partitions {
+			t.Errorf("%s: %d fences", name, len(fences))
+		}
+		decided := number(t, conn, fmt.Sprintf(`SELECT count(*) + sum(duplicates) FROM forebay.events_w%d`, fences[0].window))
+		if got.events < 50 || decided != got.events+begun {
+			t.Errorf("%s: %d events measured, %d decided, %d of them to begin", name, got.events, decided, begun)
+		}
+		if got.elapsed <= 0 || got.own <= 0 || got.wal <= 0 || len(got.batches) == 0 || got.loads != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, f := range fences {
+			if n := number(t, conn, `SELECT count(*) FROM forebay.fences f JOIN forebay.progress p ON p.fence = f.id
+				WHERE f.id = $1 AND f.released AND p.lane_low = p.next_lane_seq AND p.next_offset > $2`, f.id, g.entities); n != 1 {
+				t.Errorf("%s: fence %d was not given back with everything done", name, f.id)
+			}
+		}
+	}
+}
+
+// A second run under a name goes on where the first ended.
+func TestRunGoesOn(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	conn := connected(t, pg.url)
+	var events int64
+	for seed := range uint64(2) {
+		g := gateOf(pg, func(g *gateRun) { g.seed = seed })
+		got, err := g.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		events += got.events + int64(g.loops*g.entities)
+	}
+	if n := number(t, conn, `SELECT sum(next_offset) FROM forebay.progress`); n != events {
+		t.Errorf("the partitions stand at %d after %d events", n, events)
+	}
+	if n := number(t, conn, `SELECT count(*) FROM forebay.events WHERE decision <> 'applied'`); n != 0 {
+		t.Errorf("%d events of the second run were not applied", n)
+	}
+	if n := number(t, conn, `SELECT count(*) FROM forebay.seeks`); n != 0 {
+		t.Errorf("%d seeks", n)
+	}
+}
+
+// COPY gets the rows that ours has written, the begin left out, and tables with the ledger's indexes.
+func TestCopyTakesTheSameRows(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	conn := connected(t, pg.url)
+	g := gateOf(pg, func(*gateRun) {})
+	got, err := g.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := copyOf(t.Context(), g, got.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the tables are emptied between two runs
+		m, err := c.run(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.events != got.events {
+			t.Errorf("the copied rows stand for %d events, not %d", m.events, got.events)
+		}
+	}
+	events := fmt.Sprintf("forebay.events_w%d", c.window)
+	missing := func(a, b string) int64 {
+		return number(t, conn, fmt.Sprintf(`SELECT count(*) FROM (SELECT * FROM %s WHERE lane_seq > $1 EXCEPT SELECT * FROM %s) m`, a, b), g.entities)
+	}
+	if n, m := missing(events, copySchema+".events"), missing(copySchema+".events", events); n != 0 || m != 0 {
+		t.Errorf("%d rows were not copied, %d are none of ours", n, m)
+	}
+	want := number(t, conn, fmt.Sprintf(`SELECT count(*) FROM (SELECT DISTINCT fence, (lane_seq - 1 - $1) / $2, entity FROM %s WHERE lane_seq > $1) l`, events), g.entities, gateBatch)
+	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.lines`); n != want {
+		t.Errorf("%d lines copied, %d moved", n, want)
+	}
+	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.progress`); n != int64(len(c.batches)) {
+		t.Errorf("%d rows of progress of %d batches", n, len(c.batches))
+	}
+	if n := number(t, conn, `SELECT coalesce(sum(cardinality(lanes)), 0) FROM `+copySchema+`.completions`); n == 0 {
+		t.Error("no completions copied")
+	}
+	for _, table := range copyTables {
+		like := table
+		if table == "events" || table == "completions" {
+			like = fmt.Sprintf("%s_w%d", table, c.window)
+		}
+		if ours, theirs := indexesOf(t, conn, "forebay", like), indexesOf(t, conn, copySchema, table); ours != theirs || ours == "" {
+			t.Errorf("indexes of %s:\n%s\n%s", table, ours, theirs)
+		}
+	}
+}
+
+// indexesOf tells a table's indexes without the names of table and index.
+func indexesOf(t *testing.T, conn *pgx.Conn, schema, table string) (text string) {
+	t.Helper()
+	err := conn.QueryRow(t.Context(), `SELECT coalesce(string_agg(d, '; ' ORDER BY d), '') FROM (
+		SELECT regexp_replace(indexdef, 'INDEX .* USING', 'USING') AS d FROM pg_indexes WHERE schemaname = $1 AND tablename = $2) i`, schema, table).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The meter counts what is written in between.
+func TestMeter(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	conn := connected(t, pg.url)
+	got, err := pg.meter.around(t.Context(), func() (int64, error) {
+		_, err := conn.Exec(t.Context(), `CREATE TABLE written AS SELECT n, repeat('x', 1000) FROM generate_series(1, 1000) n`)
+		return 1000, err
+	})
+	if err != nil || got.events != 1000 || got.wal < 1_000_000 || got.elapsed <= 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := pg.meter.around(t.Context(), func() (int64, error) { return 0, errNoPayloads }); err == nil {
+		t.Error("an error of what is measured was lost")
+	}
+}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// copyLimit is what Postgres takes at best: the rows that one of our runs has written, by COPY, in transactions of the
+// same size, into empty tables made like the ledger's own, indexes and constraints included. Nothing is decided on the
+// way and nothing is read.
+type copyLimit struct {
+	url     string
+	meter   meter
+	window  int32 // whose events they were
+	batches []copyBatch
+	events  int64 // of ours, duplicates included, that the rows stand for
+}
+
+// copyTables are the tables that a batch of ours and its completions write. Each row of lines and progress, which ours
+// updates, is a new one here.
+var copyTables = [...]string{"events", "completions", "lines", "progress"}
+
+// copyBatch is the rows of one transaction by table, in COPY's binary format.
+type copyBatch [len(copyTables)][]byte
+
+// maxCopied bounds the batches of one fence that are held in memory, some 400 KiB each.
+const maxCopied = 250
+
+// copyOf reads back what a run of ours wrote of its events. One event per entity, which let the lines begin, is left out.
+func copyOf(ctx context.Context, g gateRun, events int64) (*copyLimit, error) {
+	conn, err := pgx.Connect(ctx, g.url)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	fences, err := fencesOf(ctx, conn, g.name)
+	if err != nil {
+		return nil, err
+	}
+	c := &copyLimit{url: g.url, meter: g.meter, window: fences[0].window}
+	begun := int64(g.entities)
+	var all, copied int64
+	for _, f := range fences {
+		n, err := c.read(ctx, conn, f, begun)
+		if err != nil {
+			return nil, err
+		}
+		all, copied = all+f.nextLane-1-begun, copied+n
+	}
+	if copied == 0 {
+		return nil, errors.New("our run has written nothing to copy; a longer --round is needed")
+	}
+	c.events = int64(float64(events) * float64(copied) / float64(all))
+	return c, nil
+}
+
+// fence is a partition of ours as the ledger has it.
+type fence struct {
+	id       int32
+	window   int32 // the current one
+	nextLane int64 // behind the last action
+}
+
+// fencesOf reads the fences of a subscription.
+func fencesOf(ctx context.Context, conn *pgx.Conn, name string) ([]fence, error) {
+	rows, err := conn.Query(ctx, `SELECT f.id, w.id, p.next_lane_seq FROM forebay.subscriptions s
+		JOIN forebay.fences f ON f.subscription = s.id JOIN forebay.progress p ON p.fence = f.id
+		JOIN forebay.windows w ON w.subscription = s.id AND w.state = 'current' WHERE s.name = $1 ORDER BY f.id`, name)
+	if err != nil {
+		return nil, err
+	}
+	fences, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (f fence, err error) {
+		return f, r.Scan(&f.id, &f.window, &f.nextLane)
+	})
+	if err == nil && len(fences) == 0 {
+		err = fmt.Errorf("the ledger has no fence of %s", name)
+	}
+	return fences, err
+}
+
+// read takes a fence's rows in batches of a thousand events, as ours wrote them, and returns how many events.
+func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun int64) (events int64, err error) {
+	for k := int64(0); k < maxCopied && begun+1+k*gateBatch < f.nextLane; k++ {
+		from := begun + 1 + k*gateBatch
+		of := fmt.Sprintf(`forebay.events_w%d WHERE fence = %d AND lane_window IS NULL AND lane_seq >= %d AND lane_seq < %d`,
+			f.window, f.id, from, from+gateBatch)
+		another := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.batches)+1)} // the keys of lines and progress begin with it
+		lines, err := columns(ctx, conn, "forebay.lines", another)
+		if err != nil {
+			return 0, err
+		}
+		progress, err := columns(ctx, conn, "forebay.progress", another)
+		if err != nil {
+			return 0, err
+		}
+		var b copyBatch
+		for i, query := range [len(copyTables)]string{
+			`SELECT * FROM ` + of,
+			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, begun>>10+k),
+			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s)`, lines, f.id, of),
+			fmt.Sprintf(`SELECT %s FROM forebay.progress WHERE fence = %d`, progress, f.id),
+		} {
+			var rows bytes.Buffer
+			tag, err := conn.PgConn().CopyTo(ctx, &rows, `COPY (`+query+`) TO STDOUT (FORMAT binary)`)
+			if err != nil {
+				return 0, err
+			}
+			if copyTables[i] == "events" {
+				events += tag.RowsAffected()
+			}
+			b[i] = rows.Bytes()
+		}
+		c.batches = append(c.batches, b)
+	}
+	return events, nil
+}
+
+// run writes all batches on conns connections.
+func (c *copyLimit) run(ctx context.Context, conns int) (measured, error) {
+	open := make([]*pgx.Conn, conns)
+	for i := range open {
+		conn, err := pgx.Connect(ctx, c.url)
+		if err != nil {
+			return measured{}, err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		open[i] = conn
+	}
+	if err := c.makeTables(ctx, open[0]); err != nil {
+		return measured{}, err
+	}
+	return c.meter.around(ctx, func() (int64, error) { return c.events, c.write(ctx, open) })
+}
+
+// copySchema is where the tables are that COPY fills.
+const copySchema = "forebay_bench_copy"
+
+// makeTables makes empty tables like the ledger's.
+func (c *copyLimit) makeTables(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+copySchema+" CASCADE; CREATE SCHEMA "+copySchema); err != nil {
+		return err
+	}
+	for _, table := range copyTables {
+		like := table
+		if table == "events" || table == "completions" {
+			like = fmt.Sprintf("%s_w%d", table, c.window)
+		}
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s.%s (LIKE forebay.%s INCLUDING ALL)", copySchema, table, like)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write shares the batches among the connections.
+func (c *copyLimit) write(ctx context.Context, conns []*pgx.Conn) error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, len(conns))
+	for i, conn := range conns {
+		wg.Go(func() {
+			for errs[i] == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(c.batches) {
+					return
+				}
+				errs[i] = c.batches[n].write(ctx, conn.PgConn())
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (b *copyBatch) write(ctx context.Context, conn *pgconn.PgConn) error {
+	if err := conn.Exec(ctx, "BEGIN").Close(); err != nil {
+		return err
+	}
+	for i, rows := range b {
+		_, err := conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+copySchema+"."+copyTables[i]+" FROM STDIN (FORMAT binary)")
+		if err != nil {
+			return fmt.Errorf("copy into %s: %w", copyTables[i], err)
+		}
+	}
+	return conn.Exec(ctx, "COMMIT").Close()
+}

@@ -1,0 +1,240 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// gateLoop is one serial loop over the partitions that it owns, as stream's is: a batch has a slice of each partition
+// that has something.
+type gateLoop struct {
+	cfg     gateRun
+	ns      *ledger.Namespace
+	lanes   *lane.Lanes
+	bodies  *bodies
+	parts   []*gatePart
+	rng     *rand.Rand
+	done    int64 // events
+	batches []time.Duration
+}
+
+// gatePart is a partition of a loop.
+type gatePart struct {
+	number int32
+	events *generator
+	claim  *ledger.Claim // nil before prepare
+}
+
+func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, names []string, n int) *gateLoop {
+	l := &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, rng: rand.New(rand.NewPCG(g.seed, uint64(n)))}
+	for i := range g.partitions {
+		number := int32(n*g.partitions + i)
+		l.parts = append(l.parts, &gatePart{number: number, events: newGenerator(number, names, g.seed)})
+	}
+	return l
+}
+
+// prepare claims the partitions and lets every entity begin its line, or go on with it.
+func (l *gateLoop) prepare(ctx context.Context) error {
+	for _, p := range l.parts {
+		if err := l.claim(ctx, p); err != nil {
+			return err
+		}
+	}
+	counts := make([]int, len(l.parts))
+	for left := l.cfg.entities; left > 0; left -= counts[0] {
+		n := min(left, max(1, gateBatch/len(counts)))
+		for i := range counts {
+			counts[i] = n
+		}
+		if err := l.apply(ctx, l.take(counts, (*generator).begin)); err != nil {
+			return err
+		}
+	}
+	return l.drained(ctx)
+}
+
+func (l *gateLoop) claim(ctx context.Context, p *gatePart) (err error) {
+	p.claim, err = l.ns.Claim(ctx, ledger.ClaimRequest{
+		Partition:  ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}, Number: p.number},
+		Partitions: int32(l.cfg.loops * l.cfg.partitions),
+		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+			if stored == nil {
+				return ledger.Start{}, nil
+			}
+			return ledger.Start{Position: *stored}, nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.events.goOn(p.claim.Next.Offset, p.claim.Epoch<<32)
+	return l.lanes.Open(ctx, p.claim)
+}
+
+// run applies batches for its time, then waits until the last action is done.
+func (l *gateLoop) run(ctx context.Context) error {
+	work := l.full
+	if l.cfg.rate > 0 {
+		work = l.paced
+	}
+	if err := work(ctx, l.cfg.length); err != nil {
+		return err
+	}
+	return l.drained(ctx)
+}
+
+// full applies full batches, one after the other.
+func (l *gateLoop) full(ctx context.Context, d time.Duration) error {
+	for begin := time.Now(); time.Since(begin) < d; {
+		if err := l.batch(ctx, gateBatch, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paced applies what has arrived, at a steady rate, since the batch before and within the stream's wait.
+func (l *gateLoop) paced(ctx context.Context, d time.Duration) error {
+	apart := time.Second / time.Duration(l.cfg.rate)
+	begin := time.Now()
+	for first := begin; first.Sub(begin) < d; {
+		if err := until(ctx, first.Add(gateWait)); err != nil {
+			return err
+		}
+		n := min(gateBatch, 1+int(time.Since(first)/apart))
+		if err := l.batch(ctx, n, first); err != nil {
+			return err
+		}
+		first = first.Add(time.Duration(n) * apart)
+	}
+	return nil
+}
+
+// batch applies n events over the loop's partitions at random; the first has arrived at first.
+func (l *gateLoop) batch(ctx context.Context, n int, first time.Time) error {
+	counts := make([]int, len(l.parts))
+	for range n {
+		counts[l.rng.IntN(len(counts))]++
+	}
+	if err := l.apply(ctx, l.take(counts, (*generator).next)); err != nil {
+		return err
+	}
+	l.done += int64(n)
+	l.batches = append(l.batches, time.Since(first))
+	return nil
+}
+
+// gateEvents is a batch in the ledger's form, with the events that its actions carry, by slice.
+type gateEvents struct {
+	slices []ledger.Slice
+	events [][]schemas.Event
+}
+
+// take makes a batch of counts[i] events of partition i.
+func (l *gateLoop) take(counts []int, next func(*generator) event) gateEvents {
+	var b gateEvents
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		s := ledger.Slice{Claim: l.parts[i].claim, Records: make([]ledger.Record, n)}
+		events := make([]schemas.Event, n)
+		now := time.Now()
+		for j := range n {
+			s.Records[j], events[j] = recordOf(next(l.parts[i].events), now)
+		}
+		s.Next = ledger.Position{Offset: s.Records[n-1].Offset + 1}
+		b.slices, b.events = append(b.slices, s), append(b.events, events)
+	}
+	return b
+}
+
+func recordOf(e event, now time.Time) (ledger.Record, schemas.Event) {
+	v := schemas.Version{Kind: schemas.Monotonic, Value: e.version}
+	return ledger.Record{
+			Record: gate.Record{
+				Offset: e.offset, AppendTime: now, Key: e.key, Hash: e.hash, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot,
+			},
+			Source: e.source, ID: e.id, Type: e.typ, ReceivedAt: now,
+			Packed: func() []byte { return []byte{} },
+		}, schemas.Event{
+			ID: e.id, Source: e.source, Type: e.typ, Entity: schemas.EntityKey(e.entity), Version: v, Payload: schemas.Snapshot, Hash: e.hash,
+		}
+}
+
+// apply commits a batch and hands its actions to the lanes.
+func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
+	applied, err := l.ns.Apply(ctx, b.slices)
+	if err != nil {
+		return err
+	}
+	for i := range applied {
+		if applied[i].Fenced || len(applied[i].Quarantined) > 0 {
+			return fmt.Errorf("a batch of the bench came back fenced or quarantined: %+v", applied[i].Quarantined)
+		}
+		items := make([]stream.Item, len(applied[i].Actions))
+		for j, a := range applied[i].Actions {
+			e := &b.events[i][a.Record]
+			e.Data = l.bodies.fresh()
+			items[j] = stream.Item{Action: a, Event: e}
+		}
+		l.lanes.Add(applied[i].Claim, items)
+	}
+	return nil
+}
+
+// drained waits until the ledger has no open action of the loop's claims.
+func (l *gateLoop) drained(ctx context.Context) error {
+	for _, p := range l.parts {
+		for {
+			open, _, err := l.ns.Open(ctx, p.claim, 0, 1)
+			if err != nil {
+				return err
+			}
+			if len(open) == 0 {
+				break
+			}
+			if open[0].Status == ledger.Dead {
+				return fmt.Errorf("an action of the bench died: %+v", open[0])
+			}
+			if err := until(ctx, time.Now().Add(2*time.Millisecond)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close gives the partitions back, so that the next run's claim is a clean one.
+func (l *gateLoop) close(ctx context.Context) error {
+	for _, p := range l.parts {
+		if err := l.lanes.Close(ctx, p.claim); err != nil {
+			return err
+		}
+		if err := l.ns.Release(ctx, p.claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits for a moment, or for the end of ctx.
+func until(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// program is forebay itself, in a process of this program.
+func (h *held) program(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{forebayCommand}, args...)...)
+	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+h.postgres)
+	return cmd, nil
+}
+
+// command runs one of forebay's commands to its end.
+func (h *held) command(ctx context.Context, args ...string) error {
+	cmd, err := h.program(ctx, args...)
+	if err != nil {
+		return err
+	}
+	in, err := cmd.StdinPipe() // it ends when its input does
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("forebay %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// process is a running `forebay serve`.
+type process struct {
+	cmd  *exec.Cmd
+	in   io.Closer
+	log  string        // the file with what it said
+	gone chan struct{} // closed when it has ended
+}
+
+// serve starts the stream process.
+func (h *held) serve(ctx context.Context) (*process, error) {
+	cmd, err := h.program(ctx, "--log-level", "warn", "serve", "-c", h.config, "--roles", "stream", "--drain", "1s")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(h.config + ".log")
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = log
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	p := &process{cmd: cmd, in: in, log: log.Name(), gone: make(chan struct{})}
+	go func() {
+		defer close(p.gone)
+		_ = cmd.Wait() // how it ended is in its log
+		log.Close()
+	}()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) stop() {
+	p.in.Close()
+	<-p.gone
+}
+
+// explain adds the end of the process's log to an error.
+func (p *process) explain(err error) error {
+	text, _ := os.ReadFile(p.log)
+	return fmt.Errorf("%w; its log ends in:\n%s", err, text[max(0, len(text)-2048):])
+}
+
+// openActions is how many open actions the stream process says that its lanes have loaded; 0 before it says anything.
+func (h *held) openActions(ctx context.Context) (n int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.operator+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil // it does not listen yet
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, value, ok := strings.Cut(lines.Text(), "} ")
+		if !ok || !strings.HasPrefix(name, "forebay_lane_open_actions{") {
+			continue
+		}
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, err
+		}
+		n += int(f)
+	}
+	return n, lines.Err()
+}

@@ -1,0 +1,21 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+func TestIntakeScenario(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a broker and two servers")
+	}
+	o := Options{Kafka: strings.Split(testrig.Fake(t).Bootstrap(), ","), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+	r := newReport(o)
+	if err := runIntake(t.Context(), o, intakeSizes{warm: 4, conns: []int{2, 3}}, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `intake/bare intake/bare_3`, `intake/cpu_ours_2 intake/cpu_bare_2 intake/cpu_ours_3 intake/cpu_bare_3`, ``)
+}

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// TestMain lets this test binary be the parts of scenarios, as forebay-bench is.
+func TestMain(m *testing.M) {
+	if code, is := Child(os.Args[1:]); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+const tinyRound = 100 * time.Millisecond
+
+// tiny is a run that takes no time, on a database of the test's own.
+func tiny(t *testing.T) Options {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a Postgres")
+	}
+	return Options{Postgres: testrig.Database(t), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+}
+
+func opened(t *testing.T, o Options) *pgServer {
+	t.Helper()
+	pg, err := o.openPostgres(t.Context(), newReport(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pg.close)
+	return pg
+}
+
+func connected(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(t.Context()) })
+	return conn
+}
+
+// number is the one number that a query answers.
+func number(t *testing.T, conn *pgx.Conn, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// checkReport holds a report to the names that its scenario promises, and every figure in it to being one. Processor
+// times are left out where they are too short to be read.
+func checkReport(t *testing.T, r *Report, ratios, costs, figures string) {
+	t.Helper()
+	var names []string
+	for _, x := range r.Ratios {
+		names = append(names, x.Name)
+		if !(x.Ratio > 0) || !(x.Ours > 0) || !(x.Theirs > 0) || x.Unit == "" {
+			t.Errorf("no ratio: %+v", x)
+		}
+	}
+	sameNames(t, "ratios", names, ratios)
+	read := namesOf(t, r.Costs)
+	wanted := slices.DeleteFunc(strings.Fields(costs), func(name string) bool { return strings.Contains(name, "cpu_") && !slices.Contains(read, name) })
+	sameNames(t, "costs", read, strings.Join(wanted, " "))
+	sameNames(t, "figures", namesOf(t, r.Figures), figures)
+}
+
+func namesOf(t *testing.T, figures []Figure) (names []string) {
+	t.Helper()
+	for _, f := range figures {
+		names = append(names, f.Name)
+		if !(f.Value > 0) || f.Unit == "" {
+			t.Errorf("no figure: %+v", f)
+		}
+	}
+	return names
+}
+
+func sameNames(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	if g, w := strings.Join(got, " "), strings.Join(strings.Fields(want), " "); g != w {
+		t.Errorf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// meter reads what a run costs on one Postgres.
+type meter struct {
+	url string
+	pid int // the postmaster's; 0: the server's processor time cannot be read
+}
+
+// measured is the measured part of a run and nothing else: not what prepared it, not what ended it.
+type measured struct {
+	events  int64
+	elapsed time.Duration
+	wal     int64         // bytes
+	own     time.Duration // this process's processor time
+	server  time.Duration // Postgres's, with its background processes
+}
+
+// around runs do, which returns how many events it took, and reads the meters right before and right after it.
+func (m meter) around(ctx context.Context, do func() (events int64, err error)) (measured, error) {
+	conn, err := pgx.Connect(ctx, m.url)
+	if err != nil {
+		return measured{}, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	wal, err := walBytes(ctx, conn)
+	if err != nil {
+		return measured{}, err
+	}
+	own, server, begin := ownCPU(), m.server(), time.Now()
+	events, err := do()
+	got := measured{events: events, elapsed: time.Since(begin), own: ownCPU() - own, server: m.server() - server}
+	after, walErr := walBytes(ctx, conn)
+	got.wal = after - wal
+	return got, errors.Join(err, walErr)
+}
+
+func (m meter) server() time.Duration {
+	if m.pid == 0 {
+		return 0
+	}
+	return cpuOf(m.pid, true)
+}
+
+// walBytes is how much WAL the server has written since its beginning.
+func walBytes(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
+	err = conn.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`).Scan(&n)
+	return n, err
+}
+
+// rate is events per second.
+func (m measured) rate() float64 { return float64(m.events) / m.elapsed.Seconds() }
+
+// side is all rounds of one side.
+type side struct {
+	measured           // their sum
+	rates    []float64 // of each
+}
+
+func (s *side) add(m measured) {
+	s.events += m.events
+	s.elapsed += m.elapsed
+	s.wal += m.wal
+	s.own += m.own
+	s.server += m.server
+	s.rates = append(s.rates, m.rate())
+}
+
+// serverCosts reports what an event costs Postgres, ourCosts also what it costs this process. name is what the names
+// of the costs begin with.
+func (m measured) serverCosts(r *Report, name string) {
+	r.cost(name+"cpu_postgres", "us", float64(m.server.Microseconds()), m.events)
+	r.cost(name+"wal", "bytes", float64(m.wal), m.events)
+}
+
+func (m measured) ourCosts(r *Report, name string) {
+	r.cost(name+"cpu_forebay", "us", float64(m.own.Microseconds()), m.events)
+	m.serverCosts(r, name)
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// memoryBar is how much memory a stream process may have with what scale lets it hold, in MiB.
+const memoryBar = 400
+
+// heldSizes are the dimensions of what a stream process is made to hold.
+type heldSizes struct {
+	partitions int
+	body       int           // bytes of an event's body
+	rest       time.Duration // a process is at rest that does next to nothing for three times this
+}
+
+// memory lets a stream process load its open actions, of a destination that does not answer, while as many events
+// wait in gaps, and reports what memory it has then. It is the one of `forebay serve --roles stream`, alone in its
+// process; broker, destination and producer are in this one.
+func (b *scaleBench) memory(ctx context.Context, r *Report) error {
+	h, err := b.newHeld(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	b.say("a stream process gets %d open actions and %d events that wait in gaps", b.Held, b.Held)
+	p, err := h.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	if err := h.produce(ctx); err != nil {
+		return err
+	}
+	if err := h.full(ctx, p); err != nil {
+		return p.explain(err)
+	}
+	full := resident(p.pid(), "VmRSS")
+	if err := b.atRest(ctx, p.pid()); err != nil {
+		return p.explain(err)
+	}
+	rest, peak := resident(p.pid(), "VmRSS"), resident(p.pid(), "VmHWM")
+	b.say("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
+	r.Settings["scale.memory"] = fmt.Sprintf("forebay serve --roles stream with %d open actions of a destination that does not answer and %d events waiting in gaps, "+
+		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Held, b.Held, b.held.body, b.held.partitions)
+	r.Ratios = append(r.Ratios, atMost("scale/memory", "MiB resident, at rest, and allowed", rest, memoryBar))
+	r.figure("scale/memory_full", "MiB resident as soon as all was held", full)
+	r.figure("scale/memory_peak", "MiB resident at most, while it read", peak)
+	return nil
+}
+
+// restCPU is how much of its time a process at rest may use.
+const restCPU = 0.05
+
+// atRest waits until a process has been at rest three times in a row, for at most a hundred times.
+func (b *scaleBench) atRest(ctx context.Context, pid int) error {
+	calm, before := 0, cpuOf(pid, false)
+	for range 100 {
+		if err := until(ctx, time.Now().Add(b.held.rest)); err != nil {
+			return err
+		}
+		now := cpuOf(pid, false)
+		if calm++; now-before > max(clockTick, time.Duration(restCPU*float64(b.held.rest))) {
+			calm = 0
+		}
+		if before = now; calm == 3 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the stream process did not come to rest within %s", 100*b.held.rest)
+}
+
+// resident reads a process's memory in MiB: VmRSS now, VmHWM at most so far; see proc(5). 0 where it is gone.
+func resident(pid int, what string) float64 {
+	kib, _, _ := strings.Cut(fact(fmt.Sprintf("/proc/%d/status", pid), what), " ")
+	n, _ := strconv.ParseFloat(kib, 64)
+	return n / 1024
+}
+
+// full waits until the process has loaded all open actions and the ledger holds all events that wait.
+func (h *held) full(ctx context.Context, p *process) error {
+	conn, err := pgx.Connect(ctx, h.postgres)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	var loaded, waiting, parked int
+	for loaded != h.count || waiting != h.count {
+		select {
+		case <-p.gone:
+			return fmt.Errorf("the stream process has ended")
+		default:
+		}
+		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return fmt.Errorf("the stream process has %d open actions loaded, %d events wait in gaps and %d are parked, of %d each: %w", loaded, waiting, parked, h.count, err)
+		}
+		err := conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE decision = 'buffered'), count(*) FILTER (WHERE decision = 'parked') FROM forebay.buffer
+			WHERE fence IN (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)`,
+			h.group()).Scan(&waiting, &parked)
+		if err != nil {
+			return err
+		}
+		if loaded, err = h.openActions(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

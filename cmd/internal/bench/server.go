@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// pgServer is the Postgres that a scenario runs on, with the ledger's schema.
+type pgServer struct {
+	url   string
+	dir   string // of its data, as the server names it; empty where it does not tell
+	meter meter
+	close func()
+}
+
+// openPostgres takes the server that o names, or starts one, brings the ledger's schema there and reports the settings.
+func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error) {
+	s := &pgServer{url: o.Postgres, close: func() {}}
+	if s.url == "" {
+		if err := s.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.prepare(ctx, r); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *pgServer) start(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "forebay-bench-")
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root: else its data lie elsewhere
+		return err
+	}
+	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Settings: map[string]string{
+		"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "120",
+	}})
+	if err != nil {
+		os.RemoveAll(dir)
+		return err
+	}
+	s.url = pg.URL().Reveal()
+	s.close = func() { _ = pg.Discard(context.WithoutCancel(ctx)); os.RemoveAll(dir) }
+	return nil
+}
+
+func (s *pgServer) prepare(ctx context.Context, r *Report) error {
+	if _, err := ledger.Migrate(ctx, ledger.Config{URL: schemas.NewSecret(s.url)}); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, name := range []string{"server_version", "synchronous_commit", "fsync", "full_page_writes", "shared_buffers", "max_wal_size"} {
+		var v string
+		if err := conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&v); err != nil {
+			return err
+		}
+		r.Settings["postgres."+name] = v
+	}
+	s.meter.url = s.url
+	if err := conn.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&s.dir); err == nil {
+		s.meter.pid = postmaster(s.dir)
+	} // else it does not tell everybody
+	return nil
+}
+
+// postmaster reads the server's pid, 0 where it cannot be read: then the server's processor time is not reported.
+func postmaster(dir string) int {
+	text, err := os.ReadFile(dir + "/postmaster.pid")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, _ := strconv.Atoi(line)
+	return pid
+}
+
+// columns lists a table's columns in their order, as expressions of a SELECT from it: each is itself, or what stands for
+// it in instead. So rows can be made of rows without knowing all of their columns.
+func columns(ctx context.Context, conn *pgx.Conn, table string, instead map[string]string) (string, error) {
+	rows, err := conn.Query(ctx, `SELECT attname FROM pg_attribute
+		WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, table)
+	if err != nil {
+		return "", err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return "", err
+	}
+	found := 0
+	for i, name := range names {
+		if e, ok := instead[name]; ok {
+			names[i], found = e, found+1
+			continue
+		}
+		names[i] = pgx.Identifier{name}.Sanitize()
+	}
+	if found != len(instead) {
+		return "", fmt.Errorf("%s has no longer all of the columns that the bench fills", table)
+	}
+	return strings.Join(names, ", "), nil
+}
