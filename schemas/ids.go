@@ -83,11 +83,8 @@ func NewActionID(namespace string, generation int32, source, eventID, action str
 
 // hashParts hashes parts with their lengths, so that no two lists of parts collide by their borders.
 func hashParts(parts ...string) [16]byte {
-	n := 0
-	for _, p := range parts {
-		n += 8 + len(p)
-	}
-	buf := make([]byte, 0, n)
+	var room [512]byte // most fit, and then nothing is allocated
+	buf := room[:0]
 	for _, p := range parts {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(len(p)))
 		buf = append(buf, p...)

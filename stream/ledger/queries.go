@@ -174,7 +174,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
-		q.duplicates[w], q.decided[w] = fresh(w, duplicatesUpdate), fresh(w, decidedUpdate)
+		q.duplicates[w], q.decided[w] = of(w, duplicatesUpdate), fresh(w, decidedUpdate)
 		q.forget[w] = fresh(w, asidesDelete)
 		q.complete[w], q.attempt[w] = of(w, completionInsert), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)

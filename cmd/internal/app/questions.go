@@ -2,8 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"strconv"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -28,7 +28,13 @@ func (s *streams) backfill(ctx context.Context, q *stream.Questions) error {
 	if err == nil {
 		err = r.Run(ctx)
 	}
-	return errors.Join(err, log.Close(context.WithoutCancel(ctx)))
+	// What is not in the log by now is asked for again by the next owner.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if lost := log.Close(closing); lost != nil {
+		s.a.log.Warn("synthetic events not written", "error", lost)
+	}
+	return err
 }
 
 // questions are the ledger's, as the runner of backfills takes them.
