@@ -24,7 +24,7 @@ func TestHandedEventsOwnTheirBytes(t *testing.T) {
 	events := []*schemas.Event{{ID: "1", Data: fetched[:5]}, {ID: "2", Data: fetched[5:]}}
 	lanes := &taker{}
 	l := &loop{cfg: Config{Lanes: lanes}}
-	l.hand(newOwned(topicPartition{}, &ledger.Claim{}), ledger.Applied{Actions: []ledger.Action{{Record: 0}, {Record: 0}, {Record: 1}}}, events)
+	l.hand(newOwned(topicPartition{}, claimed{Claim: &ledger.Claim{}}), ledger.Applied{Actions: []ledger.Action{{Record: 0}, {Record: 0}, {Record: 1}}}, events)
 	clear(fetched)
 	for i, want := range []string{"first", "first", "second"} {
 		if got := string(lanes.items[i].Event.Data); got != want {

@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -134,6 +136,28 @@ func (c *chunkReader) once(ctx context.Context, at place, offset int64) (*chunk,
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	}
 	return nil, c.nothing(p, offset)
+}
+
+// batch is the batch of records that an offset is in, as it stands in the log. One try.
+func (c *chunkReader) batch(ctx context.Context, at place, offset int64) ([]byte, error) {
+	leader, err := c.leader(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.fetch(ctx, leader, at, offset)
+	if err != nil {
+		return nil, err
+	}
+	const head = 12 // first offset and length, which counts what follows
+	b := p.RecordBatches
+	if len(b) < head {
+		return nil, fmt.Errorf("no batch: %w", cmp.Or(kerr.ErrorForCode(p.ErrorCode), errors.New("the broker returned nothing")))
+	}
+	n := head + int(int32(binary.BigEndian.Uint32(b[8:])))
+	if n < head || n > len(b) { // the first batch comes whole (KIP-74)
+		return nil, fmt.Errorf("no batch: %d of %d bytes", len(b), n)
+	}
+	return slices.Clone(b[:n]), nil
 }
 
 // nothing explains an answer without records: behind the end of what is committed, or just slow.

@@ -30,8 +30,9 @@ func (b *backoff) sleep(ctx context.Context) {
 // claimed is a claim, whether the group's commit must be overwritten before its first batch, and what it rests on.
 type claimed struct {
 	*ledger.Claim
-	settle   bool
-	accepted *ledger.Stop // nil: nothing had to be accepted
+	partitions int32 // of the topic, as the ledger recorded it
+	settle     bool
+	accepted   *ledger.Stop // nil: nothing had to be accepted
 }
 
 // claim tries until the partition is claimed, its assignment ends, or it must be stopped.
@@ -80,7 +81,7 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 		return claimed{}, err
 	}
 	p := ledger.Partition{Topic: a.at.topic, TopicID: t.id, Number: a.at.number}
-	var got claimed
+	got := claimed{partitions: t.partitions}
 	var standing ledger.Standing
 	got.Claim, err = o.cfg.Ledger.Claim(ctx, ledger.ClaimRequest{
 		Partition:  p,

@@ -78,7 +78,8 @@ type Config struct {
 	BatchRecords int           // most records of a batch; default 1000
 	BatchBytes   int           // most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
 	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
-	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB.
+	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. What weighs more is
+	// quarantined (too_large): the ledger could not keep a copy of it.
 	MaxRecordBytes int
 
 	SessionTimeout    time.Duration // default 45 s
@@ -151,7 +152,7 @@ func (c Config) validate() error {
 	}
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
 	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
-	bad(c.MaxRecordBytes > 1<<30, "max record bytes %d is over 1 GiB", c.MaxRecordBytes)
+	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
 	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook) < 0, "a duration is negative")

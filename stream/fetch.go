@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -22,9 +24,11 @@ import (
 // and a poll is labelled before the next change: removing a partition drops what kgo has buffered for it.
 type fetcher struct {
 	cl      *kgo.Client
+	chunks  *chunkReader // for a batch as it stands in the log; nil in tests
 	filter  func(eventType, source string) bool
 	records int
 	bytes   int
+	most    int             // bytes of a record
 	onError func(err error) // about no claimed partition
 
 	out     chan unit   // unbuffered: at most one decoded poll waits for the loop. Never closed
@@ -67,7 +71,7 @@ type unit struct {
 
 func newFetcher(cl *kgo.Client, cfg Config, onError func(error)) *fetcher {
 	return &fetcher{
-		cl: cl, filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, onError: onError,
+		cl: cl, filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, most: cfg.MaxRecordBytes, onError: onError,
 		out: make(chan unit), cmds: make(chan func()), intakes: map[topicPartition]*intake{},
 	}
 }
@@ -84,6 +88,7 @@ func fetchOptions(cfg Config) []kgo.Opt {
 		kgo.FetchMaxBytes(int32(cfg.BatchBytes)),
 		kgo.FetchMaxPartitionBytes(min(int32(cfg.BatchBytes), 4<<20)), // a larger record still comes, alone (KIP-74)
 		kgo.BrokerMaxReadBytes(max(maxRead+1<<20, 100<<20)),
+		kgo.MaxDecompressBatchBytes(cfg.MaxRecordBytes),
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.FetchMaxWait(500*time.Millisecond), // a new claim waits for the long poll that is under way at its broker
 	)
@@ -109,13 +114,18 @@ func (f *fetcher) add(ctx context.Context, o *owned) {
 		at := o.at
 		f.remove(at)
 		f.intakes[at] = &intake{at: at, next: o.next.Offset, own: o}
-		// With the epoch, kgo checks for truncation before it reads, and again whenever the leader changes.
-		offset := kgo.NewOffset().At(o.next.Offset)
-		if o.next.LeaderEpoch >= 0 {
-			offset = offset.WithEpoch(o.next.LeaderEpoch)
-		}
-		f.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.topic: {at.number: offset}})
+		f.read(at, o.next)
 	})
+}
+
+// read has kgo read a partition from a position on. With the epoch, it checks for truncation before it reads, and again
+// whenever the leader changes.
+func (f *fetcher) read(at topicPartition, from ledger.Position) {
+	offset := kgo.NewOffset().At(from.Offset)
+	if from.LeaderEpoch >= 0 {
+		offset = offset.WithEpoch(from.LeaderEpoch)
+	}
+	f.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.topic: {at.number: offset}})
 }
 
 func (f *fetcher) drop(ctx context.Context, o *owned) {
@@ -143,7 +153,7 @@ func (f *fetcher) command(fn func()) {
 func (f *fetcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		fetches := f.poll(ctx)
-		for _, u := range f.units(fetches) {
+		for _, u := range f.units(ctx, fetches) {
 			if !f.hand(ctx, u) {
 				return
 			}
@@ -203,9 +213,8 @@ func (f *fetcher) poll(ctx context.Context) kgo.Fetches {
 }
 
 // units cuts a poll into what fits a batch each, in order. A record that is larger than a batch comes alone.
-func (f *fetcher) units(fetches kgo.Fetches) []unit {
-	var units []unit
-	var u unit
+func (f *fetcher) units(ctx context.Context, fetches kgo.Fetches) []unit {
+	c := cutting{f: f}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		in := f.intakes[topicPartition{tp.Topic, tp.Partition}]
 		if in == nil { // an error about the client, or a partition given up
@@ -216,48 +225,108 @@ func (f *fetcher) units(fetches kgo.Fetches) []unit {
 		}
 		if failed(fetches, tp.Topic, tp.Partition) != nil {
 			if tp.Err != nil { // records beside an error are not trusted: they may lie behind a truncation
-				u.parts = append(u.parts, part{own: in.own, err: tp.Err})
+				c.parts = append(c.parts, part{own: in.own, err: tp.Err})
 			}
 			return
 		}
 		if tp.LogStartOffset > in.next { // kgo moves an offset into the log where it had to look the partition up first
-			u.parts = append(u.parts, part{own: in.own, err: kerr.OffsetOutOfRange})
+			c.parts = append(c.parts, part{own: in.own, err: kerr.OffsetOutOfRange})
 			return
 		}
-		var p *part
+		c.part = nil
 		for _, r := range tp.Records {
-			if r.Offset < in.next {
-				continue
-			}
-			in.next = r.Offset + 1
-			size := weight(r)
-			if u.records >= f.records || u.records > 0 && u.bytes+size > f.bytes {
-				units, u, p = append(units, u), unit{}, nil
-			}
-			if p == nil {
-				u.parts = append(u.parts, part{own: in.own})
-				p = &u.parts[len(u.parts)-1]
-			}
-			p.end = max(tp.LastStableOffset, r.Offset+1)
-			p.next = ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}
-			if r.Attrs.IsControl() {
-				continue
-			}
-			rec, event := decode(r, f.filter)
-			p.records, p.events = append(p.records, rec), append(p.events, event)
-			u.records++
-			u.bytes += size
-			p.bytes += size
+			c.record(in, r, tp.LastStableOffset)
+		}
+		if e, ok := errors.AsType[*kgo.ErrDecompressTooLarge](tp.Err); ok && e.NextOffset > in.next {
+			next := ledger.Position{Offset: e.NextOffset, LeaderEpoch: e.Epoch}
+			rec := f.unread(ctx, in, e) // before kgo goes on behind it
+			c.put(in, next, tp.LastStableOffset, 0)
+			c.add(rec, nil)
+			f.skip(in, next)
 		}
 	})
-	if len(u.parts) > 0 {
-		units = append(units, u)
+	if len(c.parts) > 0 {
+		c.units = append(c.units, c.unit)
 	}
-	return units
+	return c.units
 }
 
+// cutting is a poll on its way into units.
+type cutting struct {
+	f     *fetcher
+	units []unit
+	unit
+	part *part // of the partition at hand in the unit at hand; nil: none yet
+}
+
+// record takes one record of a partition.
+func (c *cutting) record(in *intake, r *kgo.Record, end int64) {
+	if r.Offset < in.next {
+		return
+	}
+	size := weight(r)
+	c.put(in, ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}, end, size)
+	if r.Attrs.IsControl() {
+		return
+	}
+	c.add(decode(r, c.f.filter, bounds{partitions: in.own.partitions, bytes: c.f.most}))
+	c.bytes += size
+	c.part.bytes += size
+}
+
+// put makes room for size bytes of a partition that is read up to next.
+func (c *cutting) put(in *intake, next ledger.Position, end int64, size int) {
+	in.next = next.Offset
+	if c.unit.records >= c.f.records || c.unit.records > 0 && c.bytes+size > c.f.bytes {
+		c.units, c.unit, c.part = append(c.units, c.unit), unit{}, nil
+	}
+	if c.part == nil {
+		c.parts = append(c.parts, part{own: in.own})
+		c.part = &c.parts[len(c.parts)-1]
+	}
+	c.part.end, c.part.next = max(end, next.Offset), next
+}
+
+func (c *cutting) add(rec ledger.Record, event *schemas.Event) {
+	c.part.records, c.part.events = append(c.part.records, rec), append(c.part.events, event)
+	c.unit.records++
+}
+
+// skip reads on behind a batch that cannot be read: kgo has stopped in front of it.
+func (f *fetcher) skip(in *intake, to ledger.Position) {
+	f.cl.RemoveConsumePartitions(map[string][]int32{in.at.topic: {in.at.number}})
+	f.read(in.at, to)
+}
+
+// unreadTimeout bounds the reading of a batch as it stands in the log: the fetcher takes no commands meanwhile.
+const unreadTimeout = 2 * time.Second
+
+// unread is the ledger's view of a batch that decompresses to more than is read: one row for all of its records, at
+// the first one's place, with the batch as it stands in the log where that can be had and kept.
+func (f *fetcher) unread(ctx context.Context, in *intake, e *kgo.ErrDecompressTooLarge) ledger.Record {
+	from := max(e.Offset, in.next)
+	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
+	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read; all of it is in the log for as long as the topic keeps it",
+		from, e.NextOffset-1, f.most)
+	if f.chunks == nil {
+		return rec
+	}
+	ctx, cancel := context.WithTimeout(ctx, unreadTimeout)
+	defer cancel()
+	p := in.own.claim.Partition
+	raw, err := f.chunks.batch(ctx, place{p.Topic, p.TopicID, p.Number}, from)
+	if err == nil && len(raw) <= keptBatch {
+		rec.Packed = func() []byte { return raw }
+		rec.Error += "; kept here is the batch as it stands there, compressed"
+	}
+	return rec
+}
+
+// keptBatch is the largest batch that is kept as it is.
+const keptBatch = 1 << 20
+
 // failed is the error of a partition in a poll. kgo's notes about lost data come as fetches of their own, after those
-// with records.
+// with records. A batch that is too large says nothing against the records before it.
 func failed(fetches kgo.Fetches, topic string, number int32) (err error) {
 	for _, f := range fetches {
 		for i := range f.Topics {
@@ -265,7 +334,7 @@ func failed(fetches kgo.Fetches, topic string, number int32) (err error) {
 				continue
 			}
 			for j := range f.Topics[i].Partitions {
-				if p := &f.Topics[i].Partitions[j]; p.Partition == number && p.Err != nil {
+				if p := &f.Topics[i].Partitions[j]; p.Partition == number && p.Err != nil && !errors.Is(p.Err, kgo.ErrMaxDecompress) {
 					err = p.Err
 				}
 			}

@@ -18,7 +18,7 @@ import (
 // cutter is a fetcher that reads one partition from an offset on, and nothing else.
 func cutter(next int64, records, bytes int) (*fetcher, *owned, *[]error) {
 	var errs []error
-	f := newFetcher(nil, Config{BatchRecords: records, BatchBytes: bytes, Filter: func(string, string) bool { return true }},
+	f := newFetcher(nil, Config{BatchRecords: records, BatchBytes: bytes, MaxRecordBytes: 1 << 20, Filter: func(string, string) bool { return true }},
 		func(err error) { errs = append(errs, err) })
 	o := &owned{at: topicPartition{testTopic, 0}, next: ledger.Position{Offset: next}}
 	f.intakes[o.at] = &intake{at: o.at, next: next, own: o}
@@ -84,7 +84,7 @@ func TestUnits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f, _, errs := cutter(tt.next, tt.records, tt.bytes)
-			if got := summary(f.units(tt.fetches)); got != tt.want || len(*errs) > 0 {
+			if got := summary(f.units(t.Context(), tt.fetches)); got != tt.want || len(*errs) > 0 {
 				t.Errorf("got %q %v, want %q", got, *errs, tt.want)
 			}
 		})
@@ -96,7 +96,7 @@ func TestUnitsOfNobody(t *testing.T) {
 	f, _, errs := cutter(0, 10, 1<<20)
 	clear(f.intakes)
 	refused := errors.New("refused")
-	got := f.units(kgo.Fetches{
+	got := f.units(t.Context(), kgo.Fetches{
 		fetched(kgo.FetchPartition{Records: records(1, 2)}), fetched(kgo.FetchPartition{Err: refused}),
 		fetched(kgo.FetchPartition{Err: context.Canceled}),
 	})

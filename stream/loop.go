@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -22,16 +20,17 @@ var (
 
 // owned is a claimed partition while it runs. Its fields belong to the loop.
 type owned struct {
-	at    topicPartition
-	claim *ledger.Claim
-	next  ledger.Position // behind the last batch; a Claim's own Next is where it began
-	end   chan error      // capacity 1: why the loop gave the claim up
-	gone  bool            // detached: what is still polled for it is not used
-	gap   gapState
+	at         topicPartition
+	claim      *ledger.Claim
+	partitions int32           // of the topic
+	next       ledger.Position // behind the last batch; a Claim's own Next is where it began
+	end        chan error      // capacity 1: why the loop gave the claim up
+	gone       bool            // detached: what is still polled for it is not used
+	gap        gapState
 }
 
-func newOwned(at topicPartition, c *ledger.Claim) *owned {
-	return &owned{at: at, claim: c, next: c.Next, end: make(chan error, 1), gap: gapState{ask: true}}
+func newOwned(at topicPartition, c claimed) *owned {
+	return &owned{at: at, claim: c.Claim, partitions: c.partitions, next: c.Next, end: make(chan error, 1), gap: gapState{ask: true}}
 }
 
 // loop runs the subscription's batches, one after the other, over all claimed partitions: small transactions are what
@@ -238,10 +237,6 @@ func (l *loop) take(b *batch, u unit) {
 func (l *loop) fetchFailed(o *owned, err error) {
 	l.metrics.fetchErrs.Inc()
 	log := l.log.With("topic", o.at.topic, "partition", o.at.number, "offset", o.next.Offset, "error", err)
-	if e, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
-		l.end(o, tooLarge(o.claim.Partition, e.Offset, err))
-		return
-	}
 	if !mustRecheck(err) {
 		log.Warn("partition not read; trying again")
 		return

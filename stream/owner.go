@@ -156,10 +156,6 @@ func (o *owner) stop(a *assignment, e *StopError) {
 	}
 	o.report(a)
 	o.status.set(a.at, Stopped, a.stop)
-	if e.Reason == StopTooLarge {
-		<-a.ctx.Done()
-		return
-	}
 	timer := time.NewTimer(o.cfg.StopLook)
 	defer timer.Stop()
 	select {
@@ -187,7 +183,7 @@ func (o *owner) report(a *assignment) {
 // run serves one claim from the lanes' opening to its end, and says why it ended.
 func (o *owner) run(a *assignment, got claimed) error {
 	c := got.Claim
-	own := newOwned(a.at, c)
+	own := newOwned(a.at, got)
 	o.noteSeek(c)
 	if err := o.settle(a, got); err != nil {
 		o.releaseUnused(c)

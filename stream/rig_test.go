@@ -33,6 +33,7 @@ type rig struct {
 	cluster *kfake.Cluster
 	client  *kgo.Client
 	adm     *kadm.Client
+	parts   int32  // of testTopic
 	group   string // whose positions commit and committed are about
 }
 
@@ -44,7 +45,7 @@ func newRig(t *testing.T, partitions int32) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	r := &rig{t: t, cluster: c, group: testGroup}
+	r := &rig{t: t, cluster: c, parts: partitions, group: testGroup}
 	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	r.adm = kadm.NewClient(r.client)
 	return r
@@ -81,9 +82,20 @@ func event(i int) *schemas.Event {
 func (r *rig) produce(partition int32, ids ...int) {
 	r.t.Helper()
 	for _, i := range ids {
-		rec := record.Encode(testTopic, event(i))
+		e := event(i)
+		e.Entity = entityIn(partition, r.parts)
+		rec := record.Encode(testTopic, e)
 		rec.Partition = partition
 		r.send(rec)
+	}
+}
+
+// entityIn is an entity whose events belong in a partition; event's own where there is only one.
+func entityIn(partition, parts int32) schemas.EntityKey {
+	for n := 1; ; n++ {
+		if e := fmt.Sprintf("order/%d", n); record.PartitionOf([]byte(e), parts) == partition {
+			return schemas.EntityKey(e)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -248,7 +247,6 @@ func TestStopped(t *testing.T) {
 		{&schemas.Error{Kind: schemas.Conflict, Err: grown}, StopPartitions, "forebay topics rekey events.acme.orders --partitions 13"},
 		{&schemas.Error{Kind: schemas.Conflict, Err: &ledger.TopicError{Topic: testTopic, Known: ledger.TopicID{1}, Next: 5}}, StopRecreated,
 			"from offset 5 on, is gone, and nobody can count it"},
-		{fmt.Errorf("claim: %w", tooLarge(p, 4, errors.New("17 MiB"))), StopTooLarge, "offset 4"},
 	} {
 		e, ok := stopped(testGroup, p, tt.err)
 		if ok != (tt.want != "") || ok && (e.Reason != tt.want || !strings.Contains(e.Error(), tt.says)) {

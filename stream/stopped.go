@@ -21,7 +21,6 @@ const (
 	StopHistory    StopReason = "ledger_behind"     // the mirror is ahead: the ledger lost history
 	StopForgotten  StopReason = "dedupe_forgotten"  // moved back to before what dedupe remembers
 	StopPartitions StopReason = "partition_count"   // the topic has more partitions than it had
-	StopTooLarge   StopReason = "batch_too_large"   // a record batch decompresses to more than the limit
 	StopRefused    StopReason = "refused_by_ledger" // what else the ledger refuses for good
 )
 
@@ -61,8 +60,6 @@ func StopText(s ledger.Stop) string {
 	switch kind := StopReason(s.Kind); {
 	case kind == StopPartitions:
 		return fmt.Sprintf("%s; `%s` says how to copy it to that many, in order per entity", s.Detail, command)
-	case kind == StopTooLarge:
-		return s.Detail + seekOut
 	case kind == StopRecreated: // no offset of the old topic means anything in the new one
 		return fmt.Sprintf("%s; `%s` goes on at offset %d", s.Detail, command, s.Resume)
 	case kind.acceptable():
@@ -93,13 +90,6 @@ func (e *StopError) same(o *StopError) bool { return o != nil && e.Stop.Same(o.S
 // stop is a stop that is no place in the log.
 func stop(p ledger.Partition, r StopReason, err error) *StopError {
 	return &StopError{Partition: p, Reason: r, Err: err, Stop: &ledger.Stop{Partition: p, Kind: string(r), Records: -1, Detail: err.Error()}}
-}
-
-// tooLarge is a stop that only another limit ends, or a seek over it.
-func tooLarge(p ledger.Partition, offset int64, err error) *StopError {
-	e := stop(p, StopTooLarge, fmt.Errorf("the batch at offset %d decompresses to more than the limit: %w", offset, err))
-	e.Stop.From, e.Stop.To = offset, offset
-	return e
 }
 
 // stopped is the StopError in err, where trying again cannot help without a person. What the ledger refuses for good it

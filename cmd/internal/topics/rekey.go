@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Rekey copies a topic to one with another number of partitions: the only way to have another, since a key's records
@@ -48,10 +49,8 @@ type span struct{ start, end int64 }
 
 // PartitionOf is where a key's records are in a topic of count partitions: where the intake's producer puts them.
 func PartitionOf(key []byte, count int32) int32 {
-	return int32(keyed.Partition(&kgo.Record{Key: key}, int(count)))
+	return record.PartitionOf(key, count)
 }
-
-var keyed = kgo.StickyKeyPartitioner(nil).ForTopic("")
 
 // Holds is what a topic holds: how many records, and where each partition ends.
 func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, ends map[int32]int64, err error) {
