@@ -2,9 +2,13 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
@@ -83,4 +87,69 @@ func (r *rig) waitOwned(p *process, n int) {
 		<-time.After(100 * time.Millisecond)
 	}
 	r.t.Fatalf("the process runs %d partitions, want %d", got, n)
+}
+
+// TestFrozenStreamWritesNothing stops a stream process with SIGSTOP in the middle of its calls, for more than twice the
+// session timeout, while another takes its partitions over and makes the calls again. Woken with SIGCONT it has results
+// to record and events to run, under fences that are gone: the ledger stays as it is, and no call is made.
+func TestFrozenStreamWritesNothing(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{latency: 300 * time.Millisecond})
+		r.serve("intake")
+		frozen := r.serve("stream")
+		r.waitOwned(frozen, 6)
+		const entities, versions = 24, 3
+		for n := 1; n <= versions; n++ {
+			r.deliverAll(entities, n, issues)
+		}
+		for r.agent.inFlight.Load() == 0 {
+			<-time.After(time.Millisecond)
+		}
+		stopped := time.Now()
+		frozen.signal(syscall.SIGSTOP)
+		inFlight := r.agent.inFlight.Load()
+		other := r.serve("stream")
+		r.waitOwned(other, 6)
+		r.agent.waitActed(t, entities*versions, time.Minute)
+		waitItems(t, r, other, entities*versions, "--subscription", "triage", "--status", "done")
+		if left := 13*time.Second - time.Since(stopped); left > 0 { // the session's timeout is 6 s
+			<-time.After(left)
+		}
+		ledger, calls := r.contents(), r.agent.snapshot()
+		frozen.signal(syscall.SIGCONT)
+		r.waitOwned(frozen, 3) // it has noticed, joined anew and claimed
+		if now := r.contents(); now != ledger {
+			t.Errorf("the woken process has written:\n%s\nbefore:\n%s", now, ledger)
+		}
+		if now := r.agent.snapshot(); len(now) != len(calls) {
+			t.Errorf("the woken process made %d calls", len(now)-len(calls))
+		}
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.requireComplete(t)
+		v.requireOrderOfFirstCalls(t)
+		if n := int64(len(v.repeated)); n > r.agent.most.Load() || inFlight == 0 {
+			t.Errorf("%d calls were repeated, at most %d were in flight at a time, %d when it was stopped", n, r.agent.most.Load(), inFlight)
+		}
+	})
+}
+
+// contents is a digest of all that the gate and the lanes write.
+func (r *rig) contents() string {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.dbURL)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close(r.t.Context())
+	var all strings.Builder
+	for _, table := range []string{"events", "asides", "actions", "completions", "attempts", "lines", "buffer", "seeks", "stops"} {
+		var rows int
+		var sum string
+		err := conn.QueryRow(r.t.Context(), `SELECT count(*), coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM forebay.`+table+` t`).Scan(&rows, &sum)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "%s %d %s\n", table, rows, sum)
+	}
+	return all.String()
 }
