@@ -71,7 +71,7 @@ func Run(ctx context.Context, names []string, o Options) (*Report, error) {
 }
 
 func newReport(o Options) *Report {
-	return &Report{Machine: ThisMachine(), Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
+	return &Report{Machine: ThisMachine(), Ratios: []Ratio{}, Costs: []Figure{}, Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
 }
 
 func (o Options) say(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }
