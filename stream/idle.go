@@ -27,8 +27,32 @@ func (l *loop) sweepIdle() {
 		return
 	}
 	l.idle = idleState{asked: now, busy: true}
+	l.forgetLines()
 	all := slices.Collect(maps.Values(l.claims))
 	l.observers.Go(func() { l.caughtUp(all, now) })
+}
+
+// forgetter is a ledger whose lines can expire; see [ledger.Namespace.Forget].
+type forgetter interface {
+	Forget(ctx context.Context, c *ledger.Claim) (more bool, err error)
+}
+
+var _ forgetter = (*ledger.Namespace)(nil)
+
+// forgetLines lets the ledger forget lines that nothing moves any more: some now, the rest with the next sweep.
+func (l *loop) forgetLines() {
+	from, ok := l.cfg.Ledger.(forgetter)
+	if !ok {
+		return
+	}
+	for _, o := range l.claims {
+		ctx, done := l.running.begin(l.ctx)
+		_, err := from.Forget(ctx, o.claim)
+		done()
+		if err != nil && l.ctx.Err() == nil {
+			l.log.Warn("lines not forgotten; trying again", "topic", o.at.topic, "partition", o.at.number, "error", err)
+		}
+	}
 }
 
 // caughtUp asks for the ends of partitions and notes those that are read to it. What fails now comes with the next sweep.

@@ -24,6 +24,7 @@ type claimState struct {
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
 	overdueAt int64
 	cache     *lineCache
+	forgotIn  int32 // the window in which Forget last found nothing more
 
 	// Shared with those who record results.
 	mu    sync.Mutex

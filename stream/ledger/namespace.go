@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -62,6 +63,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("dedupe window %s is negative", s.Window)
 	case s.MaxAge < 0:
 		return fmt.Errorf("longest wait %s is negative", s.MaxAge)
+	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
+		return fmt.Errorf("lines are forgotten after %s: they would begin anew, which start %q does not allow", s.Forget, s.Policy.Start)
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
 	}

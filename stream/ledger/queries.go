@@ -11,8 +11,8 @@ import (
 // holds to index scans by whole keys. A generic plan made while a table was tiny may walk the table and probe the batch;
 // reads say LATERAL ... OFFSET 0, which leaves the planner no such choice, and rare writes are planned each time.
 
-// lineColumns are the parameters of linesUpdate and linesInsert; see lineRows.
-var lineColumns = zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
+// lineColumns are the parameters of linesUpdate and linesInsert behind the window; see lineRows.
+var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
 	"event_key uuid", "filtered boolean", "parked text", "skipped text", "word text")
 
 var (
@@ -55,20 +55,20 @@ SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
 	linesAdvance = newStatement(`-- linesAdvance: one probe of lines_pkey per line
-UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key
-FROM ` + zip(1, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid") + `
+UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1
+FROM ` + zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid") + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
-UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key,
+UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key, seen_in = $1,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	linesInsert = newStatement(`-- linesInsert
-INSERT INTO lines (fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped)
-SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked,
+INSERT INTO lines (seen_in, fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped)
+SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns)
 

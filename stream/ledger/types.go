@@ -35,6 +35,9 @@ type Spec struct {
 	Window time.Duration
 	// MaxAge bounds how long an event waits in gaps, over all the gaps it stands behind; 0 is no bound.
 	MaxAge time.Duration
+	// Forget is after how long without an event an entity's line is forgotten, to the day that its dedupe window was written
+	// to last; 0 is never. The next event then begins it, so it goes with Policy.Start any only.
+	Forget time.Duration
 	// CacheLines bounds the version lines that each claim keeps in memory; 0 means 32768.
 	CacheLines int
 }

@@ -458,7 +458,7 @@ func packedOf(r *Record) []byte {
 
 // queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pipeline) error {
-	waits := w.n.waits()
+	waits, window := w.n.waits(), [][]byte{int32Param(w.win.current)}
 	type step struct {
 		rows rows
 		s    statement
@@ -479,7 +479,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	steps = append(steps,
 		step{w.events, w.win.q.eventsInsert, [][]byte{int32Param(w.n.plan)}},
 		step{w.words, w.win.q.eventsWords, [][]byte{int32Param(w.n.plan)}}, step{w.asides, w.win.q.asidesInsert, nil},
-		step{w.advanced, linesAdvance, nil}, step{w.turned, linesUpdate, nil}, step{w.begun, linesInsert, nil},
+		step{w.advanced, linesAdvance, window}, step{w.turned, linesUpdate, window}, step{w.begun, linesInsert, window},
 		step{w.loose, w.win.q.actionsFreed, nil}, step{w.dead, w.win.q.actionsDead, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, waits},
 		step{w.buffer, bufferInsert, append(waits, int32Param(w.win.current))},
