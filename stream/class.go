@@ -5,35 +5,32 @@ import (
 	"fmt"
 )
 
-// Class says what an attempt's error means for the lane. It is recorded with every attempt and a metric label.
+// Class says what an attempt's error means for the lane; what follows from each stands in the failure table, see
+// [Failures]. It is recorded with every attempt and a metric label.
 type Class string
 
 const (
 	ClassOK        Class = ""             // no error
-	ClassRejected  Class = "rejected"     // the destination said no for good: dead at once
-	ClassDenied    Class = "denied"       // 401, 403: dead at once, alerted
-	ClassThrottled Class = "throttled"    // 429: retried, Retry-After wins
-	ClassBusy      Class = "unavailable"  // 408, 425, 5xx: retried
-	ClassTimeout   Class = "timeout"      // no answer in time: retried
-	ClassNetwork   Class = "network"      // reset, refused, DNS: retried
-	ClassForbidden Class = "forbidden"    // our own guard refused the address: dead at once
-	ClassPayload   Class = "payload_lost" // the event's bytes are gone: dead at once
-	ClassBug       Class = "internal"     // our own fault: retried
+	ClassRejected  Class = "rejected"     // the destination said no for good
+	ClassDenied    Class = "denied"       // it does not take our credentials, or they may not do this
+	ClassThrottled Class = "throttled"    // too much at once; it has not acted
+	ClassBusy      Class = "unavailable"  // it cannot now
+	ClassTimeout   Class = "timeout"      // no answer in time
+	ClassNetwork   Class = "network"      // reset, refused, cut off
+	ClassDNS       Class = "dns"          // its name does not resolve
+	ClassForbidden Class = "forbidden"    // our own guard refused the address
+	ClassTemplate  Class = "template"     // what is to be sent cannot be made of this event
+	ClassPayload   Class = "payload_lost" // the event's bytes are gone
+	ClassBug       Class = "internal"     // our own fault
 )
-
-// Retried reports whether the lane tries again after c.
-func (c Class) Retried() bool {
-	switch c {
-	case ClassRejected, ClassDenied, ClassForbidden, ClassPayload, ClassOK:
-		return false
-	}
-	return true
-}
 
 // AttemptError is what a Sink returns.
 type AttemptError struct {
 	Class Class
 	Err   error
+	// Untouched says that the destination has surely not acted: nothing reached it, or it said so. An action of an
+	// unsafe sink is then retried, or dead, by its class as any other's.
+	Untouched bool
 }
 
 func (e *AttemptError) Error() string { return fmt.Sprintf("%s: %v", e.Class, e.Err) }
@@ -48,4 +45,10 @@ func ClassOf(err error) Class {
 		return e.Class
 	}
 	return ClassBug
+}
+
+// Untouched reports whether err says that the destination has surely not acted.
+func Untouched(err error) bool {
+	e, ok := errors.AsType[*AttemptError](err)
+	return ok && (e.Untouched || e.Class == ClassThrottled)
 }

@@ -28,7 +28,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and gives back what the sink holds.
 //
-// A sink may implement [Checker]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker] and [Endpoint]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -40,6 +40,11 @@ type Sink interface {
 type Checker interface {
 	Check(ctx context.Context) error
 }
+
+// Endpoint is implemented by sinks whose destination is one place that every action goes to: an answer that the place is
+// gone is said of all of them and, by the failure table, pauses the destination. For others, an API with many things in
+// it, it is said of the one thing that the action is about.
+type Endpoint interface{ Endpoint() }
 
 // Action is what a sink gets: one effect of one event. It is read-only.
 type Action struct {

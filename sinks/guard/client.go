@@ -161,7 +161,8 @@ func (s *side) control(_, address string, _ syscall.RawConn) error {
 }
 
 // Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
-// ends the exchange. Errors are [stream.AttemptError]s of class forbidden, timeout or network and name no URL.
+// ends the exchange. Errors are [stream.AttemptError]s of class forbidden, dns,
+// timeout or network and name no URL; one from before anything was sent says that the destination is untouched.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := c.CheckURL(req.URL); err != nil {
 		return nil, err
@@ -205,7 +206,12 @@ func classify(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*stream.AttemptError](err); ok {
 		return err
 	}
-	class := stream.ClassNetwork
+	class, untouched := stream.ClassNetwork, false
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		class, untouched = stream.ClassDNS, true
+	} else if op, ok := errors.AsType[*net.OpError](err); ok {
+		untouched = op.Op == "dial"
+	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		class = stream.ClassTimeout
 	}
@@ -215,7 +221,7 @@ func classify(ctx context.Context, err error) error {
 			class = stream.ClassTimeout
 		}
 	}
-	return &stream.AttemptError{Class: class, Err: err}
+	return &stream.AttemptError{Class: class, Err: err, Untouched: untouched}
 }
 
 // body bounds an answer in size and gives errors their class.

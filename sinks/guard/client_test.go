@@ -254,13 +254,31 @@ func TestNetworkErrors(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	c := must(t, Config{AllowNetworks: loopback})
-	if _, err := get(t, c, closed.URL); stream.ClassOf(err) != stream.ClassNetwork {
+	if _, err := get(t, c, closed.URL); stream.ClassOf(err) != stream.ClassNetwork || !stream.Untouched(err) {
 		t.Errorf("refused connection: %v", err)
 	}
 	c = must(t, Config{Resolver: nowhere{}})
-	if _, err := get(t, c, "https://gone.example/"); stream.ClassOf(err) != stream.ClassNetwork {
+	if _, err := get(t, c, "https://gone.example/"); stream.ClassOf(err) != stream.ClassDNS || !stream.Untouched(err) {
 		t.Errorf("no such name: %v", err)
 	}
+	c = must(t, Config{Resolver: slow{}, Timeout: 50 * time.Millisecond})
+	if _, err := get(t, c, "https://slow.example/"); stream.ClassOf(err) != stream.ClassTimeout {
+		t.Errorf("a name that takes too long: %v", err)
+	}
+	reset := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer reset.Close()
+	c = must(t, Config{AllowNetworks: loopback})
+	if _, err := get(t, c, reset.URL); stream.ClassOf(err) != stream.ClassNetwork || stream.Untouched(err) {
+		t.Errorf("a connection cut off: %v", err)
+	}
+}
+
+// slow never finds anything.
+type slow struct{}
+
+func (slow) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
+	<-ctx.Done()
+	return nil, &net.DNSError{Err: ctx.Err().Error(), Name: host, IsTimeout: true}
 }
 
 type nowhere struct{}
@@ -330,21 +348,6 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		if got := RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
-func TestStatusTable(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[int]stream.Class{
-		200: stream.ClassOK, 202: stream.ClassOK, 204: stream.ClassOK, 299: stream.ClassOK, 101: stream.ClassRejected,
-		301: stream.ClassRejected, 304: stream.ClassRejected, 400: stream.ClassRejected, 401: stream.ClassDenied,
-		403: stream.ClassDenied, 404: stream.ClassRejected, 408: stream.ClassBusy, 409: stream.ClassRejected,
-		410: stream.ClassRejected, 422: stream.ClassRejected, 425: stream.ClassBusy, 429: stream.ClassThrottled,
-		500: stream.ClassBusy, 503: stream.ClassBusy, 599: stream.ClassBusy, 600: stream.ClassRejected, 0: stream.ClassRejected,
-	} {
-		if got := ClassOf(code); got != want {
-			t.Errorf("%d: %q, want %q", code, got, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func refuse(format string, args ...any) error {
-	return &stream.AttemptError{Class: stream.ClassForbidden, Err: fmt.Errorf(format, args...)}
+	return &stream.AttemptError{Class: stream.ClassForbidden, Err: fmt.Errorf(format, args...), Untouched: true}
 }
 
 // CheckURL refuses a URL that the client would not call whatever its name resolves to: another scheme than http and

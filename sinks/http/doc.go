@@ -8,5 +8,5 @@
 //	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own
 //	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already
 //
-// Any 2xx is success, 202 included; a place for long work. The statuses' meaning is the table in sinks/guard.
+// Any 2xx is success, 202 included; a place for long work. The statuses' meaning is the failure table, see [stream.Failures].
 package httpsink

@@ -55,8 +55,9 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ stream.Sink     = (*Sink)(nil)
+	_ stream.Checker  = (*Sink)(nil)
+	_ stream.Endpoint = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
@@ -99,6 +100,9 @@ func (s *Sink) LogValue() slog.Value { return slog.StringValue("http destination
 // Idempotency is idempotent: the key goes with every attempt.
 func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
 
+// Endpoint says that the URL is one place for all actions.
+func (s *Sink) Endpoint() {}
+
 // Close closes idle connections.
 func (s *Sink) Close(context.Context) error {
 	s.client.Close()
@@ -119,7 +123,7 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	out := stream.Outcome{
 		Code: resp.StatusCode, Response: s.redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 	}
-	if class := guard.ClassOf(resp.StatusCode); class != stream.ClassOK {
+	if class := stream.ClassOfStatus(resp.StatusCode); class != stream.ClassOK {
 		return out, &stream.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
 	}
 	return out, nil

@@ -56,7 +56,7 @@ func reasonOf(class stream.Class, code int) Reason {
 		return Unavailable
 	case stream.ClassTimeout:
 		return Timeout
-	case stream.ClassNetwork:
+	case stream.ClassNetwork, stream.ClassDNS:
 		return Network
 	case stream.ClassForbidden:
 		return Forbidden

@@ -127,7 +127,7 @@ func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, networks [
 		return nil, err
 	}
 	f.clients = append(f.clients, client)
-	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, guard.ClassOf, guard.RetryAfter, f.metrics
+	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, stream.ClassOfStatus, guard.RetryAfter, f.metrics
 	cfg.Agent = "Forebay/" + cmp.Or(buildVersion(), "dev")
 	if r != nil {
 		cfg.PerSecond, cfg.Burst = r.PerSecond, r.Burst

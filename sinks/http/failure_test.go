@@ -1,0 +1,128 @@
+package httpsink
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sinktest"
+)
+
+// nowhere is a DNS that knows no name.
+type nowhere struct{}
+
+func (nowhere) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// answering is a destination that answers with one status.
+func answering(t *testing.T, code int) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestFailureTable meets every row of the failure table that a sink can meet, with every status that the row is about.
+func TestFailureTable(t *testing.T) {
+	t.Parallel()
+	statuses := map[string][]int{
+		"2xx": {200, 201, 202, 204, 299}, "401, 403": {401, 403}, "404": {404}, "410": {410}, "429": {429}, "503": {503},
+		"408, 425, other 5xx":                              {408, 425, 500, 501, 502, 504, 599},
+		"400, 422, any other status, redirects among them": {400, 422, 300, 301, 304, 308, 402, 405, 409, 411, 418, 428, 431, 451, 600, 999},
+	}
+	met := 0
+	for _, row := range stream.Failures() {
+		t.Run(row.What, func(t *testing.T) {
+			for _, code := range statuses[row.What] {
+				if i := slices.IndexFunc(stream.Failures(), func(f stream.Failure) bool { return holds(f, code) }); stream.Failures()[i].What != row.What {
+					t.Fatalf("%d is of another row", code)
+				}
+				meet(t, row, Config{URL: answering(t, code), AllowNetworks: loopback}, code)
+			}
+			cfg := Config{URL: "https://agents.example", Timeout: 100 * time.Millisecond}
+			switch row.Class {
+			case stream.ClassTimeout:
+				cfg.URL, cfg.AllowNetworks = hanging(t), loopback
+			case stream.ClassNetwork:
+				cfg.URL, cfg.AllowNetworks = resetting(t), loopback
+			case stream.ClassDNS:
+				cfg.Resolver = nowhere{}
+			case stream.ClassForbidden:
+				cfg.Resolver = private{}
+			case stream.ClassTemplate, stream.ClassPayload, stream.ClassBug:
+				t.Skip("met before the call: sinks/template, stream, stream/lane")
+			default:
+				return
+			}
+			meet(t, row, cfg, 0)
+		})
+		if len(row.Codes) == 0 || statuses[row.What] != nil {
+			met++
+		}
+	}
+	if met != len(stream.Failures()) {
+		t.Errorf("%d rows of %d are tested", met, len(stream.Failures()))
+	}
+}
+
+func holds(f stream.Failure, code int) bool {
+	return slices.ContainsFunc(f.Codes, func(c [2]int) bool { return c[0] <= code && code <= c[1] })
+}
+
+// meet makes one attempt and holds what it brought against the row.
+func meet(t *testing.T, row stream.Failure, cfg Config, code int) {
+	t.Helper()
+	s := must(t, cfg)
+	out, err := s.Do(t.Context(), sinktest.Action(1))
+	class := stream.ClassOf(err)
+	if class != row.Class || out.Code != code {
+		t.Errorf("status %d: class %q with status %d, want %q: %v", code, class, out.Code, row.Class, err)
+	}
+	if got := class.Retried(); got != (row.Then == stream.ThenRetried) {
+		t.Errorf("status %d: retried: %v", code, got)
+	}
+	if row.Hold && (out.RetryAfter != 7*time.Second || !stream.Holds(class, out.Code)) {
+		t.Errorf("status %d: the destination does not wait: %+v", code, out)
+	}
+	if got := stream.PauseAfter(out.Code); got != row.PauseAfter {
+		t.Errorf("status %d: pauses after %d", code, got)
+	}
+	if err != nil && !strings.Contains(err.Error(), strconv.Itoa(code)) && code != 0 {
+		t.Errorf("the error does not tell the status: %v", err)
+	}
+}
+
+// private is a DNS whose every name is in a private network.
+type private struct{}
+
+func (private) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+}
+
+var _, _ guard.Resolver = nowhere{}, private{}
+
+func hanging(t *testing.T) string {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	return server.URL
+}
+
+func resetting(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
