@@ -53,7 +53,7 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return b
 }
 
-// Err redacts the text of an error and keeps its class. Where nothing has to be taken out it stays as it is.
+// Err redacts the text of an error and keeps what it says to the lane. Where nothing has to be taken out it stays as it is.
 func (r *Redactor) Err(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,9 @@ func (r *Redactor) Err(err error) error {
 		return err
 	}
 	class := stream.ClassOf(err)
-	return &stream.AttemptError{Class: class, Err: errors.New(strings.TrimPrefix(clean, string(class)+": "))}
+	return &stream.AttemptError{
+		Class: class, Err: errors.New(strings.TrimPrefix(clean, string(class)+": ")), Untouched: stream.Untouched(err),
+	}
 }
 
 // Limit is how much of an answer is read for Head to have what it needs.

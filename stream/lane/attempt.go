@@ -154,6 +154,9 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Error: clean(err),
 		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
 	}
+	if kind == stream.Unsafe && stream.Untouched(err) {
+		kind = stream.Idempotent
+	}
 	wait := Delay(d.Retry, n, out.RetryAfter, l.cfg.Rand())
 	switch judge(d.Retry, kind, class, n, began.Sub(e.FirstAt), wait) {
 	case succeeded:

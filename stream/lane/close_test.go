@@ -244,6 +244,10 @@ func TestUnsafeIsMarkedBeforeTheCall(t *testing.T) {
 				if a.Attempt < 3 {
 					return failWith(stream.ClassThrottled)(ctx, a)
 				}
+			case "u":
+				if a.Attempt < 3 {
+					return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("refused"), Untouched: true}
+				}
 			case "n":
 				return failWith(stream.ClassNetwork)(ctx, a)
 			case "r":
@@ -251,13 +255,14 @@ func TestUnsafeIsMarkedBeforeTheCall(t *testing.T) {
 			}
 			return stream.Outcome{}, nil
 		}
-		r.add("g", "t", "n", "r", "n")
+		r.add("g", "t", "n", "r", "n", "u")
 		time.Sleep(time.Hour)
 		same(t, "good", r.mem.status(r.claim, 1), ledger.Done)
 		same(t, "a refusal by rate is retried", r.mem.status(r.claim, 2), ledger.Done)
 		same(t, "an unknown outcome stays", r.mem.status(r.claim, 3), ledger.Unknown)
 		same(t, "a refusal is dead", r.mem.status(r.claim, 4), ledger.Dead)
 		same(t, "unknown is never retried", countOf(r, "n"), 1)
+		same(t, "what reached nobody is retried", r.mem.status(r.claim, 6), ledger.Done)
 		marks := r.mem.resultsOf(2)
 		same(t, "marks and results", len(marks), 6)
 		same(t, "mark", marks[0].Attempt, 1)

@@ -43,6 +43,8 @@ const (
 //	rejected, denied, forbidden, payload_lost    dead                              dead
 //	throttled                                    retry until spent, then dead      the same: the destination did not act
 //	unavailable, timeout, network, internal      retry until spent, then dead      unknown: it may have acted
+//
+// An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
 func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n int, elapsed, wait time.Duration) verdict {
 	switch {
 	case class == stream.ClassOK:
