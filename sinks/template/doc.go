@@ -1,0 +1,30 @@
+// Package template makes what a sink sends out of an event: texts and JSON values with CEL expressions in double
+// braces.
+//
+//	Issue {{body.issue.number}}: {{body.issue.title}}
+//	{{body.pull_request.changed_files}}                       a string that is one expression keeps its type: 3
+//	{{has(body.thread_ts) ? body.thread_ts : dyn(null)}}      null leaves the parameter out
+//	{{'{{'}} is how two braces are written                    {{ is how two braces are written
+//
+// Expressions can name:
+//
+//	body             the event's JSON, strict and exact; null where the event has no body
+//	event.id         the provider's id of the event
+//	event.source     /<team>/<source>
+//	event.type       such as com.github.issues.opened
+//	event.entity     the entity's key, its parts encoded and joined with /
+//	event.parts      the entity's parts as they are, a list of texts
+//	event.version    the version as text that sorts; empty where the event has none
+//	event.time       the provider's time, else the intake's
+//	event.late       true where newer versions have run
+//	event.deleted    true where the event ends its entity
+//	event.reason     what the gate said of the event
+//	action.id        the action's id, the same on every attempt
+//	action.name      the action's name
+//	action.attempt   1 for the first
+//
+// A template is compiled and type-checked when the configuration is. What fails all the same when it meets an event (a
+// value that is missing, a body that is no JSON, too many steps) fails again at every attempt: the action is dead at
+// once, by class template, and the error says which parameter, which expression and where, and quotes nothing of the
+// event.
+package template

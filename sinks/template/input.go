@@ -1,0 +1,97 @@
+package template
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// environment is what expressions can name; see the package comment.
+var environment = expression.Over(
+	cel.Variable("body", cel.DynType),
+	cel.Variable("event.id", cel.StringType), cel.Variable("event.source", cel.StringType), cel.Variable("event.type", cel.StringType),
+	cel.Variable("event.entity", cel.StringType), cel.Variable("event.parts", cel.ListType(cel.StringType)),
+	cel.Variable("event.version", cel.StringType), cel.Variable("event.time", cel.TimestampType),
+	cel.Variable("event.late", cel.BoolType), cel.Variable("event.deleted", cel.BoolType), cel.Variable("event.reason", cel.StringType),
+	cel.Variable("action.id", cel.StringType), cel.Variable("action.name", cel.StringType), cel.Variable("action.attempt", cel.IntType),
+)
+
+// input is what expressions read of an action, made when the first one asks. It is their [cel.Activation].
+type input struct {
+	a      stream.Action
+	left   int  // of maxAll
+	parsed bool // body and bad are set
+	body   any
+	bad    error
+}
+
+// parse reads the event's body. Its error quotes nothing of it.
+func (in *input) parse() error {
+	if in.parsed {
+		return in.bad
+	}
+	in.parsed = true
+	if len(in.a.Event.Data) == 0 {
+		return nil
+	}
+	if in.body, in.bad = expression.JSON(in.a.Event.Data); in.bad != nil {
+		in.bad = fmt.Errorf("cannot be made: the event's body cannot be read as JSON: %w", in.bad)
+	}
+	return in.bad
+}
+
+// ResolveName implements [cel.Activation].
+func (in *input) ResolveName(name string) (any, bool) {
+	e := in.a.Event
+	switch name {
+	case "body":
+		return in.body, true
+	case "event.id":
+		return e.ID, true
+	case "event.source":
+		return e.Source, true
+	case "event.type":
+		return e.Type, true
+	case "event.entity":
+		return string(e.Entity), true
+	case "event.parts":
+		return parts(e.Entity), true
+	case "event.version":
+		return e.Version.Text(), true
+	case "event.time":
+		return e.Time, true
+	case "event.late":
+		return in.a.Late, true
+	case "event.deleted":
+		return e.Deleted, true
+	case "event.reason":
+		return in.a.Reason, true
+	case "action.id":
+		return string(in.a.ID), true
+	case "action.name":
+		return in.a.Name, true
+	case "action.attempt":
+		return int64(in.a.Attempt), true
+	}
+	return nil, false
+}
+
+// Parent implements [cel.Activation].
+func (in *input) Parent() cel.Activation { return nil }
+
+// parts are the values of an entity as its mapping had them. What is not encoded as keys are stays as it is.
+func parts(key schemas.EntityKey) []string {
+	list := strings.Split(string(key), "/")
+	for i, p := range list {
+		if text, err := url.PathUnescape(p); err == nil {
+			list[i] = text
+		}
+	}
+	return list
+}

@@ -1,0 +1,207 @@
+package template
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+)
+
+// Kind is what a parameter takes.
+type Kind string
+
+const (
+	Text  Kind = "text"  // a text; numbers and booleans are taken as theirs
+	Texts Kind = "texts" // a list of texts, or one expression that gives one
+	Value Kind = "value" // any JSON value
+)
+
+// Param declares a parameter of a sink.
+type Param struct {
+	Name, Doc string
+	Kind      Kind
+	Required  bool
+	Values    []string // the closed list of a Text, where there is one
+	Default   string   // a template, as it would be written; empty: none
+}
+
+// KeyError is what is wrong with one parameter, or with a value inside it. Err goes behind the key.
+type KeyError struct {
+	Key string // "blocks[0].text"
+	Err error
+}
+
+func (e *KeyError) Error() string { return e.Key + " " + e.Err.Error() }
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// Params are compiled parameters. Safe for concurrent use.
+type Params struct {
+	declared []Param
+	nodes    map[string]node
+}
+
+// Bounds of what is written, in one destination or action.
+const (
+	maxStrings = 200
+	maxNesting = 32
+)
+
+// Compile compiles values: strings with templates, bools, numbers (int, int64, float64, [json.Number]), lists ([]any) and
+// objects (map[string]any). Defaults are added for what is not given; whether all is given that is required says
+// [Params.Missing]. The error is a *[KeyError].
+func Compile(declared []Param, values map[string]any) (*Params, error) {
+	p := &Params{declared: declared, nodes: map[string]node{}}
+	c := compiler{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(declared, func(d Param) bool { return d.Name == name })
+		if i < 0 {
+			return nil, &KeyError{name, fmt.Errorf("is no parameter here; there are %s", names(declared))}
+		}
+		n, err := c.param(name, declared[i], values[name])
+		if err != nil {
+			return nil, err
+		}
+		p.nodes[name] = n
+	}
+	for _, d := range declared {
+		if _, given := values[d.Name]; !given && d.Default != "" {
+			n, err := c.param(d.Name, d, d.Default)
+			if err != nil {
+				return nil, err
+			}
+			p.nodes[d.Name] = n
+		}
+	}
+	return p, nil
+}
+
+func names(declared []Param) string {
+	if len(declared) == 0 {
+		return "none"
+	}
+	var list []string
+	for _, d := range declared {
+		list = append(list, d.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// Missing lists the parameters that are required and not given.
+func (p *Params) Missing() (list []Param) {
+	for _, d := range p.declared {
+		if _, given := p.nodes[d.Name]; d.Required && !given {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// node is a compiled value.
+type node struct {
+	literal any // bool, int64, float64 or json.Number
+	text    *text
+	list    []node // not nil: a list
+	object  map[string]node
+}
+
+type compiler struct{ strings int }
+
+func (c *compiler) param(key string, d Param, v any) (node, error) {
+	n, err := c.node(key, v, d.takes(), 0)
+	switch {
+	case err != nil:
+		return n, err
+	case d.Kind == Text && (n.list != nil || n.object != nil):
+		return n, &KeyError{key, errors.New("is a list or an object: one text is wanted")}
+	case d.Kind == Texts && n.list == nil && (n.text == nil || !n.text.alone()):
+		return n, &KeyError{key, errors.New("is not a list of texts, and not one expression that gives one")}
+	}
+	if text, ok := n.plain(); ok && len(d.Values) > 0 && !slices.Contains(d.Values, text) {
+		return n, &KeyError{key, fmt.Errorf("%q is not one of %s", text[:min(len(text), 40)], strings.Join(d.Values, ", "))}
+	}
+	return n, nil
+}
+
+// takes are the types that one expression alone may give; nil takes any.
+func (d Param) takes() []*cel.Type {
+	switch d.Kind {
+	case Text:
+		return append(slices.Clone(inText), cel.NullType)
+	case Texts:
+		return []*cel.Type{cel.ListType(cel.DynType), cel.NullType}
+	}
+	return nil
+}
+
+func (c *compiler) node(key string, v any, takes []*cel.Type, depth int) (node, error) {
+	if depth > maxNesting {
+		return node{}, &KeyError{key, fmt.Errorf("is nested deeper than %d", maxNesting)}
+	}
+	switch v := v.(type) {
+	case string:
+		if c.strings++; c.strings > maxStrings {
+			return node{}, &KeyError{key, fmt.Errorf("is one text too many: %d are the most", maxStrings)}
+		}
+		t, err := parse(v, takes)
+		if err != nil {
+			return node{}, &KeyError{key, err}
+		}
+		return node{text: t}, nil
+	case bool, int64, float64, json.Number:
+		return node{literal: v}, nil
+	case int:
+		return node{literal: int64(v)}, nil
+	case []any:
+		list := make([]node, len(v))
+		for i := range v {
+			var err error
+			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], element(takes), depth+1); err != nil {
+				return node{}, err
+			}
+		}
+		return node{list: list}, nil
+	case map[string]any:
+		object := make(map[string]node, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			at := key + "." + name
+			if strings.Contains(name, "{{") {
+				return node{}, &KeyError{at, errors.New("has braces in its key: only values are templates")}
+			}
+			var err error
+			if object[name], err = c.node(at, v[name], element(takes), depth+1); err != nil {
+				return node{}, err
+			}
+		}
+		return node{object: object}, nil
+	}
+	return node{}, &KeyError{key, fmt.Errorf("has a value that JSON does not have (%T)", v)}
+}
+
+// element are the types for what stands inside a value whose place takes takes.
+func element(takes []*cel.Type) []*cel.Type {
+	if takes == nil {
+		return nil
+	}
+	return append(slices.Clone(inText), cel.NullType)
+}
+
+// alone reports whether the string is one expression and nothing else.
+func (t *text) alone() bool { return len(t.parts) == 1 && t.parts[0].x != nil }
+
+// plain is the text of a value that has no expression in it.
+func (n node) plain() (string, bool) {
+	switch {
+	case n.text == nil && n.literal != nil:
+		s, err := written(n.literal)
+		return s, err == nil
+	case n.text == nil || len(n.text.parts) > 1:
+		return "", false
+	case len(n.text.parts) == 0:
+		return "", true
+	}
+	return n.text.parts[0].literal, n.text.parts[0].x == nil
+}

@@ -1,0 +1,46 @@
+package template
+
+import (
+	"maps"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Set has the parameters of a destination: its own, and those of single actions, which stand over them name by name.
+// Safe for concurrent use.
+type Set struct {
+	base *Params
+	own  map[string]*Params // by "<team>.<subscription>/<action>"
+}
+
+// NewSet compiles the parameters of a destination and of actions by "<team>.<subscription>/<action>". The error is a
+// *[KeyError].
+func NewSet(declared []Param, destination map[string]any, actions map[string]map[string]any) (*Set, error) {
+	base, err := Compile(declared, destination)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{base: base, own: map[string]*Params{}}
+	for name, values := range actions {
+		all := maps.Clone(destination)
+		if all == nil {
+			all = map[string]any{}
+		}
+		maps.Copy(all, values)
+		if s.own[name], err = Compile(declared, all); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Of are the parameters of an action.
+func (s *Set) Of(a stream.Action) *Params {
+	if p := s.own[a.Subscription+"/"+a.Name]; p != nil {
+		return p
+	}
+	return s.base
+}
+
+// Render makes the parameters of an action, see [Params.Render].
+func (s *Set) Render(a stream.Action) (Values, error) { return s.Of(a).Render(a) }
