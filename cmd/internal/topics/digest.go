@@ -52,12 +52,17 @@ func (d *digest) add(r *kgo.Record) {
 func sumOf(r *kgo.Record) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
+	number := func(n int64) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(n))
+		h.Write(b[:])
+	}
 	part := func(b []byte) {
-		n := int64(len(b))
 		if b == nil {
-			n = -1
+			number(-1)
+			return
 		}
-		binary.Write(&h, binary.LittleEndian, n)
+		number(int64(len(b)))
 		h.Write(b)
 	}
 	part(r.Key)
@@ -66,7 +71,7 @@ func sumOf(r *kgo.Record) uint64 {
 		part([]byte(header.Key))
 		part(header.Value)
 	}
-	binary.Write(&h, binary.LittleEndian, r.Timestamp.UnixMilli())
+	number(r.Timestamp.UnixMilli())
 	return h.Sum64()
 }
 
