@@ -74,7 +74,7 @@ func TestStaticMemberRestarts(t *testing.T) {
 // heard is how many sessions of the issues' group a process has seen, and how many partitions it has claimed.
 func (r *rig) heard(p *process) (sessions, claims int) {
 	r.t.Helper()
-	for _, line := range strings.SplitSeq(p.output(), "\n") {
+	for line := range strings.SplitSeq(p.output(), "\n") {
 		if strings.Contains(line, "subscription="+r.team+".triage ") {
 			sessions += strings.Count(line, "group session begun")
 			claims += strings.Count(line, "partition claimed")
