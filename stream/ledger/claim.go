@@ -19,6 +19,7 @@ type claimState struct {
 	laneSeq  int64 // next lane_seq to give
 	revision int64 // of progress, as the last batch left it
 	buffered int   // events of the partition that wait with a deadline
+	bytes    int64 // of their copies
 	waiting  int   // rows of the partition in the buffer, parked ones included
 	// overdueAt is the database's clock, in Postgres microseconds, when NextDeadline last found a deadline; 0 before.
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
@@ -318,8 +319,9 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 
 // loadClaim reads what the gate and the lanes left of the partition.
 func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered') FROM buffer WHERE fence = $1 AND decision <> 'held'`,
-		c.ID).Scan(&c.waiting, &c.buffered)
+	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
+		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
+		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)
 	if err != nil {
 		return err
 	}

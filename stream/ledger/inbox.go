@@ -58,7 +58,8 @@ type InboxItem struct {
 	Owner        string        `json:"owner,omitempty"`
 	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time     `json:"decided_at"`
-	Actions      []InboxAction `json:"actions,omitempty"` // only from InboxItem
+	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
+	Actions      []InboxAction `json:"actions,omitempty"`  // only from InboxItem
 
 	fence, window, laneCount int32
 	laneSeq                  *int64
@@ -104,11 +105,11 @@ type InboxPage struct {
 
 // InboxStatuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
 // yet), processing (some done), failed (will be retried), parked (behind a dead or unknown action of its entity),
-// dead_letter, unknown, done. Where none do: buffered,
-// parked, or the decision.
+// dead_letter, unknown, done. Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
+// the decision.
 func InboxStatuses() []string {
 	return []string{"received", "buffered", "processing", "done", "failed", "dead_letter", "parked", "unknown",
-		"stale", "filtered", "conflict", "quarantined"}
+		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 
 func (q InboxQuery) validate() error {
@@ -156,7 +157,7 @@ func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q InboxQuery) (items []InboxItem, err error) {
 	n := len(args)
 	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
-		inboxSelect, where, n+1, n+2, n+3)
+		q.from(), where, n+1, n+2, n+3)
 	var now time.Time
 	if q.Cursor != "" {
 		now, _, _, err = parseCursor(q.Cursor)
@@ -268,20 +269,25 @@ func scanItem(r pgx.CollectableRow) (InboxItem, error) {
 		v         schemas.Version
 		key, hash *[16]byte
 		topicID   [16]byte
+		at        *time.Time
+		by, why   *string
 	)
 	p := &i.pointer
 	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
-		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &i.fence, &i.window, &i.laneSeq, &i.laneCount)
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.fence, &i.window, &i.laneSeq, &i.laneCount)
 	if err != nil {
 		return i, err
 	}
 	i.Team, i.Subscription, _ = strings.Cut(name, ".")
 	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
-	if i.Decision != gate.Quarantined {
+	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
 		i.Version = v.Text()
 	}
 	i.DecidedAt = i.DecidedAt.UTC()
+	if at != nil && by != nil && why != nil {
+		i.Redriven = &Redriven{At: at.UTC(), By: *by, Reason: *why}
+	}
 	p.Topic, p.TopicID, p.Partition, p.Offset = i.Topic, topicID, i.Partition, i.Offset
 	if key != nil && hash != nil {
 		p.Key, p.Hash = *key, *hash

@@ -3,9 +3,11 @@ package ledger
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -22,11 +24,21 @@ const actionStates = `generate_series(0, e.actions - 1) AS n(i)
 // inboxSelect is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
 // the actions of a row are probes of its window. What is untried behind a dead or unknown head of its
 // lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
-const inboxSelect = `-- inbox
+const inboxSelect = inboxHead + inboxEvents + inboxUnion + inboxAsides + inboxTail
+
+const (
+	inboxHead = `-- inbox
 SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, word, sub, status, decision, reason,
        duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
-       owner, received_at, decided_at, fence, window_id, lane_seq, actions
-FROM (
+       owner, received_at, decided_at, redriven_at, redriven_by, redriven_reason, fence, window_id, lane_seq, actions
+FROM (`
+	inboxUnion = `
+    UNION ALL`
+	inboxTail = `
+) i`
+)
+
+const inboxEvents = `
     SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
@@ -37,9 +49,10 @@ FROM (
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
            f.topic, f.topic_id, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
-           e.decided_at, e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
+           e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
+           e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
-    LEFT JOIN buffer b ON b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
+    ` + inboxBuffer + `b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
     LEFT JOIN LATERAL (
         SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
                     WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
@@ -49,13 +62,33 @@ FROM (
                sum(coalesce(x.attempts, (c.at IS NOT NULL)::int))::int AS attempts, min(x.next_at) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
         FROM ` + actionStates + `
-    ) a ON e.lane_seq IS NOT NULL
-    UNION ALL
-    SELECT s.name, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.word, d.sub, d.decision,
-           d.decision, d.reason, 0, 0, NULL, coalesce(d.error, ''), f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch,
-           d.event_key, d.hash, f.owner, d.received_at, d.decided_at, d.fence, d.window_id, NULL, 0
-    FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription
-) i`
+    ) a ON e.lane_seq IS NOT NULL`
+
+const inboxBuffer = `LEFT JOIN buffer b ON `
+
+const inboxAsides = `
+    SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.word, d.sub,
+           CASE WHEN d.redriven_at IS NULL THEN d.decision ELSE 'redriven' END AS status, d.decision, d.reason,
+           0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
+           f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, f.owner, d.received_at,
+           d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
+    FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
+
+// inboxWaiting is inboxEvents of what waits or is held, found by its rows in the buffer.
+var inboxWaiting = strings.Replace(inboxEvents, inboxBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)
+
+// from is inboxSelect without the parts in which nothing of the kind asked for can be.
+func (q InboxQuery) from() string {
+	switch {
+	case q.Decision == gate.Buffered || q.Decision == gate.Parked:
+		return inboxHead + inboxWaiting + inboxTail
+	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered:
+		return inboxHead + inboxAsides + inboxTail
+	case q.Decision != "":
+		return inboxHead + inboxEvents + inboxTail
+	}
+	return inboxSelect
+}
 
 // InboxItem finds what became of an event in a subscription, its actions and attempts included. The newest generation
 // that knows the event answers. Kind NotFound where none does.
@@ -72,6 +105,21 @@ func (l *Ledger) InboxItem(ctx context.Context, team, subscription, source, even
 	}
 	if err != nil {
 		return InboxItem{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return items[0], nil
+}
+
+// InboxPlace finds what was set aside at a place in the log: a record that could not be decoded has no other name. The newest
+// generation that knows it answers. Kind NotFound where none does.
+func (l *Ledger) InboxPlace(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (InboxItem, error) {
+	const op = "read the inbox"
+	items, err := l.inboxItems(ctx, inboxHead+inboxAsides+inboxTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+		ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, clean(topic, 249), partition, offset})
+	if err != nil {
+		return InboxItem{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	if len(items) == 0 {
+		return InboxItem{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s has set nothing aside at %s/%d@%d", team, subscription, topic, partition, offset)
 	}
 	return items[0], nil
 }

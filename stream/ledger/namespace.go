@@ -61,6 +61,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("generation %d is negative", s.Generation)
 	case s.Window < 0:
 		return fmt.Errorf("dedupe window %s is negative", s.Window)
+	case s.Done < 0 || s.Dead < 0:
+		return fmt.Errorf("kept for %s and %s: one is negative", s.Done, s.Dead)
 	case s.MaxAge < 0:
 		return fmt.Errorf("longest wait %s is negative", s.MaxAge)
 	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
@@ -87,10 +89,7 @@ func (s Spec) validate() error {
 }
 
 func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
-	var window *time.Duration
-	if n.spec.Window > 0 {
-		window = &n.spec.Window
-	}
+	window, done, dead := orNull(n.spec.Window), orNull(n.spec.Done), orNull(n.spec.Dead)
 	_, err := tx.Exec(ctx, `INSERT INTO subscriptions (name, generation, dedupe) VALUES ($1, $2, $3)
 		ON CONFLICT (name, generation) DO NOTHING`, n.spec.Name, n.spec.Generation, window)
 	if err != nil {
@@ -102,7 +101,8 @@ func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE subscriptions SET dedupe = $2 WHERE id = $1 AND dedupe IS DISTINCT FROM $2`, n.id, window)
+	_, err = tx.Exec(ctx, `UPDATE subscriptions SET dedupe = $2, keep_done = $3, keep_dead = $4
+		WHERE id = $1 AND (dedupe, keep_done, keep_dead) IS DISTINCT FROM ($2, $3, $4)`, n.id, window, done, dead)
 	if err != nil {
 		return err
 	}
@@ -123,6 +123,14 @@ func (n *Namespace) register(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	return addWindow(ctx, tx, n.id, false)
+}
+
+// orNull is null for 0.
+func orNull(d time.Duration) *time.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &d
 }
 
 func (n *Namespace) registerEffects(ctx context.Context, tx pgx.Tx) error {

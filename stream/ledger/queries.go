@@ -107,7 +107,7 @@ WHERE p.fence = u.fence`)
 
 // waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.word, b.sub,
-       b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage`
+       b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage, octet_length(b.packed)`
 
 // deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows.
 func deadline(since string) string {

@@ -190,7 +190,7 @@ func waitingOf(r *row) gate.Waiting {
 	g.Version.Epoch, g.Version.Value, g.Version.Word, g.Version.Sub = r.int64(), r.int64(), r.text(), r.int32()
 	g.First, g.Payload = r.int64Or(), schemas.PayloadKind(r.text())
 	g.Deleted, g.Filtered, g.Backfill = r.bool(), r.bool(), r.bool()
-	g.Decision, g.Stage = gate.Decision(r.text()), gate.Stage(r.text())
+	g.Decision, g.Stage, g.Size = gate.Decision(r.text()), gate.Stage(r.text()), int64(r.int32())
 	return g
 }
 

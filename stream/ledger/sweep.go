@@ -15,7 +15,8 @@ type SweepConfig struct {
 	// Horizon is how long after an event its provider may still repeat it: a window is dropped only when every
 	// partition has processed past the window's end plus this. Default 72 hours.
 	Horizon time.Duration
-	// Done and Dead are how long finished and dead actions stay readable; 0 is 7 and 30 days.
+	// Done and Dead are how long finished and dead actions stay readable, for subscriptions that do not say so themselves
+	// (Spec.Done and Dead); 0 is 7 and 30 days.
 	Done, Dead time.Duration
 }
 
@@ -68,11 +69,32 @@ func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
 		}
 		dropped, err := l.dropWindows(ctx, id, cfg)
 		swept.Dropped = append(swept.Dropped, dropped...)
+		if err == nil {
+			err = l.forget(ctx, id, cfg)
+		}
 		if err != nil {
 			return fail(err)
 		}
 	}
 	return swept, nil
+}
+
+// forgotten bounds what one sweep takes out of each table of words and questions.
+const forgotten = 10_000
+
+// forget takes out what people and the gate asked of owners and what has long ended. These tables have a row per question,
+// not per event, and an index by their end: nothing is scanned.
+func (l *Ledger) forget(ctx context.Context, subscription int32, cfg SweepConfig) error {
+	for _, table := range []string{"backfills", "commands"} {
+		_, err := l.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
+			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
+			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t
+			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, forgotten)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockTimeout bounds how long DDL waits for its lock, and with it everybody who waits behind it.
@@ -138,13 +160,13 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 const droppable = `-- droppable: one row per closed window; below lane_low all is settled, what has a row is found by its own index
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
-  AND w.closed_at + greatest(s.dedupe, $2::interval, $3::interval) <= now()
+  AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
   AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id
                    WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
   AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
-                     AND (` + parksLane + ` OR a.finished_at > now() - $4::interval))
+                     AND (` + parksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $4::interval)))
   AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
                     CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events
                          WHERE window_id = w.id AND fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL

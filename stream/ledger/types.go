@@ -33,6 +33,9 @@ type Spec struct {
 	Policy     gate.Policy
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
+	// Done and Dead are how long finished and dead actions stay readable, with what belongs to them, attempts and what was
+	// set aside included; longer where dedupe needs the same tables. 0 is as SweepConfig says.
+	Done, Dead time.Duration
 	// MaxAge bounds how long an event waits in gaps, over all the gaps it stands behind; 0 is no bound.
 	MaxAge time.Duration
 	// Forget is after how long without an event an entity's line is forgotten, to the day that its dedupe window was written
@@ -107,7 +110,8 @@ type Pointer struct {
 	Hash        schemas.BodyHash
 }
 
-// Record is one record of a batch, gate's view and the ledger's.
+// Record is one record of a batch, gate's view and the ledger's. Its Size is the length of what Packed gives: that is what
+// the gap buffer keeps.
 type Record struct {
 	gate.Record
 	LeaderEpoch int32

@@ -154,7 +154,7 @@ func (w *work) mark() {
 // decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
 func (w *work) decide(seen map[schemas.EventKey]gate.Seen, p gate.Policy) {
 	w.state.Seen = seen
-	w.state.Buffered = w.Claim.buffered
+	w.state.Buffered, w.state.BufferedBytes = w.Claim.buffered, w.Claim.bytes
 	w.mark()
 	if w.command != nil {
 		w.obey(p)
@@ -230,7 +230,7 @@ func (w *work) settle() {
 		c.extend(c.laneSeq, w.laneEnd, w.window, w.rowed())
 	}
 	c.laneSeq = w.laneEnd
-	c.buffered = w.state.Buffered
+	c.buffered, c.bytes = w.state.Buffered, w.state.BufferedBytes
 	c.revision++
 	if !w.expire {
 		c.Next = w.Next

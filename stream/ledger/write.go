@@ -180,7 +180,7 @@ func (w *writer) aside(k *work, i int) {
 		decision, reason = gate.Filtered, gate.ReasonType // it waits for its place on the line, and will not run
 	}
 	bare, bad := k.rejected[i]
-	known := decision != gate.Quarantined // nothing of a rejected record is to be trusted
+	known := decision != gate.Quarantined || reason == gate.ReasonMisplaced // nothing of any other is to be trusted
 	c[0].int32(k.Claim.ID)
 	c[1].int64(r.Offset)
 	c[2].int32(r.LeaderEpoch)
@@ -206,8 +206,7 @@ func (w *writer) aside(k *work, i int) {
 	c[7].text(string(decision))
 	c[8].text(string(reason))
 	if known {
-		v := v.Version
-		identity(c[9:], v, string(r.Entity), r.Source, r.ID, r.Type)
+		identity(c[9:], v.Version, string(r.Entity), r.Source, r.ID, r.Type)
 	} else {
 		identity(c[9:], schemas.Version{Kind: schemas.None}, "", clean(r.Source, 512), clean(r.ID, 512), clean(r.Type, 512))
 	}

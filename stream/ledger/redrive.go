@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/jackc/pgx/v5"
+)
+
+// Redriven is a person's word that a quarantined record was produced again.
+type Redriven struct {
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+}
+
+// Redrive has produce write a quarantined record to the log again and marks it as redriven, in one transaction around
+// both: of two who try at once only one produces. Where the mark cannot be written afterwards, the error says that the
+// record was produced all the same; dedupe keeps an event from running twice. once: a record that was redriven before is
+// refused. Errors of produce come back as they are. Kinds: Conflict where the item is not quarantined any more or was
+// redriven before, Invalid where there is nothing to produce.
+func (l *Ledger) Redrive(ctx context.Context, item InboxItem, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
+	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
+	switch {
+	case by == "" || reason == "":
+		return schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	case item.Decision != gate.Quarantined:
+		return schemas.Errorf(schemas.Conflict, op, "it is %s (%s)", item.Decision, item.Reason)
+	}
+	produced := false
+	err := pgx.BeginFunc(ctx, l.read, func(tx pgx.Tx) error {
+		raw, err := markRedriven(ctx, tx, item, clean(by, 200), clean(reason, 1000), once, op)
+		if err != nil {
+			return err
+		}
+		if err := produce(ctx, raw); err != nil {
+			return confirmError{err}
+		}
+		produced = true
+		return nil
+	})
+	if theirs, ok := errors.AsType[confirmError](err); ok {
+		return theirs.error
+	}
+	if _, ok := errors.AsType[*schemas.Error](err); ok || err == nil {
+		return err
+	}
+	if produced {
+		return schemas.Errorf(schemas.Unavailable, op, "it was produced again, and that is not noted, so that it can be redriven once more: %w", redact(err))
+	}
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+}
+
+// markRedriven marks the row, which stays locked until the transaction ends, and gives the record's bytes.
+func markRedriven(ctx context.Context, tx pgx.Tx, item InboxItem, by, reason string, once bool, op string) (raw []byte, err error) {
+	var before *time.Time
+	var who *string
+	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM asides
+		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision = 'quarantined' FOR UPDATE`,
+		item.window, item.fence, item.Offset).Scan(&before, &who, &raw)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined any more: after a rewind it was decided anew")
+	case err != nil:
+		return nil, err
+	case once && before != nil:
+		return nil, schemas.Errorf(schemas.Conflict, op, "it was redriven at %s by %s already", before.UTC().Format(time.RFC3339), *who)
+	case raw == nil:
+		return nil, schemas.Errorf(schemas.Invalid, op, "its bytes were not kept")
+	}
+	_, err = tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
+		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.fence, item.Offset, by, reason)
+	return raw, err
+}

@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// aside is a record that is quarantined.
+func aside(offset int64, why gate.Reason) Record {
+	r := Record{LeaderEpoch: 1, Error: "no event", Packed: func() []byte { return fmt.Appendf(nil, "raw %d", offset) }}
+	r.Offset, r.Broken = offset, why
+	return r
+}
+
+// place is the item at an offset of partition 0.
+func (f *fixture) place(offset int64) InboxItem {
+	f.t.Helper()
+	item, err := f.l.InboxPlace(f.t.Context(), "acme", "triage", "events.acme.github", 0, offset)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return item
+}
+
+// redrive redrives as jo and gives what was produced.
+func (f *fixture) redrive(item InboxItem, once bool) (raw string, err error) {
+	f.t.Helper()
+	err = f.l.Redrive(f.t.Context(), item, "jo", "it is mended", once, func(_ context.Context, b []byte) error {
+		raw = string(b)
+		return nil
+	})
+	return raw, err
+}
+
+func TestRedriveMarksWhatItProduced(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, aside(0, gate.ReasonUndecodable), seq(1, "e", 1), aside(2, gate.ReasonUndecodable))
+	item := f.place(0)
+	if item.Status != "quarantined" || item.Redriven != nil || item.LastError != "no event" {
+		t.Errorf("%+v", item)
+	}
+	away := errors.New("no broker answers")
+	if err := f.l.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { return away }); !errors.Is(err, away) {
+		t.Errorf("the producer's error came back as %v", err)
+	}
+	if got := f.place(0); got.Redriven != nil {
+		t.Errorf("marked although it was not produced: %+v", got.Redriven)
+	}
+	if raw, err := f.redrive(item, true); raw != "raw 0" || err != nil {
+		t.Fatalf("%q %v", raw, err)
+	}
+	got := f.place(0)
+	if got.Status != "redriven" || got.Decision != gate.Quarantined || got.Redriven == nil || got.Redriven.By != "jo" || got.Redriven.Reason != "it is mended" || got.Redriven.At.IsZero() {
+		t.Errorf("%+v %+v", got, got.Redriven)
+	}
+	if raw, err := f.redrive(item, true); raw != "" || schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("a second time: %q %v", raw, err)
+	}
+	if raw, err := f.redrive(item, false); raw != "raw 0" || err != nil {
+		t.Errorf("again, as asked: %q %v", raw, err)
+	}
+	for status, want := range map[string]int{"quarantined": 1, "redriven": 1, "": 2} {
+		page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Quarantined, Status: status})
+		if err != nil || len(page.Items) != want {
+			t.Errorf("%q: %+v %v", status, page, err)
+		}
+	}
+	for name, ask := range map[string]func() error{
+		"who is missing": func() error { return f.l.Redrive(t.Context(), item, "", "x", true, nil) },
+		"why is missing": func() error { return f.l.Redrive(t.Context(), item, "jo", "", true, nil) },
+	} {
+		if err := ask(); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	event, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.redrive(event, true); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("an event that was applied: %v", err)
+	}
+}
+
+// Of many who redrive one record at once, one produces it.
+func TestRedriveOfTwoAtOnceProducesOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), aside(0, gate.ReasonUndecodable))
+	item := f.place(0)
+	var produced, refused atomic.Int32
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			err := f.l.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { produced.Add(1); return nil })
+			if schemas.KindOf(err) == schemas.Conflict {
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if produced.Load() != 1 || refused.Load() != 4 {
+		t.Errorf("produced %d times, refused %d", produced.Load(), refused.Load())
+	}
+}
+
+// A record without bytes has nothing to produce; after a rewind another row stands at its place, or none.
+func TestRedriveOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	bare := aside(0, gate.ReasonTooLarge)
+	bare.Packed = nil
+	f.apply(c, bare, aside(1, gate.ReasonMisplaced), aside(2, gate.ReasonUndecodable))
+	if _, err := f.redrive(f.place(0), true); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("without bytes: %v", err)
+	}
+	gone := f.place(2)
+	if _, err := f.redrive(f.place(1), true); err != nil {
+		t.Fatal(err)
+	}
+	c = f.rewind(c, 1)
+	f.apply(c, aside(1, gate.ReasonMisplaced), seq(2, "e", 1))
+	if got := f.place(1); got.Redriven != nil {
+		t.Errorf("decided anew, and still marked: %+v", got.Redriven)
+	}
+	if _, err := f.redrive(gone, true); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("what was decided otherwise since: %v", err)
+	}
+	if _, err := f.l.InboxPlace(t.Context(), "acme", "triage", "events.acme.github", 0, 2); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("nothing is set aside there: %v", err)
+	}
+}
+
+// rewind claims anew at a lower offset, as after a seek.
+func (f *fixture) rewind(c *Claim, to int64) *Claim {
+	f.t.Helper()
+	again, err := f.n.Claim(f.t.Context(), ClaimRequest{Partition: c.Partition, Partitions: 8, Confirm: func(_ context.Context, stored *Position) (Start, error) {
+		return Start{Position: Position{Offset: to, LeaderEpoch: -1}, Seek: &Seek{From: stored.Offset, To: to}}, nil
+	}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+// A misplaced record is known by its event, which is not remembered as seen: produced again it runs, once.
+func TestMisplacedIsKnownByItsEventAndRunsOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c, right := f.claim(0), f.claim(1)
+	stray := seq(0, "e", 1)
+	stray.Broken, stray.Error = gate.ReasonMisplaced, "belongs elsewhere"
+	f.apply(c, stray)
+	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1")
+	if err != nil || item.Decision != gate.Quarantined || item.Reason != gate.ReasonMisplaced || item.Entity != "e" || item.Version != "00000000000000000001" {
+		t.Fatalf("%+v %v", item, err)
+	}
+	if raw, err := f.redrive(item, true); raw != "packed e-1" || err != nil {
+		t.Fatalf("%q %v", raw, err)
+	}
+	for offset, want := range []string{"0:applied/first", "0:duplicate/seen"} {
+		if got := decisions(f.apply(right, seq(int64(offset), "e", 1))); got[0] != want {
+			t.Errorf("produced again: %v, want %s", got, want)
+		}
+	}
+	if item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || item.Decision != gate.Applied || item.Partition != 1 {
+		t.Errorf("the event is known as %+v %v", item, err)
+	}
+	if got := f.place(0); got.Status != "redriven" || got.EventID != "e-1" {
+		t.Errorf("its first place is known as %+v", got)
+	}
+}
+
+// Each list reads only what can hold what it asks for, and shows what the whole inbox shows of it.
+func TestInboxByDecisionIsTheInbox(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualHold })
+	c := f.claim(0)
+	twin := record(3, "twin", "e", schemas.Version{Kind: schemas.Sequence, Value: 1})
+	forged := seq(4, "e", 1)
+	forged.Hash[0]++
+	filtered := seq(5, "f", 1)
+	filtered.Filtered = true
+	f.apply(c, aside(0, gate.ReasonUndecodable), seq(1, "e", 1), seq(2, "g", 1), twin, forged, filtered, seq(6, "g", 3), seq(7, "e", 1))
+	whole, err := f.l.Inbox(t.Context(), InboxQuery{})
+	if err != nil || len(whole.Items) != 7 {
+		t.Fatalf("%+v %v", whole, err)
+	}
+	all := 0
+	for _, d := range gate.Decisions() {
+		page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for _, i := range whole.Items {
+			if i.Decision == d || d == gate.Duplicate && i.Duplicates > 0 {
+				want++
+			}
+		}
+		if len(page.Items) != want {
+			t.Errorf("%s: %d items, the whole inbox has %d: %+v", d, len(page.Items), want, page.Items)
+		}
+		all += want
+	}
+	if all != 8 {
+		t.Errorf("%d in all", all)
+	}
+}
