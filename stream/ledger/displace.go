@@ -6,15 +6,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// cutKinds are the stops whose acceptance goes back to where a log was cut: it grows on with other records in old places.
+// cutKinds are the stops of a log that was cut: it grows on with other records in old places.
 var cutKinds = map[string]bool{"above_log_end": true, "truncated": true}
 
 // outOfTheLog is the place of what had its place in a log that was cut: below all of them, and of its own for every cut.
 const outOfTheLog = `-(($2::bigint << 40) + log_offset)`
 
-// displace gives what the ledger keeps with its bytes, waiting events and records set aside, places outside of the log, so
-// that it neither meets the records that come into its old ones nor is taken for them.
-func displace(ctx context.Context, tx pgx.Tx, c *Claim) error {
+// displace gives what the ledger keeps with its bytes, waiting events and records set aside, places outside of the log
+// where that was cut, so that it neither meets the records that come into its old ones nor is taken for them.
+func displace(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 	for _, sql := range []string{
 		`UPDATE events e SET log_offset = -(($2::bigint << 40) + e.log_offset) FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
 			AND e.fence = b.fence AND e.window_id = b.window_id AND e.event_key = b.event_key AND e.log_offset = b.log_offset`,
@@ -22,7 +22,7 @@ func displace(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		`UPDATE buffer SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3`,
 		`UPDATE asides SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3`,
 	} {
-		if _, err := tx.Exec(ctx, sql, c.ID, c.Epoch, c.Next.Offset); err != nil {
+		if _, err := tx.Exec(ctx, sql, c.ID, c.Epoch, cut); err != nil {
 			return err
 		}
 	}

@@ -75,6 +75,24 @@ func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 	}
 }
 
+// The same holds where somebody moves the group instead of accepting: the log was cut all the same.
+func TestPlacesOfACutLogThatWasLeftBySeek(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "a", 1), seq(1, "a", 3), broken(2, "first"))
+	s := belowStart(0, 1, 3)
+	s.Kind, s.Resume = "above_log_end", 1
+	f.report(s, 1)
+	c := f.seek(3, 0)
+	f.apply(c, seq(0, "a", 1), seq(1, "c", 4), broken(2, "second"))
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM asides`); got != "first second" {
+		t.Errorf("set aside are %s", got)
+	}
+	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset < 0`); got != 1 {
+		t.Errorf("%d waiting events are out of the log", got)
+	}
+}
+
 // Other stops leave places as they are.
 func TestOnlyACutMovesPlaces(t *testing.T) {
 	t.Parallel()

@@ -161,8 +161,8 @@ func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, s *Stop, a
 	if s == nil {
 		return nil
 	}
-	if s.ID == accepted && cutKinds[s.Kind] {
-		if err := displace(ctx, tx, c); err != nil {
+	if cutKinds[s.Kind] && s.Partition == c.Partition {
+		if err := displace(ctx, tx, c, s.From); err != nil {
 			return err
 		}
 	}
