@@ -24,7 +24,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 		problems = append(problems, bad...)
 		for _, team := range sortedKeys(c.Teams) {
 			for _, name := range sortedKeys(c.Teams[team].Destinations) {
-				s, err := newSink(sinkParts{c, team, c.Teams[team].Destinations[name], slog.New(slog.DiscardHandler)})
+				s, err := newSink(sinkParts{c, team, name, c.Teams[team].Destinations[name], slog.New(slog.DiscardHandler)})
 				if err != nil {
 					problems = append(problems, c.Problem("teams."+team+".destinations."+name, err.Error()))
 					continue

@@ -30,7 +30,7 @@ func buildVersion() string {
 // sinkParts is what a destination's sink is made of.
 type sinkParts struct {
 	file        *config.Config
-	team        string
+	team, name  string
 	destination *config.Destination
 	log         *slog.Logger
 }
@@ -79,7 +79,7 @@ func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destinati
 		for _, name := range sortedKeys(c.Teams[team].Destinations) {
 			d := c.Teams[team].Destinations[name]
 			full := team + "/" + name
-			sink, err := newSink(sinkParts{c, team, d, log.With("destination", full)})
+			sink, err := newSink(sinkParts{c, team, name, d, log.With("destination", full)})
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", full, err)
 			}

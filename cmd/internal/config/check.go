@@ -192,6 +192,9 @@ func (ck *checker) destination(path string, d *Destination) {
 	if own.check != nil {
 		own.check(ck, path, d)
 	}
+	if own.params != nil {
+		ck.params(path+".params", own.params(d), d.Params)
+	}
 }
 
 func (ck *checker) destinationURL(path, text string, allowed []netip.Prefix, anyAllowed bool) {

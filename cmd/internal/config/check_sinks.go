@@ -3,17 +3,23 @@ package config
 import (
 	"maps"
 	"slices"
+
+	"github.com/forebay-io/forebay/sinks/template"
 )
 
 // sinkType is what a destination of one type has beyond the keys that all of them have.
 type sinkType struct {
-	keys  []string
+	keys []string
+	// check looks at what only the type knows of; nil: nothing.
 	check func(ck *checker, path string, d *Destination)
+	// params declares the parameters of a destination, given there or with its actions; nil: it has none. The key
+	// params is then one of keys.
+	params func(d *Destination) []template.Param
 }
 
 // sinkTypes are the types that a destination may have today, each with its own file.
 var sinkTypes = map[string]sinkType{
-	"http": {[]string{"url", "secret", "allow_networks"}, (*checker).httpSink},
+	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
 	"log":  {},
 }
 

@@ -165,8 +165,10 @@ func (ck *checker) actions(path string, t *Team, actions []Action) {
 		if a.To == "" || ck.skip(at+".to") {
 			continue
 		}
-		if _, ok := t.Destinations[a.To]; !ok {
+		if d, ok := t.Destinations[a.To]; !ok {
 			ck.missing(at+".to", "destination", a.To, keys(t.Destinations))
+		} else {
+			ck.actionParams(at, a, d)
 		}
 	}
 }

@@ -39,6 +39,7 @@ var (
 	durationType = reflect.TypeFor[Duration]()
 	sizeType     = reflect.TypeFor[Size]()
 	headersType  = reflect.TypeFor[Headers]()
+	paramsType   = reflect.TypeFor[Params]()
 )
 
 // value decodes n into v, whose type is one of those that file.go uses.
@@ -58,6 +59,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.mapping(n, path, v)
 	case t == headersType:
 		d.headers(n, path, v)
+	case t == paramsType:
+		d.params(n, path, v)
 	case t.Kind() == reflect.Map:
 		d.table(n, path, v)
 	case t.Kind() == reflect.Slice:

@@ -178,6 +178,7 @@ type Destination struct {
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
 	AllowNetworks []string       `yaml:"allow_networks"`
+	Params        Params         `yaml:"params"`
 }
 
 // Retry bounds the attempts of one action.
@@ -221,4 +222,5 @@ type Action struct {
 	Name   string `yaml:"name"`
 	To     string `yaml:"to"`
 	OnDead string `yaml:"on_dead"`
+	Params Params `yaml:"params"`
 }

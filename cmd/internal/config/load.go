@@ -42,6 +42,8 @@ func part(path string) string {
 		return "intake"
 	case len(steps) > 2 && steps[0] == "teams" && steps[2] == "destinations":
 		return "destinations"
+	case len(steps) > 5 && steps[2] == "subscriptions" && steps[5] == "params":
+		return "destinations"
 	case len(steps) > 4 && steps[2] == "sources" && strings.HasPrefix(steps[4], "secrets"):
 		return "secrets"
 	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "backfill" || steps[4] == "thin"):

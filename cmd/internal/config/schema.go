@@ -32,6 +32,8 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 			"type": "object", "additionalProperties": scalarSchema(secretType, field{}),
 			"propertyNames": map[string]any{"pattern": headerForm.String()},
 		}, f)
+	case t == paramsType:
+		return describeField(map[string]any{"type": "object"}, f)
 	case t.Kind() == reflect.Map:
 		return describeField(map[string]any{
 			"type": "object", "additionalProperties": schemaOf(t.Elem(), field{}),

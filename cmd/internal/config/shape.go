@@ -50,6 +50,7 @@ const fromForms = "a JSON Pointer into the body, header:<name>, form:<field> or 
 const (
 	entityPlaces  = "{entity.0}, {entity.1} ... the values of the entity, {entity} all of them."
 	secretHeaders = "their values are never shown."
+	templates     = "texts may have CEL over body, event and action in double braces: \"Issue {{body.issue.number}}\"."
 )
 
 // shapes declares every mapping of the file by the type it is decoded into.
@@ -192,6 +193,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
@@ -224,6 +226,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team.", required: true},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
+		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
 	}},
 }
 

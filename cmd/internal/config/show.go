@@ -38,6 +38,9 @@ func nodeOf(v reflect.Value) *yaml.Node {
 		}
 		return nodeOf(v.Elem())
 	case reflect.Map:
+		if v.Type() == paramsType {
+			return v.Interface().(Params).node()
+		}
 		return tableNode(v)
 	case reflect.Slice:
 		n := &yaml.Node{Kind: yaml.SequenceNode}

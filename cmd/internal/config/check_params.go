@@ -1,0 +1,73 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/sinks/template"
+)
+
+// params compiles the parameters at path. What is missing is said of actions, where all that is given comes together.
+func (ck *checker) params(path string, declared []template.Param, given Params) {
+	if ck.skipBelow(path) {
+		return
+	}
+	_, err := template.Compile(declared, given.Values())
+	bad, ok := errors.AsType[*template.KeyError](err)
+	switch {
+	case !ok:
+	case given.references(bad.Key):
+		ck.problem(path+"."+bad.Key, "what its reference leads to cannot be used here")
+	default:
+		ck.problem(path+"."+bad.Key, "%v", bad.Err)
+	}
+}
+
+// actionParams checks the parameters of an action at path together with those of its destination.
+func (ck *checker) actionParams(path string, a Action, d *Destination) {
+	own, ok := sinkTypes[d.Type]
+	switch {
+	case !ok:
+		return // no such type, and said so
+	case own.params == nil:
+		if ck.written(path + ".params") {
+			ck.problem(path+".params", "has no meaning: destination %s is of type %s", a.To, d.Type)
+		}
+		return
+	}
+	declared := own.params(d)
+	ck.params(path+".params", declared, a.Params)
+	all := maps.Clone(d.Params.Values())
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, a.Params.Values())
+	for _, p := range declared {
+		if _, given := all[p.Name]; p.Required && p.Default == "" && !given {
+			ck.problem(path, "params.%s is missing, here or at destination %s: %s", p.Name, a.To, p.Doc)
+		}
+	}
+}
+
+// skipBelow reports whether something below path has no value to check.
+func (ck *checker) skipBelow(path string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(ck.c.unresolved)), func(p string) bool {
+		return ck.c.unresolved[p] && (strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"["))
+	})
+}
+
+// ActionParams are the parameters that actions of a team give in the place of their destination's, by
+// "<team>.<subscription>/<action>".
+func (c *Config) ActionParams(team, destination string) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for name, sub := range c.Teams[team].Subscriptions {
+		for _, a := range sub.Actions {
+			if a.To == destination && len(a.Params) > 0 {
+				all[team+"."+name+"/"+a.Name] = a.Params.Values()
+			}
+		}
+	}
+	return all
+}

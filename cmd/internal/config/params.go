@@ -1,0 +1,172 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Params are the parameters of a sink as written: paramText, bool, int64, json.Number, []any, map[string]any.
+type Params map[string]any
+
+// paramText is a string of params. What its references lead to may be a secret and is never shown.
+type paramText struct{ value, written string }
+
+// Values are the parameters as sinks/template compiles them.
+func (p Params) Values() map[string]any {
+	if p == nil {
+		return nil
+	}
+	return plain(map[string]any(p)).(map[string]any)
+}
+
+func plain(v any) any {
+	switch v := v.(type) {
+	case paramText:
+		return v.value
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name := range v {
+			object[name] = plain(v[name])
+		}
+		return object
+	}
+	return v
+}
+
+// params decodes a mapping of parameters.
+func (d *decoder) params(n *yaml.Node, path string, v reflect.Value) {
+	if object, ok := d.param(n, path).(map[string]any); ok {
+		v.Set(reflect.ValueOf(Params(object)))
+	} else if n.Kind != yaml.MappingNode {
+		d.problem(n, path, "expected a mapping (name: value), found %s", describe(n))
+	}
+}
+
+// param is one value; nil where there is a problem.
+func (d *decoder) param(n *yaml.Node, path string) any {
+	d.places[path] = place{d.file, n.Line}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		d.problem(n, path, "anchors and aliases are not supported; write the value out")
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		object := map[string]any{}
+		d.pairs(n, path, func(key string, k, value *yaml.Node) {
+			at := join(path, key)
+			object[key] = d.param(value, at)
+			d.places[at] = place{d.file, k.Line}
+		})
+		return object
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = d.param(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return list
+	}
+	v, err := d.paramScalar(n, path)
+	if err != nil {
+		d.problem(n, path, "%v", err)
+		d.unresolved[path] = true // reported; later checks leave it alone
+		return nil
+	}
+	return v
+}
+
+func (d *decoder) paramScalar(n *yaml.Node, path string) (any, error) {
+	switch n.Tag {
+	case "!!str", "!!timestamp":
+		return d.paramText(n, path)
+	case "!!bool":
+		return n.Value == "true" || n.Value == "True" || n.Value == "TRUE", nil
+	case "!!int":
+		if i, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
+			return i, nil
+		}
+		fallthrough
+	case "!!float":
+		if !json.Valid([]byte(n.Value)) {
+			return nil, fmt.Errorf("%s is not a number as JSON has them", clip(n.Value))
+		}
+		return json.Number(n.Value), nil
+	case "!!null":
+		return nil, fmt.Errorf("has no value; an expression gives null: {{null}}")
+	}
+	return nil, fmt.Errorf("tag %s is not supported", n.Tag)
+}
+
+func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
+	t := paramText{n.Value, n.Value}
+	if !hasReference(n.Value) {
+		return t, nil
+	}
+	if !d.uses(path) {
+		d.unresolved[path] = true
+		return t, nil
+	}
+	var err error
+	t.value, err = d.env.expand(n.Value)
+	return t, err
+}
+
+// node shows parameters as they were written.
+func (p Params) node() *yaml.Node { return paramNode(map[string]any(p)) }
+
+func paramNode(v any) *yaml.Node {
+	switch v := v.(type) {
+	case paramText:
+		return text(v.written)
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
+	case int64:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(v, 10)}
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: string(v)}
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, e := range v {
+			n.Content = append(n.Content, paramNode(e))
+		}
+		return n
+	}
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	object, _ := v.(map[string]any)
+	for _, name := range keys(object) {
+		n.Content = append(n.Content, text(name), paramNode(object[name]))
+	}
+	return n
+}
+
+// references reports whether the parameter at a key such as blocks[0].text is a text with references in it.
+func (p Params) references(key string) bool {
+	v := any(map[string]any(p))
+	for step := range strings.SplitSeq(strings.NewReplacer("[", ".", "]", "").Replace(key), ".") {
+		switch held := v.(type) {
+		case map[string]any:
+			v = held[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(held) {
+				return true
+			}
+			v = held[i]
+		}
+		if v == nil {
+			return true // a name with a dot in it: rather say too little
+		}
+	}
+	t, ok := v.(paramText)
+	return ok && t.value != t.written
+}
