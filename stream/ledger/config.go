@@ -22,7 +22,8 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Reads for people have two connections of their own.
+	// MaxConns bounds the pool of the hot path; default 8. Reads for people have two connections of their own, statements
+	// of actions (Commit) four.
 	MaxConns int32
 	// Logger gets one line per retry, quarantine and rotation; default discards.
 	Logger *slog.Logger
@@ -93,15 +94,28 @@ func (c Config) settings(hot bool) map[string]string {
 }
 
 func (c Config) pool(ctx context.Context, hot bool) (*pgxpool.Pool, error) {
+	conns := int32(2)
+	if hot {
+		conns = c.MaxConns
+	}
+	return c.poolOf(ctx, c.settings(hot), conns)
+}
+
+// joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
+func (c Config) joinedPool(ctx context.Context) (*pgxpool.Pool, error) {
+	settings := c.settings(false)
+	delete(settings, "statement_timeout")
+	settings["plan_cache_mode"] = "force_custom_plan"
+	return c.poolOf(ctx, settings, 4)
+}
+
+func (c Config) poolOf(ctx context.Context, settings map[string]string, conns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(c.URL.Reveal())
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "open the ledger", "postgres url cannot be parsed")
 	}
-	maps.Copy(cfg.ConnConfig.RuntimeParams, c.settings(hot))
-	cfg.MaxConns = c.MaxConns
-	if !hot {
-		cfg.MaxConns = 2
-	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
+	cfg.MaxConns = conns
 	cfg.MinConns, cfg.MinIdleConns = 0, 0
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 10 * time.Second

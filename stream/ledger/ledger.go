@@ -14,6 +14,8 @@ type Ledger struct {
 	cfg  Config
 	hot  *pgxpool.Pool // batches, claims, results: generic plans over indexes
 	read *pgxpool.Pool // people's questions: planned as they come
+	// joined runs what actions do in this database; no connection is made before the first of them.
+	joined *pgxpool.Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 }
@@ -37,6 +39,11 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		l.hot.Close()
 		return nil, err
 	}
+	if l.joined, err = cfg.joinedPool(ctx); err != nil {
+		l.hot.Close()
+		l.read.Close()
+		return nil, err
+	}
 	if err := l.check(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -48,6 +55,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 func (l *Ledger) Close() {
 	l.hot.Close()
 	l.read.Close()
+	l.joined.Close()
 }
 
 // Ping reports whether the database answers and may be written, for readiness.

@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Statement is what an action does in the ledger's own database.
+type Statement struct {
+	SQL string
+	// Params are the values of $1, $2, ... as text, of the types that the statement makes of them; nil is NULL.
+	Params [][]byte
+}
+
+// StatementError is an error of the action's statement, or of the constraints that it left to the end; Err is a
+// *[pgconn.PgError].
+type StatementError struct{ Err error }
+
+func (e *StatementError) Error() string { return e.Err.Error() }
+func (e *StatementError) Unwrap() error { return e.Err }
+
+// ErrFenced says that somebody else holds the fence of a claim.
+var ErrFenced = errors.New("the claim has lost its fence")
+
+// Commit executes a statement in the transaction that records r, which says that an action is done. So the statement
+// takes effect once, whatever happens to this process, the connection or the fence: where the completion is recorded
+// already it is not executed again, and a claim that is fenced executes nothing. tag is the server's word on it
+// ("UPDATE 1"), empty where it was executed before.
+//
+// There is one try. A *[StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
+// committed, which a later Commit of the same action finds out. Unqualified names are looked for in the schemas that
+// the role has by default, not in the ledger's. Commit may be called while others apply and record.
+func (n *Namespace) Commit(ctx context.Context, r Result, s Statement) (tag string, err error) {
+	op := "commit an action of " + n.spec.Name
+	if err := r.validate(); err != nil || r.Status != Done {
+		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errors.Join(err, fmt.Errorf("status %q", r.Status))}
+	}
+	w, err := writeOf([]Result{r})
+	if err != nil {
+		return "", &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	defer func() {
+		if err != nil {
+			w.undo()
+		}
+	}()
+	for refreshed := 0; ; refreshed++ {
+		var committed bool
+		tag, committed, err = n.commit(ctx, w, &r, s)
+		if t := troubleOf(err); err != nil && (t == oldWindows || t == oldPlan) && !isStatement(err) && refreshed < maxRefresh {
+			_ = n.loadWindows(ctx) // where it fails, the next try does too, and says why
+			continue
+		}
+		switch {
+		case err == nil && committed:
+			w.settle()
+			return tag, nil
+		case err == nil: // by an earlier one: the marks learn it from the result that the lane records
+			w.undo()
+			return "", nil
+		case isStatement(err), errors.Is(err, ErrFenced):
+			return "", err
+		}
+		return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+}
+
+func isStatement(err error) bool {
+	_, ok := errors.AsType[*StatementError](err)
+	return ok
+}
+
+// joint is one try of a transaction that an action's statement and the ledger share.
+type joint struct {
+	conn   *pgxpool.Conn
+	r      *Result
+	fence  [][]byte  // arrays of one: ids, epochs, tokens
+	done   statement // asks for the action's completion
+	lookup [][]byte  // the parameters of done
+}
+
+// commit is the transaction, of three round trips: is it still to be done; what the ledger writes; the statement.
+func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s Statement) (tag string, committed bool, err error) {
+	conn, err := n.ledger.joined.Acquire(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() {
+		if err != nil && troubleOf(err) == oldPlan {
+			discard(conn)
+			return
+		}
+		abandon(conn)
+	}()
+	j := newJoint(conn, r)
+	done, err := j.begin(ctx, n.actionLock(r))
+	if err != nil || done {
+		return "", false, err
+	}
+	if err = j.complete(ctx, w, n.windows.Load()); err != nil {
+		return "", false, err
+	}
+	tag, err = execute(ctx, conn, s)
+	return tag, err == nil, err
+}
+
+// actionDone is asked behind a lock that waits for the end of a transaction in doubt: what that one wrote is seen.
+const actionDone = `-- actionDone
+SELECT EXISTS (SELECT FROM completions_w{w} WHERE fence = $1 AND bucket = $3 AND $4::int = ANY (lanes))
+    OR EXISTS (SELECT FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 AND status = 'done')`
+
+func newJoint(conn *pgxpool.Conn, r *Result) *joint {
+	c := r.Claim
+	c.mu.Lock()
+	window := c.windowOf(r.LaneSeq) // writeOf has seen it
+	c.mu.Unlock()
+	ids, epochs, tokens := int32Column(1), int64Column(1), uuidColumn(1)
+	ids.int32(c.ID)
+	epochs.int64(c.Epoch)
+	tokens.uuid(c.Token)
+	return &joint{
+		conn: conn, r: r, fence: [][]byte{ids.param(), epochs.param(), tokens.param()},
+		done: newStatement(strings.ReplaceAll(actionDone, "{w}", strconv.Itoa(int(window)))),
+		lookup: [][]byte{
+			int32Param(c.ID), int64Param(r.LaneSeq), int64Param(r.LaneSeq >> bucketBits), int32Param(int32(r.LaneSeq & (bucketSize - 1))),
+		},
+	}
+}
+
+// actionLock is the key of an action's advisory lock.
+func (n *Namespace) actionLock(r *Result) int64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "forebay action %s %d %d", n.ledger.cfg.Schema, r.Claim.ID, r.LaneSeq))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+// begin begins the transaction and says whether the action is done already.
+func (j *joint) begin(ctx context.Context, lock int64) (done bool, err error) {
+	fenced := true
+	p := &pipeline{conn: j.conn}
+	err = errors.Join(
+		p.add(ctx, begin, nil),
+		p.add(ctx, advisoryLock, nil, int64Param(lock)),
+		p.add(ctx, fenceCheck, func(*row) { fenced = false }, j.fence...),
+		p.add(ctx, j.done, func(r *row) { done = r.bool() }, j.lookup...),
+	)
+	if err == nil {
+		err = p.run(ctx)
+	}
+	if err == nil && fenced {
+		err = ErrFenced
+	}
+	return done, err
+}
+
+// complete writes the completion, makes sure that it stands, and readies the session for the statement.
+func (j *joint) complete(ctx context.Context, w *resultWrite, win *windowSet) error {
+	p := &pipeline{conn: j.conn}
+	if err := w.queue(ctx, p, win, j.fence); err != nil {
+		return err
+	}
+	stands := false
+	err := errors.Join(
+		p.add(ctx, j.done, func(r *row) { stands = r.bool() }, j.lookup...),
+		p.add(ctx, sessionOfStatement, nil, []byte(remaining(ctx))),
+	)
+	if err == nil {
+		err = p.run(ctx)
+	}
+	if err == nil && !stands {
+		err = refusal{fmt.Errorf("the completion of action %d of fence %d was not written", j.r.LaneSeq, j.r.Claim.ID)}
+	}
+	return err
+}
+
+var (
+	advisoryLock = newStatement(`-- advisoryLock
+SELECT pg_advisory_xact_lock($1)`)
+
+	sessionOfStatement = newStatement(`-- sessionOfStatement
+SELECT set_config('search_path', '"$user", public', true), set_config('statement_timeout', $1, true)`)
+)
+
+// remaining is the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
+func remaining(ctx context.Context) string {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return "0"
+	}
+	return strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
+}
+
+// execute runs the statement and commits, in one round trip.
+func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, err error) {
+	var batch pgconn.Batch
+	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
+	batch.ExecParams(commit.sql, nil, nil, nil, nil)
+	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
+	for i := 0; results.NextResult(); i++ {
+		done, err := results.ResultReader().Close()
+		if err != nil {
+			break // Close of the whole says why
+		}
+		if i == 0 {
+			tag = done.String()
+		} else if done.String() != "COMMIT" {
+			_ = results.Close()
+			return "", fmt.Errorf("commit: the server said %s", done)
+		}
+	}
+	err = results.Close()
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return "", &StatementError{Err: pg}
+	}
+	return tag, err
+}

@@ -1,0 +1,271 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// till makes a table that statements write into, and gives the statement that pays once per call.
+func till(f *fixture) (pay func(lane int64) Statement) {
+	f.t.Helper()
+	admin(f.t, f.cfg.URL.Reveal(), `CREATE TABLE `+f.cfg.Schema+`.paid (lane int NOT NULL, amount numeric NOT NULL CHECK (amount > 0))`)
+	return func(lane int64) Statement {
+		return Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.paid VALUES ($1, $2)`, Params: [][]byte{[]byte(fmt.Sprint(lane)), []byte("12.50")}}
+	}
+}
+
+func done(c *Claim, lane int64, attempt int) Result {
+	return Result{Claim: c, LaneSeq: lane, Status: Done, Attempt: attempt}
+}
+
+func (f *fixture) paid(lane int64) int {
+	return one[int](f, `SELECT count(*) FROM paid WHERE lane = $1`, lane)
+}
+
+func (f *fixture) statusOf(lane int64) string {
+	return one[string](f, `SELECT status FROM `+states+` WHERE lane_seq = $1`, lane)
+}
+
+func sqlState(err error) string {
+	s, ok := errors.AsType[*StatementError](err)
+	if !ok {
+		return ""
+	}
+	pg, _ := errors.AsType[*pgconn.PgError](s)
+	return pg.Code
+}
+
+func TestCommitExecutesOnceWithTheCompletion(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	pay := till(f)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1, Class: "timeout"}}); err != nil {
+		t.Fatal(err)
+	}
+	for lane := int64(1); lane <= 2; lane++ { // one that has no row, one that has
+		for i, want := range []string{"INSERT 0 1", "", ""} {
+			tag, err := f.n.Commit(t.Context(), done(c, lane, int(lane)), pay(lane))
+			if err != nil || tag != want {
+				t.Errorf("lane %d, call %d: %q, %v", lane, i+1, tag, err)
+			}
+			if i == 1 { // as the lane does with what its sink has done
+				if _, err := f.n.Record(t.Context(), []Result{done(c, lane, int(lane))}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if f.paid(lane) != 1 || f.statusOf(lane) != "done" {
+			t.Errorf("lane %d: paid %d times, status %s", lane, f.paid(lane), f.statusOf(lane))
+		}
+	}
+	if open := f.open(f.claim(0)); len(open) != 0 {
+		t.Errorf("open: %v", open)
+	}
+}
+
+// What a statement is refused for stays its own: nothing of it is written, and what others record is.
+func TestCommitThatIsRefusedWritesNothing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	pay := till(f)
+	admin(t, f.cfg.URL.Reveal(), `CREATE TABLE `+f.cfg.Schema+`.late (lane int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)`)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	for _, tt := range []struct {
+		name, sql, state string
+		params           []string
+	}{
+		{"no number", `INSERT INTO S.paid VALUES ($1, $2)`, "22P02", []string{"1", "much"}},
+		{"a check", `INSERT INTO S.paid VALUES ($1, $2)`, "23514", []string{"1", "-1"}},
+		{"null", `INSERT INTO S.paid VALUES ($1, $2)`, "23502", []string{"1", ""}},
+		{"no syntax", `INSERT 1`, "42601", nil},
+		{"no table", `INSERT INTO S.nothing VALUES (1)`, "42P01", nil},
+		{"tables of the ledger by their bare names", `DELETE FROM completions`, "42P01", nil},
+		{"two statements", `DELETE FROM S.paid; DELETE FROM S.paid`, "42601", nil},
+		{"a constraint that waits for the end", `INSERT INTO S.late VALUES (1), (1)`, "23505", nil},
+		{"too long", `SELECT pg_sleep(60)`, "57014", nil},
+	} {
+		s := Statement{SQL: replaceSchema(tt.sql, f.cfg.Schema)}
+		for _, p := range tt.params {
+			if p == "" {
+				s.Params = append(s.Params, nil)
+			} else {
+				s.Params = append(s.Params, []byte(p))
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if tt.state == "57014" {
+			ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+		}
+		_, err := f.n.Commit(ctx, done(c, 1, 1), s)
+		cancel()
+		if got := sqlState(err); got != tt.state && (tt.state != "57014" || err == nil) {
+			t.Errorf("%s: %v, want state %s", tt.name, err, tt.state)
+		}
+	}
+	if _, err := f.n.Record(t.Context(), []Result{done(c, 2, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if f.statusOf(1) != "pending" || f.statusOf(2) != "done" || one[int](f, `SELECT count(*) FROM paid`) != 0 {
+		t.Errorf("statuses %s and %s", f.statusOf(1), f.statusOf(2))
+	}
+	if open := f.open(f.claim(0)); len(open) != 1 {
+		t.Errorf("open: %v", open)
+	}
+	if _, err := f.n.Commit(t.Context(), done(c, 1, 1), pay(1)); !errors.Is(err, ErrFenced) || f.paid(1) != 0 {
+		t.Errorf("a claim that is fenced: %v, paid %d times", err, f.paid(1))
+	}
+	for name, r := range map[string]Result{
+		"not done": {Claim: c, LaneSeq: 1, Status: Failed}, "no claim": {LaneSeq: 1, Status: Done}, "never had": done(c, 9, 1),
+	} {
+		if _, err := f.n.Commit(t.Context(), r, pay(1)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func replaceSchema(sql, schema string) string {
+	var out []byte
+	for i := range len(sql) {
+		if sql[i] == 'S' && i+1 < len(sql) && sql[i+1] == '.' {
+			out = append(out, schema...)
+			continue
+		}
+		out = append(out, sql[i])
+	}
+	return string(out)
+}
+
+// The connection breaks before or after each statement of the transaction, COMMIT among them. The next try, by the same
+// claim or by the next one, finds the action either open and not paid, or done and paid: never a third thing.
+func TestCommitCutAnywherePaysOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	pay := till(f)
+	p, g := throughProxy(t, f)
+	c := g.claim(0)
+	var records []Record
+	for i := range int64(100) {
+		records = append(records, seq(i, fmt.Sprintf("e%d", i), 1))
+	}
+	g.apply(c, records...)
+	lane, places := int64(0), 0
+	for _, restart := range []bool{false, true} {
+		for _, before := range []bool{true, false} {
+			for skip := 0; ; skip++ {
+				lane++
+				if restart { // an attempt that is on record
+					if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: lane, Status: Failed, Attempt: 1, Class: "network"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p.cut.Store(&cut{skip: skip, before: before})
+				at := p.cuts.Load()
+				_, err := g.n.Commit(t.Context(), done(c, lane, 1), pay(lane))
+				if p.cuts.Load() == at {
+					p.cut.Store(nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					break // past the last statement
+				}
+				places++
+				paid, status := f.paid(lane), f.statusOf(lane)
+				if paid > 1 || (paid == 1) != (status == "done") {
+					t.Fatalf("cut at statement %d (before: %v): paid %d times, status %s", skip, before, paid, status)
+				}
+				if err == nil && paid == 0 {
+					t.Fatalf("cut at statement %d (before: %v): no error, and not paid", skip, before)
+				}
+				if restart {
+					c = g.claim(0)
+				} else if err != nil { // the lane writes down what it knows
+					if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: lane, Status: Failed, Attempt: 1, Class: "network"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := g.n.Commit(t.Context(), done(c, lane, 2), pay(lane)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.n.Record(t.Context(), []Result{done(c, lane, 2)}); err != nil {
+					t.Fatal(err)
+				}
+				if paid, status := f.paid(lane), f.statusOf(lane); paid != 1 || status != "done" {
+					t.Fatalf("cut at statement %d (before: %v): in the end paid %d times, status %s", skip, before, paid, status)
+				}
+			}
+		}
+	}
+	if places < 4*8 {
+		t.Errorf("only %d places were cut: the transaction has more", places)
+	}
+}
+
+// A transaction in doubt may still be on its way when the action is tried again: the second one waits for it.
+func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
+	t.Parallel()
+	for _, committed := range []bool{true, false} {
+		t.Run(fmt.Sprint("committed=", committed), func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			pay := till(f)
+			c := f.claim(0)
+			f.apply(c, seq(0, "a", 1))
+			r := done(c, 1, 1)
+			first, err := f.l.joined.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer abandon(first)
+			w, err := writeOf([]Result{r})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := newJoint(first, &r)
+			if _, err := j.begin(t.Context(), f.n.actionLock(&r)); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.complete(t.Context(), w, f.n.windows.Load()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := first.Conn().Exec(t.Context(), `INSERT INTO `+f.cfg.Schema+`.paid VALUES (1, 1)`); err != nil {
+				t.Fatal(err)
+			}
+			w.undo() // its process knows nothing of it
+			second := make(chan error, 1)
+			go func() {
+				_, err := f.n.Commit(t.Context(), r, pay(1))
+				second <- err
+			}()
+			const waiting = `SELECT count(*) FROM pg_locks w JOIN pg_locks h USING (locktype, classid, objid, objsubid), pg_sleep(0.01)
+				WHERE w.locktype = 'advisory' AND NOT w.granted AND h.granted AND h.pid = $1`
+			for one[int](f, waiting, first.Conn().PgConn().PID()) == 0 {
+				select {
+				case err := <-second:
+					t.Fatalf("it did not wait: %v", err)
+				default:
+				}
+			}
+			end := "ROLLBACK"
+			if committed {
+				end = "COMMIT"
+			}
+			if _, err := first.Conn().Exec(t.Context(), end); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-second; err != nil {
+				t.Fatal(err)
+			}
+			if f.paid(1) != 1 || f.statusOf(1) != "done" {
+				t.Errorf("paid %d times, status %s", f.paid(1), f.statusOf(1))
+			}
+		})
+	}
+}
