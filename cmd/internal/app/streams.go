@@ -22,13 +22,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// The gap buffer's caps, per entity and per partition of a subscription, and how far ahead of its append time an event
-// may claim to be. Not configurable yet.
-const (
-	maxPerEntity = 1000
-	maxBuffered  = 100_000
-	futureSkew   = 5 * time.Minute
-)
+// futureSkew is how far ahead of its append time an event may claim to be. Not configurable yet.
+const futureSkew = 5 * time.Minute
 
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
@@ -144,7 +139,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	group := at.team + "." + at.name
 	var ns *ledger.Namespace
 	err := s.a.patiently(ctx, "subscription "+group, func(ctx context.Context) (err error) {
-		ns, err = l.Namespace(ctx, s.spec(at))
+		ns, err = l.Namespace(ctx, specOf(s.a.file(), at))
 		return err
 	})
 	if err != nil {
@@ -187,19 +182,23 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	return nil
 }
 
-func (s *streams) spec(at sourceName) ledger.Spec {
-	sub := s.a.file().Teams[at.team].Subscriptions[at.name]
+// specOf is a subscription as the ledger takes it.
+func specOf(c *config.Config, at sourceName) ledger.Spec {
+	sub := c.Teams[at.team].Subscriptions[at.name]
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	spec := ledger.Spec{
 		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(),
+		Done: sub.Retention.Done.Std(), Dead: sub.Retention.Dead.Std(), MaxAge: sub.Gap.MaxWait.Std(),
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
+			Stale:   gate.OnStale{Snapshot: gate.StaleDo(sub.Stale.Snapshot), Delta: gate.StaleDo(sub.Stale.Delta)},
 			GapWait: sub.Gap.Wait.Std(), Then: gate.Then(sub.Gap.Then),
 			BackfillWait: sub.Gap.Within.Std(), Otherwise: gate.Then(sub.Gap.Otherwise),
-			MaxPerEntity: maxPerEntity, MaxBuffered: maxBuffered, FutureSkew: futureSkew,
+			MaxPerEntity: sub.Gap.MaxEvents.Entity, MaxBuffered: sub.Gap.MaxEvents.Subscription,
+			MaxBytesPerEntity: int64(sub.Gap.MaxBytes.Entity), MaxBytes: int64(sub.Gap.MaxBytes.Subscription), FutureSkew: futureSkew,
 		},
 	}
 	for _, act := range sub.Actions {

@@ -123,7 +123,36 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	}
 	ck.backfilled(path, t, sub)
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
+	ck.longestWait(path+".gap.max_wait", sub)
+	ck.retention(path+".retention", sub)
 	ck.actions(path+".actions", t, sub.Actions)
+}
+
+// longestWait holds the wait over all gaps against the wait for one.
+func (ck *checker) longestWait(path string, sub *Subscription) {
+	if !ck.written(path) || ck.skip(path) {
+		return
+	}
+	ck.between(path, sub.Gap.MaxWait, Duration(time.Millisecond), Duration(30*24*time.Hour))
+	least, what := sub.Gap.Wait, "wait"
+	if sub.backfills() {
+		least, what = sub.Gap.Wait+sub.Gap.Within, "wait and within together: a backfill would have no time for its answer"
+	}
+	if sub.Gap.MaxWait < least {
+		ck.problem(path, "%s is less than %s, %s", sub.Gap.MaxWait, least, what)
+	}
+}
+
+func (ck *checker) retention(path string, sub *Subscription) {
+	for _, k := range []struct {
+		name string
+		keep Duration
+	}{{".done", sub.Retention.Done}, {".dead", sub.Retention.Dead}} {
+		ck.between(path+k.name, k.keep, Duration(time.Minute), Duration(3650*24*time.Hour))
+		if ck.written(path+k.name) && k.keep < sub.Dedupe.Window {
+			ck.note(path+k.name, "has no effect: what dedupe remembers is kept for %s", sub.Dedupe.Window)
+		}
+	}
 }
 
 func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {

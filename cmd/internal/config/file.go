@@ -191,16 +191,18 @@ type Retry struct {
 
 // Subscription is a team's consumer.
 type Subscription struct {
-	Sources []string `yaml:"sources"`
-	Types   []string `yaml:"types"`
-	Begin   string   `yaml:"begin"`
-	Order   string   `yaml:"order"`
-	Start   string   `yaml:"start"`
-	Equal   string   `yaml:"equal"`
-	Gap     Gap      `yaml:"gap"`
-	Backlog string   `yaml:"backlog"`
-	Dedupe  Dedupe   `yaml:"dedupe"`
-	Actions []Action `yaml:"actions"`
+	Sources   []string  `yaml:"sources"`
+	Types     []string  `yaml:"types"`
+	Begin     string    `yaml:"begin"`
+	Order     string    `yaml:"order"`
+	Start     string    `yaml:"start"`
+	Equal     string    `yaml:"equal"`
+	Stale     Stale     `yaml:"stale"`
+	Gap       Gap       `yaml:"gap"`
+	Backlog   string    `yaml:"backlog"`
+	Dedupe    Dedupe    `yaml:"dedupe"`
+	Retention Retention `yaml:"retention"`
+	Actions   []Action  `yaml:"actions"`
 }
 
 // Gap says how long a missing event is waited for and what follows.
@@ -210,6 +212,34 @@ type Gap struct {
 	// Within and Otherwise are zero where nothing is backfilled.
 	Within    Duration `yaml:"within"`
 	Otherwise string   `yaml:"otherwise"`
+	// MaxWait is zero where only each gap's own wait is bounded.
+	MaxWait   Duration  `yaml:"max_wait"`
+	MaxEvents MaxEvents `yaml:"max_events"`
+	MaxBytes  MaxBytes  `yaml:"max_bytes"`
+}
+
+// MaxEvents are the gap buffer's caps by number.
+type MaxEvents struct {
+	Entity       int `yaml:"entity"`
+	Subscription int `yaml:"subscription"`
+}
+
+// MaxBytes are the gap buffer's caps by bytes; 0 is none.
+type MaxBytes struct {
+	Entity       Size `yaml:"entity"`
+	Subscription Size `yaml:"subscription"`
+}
+
+// Stale says what becomes of events that their entity is past, by what the body is.
+type Stale struct {
+	Snapshot string `yaml:"snapshot"`
+	Delta    string `yaml:"delta"`
+}
+
+// Retention is how long what has ended can be read.
+type Retention struct {
+	Done Duration `yaml:"done"`
+	Dead Duration `yaml:"dead"`
 }
 
 // Dedupe says how long events are remembered.

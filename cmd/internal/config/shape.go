@@ -201,23 +201,44 @@ var shapes = map[reflect.Type]*shape{
 		{name: "min", doc: "First delay.", def: "1s"},
 		{name: "max", doc: "Longest delay.", def: "1h"},
 	}},
-	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "retention", "expire", "mode"}, fields: []field{
+	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "expire", "mode"}, fields: []field{
 		{name: "sources", doc: "Sources of the same team.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
-		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs.", def: "apply", values: []string{"apply", "first", "last"}, later: []string{"hold"}},
+		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for a person (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
+		{name: "stale", doc: "What becomes of an event whose entity has gone on to a newer version."},
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
+		{name: "retention", doc: "How long what has ended can be read, with its attempts and what was set aside."},
 		{name: "actions", doc: "What runs for every event, in order.", required: true},
 	}},
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},
-		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park", "backfill"}, later: []string{"dead_letter"}},
+		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park", "backfill", "dead_letter"}},
 		{name: "within", doc: "How long the answer to a backfill is waited for.", computed: "1m with backfill"},
-		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip"}, later: []string{"dead_letter"}},
+		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip", "dead_letter"}},
+		{name: "max_wait", doc: "How long an event waits in all, behind however many gaps; then the gap that it waits for ends at once.", computed: "no bound"},
+		{name: "max_events", doc: "Most events that wait; the one too many parks its entity with all that waits for it."},
+		{name: "max_bytes", doc: "The same by the bytes that are kept of them; 0 is no bound."},
+	}},
+	reflect.TypeFor[MaxEvents](): {doc: "Most events that wait for a gap.", fields: []field{
+		{name: "entity", doc: "Of one entity.", def: "1000", minimum: 1},
+		{name: "subscription", doc: "Of all entities of a partition.", def: "100000", minimum: 1},
+	}},
+	reflect.TypeFor[MaxBytes](): {doc: "Most bytes that are kept of events that wait for a gap.", fields: []field{
+		{name: "entity", doc: "Of one entity.", def: "256MiB"},
+		{name: "subscription", doc: "Of all entities of a partition.", def: "1GiB"},
+	}},
+	reflect.TypeFor[Stale](): {doc: "What becomes of an event whose entity has gone on: drop keeps a record of it, deliver_marked runs it marked as late, hold keeps it for a person (forebay inbox redrive).", fields: []field{
+		{name: "snapshot", doc: "Where its body is the entity's whole state.", def: "drop", values: []string{"drop", "deliver_marked", "hold"}},
+		{name: "delta", doc: "Where its body is news about the entity.", def: "deliver_marked", values: []string{"drop", "deliver_marked", "hold"}},
+	}},
+	reflect.TypeFor[Retention](): {doc: "How long what has ended can be read. It goes by whole tables, so that it may be kept longer; never shorter than dedupe remembers.", fields: []field{
+		{name: "done", doc: "Of events whose actions are done, or that had none.", def: "7d"},
+		{name: "dead", doc: "Of dead letters that park nothing; what parks its entity stays until that ends.", def: "30d"},
 	}},
 	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
 		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},

@@ -11,7 +11,7 @@ import (
 
 func TestEqualWords(t *testing.T) {
 	t.Parallel()
-	for _, word := range []string{"apply", "first", "last"} {
+	for _, word := range []string{"apply", "first", "last", "hold"} {
 		c, problems := load(strings.Replace(design, "order: version", "equal: "+word, 1), designEnv, designFiles, Options{})
 		if len(problems) > 0 {
 			t.Fatalf("equal: %s: %v", word, problems)
