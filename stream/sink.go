@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // Idempotency is what a sink promises when one action is attempted more than once.
@@ -28,7 +29,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and gives back what the sink holds.
 //
-// A sink may implement [Checker] and [Endpoint]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint] and [Joined]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -45,6 +46,15 @@ type Checker interface {
 // gone is said of all of them and, by the failure table, pauses the destination. For others, an API with many things in
 // it, it is said of the one thing that the action is about.
 type Endpoint interface{ Endpoint() }
+
+// Joined is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
+type Joined interface{ Joined() }
+
+// Statement is what an action does in the ledger's own database; StatementError says that it was refused.
+type (
+	Statement      = ledger.Statement
+	StatementError = ledger.StatementError
+)
 
 // Action is what a sink gets: one effect of one event. It is read-only.
 type Action struct {
@@ -64,6 +74,10 @@ type Action struct {
 	Reason  string // what the gate said of the event; empty where that was nothing
 	Event   *schemas.Event
 	Timeout time.Duration // the destination's; ctx ends with it
+	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;
+	// nil for sinks that are not [Joined]. tag is the server's word on it, empty where an earlier attempt has executed it.
+	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
+	Commit func(ctx context.Context, s Statement) (tag string, err error)
 }
 
 // Again reports whether an earlier attempt may have acted, so that a sink that can look for it does.

@@ -30,6 +30,8 @@ type real struct {
 	offset int64
 	stop   func()
 	result chan string // "<event> <class>" of each attempt
+	schema string
+	join   bool // the sink is one whose actions are statements in the ledger's database
 }
 
 var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
@@ -77,7 +79,7 @@ func onPostgres(t *testing.T) *real {
 		t.Fatal(err)
 	}
 	r := &real{
-		t: t, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000),
+		t: t, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000), schema: cfg.Schema,
 	}
 	r.start()
 	return r
@@ -86,10 +88,14 @@ func onPostgres(t *testing.T) *real {
 // start makes new lanes, claims and opens: a start of the process, or a restart.
 func (r *real) start() {
 	r.t.Helper()
+	var sink stream.Sink = r.sink
+	if r.join {
+		sink = joined{r.sink}
+	}
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
-			Sink: r.sink, Timeout: time.Second, Concurrency: 16, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
+			Sink: sink, Timeout: time.Second, Concurrency: 16, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
 		}},
 		Alive: func() bool { return true },
 	})
