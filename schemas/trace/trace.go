@@ -95,3 +95,19 @@ func printable(s string) bool {
 	}
 	return true
 }
+
+// Child is the context of one hop inside the trace of parent: its id and flags with a span id of the hop's own, and its
+// state. Where parent is not valid it is a new trace without state.
+func Child(parent, state string) (hopParent, hopState string) {
+	parent, ok := Parse([]string{parent})
+	if !ok {
+		return New(), ""
+	}
+	if !printable(state) {
+		state = ""
+	}
+	var span [8]byte
+	binary.BigEndian.PutUint64(span[:], nonZero())
+	// version and trace id, the span id, the flags
+	return parent[:36] + hex.EncodeToString(span[:]) + parent[52:], state
+}
