@@ -27,6 +27,13 @@ type Param struct {
 	Required  bool
 	Values    []string // the closed list of a Text, where there is one
 	Default   string   // a template, as it would be written; empty: none
+	// Check judges a Text, when it is compiled where it is literal, else when it is made. Its error goes behind the
+	// parameter's name and quotes nothing. nil takes every text.
+	Check func(text string) error
+	// Escape says how what expressions give is made harmless where it stands: literal text means what it says, a text of
+	// the event means itself. It is asked with the object around a text and its name there (nil and the parameter's own
+	// name at the top), and gives nil where a text stands as it is. nil is nowhere.
+	Escape func(around map[string]any, name string) func(string) string
 }
 
 // KeyError is what is wrong with one parameter, or with a value inside it. Err goes behind the key.
@@ -108,10 +115,16 @@ type node struct {
 	object  map[string]node
 }
 
-type compiler struct{ strings int }
+type compiler struct {
+	strings int
+	escape  func(around map[string]any, name string) func(string) string // of the parameter at hand
+}
 
 func (c *compiler) param(key string, d Param, v any) (node, error) {
-	n, err := c.node(key, v, d.takes(), 0)
+	if c.escape = d.Escape; c.escape == nil {
+		c.escape = func(map[string]any, string) func(string) string { return nil }
+	}
+	n, err := c.node(key, v, place{takes: d.takes(), escape: c.escape(nil, d.Name)})
 	switch {
 	case err != nil:
 		return n, err
@@ -120,10 +133,39 @@ func (c *compiler) param(key string, d Param, v any) (node, error) {
 	case d.Kind == Texts && n.list == nil && (n.text == nil || !n.text.alone()):
 		return n, &KeyError{key, errors.New("is not a list of texts, and not one expression that gives one")}
 	}
-	if text, ok := n.plain(); ok && len(d.Values) > 0 && !slices.Contains(d.Values, text) {
-		return n, &KeyError{key, fmt.Errorf("%q is not one of %s", text[:min(len(text), 40)], strings.Join(d.Values, ", "))}
+	if text, ok := n.plain(); ok && d.Kind == Text {
+		if err := d.judge(text); err != nil {
+			return n, &KeyError{key, err}
+		}
 	}
 	return n, nil
+}
+
+// judge is what is wrong with a text.
+func (d Param) judge(text string) error {
+	if len(d.Values) > 0 && !slices.Contains(d.Values, text) {
+		return fmt.Errorf("is not one of %s", strings.Join(d.Values, ", "))
+	}
+	if d.Check != nil {
+		return d.Check(text)
+	}
+	return nil
+}
+
+// place is where a value stands.
+type place struct {
+	takes  []*cel.Type         // what one expression alone may give; nil takes any
+	escape func(string) string // nil: a text stands as it is
+	depth  int
+}
+
+// inside is a place in a list or an object at p.
+func (p place) inside(escape func(string) string) place {
+	in := place{escape: escape, depth: p.depth + 1}
+	if p.takes != nil {
+		in.takes = append(slices.Clone(inText), cel.NullType)
+	}
+	return in
 }
 
 // takes are the types that one expression alone may give; nil takes any.
@@ -137,8 +179,8 @@ func (d Param) takes() []*cel.Type {
 	return nil
 }
 
-func (c *compiler) node(key string, v any, takes []*cel.Type, depth int) (node, error) {
-	if depth > maxNesting {
+func (c *compiler) node(key string, v any, at place) (node, error) {
+	if at.depth > maxNesting {
 		return node{}, &KeyError{key, fmt.Errorf("is nested deeper than %d", maxNesting)}
 	}
 	switch v := v.(type) {
@@ -146,10 +188,11 @@ func (c *compiler) node(key string, v any, takes []*cel.Type, depth int) (node, 
 		if c.strings++; c.strings > maxStrings {
 			return node{}, &KeyError{key, fmt.Errorf("is one text too many: %d are the most", maxStrings)}
 		}
-		t, err := parse(v, takes)
+		t, err := parse(v, at.takes)
 		if err != nil {
 			return node{}, &KeyError{key, err}
 		}
+		t.escape = at.escape
 		return node{text: t}, nil
 	case bool, int64, float64, json.Number:
 		return node{literal: v}, nil
@@ -159,7 +202,7 @@ func (c *compiler) node(key string, v any, takes []*cel.Type, depth int) (node, 
 		list := make([]node, len(v))
 		for i := range v {
 			var err error
-			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], element(takes), depth+1); err != nil {
+			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], at.inside(at.escape)); err != nil {
 				return node{}, err
 			}
 		}
@@ -167,26 +210,18 @@ func (c *compiler) node(key string, v any, takes []*cel.Type, depth int) (node, 
 	case map[string]any:
 		object := make(map[string]node, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			at := key + "." + name
+			path := key + "." + name
 			if strings.Contains(name, "{{") {
-				return node{}, &KeyError{at, errors.New("has braces in its key: only values are templates")}
+				return node{}, &KeyError{path, errors.New("has braces in its key: only values are templates")}
 			}
 			var err error
-			if object[name], err = c.node(at, v[name], element(takes), depth+1); err != nil {
+			if object[name], err = c.node(path, v[name], at.inside(c.escape(v, name))); err != nil {
 				return node{}, err
 			}
 		}
 		return node{object: object}, nil
 	}
 	return node{}, &KeyError{key, fmt.Errorf("has a value that JSON does not have (%T)", v)}
-}
-
-// element are the types for what stands inside a value whose place takes takes.
-func element(takes []*cel.Type) []*cel.Type {
-	if takes == nil {
-		return nil
-	}
-	return append(slices.Clone(inText), cel.NullType)
 }
 
 // alone reports whether the string is one expression and nothing else.

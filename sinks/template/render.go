@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/forebay-io/forebay/stream"
 )
@@ -55,8 +53,8 @@ func (d Param) render(nodes map[string]node, in *input) (any, error) {
 	switch d.Kind {
 	case Text:
 		s, err := written(v)
-		if err == nil && len(d.Values) > 0 && !slices.Contains(d.Values, s) {
-			err = fmt.Errorf("is not one of %s", strings.Join(d.Values, ", "))
+		if err == nil {
+			err = d.judge(s)
 		}
 		return s, err
 	case Texts:

@@ -174,6 +174,57 @@ func TestRenderFails(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	even := []template.Param{{Name: "a", Kind: template.Text, Check: func(s string) error {
+		if len(s)%2 != 0 {
+			return errors.New("is odd")
+		}
+		return nil
+	}}}
+	if _, err := template.Compile(even, map[string]any{"a": "odd"}); err == nil || err.Error() != "a is odd" {
+		t.Errorf("a literal: %v", err)
+	}
+	p, err := template.Compile(even, map[string]any{"a": "x{{body}}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Render(action(`"xy"`)); stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), "params.a is odd") {
+		t.Errorf("what was made: %v", err)
+	}
+	if v, err := p.Render(action(`"x"`)); err != nil || v.Text("a") != "xx" {
+		t.Errorf("%v %v", v, err)
+	}
+}
+
+// What an expression gives is escaped where the parameter says so, what is literal is not.
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	loud := func(around map[string]any, name string) func(string) string {
+		if around == nil && name == "text" || name == "loud" && around["kind"] == "big" {
+			return strings.ToUpper
+		}
+		return nil
+	}
+	p, err := template.Compile([]template.Param{{Name: "text", Kind: template.Text, Escape: loud}, {Name: "any", Kind: template.Value, Escape: loud}}, map[string]any{
+		"text": "a {{body.x}} {{'b'}} {{1}}",
+		"any": []any{map[string]any{"kind": "big", "loud": "a {{body.x}}", "soft": "{{body.x}}"}, map[string]any{"kind": "small", "loud": "{{body.x}}"},
+			map[string]any{"kind": "big", "loud": "{{[body.x, {'k': body.x}]}}"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.Render(action(`{"x":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := json.Marshal(v)
+	const want = `{"any":[{"kind":"big","loud":"a X","soft":"x"},{"kind":"small","loud":"x"},{"kind":"big","loud":["X",{"k":"X"}]}],"text":"a X B 1"}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestRequired(t *testing.T) {
 	t.Parallel()
 	needed := []template.Param{{Name: "a", Kind: template.Text, Required: true}, {Name: "b", Kind: template.Text, Required: true, Default: "{{event.id}}"}}
@@ -234,7 +285,7 @@ func TestCompileRefuses(t *testing.T) {
 		{map[string]any{"any": map[string]any{"{{x}}": 1}}, "any.{{x}}", "only values are templates"},
 		{map[string]any{"any": deep}, "any" + strings.Repeat("[0]", 33), "is nested deeper than 32"},
 		{map[string]any{"any": many}, "any[200]", "is one text too many: 200 are the most"},
-		{map[string]any{"level": "warn"}, "level", `"warn" is not one of info, error`},
+		{map[string]any{"level": "warn"}, "level", `is not one of info, error`},
 		{map[string]any{"text": "{{" + strings.Repeat("1+", 1500) + "1}}"}, "text", "is not an expression"},
 	} {
 		_, err := template.Compile(declared, tt.values)

@@ -19,7 +19,10 @@ const maxText = 256 << 10
 var inText = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType, cel.DoubleType, cel.TimestampType, cel.DurationType}
 
 // text is a compiled string: literal text and expressions in turn.
-type text struct{ parts []part }
+type text struct {
+	parts  []part
+	escape func(string) string // of what expressions give; nil: it stands as it is
+}
 
 // part is literal text, or an expression.
 type part struct {
@@ -127,8 +130,9 @@ func brief(source string) string {
 
 // value is what the string makes of in: a text, or what its one expression gives.
 func (t *text) value(in *input) (any, error) {
-	if len(t.parts) == 1 && t.parts[0].x != nil {
-		return t.parts[0].value(in)
+	if t.alone() {
+		v, err := t.parts[0].value(in)
+		return t.escaped(v), err
 	}
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -141,6 +145,7 @@ func (t *text) value(in *input) (any, error) {
 			if piece, err = written(v); err != nil {
 				return nil, fmt.Errorf("{{%s}} %w", p.source, err)
 			}
+			piece, _ = t.escaped(piece).(string)
 		}
 		if b.Len()+len(piece) > maxText {
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
@@ -148,6 +153,26 @@ func (t *text) value(in *input) (any, error) {
 		b.WriteString(piece)
 	}
 	return b.String(), nil
+}
+
+// escaped is what an expression gave, with every text in it made harmless.
+func (t *text) escaped(v any) any {
+	if t.escape == nil {
+		return v
+	}
+	switch v := v.(type) {
+	case string:
+		return t.escape(v)
+	case []any:
+		for i := range v {
+			v[i] = t.escaped(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = t.escaped(v[name])
+		}
+	}
+	return v
 }
 
 func (p part) value(in *input) (any, error) {

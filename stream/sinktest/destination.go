@@ -14,6 +14,9 @@ type destination struct {
 	*httptest.Server
 	over chan struct{} // closed when the test ends: whoever hangs goes on
 
+	answer func(code int) string
+	lookup func(w http.ResponseWriter, r *http.Request) bool
+
 	mu      sync.Mutex
 	handler http.HandlerFunc
 	got     []received
@@ -24,8 +27,15 @@ type received struct {
 	body []byte
 }
 
-func newDestination(t *testing.T) *destination {
-	d := &destination{over: make(chan struct{}), handler: status(200, nil)}
+func newDestination(t *testing.T, h Harness) *destination {
+	d := &destination{over: make(chan struct{}), answer: h.Answer, lookup: h.Lookup}
+	if d.answer == nil {
+		d.answer = func(int) string { return "answer" }
+	}
+	if d.lookup == nil {
+		d.lookup = func(http.ResponseWriter, *http.Request) bool { return false }
+	}
+	d.handler = d.status(200, nil)
 	d.Server = httptest.NewServer(http.HandlerFunc(d.serve))
 	t.Cleanup(func() {
 		close(d.over)
@@ -36,6 +46,9 @@ func newDestination(t *testing.T) *destination {
 }
 
 func (d *destination) serve(w http.ResponseWriter, r *http.Request) {
+	if d.lookup(w, r) {
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	d.mu.Lock()
 	d.got = append(d.got, received{r, body})
@@ -60,14 +73,14 @@ func (d *destination) all() []received {
 func (d *destination) count() int { return len(d.all()) }
 
 // status answers with a code and headers.
-func status(code int, headers map[string]string) http.HandlerFunc {
+func (d *destination) status(code int, headers map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
 		w.WriteHeader(code)
 		if code >= 200 && code != 204 && code != 304 {
-			_, _ = io.WriteString(w, "answer")
+			_, _ = io.WriteString(w, d.answer(code))
 		}
 	}
 }

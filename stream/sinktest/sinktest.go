@@ -31,6 +31,11 @@ type Harness struct {
 	// Key finds the idempotency key in a request that the sink made; nil for sinks that do not speak HTTP, which the
 	// tests of the wire leave out.
 	Key func(r *http.Request, body []byte) string
+	// Answer is the body of the destination's answers, for sinks that read them; nil: text that means nothing.
+	Answer func(code int) string
+	// Lookup answers a request that only looks for what an earlier attempt did, as if there were nothing to find, and
+	// reports whether r is one. Those requests do not count. nil: the sink makes none.
+	Lookup func(w http.ResponseWriter, r *http.Request) bool
 }
 
 // Run runs the suite.
@@ -85,7 +90,7 @@ func (h Harness) set(t *testing.T) *bench {
 	b := &bench{logs: &logs{}}
 	target := Target{Secret: secret, Logger: slog.New(slog.NewJSONHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if h.Key != nil {
-		b.dest = newDestination(t)
+		b.dest = newDestination(t, h)
 		target.URL = b.dest.URL
 	}
 	b.sink = h.Make(t, target)
@@ -153,7 +158,7 @@ func (h Harness) testIdempotency(t *testing.T) {
 	}
 	_, _ = b.sink.Do(t.Context(), Action(1))
 	if b.dest != nil {
-		b.dest.script(status(500, nil))
+		b.dest.script(b.dest.status(500, nil))
 		_, _ = b.sink.Do(t.Context(), Action(1))
 	}
 	if got := b.sink.Idempotency(); got != kind {

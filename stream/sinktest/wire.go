@@ -17,7 +17,7 @@ func (h Harness) testKey(t *testing.T) {
 	b := h.set(t)
 	var first string
 	for n := 1; n <= 4; n++ {
-		b.dest.script([]http.HandlerFunc{status(200, nil), status(503, nil), reset, status(200, nil)}[n-1])
+		b.dest.script([]http.HandlerFunc{b.dest.status(200, nil), b.dest.status(503, nil), reset, b.dest.status(200, nil)}[n-1])
 		a := Action(1)
 		a.Attempt = n
 		_, _ = b.sink.Do(t.Context(), a)
@@ -44,7 +44,7 @@ func (h Harness) testReset(t *testing.T) {
 	for i, warm := range []bool{false, true} {
 		before := b.dest.count()
 		if warm {
-			b.dest.script(status(200, nil))
+			b.dest.script(b.dest.status(200, nil))
 			if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func (h Harness) testReset(t *testing.T) {
 func (h Harness) testOneAttempt(t *testing.T) {
 	b := h.set(t)
 	for i, code := range []int{500, 503, 429, 408} {
-		b.dest.script(status(code, map[string]string{"Retry-After": "0"}))
+		b.dest.script(b.dest.status(code, map[string]string{"Retry-After": "0"}))
 		_, _ = b.sink.Do(t.Context(), Action(i))
 		if got := b.dest.count(); got != i+1 {
 			t.Fatalf("status %d: %d requests for %d attempts", code, got, i+1)
@@ -111,11 +111,11 @@ func (b *bench) timely(t *testing.T, fails bool) {
 
 func (h Harness) testResponse(t *testing.T) {
 	b := h.set(t)
-	b.dest.script(func(w http.ResponseWriter, _ *http.Request) {
-		for range 64 {
-			_, _ = io.WriteString(w, strings.Repeat("x", 1<<10))
-		}
-	})
+	body := strings.Repeat("x", 64<<10)
+	if h.Answer != nil {
+		body = h.Answer(200) + strings.Repeat(" ", 64<<10)
+	}
+	b.dest.script(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 	out, err := b.sink.Do(t.Context(), Action(1))
 	if err != nil {
 		t.Errorf("a large answer: %v", err)
@@ -123,7 +123,7 @@ func (h Harness) testResponse(t *testing.T) {
 	if len(out.Response) > stream.MaxResponse {
 		t.Errorf("%d bytes of the answer kept, at most %d may be", len(out.Response), stream.MaxResponse)
 	}
-	if want := strings.Repeat("x", stream.MaxResponse); string(out.Response) != want && len(out.Response) != 0 {
+	if string(out.Response) != body[:stream.MaxResponse] && len(out.Response) != 0 {
 		t.Errorf("the answer's first bytes are not what was kept: %d bytes", len(out.Response))
 	}
 }
@@ -150,7 +150,10 @@ func (h Harness) testStatuses(t *testing.T) {
 		if code >= 210 && code < 300 || code >= 310 && code < 400 || code > 452 && code < 500 || code > 512 && code < 599 {
 			continue
 		}
-		b.dest.script(status(code, nil))
+		if h.Answer != nil && code == http.StatusNoContent {
+			continue // has none
+		}
+		b.dest.script(b.dest.status(code, nil))
 		out, err := b.sink.Do(t.Context(), Action(code))
 		class := stream.ClassOf(err)
 		if class != expected(code) {
@@ -167,9 +170,9 @@ func (h Harness) testStatuses(t *testing.T) {
 
 func (h Harness) testRedirect(t *testing.T) {
 	b := h.set(t)
-	other := newDestination(t)
+	other := newDestination(t, Harness{})
 	for i, code := range []int{301, 302, 303, 307, 308} {
-		b.dest.script(status(code, map[string]string{"Location": other.URL}))
+		b.dest.script(b.dest.status(code, map[string]string{"Location": other.URL}))
 		_, err := b.sink.Do(t.Context(), Action(i))
 		if got := stream.ClassOf(err); got != stream.ClassRejected {
 			t.Errorf("status %d: class %q, want rejected", code, got)
@@ -197,7 +200,7 @@ func (h Harness) testRetryAfter(t *testing.T) {
 		{"", 0, 0},
 	} {
 		for _, code := range []int{429, 503} {
-			b.dest.script(status(code, map[string]string{"Retry-After": c.header}))
+			b.dest.script(b.dest.status(code, map[string]string{"Retry-After": c.header}))
 			out, _ := b.sink.Do(t.Context(), Action(1))
 			if out.RetryAfter < c.low || out.RetryAfter > c.high {
 				t.Errorf("status %d, Retry-After %q: %v, want between %v and %v", code, c.header, out.RetryAfter, c.low, c.high)

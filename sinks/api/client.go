@@ -1,0 +1,213 @@
+// Package api makes the calls of sinks whose destination is an HTTP API that takes and gives JSON. It brings answers, and
+// leaves what they mean to the sink.
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Config makes a [Client].
+type Config struct {
+	// Kind names the sink in errors and where it is printed: slack. Required.
+	Kind string
+	// BaseURL is what the paths of calls are put behind. Required.
+	BaseURL string
+	// Headers are sent with every call.
+	Headers http.Header
+	// Secrets are cut out of answers and errors.
+	Secrets []schemas.Secret
+	// AllowNetworks lists private networks that may be reached, and reached by plain http.
+	AllowNetworks []netip.Prefix
+	// Timeout bounds one call whatever its context says; default 30 s.
+	Timeout time.Duration
+	// Version is this binary's, for User-Agent; default "dev".
+	Version string
+	// Resolver and Proxy as in [guard.Config].
+	Resolver guard.Resolver
+	Proxy    *url.URL
+	// Now is the clock that dates in Retry-After are seen from; default time.Now.
+	Now func() time.Time
+}
+
+// Client calls one API. Safe for concurrent use.
+type Client struct {
+	kind    string
+	base    *url.URL
+	headers http.Header
+	guarded *guard.Client
+	redact  *redact.Redactor
+	now     func() time.Time
+}
+
+// maxAnswer is how much of an answer is read: a page of comments of GitHub or messages of Slack may be large.
+const maxAnswer = 8 << 20
+
+// New makes a client without connecting. Errors are of kind invalid and show no secret.
+func New(cfg Config) (*Client, error) {
+	op := "make a " + cfg.Kind + " destination"
+	base, err := url.Parse(cfg.BaseURL)
+	if err != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, schemas.Errorf(schemas.Invalid, op, "base_url is not a URL without query and fragment")
+	}
+	c := &Client{kind: cfg.Kind, base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(redact.Words(cfg.Secrets...)...)}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if c.headers == nil {
+		c.headers = http.Header{}
+	}
+	c.headers.Set("User-Agent", "Forebay/"+cmp.Or(cfg.Version, "dev"))
+	if c.guarded, err = guard.New(guard.Config{
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, MaxResponse: maxAnswer,
+	}); err != nil {
+		return nil, err
+	}
+	if err := c.guarded.CheckURL(base); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "base_url: %w", err)
+	}
+	return c, nil
+}
+
+// Call is one call of the API.
+type Call struct {
+	Method string
+	// Path is put behind the base, each segment encoded, so that none can lead elsewhere. A segment that is empty, . or ..
+	// is refused.
+	Path  []string
+	Query url.Values
+	Body  any              // as JSON; nil: none
+	Key   schemas.ActionID // Idempotency-Key of a call that acts; empty for one that only asks
+}
+
+// Answer is what came back.
+type Answer struct {
+	Code   int
+	Header http.Header
+	Body   []byte
+	// Broken is why Body is not whole: an [stream.AttemptError], or [guard.ErrTooLarge]. nil: it is.
+	Broken error
+	// Outcome is to be recorded.
+	Outcome stream.Outcome
+}
+
+// Do makes one call, whatever status it ends with. The error is a [stream.AttemptError]: there was no answer, or the call
+// could not be made.
+func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
+	req, err := c.request(ctx, call)
+	if err != nil {
+		return Answer{}, err
+	}
+	resp, err := c.guarded.Do(req)
+	if err != nil {
+		return Answer{}, c.redact.Err(err)
+	}
+	defer resp.Body.Close()
+	a := Answer{Code: resp.StatusCode, Header: resp.Header}
+	a.Body, a.Broken = io.ReadAll(resp.Body)
+	a.Outcome = stream.Outcome{
+		Code: resp.StatusCode, Response: c.redact.Head(bytes.Clone(a.Body[:min(len(a.Body), c.redact.Limit())])),
+		RetryAfter: guard.RetryAfter(resp.Header, c.now()),
+	}
+	return a, nil
+}
+
+func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
+	target := *c.base
+	for _, segment := range call.Path {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, Unmade(errors.New("a value is empty, or leads elsewhere, where a part of the path is wanted"))
+		}
+	}
+	target = *target.JoinPath(escaped(call.Path)...)
+	target.RawQuery = call.Query.Encode()
+	var body io.Reader
+	if call.Body != nil {
+		text, err := json.Marshal(call.Body)
+		if err != nil {
+			return nil, Unmade(errors.New("what is to be sent cannot be written as JSON"))
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, call.Method, "", body)
+	if err != nil {
+		return nil, &stream.AttemptError{Class: stream.ClassBug, Err: err, Untouched: true}
+	}
+	req.URL, req.Host, req.Header = &target, target.Host, c.headers.Clone()
+	if call.Body != nil {
+		req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	if call.Key != "" {
+		req.Header.Set("Idempotency-Key", string(call.Key))
+	}
+	return req, nil
+}
+
+func escaped(segments []string) []string {
+	list := make([]string, len(segments))
+	for i, s := range segments {
+		list[i] = url.PathEscape(s)
+	}
+	return list
+}
+
+// Unmade is an attempt that could not be made of what the templates gave.
+func Unmade(err error) error {
+	return &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+}
+
+// Failed is an attempt that the API answered, with the class that the sink reads out of the answer and what it says.
+func (c *Client) Failed(class stream.Class, format string, args ...any) error {
+	return c.redact.Err(&stream.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
+}
+
+// Whole is the error of an answer of what came in part only; nil where it is whole.
+func (c *Client) Whole(what string, a Answer) error {
+	if a.Broken == nil {
+		return nil
+	}
+	class, err := stream.ClassBusy, a.Broken // larger than is read
+	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+		class, err = e.Class, e.Err
+	}
+	return c.Failed(class, "%s: the answer is not whole: %w", what, err)
+}
+
+// Untouched says of an attempt's error that nothing was done: it comes from before the call that acts.
+func Untouched(err error) error {
+	untouched := stream.AttemptError{Class: stream.ClassBug, Err: err, Untouched: true}
+	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+		untouched.Class, untouched.Err = e.Class, e.Err
+	}
+	return &untouched
+}
+
+// Check reports whether the API's address is allowed and accepts connections.
+func (c *Client) Check(ctx context.Context) error { return c.redact.Err(c.guarded.Reach(ctx, c.base)) }
+
+// Close closes idle connections.
+func (c *Client) Close(context.Context) error {
+	c.guarded.Close()
+	return nil
+}
+
+// Format prints what c is and nothing that it holds, so that no %v ever shows a secret.
+func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.kind+" destination") }
+
+// LogValue is the same for slog.
+func (c *Client) LogValue() slog.Value { return slog.StringValue(c.kind + " destination") }

@@ -1,0 +1,78 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Bounds of the look for an earlier message.
+const (
+	pageSize = 100
+	maxPages = 10
+	skew     = 5 * time.Minute // between our clock and Slack's
+)
+
+// page is one of conversations.history or conversations.replies.
+type page struct {
+	Messages []struct {
+		TS       string
+		Metadata struct {
+			EventType    string          `json:"event_type"`
+			EventPayload json.RawMessage `json:"event_payload"` // others' payloads have other shapes
+		}
+	}
+	ResponseMetadata struct {
+		NextCursor string `json:"next_cursor"`
+	} `json:"response_metadata"`
+}
+
+// posted looks for the message of an earlier attempt, made since then.
+func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stream.Outcome, found bool, err error) {
+	method := "conversations.history"
+	query := url.Values{
+		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
+		"oldest": {strconv.FormatInt(max(0, since.Add(-skew).Unix()), 10)}, "inclusive": {"true"},
+	}
+	if m.ThreadTS != "" {
+		method = "conversations.replies"
+		query.Set("ts", m.ThreadTS)
+	}
+	for range maxPages {
+		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query})
+		if err != nil {
+			return stream.Outcome{}, false, api.Untouched(err)
+		}
+		var p page
+		if err := s.judge(method, answer, &p); err != nil {
+			return answer.Outcome, false, api.Untouched(err)
+		}
+		if ts, ok := p.find(m.Metadata); ok {
+			return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(ts))}, true, nil
+		}
+		next := p.ResponseMetadata.NextCursor
+		if next == "" {
+			return stream.Outcome{}, false, nil
+		}
+		query.Set("cursor", next)
+	}
+	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
+		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages since; look there, then run the action again or discard it", maxPages*pageSize))
+}
+
+func (p page) find(m metadata) (ts string, found bool) {
+	for _, got := range p.Messages {
+		var pay payload
+		if got.Metadata.EventType == m.EventType && json.Unmarshal(got.Metadata.EventPayload, &pay) == nil && pay == m.EventPayload {
+			return got.TS, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,43 @@
+package slack
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/forebay-io/forebay/sinks/template"
+)
+
+var (
+	channelForm = regexp.MustCompile(`^[CDG][A-Z0-9]{6,30}$`)
+	stampForm   = regexp.MustCompile(`^[0-9]{1,12}\.[0-9]{1,9}$`)
+)
+
+// Params declares the parameters of a message.
+func Params() []template.Param {
+	return []template.Param{
+		{Name: "channel", Doc: "Id of the channel, such as C0123456789; retries look for the message there, which Slack allows by id only.", Kind: template.Text, Required: true, Check: form(channelForm, "is not the id of a channel, such as C0123456789")},
+		{Name: "text", Doc: "The message, or what notifications show of it where there are blocks.", Kind: template.Text, Required: true, Escape: escape},
+		{Name: "blocks", Doc: "Block Kit blocks.", Kind: template.Value, Escape: escape},
+		{Name: "thread_ts", Doc: "Timestamp of the message to answer in its thread.", Kind: template.Text, Check: form(stampForm, "is not the timestamp of a message, such as 1503435956.000247")},
+	}
+}
+
+func form(f *regexp.Regexp, problem string) func(string) error {
+	return func(text string) error {
+		if !f.MatchString(text) {
+			return errors.New(problem)
+		}
+		return nil
+	}
+}
+
+var control = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// escape makes texts of events harmless where Slack reads mrkdwn: in text, and in text objects of that type.
+func escape(around map[string]any, name string) func(string) string {
+	if around == nil && name == "text" || name == "text" && around["type"] == "mrkdwn" {
+		return control.Replace
+	}
+	return nil
+}

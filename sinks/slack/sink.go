@@ -1,0 +1,150 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// BaseURL is Slack's own.
+const BaseURL = "https://slack.com/api"
+
+// Config makes a [Sink].
+type Config struct {
+	// Token is a bot token, xoxb-... Required.
+	Token schemas.Secret
+	// BaseURL is put in front of the names of methods; default [BaseURL].
+	BaseURL string
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// The rest is as in [api.Config].
+	AllowNetworks []netip.Prefix
+	Timeout       time.Duration
+	Version       string
+	Resolver      guard.Resolver
+	Proxy         *url.URL
+	Now           func() time.Time
+}
+
+// Sink posts messages. Safe for concurrent use.
+type Sink struct {
+	*api.Client
+	params *template.Set
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink without connecting. Errors are of kind invalid and show no secret.
+func New(cfg Config) (*Sink, error) {
+	const op = "make a slack destination"
+	if cfg.Token.IsZero() || cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "token or params are missing")
+	}
+	client, err := api.New(api.Config{
+		Kind: "slack", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.Token},
+		Headers:       http.Header{"Authorization": {"Bearer " + cfg.Token.Reveal()}},
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{Client: client, params: cfg.Params}, nil
+}
+
+// Idempotency is idempotent: a retry looks for the message before it posts.
+func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+
+// message is the body of chat.postMessage.
+type message struct {
+	Channel  string   `json:"channel"`
+	Text     string   `json:"text"`
+	Blocks   any      `json:"blocks,omitempty"`
+	ThreadTS string   `json:"thread_ts,omitempty"`
+	Metadata metadata `json:"metadata"`
+}
+
+// metadata marks a message as one of ours, and says of which action it is.
+type metadata struct {
+	EventType    string  `json:"event_type"`
+	EventPayload payload `json:"event_payload"`
+}
+
+type payload struct {
+	ActionID schemas.ActionID `json:"action_id"`
+}
+
+// eventType is the metadata's.
+const eventType = "forebay"
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := s.params.Render(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	m := message{
+		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
+		Metadata: metadata{eventType, payload{a.ID}},
+	}
+	if a.Again() {
+		if out, found, err := s.posted(ctx, m, a.Since()); found || err != nil {
+			return out, err
+		}
+	}
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID})
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	return answer.Outcome, s.judge("chat.postMessage", answer, nil)
+}
+
+// judge reads what Slack answered, into into where that is not nil.
+func (s *Sink) judge(method string, answer api.Answer, into any) error {
+	if class := stream.ClassOfStatus(answer.Code); class != stream.ClassOK {
+		return s.Failed(class, "%s answered %d", method, answer.Code)
+	}
+	if err := s.Whole(method, answer); err != nil {
+		return err
+	}
+	var said struct {
+		OK     *bool
+		Error  string
+		Needed string
+	}
+	if err := json.Unmarshal(answer.Body, &said); err != nil || said.OK == nil {
+		return s.Failed(stream.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
+	}
+	if !*said.OK {
+		return s.Failed(classOf(said.Error), "%s: %s%s", method, clip(said.Error), needed(said.Needed))
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.Body, into); err != nil {
+		return s.Failed(stream.ClassBusy, "%s gave an answer that cannot be read", method)
+	}
+	return nil
+}
+
+func needed(scope string) string {
+	if scope == "" {
+		return ""
+	}
+	return " (the token needs the scope " + clip(scope) + ")"
+}
+
+// clip bounds what is quoted of an answer.
+func clip(s string) string { return s[:min(len(s), 100)] }

@@ -1,0 +1,278 @@
+package slack_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/slack"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+const channel = "C0123456789"
+
+func must(t testing.TB, url, token string, params map[string]any) *slack.Sink {
+	t.Helper()
+	set, err := template.NewSet(slack.Params(), params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := slack.New(slack.Config{Token: schemas.NewSecret(token), BaseURL: url + "/api", Params: set, AllowNetworks: loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+func simple() map[string]any { return map[string]any{"channel": channel, "text": "event {{event.id}}"} }
+
+func serve(t *testing.T, h http.Handler) string {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, sinktest.Harness{
+		Make: func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, d.URL, d.Secret, simple()) },
+		Key: func(_ *http.Request, body []byte) string {
+			var m map[string]any
+			_ = json.Unmarshal(body, &m)
+			return actionOf(m)
+		},
+		Answer: func(int) string { return `{"ok":true,"ts":"1.0"}` },
+		Lookup: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/api/conversations.history" {
+				return false
+			}
+			answer(w, map[string]any{"ok": true, "messages": []any{}})
+			return true
+		},
+	})
+}
+
+func TestOnce(t *testing.T) {
+	for name, params := range map[string]map[string]any{
+		"channel": simple(), "thread": {"channel": channel, "text": "x", "thread_ts": "1503435956.000247"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sinktest.Once(t, sinktest.Effect{
+				Fake:  func() sinktest.Fake { return newFake() },
+				Make:  func(t testing.TB, url string) stream.Sink { return must(t, url, token, params) },
+				Calls: 2,
+			})
+		})
+	}
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := must(t, serve(t, f), token, map[string]any{
+		"channel": "{{body.room}}", "text": "*{{body.title}}* <{{body.url}}|open>", "thread_ts": "{{has(body.ts) ? body.ts : null}}",
+		"blocks": []any{
+			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": "{{body.title}} & more"}},
+			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": "{{body.title}}"}},
+			map[string]any{"type": "actions", "elements": []any{map[string]any{"type": "button", "url": "{{body.url}}", "value": "{{body.n}}"}}},
+		},
+	})
+	a := sinktest.Action(1)
+	a.Event.Data = []byte(`{"room":"C0123456789","title":"<!channel> a & b","url":"https://x/?a=1&b=2","n":7}`)
+	out, err := s.Do(t.Context(), a)
+	if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), `"ok":true`) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	got := f.messages[0]
+	delete(got, "ts")
+	want := map[string]any{
+		"channel": channel, "text": "*&lt;!channel&gt; a &amp; b* <https://x/?a=1&amp;b=2|open>",
+		"blocks": []any{
+			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": "&lt;!channel&gt; a &amp; b & more"}},
+			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": "<!channel> a & b"}},
+			map[string]any{"type": "actions", "elements": []any{map[string]any{"type": "button", "url": "https://x/?a=1&b=2", "value": 7.0}}},
+		},
+		"metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if f.looks != 0 {
+		t.Errorf("a first attempt looked %d times", f.looks)
+	}
+}
+
+func TestRetryFindsItsMessageOnALaterPage(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.size = 2
+	a := sinktest.Action(1)
+	s := must(t, serve(t, f), token, simple())
+	if _, err := s.Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []map[string]any{
+		{"text": "no metadata"}, {"text": "another app's", "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": 7}}},
+		{"text": "another action's", "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": "act_other"}}},
+		{"text": "another type", "metadata": map[string]any{"event_type": "deploy", "event_payload": map[string]any{"action_id": string(a.ID)}}},
+		{"text": "of a list", "metadata": map[string]any{"event_type": "list", "event_payload": []any{}}},
+	} {
+		m["channel"] = channel
+		f.say(m)
+	}
+	a.Attempt, a.FirstAt = 2, time.Now()
+	out, err := s.Do(t.Context(), a)
+	if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "of an earlier attempt is there") || f.Done() != 1 || f.looks != 3 {
+		t.Errorf("%+v, %v: %d messages after %d looks", out, err, f.Done(), f.looks)
+	}
+}
+
+// A message from before the first attempt is not looked for; a doubt goes back to when the event was taken in.
+func TestLookIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	a := sinktest.Action(1)
+	a.Event.RecordedTime = time.Now().Add(-time.Hour)
+	f.say(map[string]any{"channel": channel, "ts": fmt.Sprintf("%d.000001", time.Now().Add(-30*time.Minute).Unix()),
+		"metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+	s := must(t, serve(t, f), token, simple())
+	a.Doubt = true
+	if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 1 {
+		t.Errorf("in doubt: %v, %d messages", err, f.Done())
+	}
+	a.Doubt, a.Attempt, a.FirstAt = false, 2, time.Now()
+	if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 2 {
+		t.Errorf("since the first attempt: %v, %d messages", err, f.Done())
+	}
+}
+
+// Where it cannot be told whether an earlier attempt has posted, nothing is posted.
+func TestLookThatTellsNothing(t *testing.T) {
+	t.Parallel()
+	crowd := newFake()
+	crowd.size = 1
+	for range 11 {
+		crowd.say(map[string]any{"channel": channel})
+	}
+	noScope := newFake()
+	noScope.errors["conversations.history"] = "missing_scope"
+	away := newFake()
+	away.errors["conversations.history"] = "internal_error"
+	for name, tt := range map[string]struct {
+		f     *fake
+		class stream.Class
+		want  string
+	}{
+		"crowd":    {crowd, stream.ClassRejected, "look there, then run the action again or discard it"},
+		"no scope": {noScope, stream.ClassDenied, "conversations.history: missing_scope (the token needs the scope channels:history)"},
+		"away":     {away, stream.ClassBusy, "internal_error"},
+	} {
+		a := sinktest.Action(1)
+		a.Attempt = 2
+		a.FirstAt = time.Now()
+		_, err := must(t, serve(t, tt.f), token, simple()).Do(t.Context(), a)
+		if stream.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) || !stream.Untouched(err) || tt.f.Done() != 0 {
+			t.Errorf("%s: %v, %d messages", name, err, tt.f.Done())
+		}
+	}
+}
+
+func TestErrorsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]stream.Class{
+		"ratelimited": stream.ClassThrottled, "rate_limited": stream.ClassThrottled, "message_limit_exceeded": stream.ClassThrottled,
+		"invalid_auth": stream.ClassDenied, "token_revoked": stream.ClassDenied, "account_inactive": stream.ClassDenied, "missing_scope": stream.ClassDenied,
+		"channel_not_found": stream.ClassRejected, "not_in_channel": stream.ClassRejected, "is_archived": stream.ClassRejected, "msg_too_long": stream.ClassRejected,
+		"invalid_blocks": stream.ClassRejected, "no_text": stream.ClassRejected, "something_new": stream.ClassRejected,
+		"internal_error": stream.ClassBusy, "fatal_error": stream.ClassBusy, "service_unavailable": stream.ClassBusy,
+	} {
+		f := newFake()
+		f.errors["chat.postMessage"] = name
+		out, err := must(t, serve(t, f), token, simple()).Do(t.Context(), sinktest.Action(1))
+		if stream.ClassOf(err) != class || out.Code != 200 || !strings.Contains(err.Error(), "chat.postMessage: "+name) {
+			t.Errorf("%s: %+v, %v, want class %s", name, out, err, class)
+		}
+	}
+}
+
+// Slack says 200 with a Retry-After now and then; the destination waits all the same.
+func TestRateLimitHoldsTheDestination(t *testing.T) {
+	t.Parallel()
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "30")
+		answer(w, map[string]any{"ok": false, "error": "ratelimited"})
+	}))
+	out, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))
+	if class := stream.ClassOf(err); out.RetryAfter != 30*time.Second || !stream.Holds(class, out.Code) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestAnswersThatAreNotSlacks(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"<html>login</html>": "something that is not Slack's", "{}": "something that is not Slack's", "[]": "something that is not Slack's", `{"ok":"yes"}`: "something that is not Slack's",
+		strings.Repeat(" ", 9<<20): "the answer is not whole: answer is larger than allowed",
+	} {
+		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+		_, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))
+		if stream.ClassOf(err) != stream.ClassBusy || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v", body, err)
+		}
+	}
+}
+
+func TestTemplatesThatFail(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	url := serve(t, f)
+	for want, params := range map[string]map[string]any{
+		"params.text {{body.nope}} fails":                                {"channel": channel, "text": "{{body.nope}}"},
+		"params.channel is not the id of a channel, such as C0123456789": {"channel": "{{'#general'}}", "text": "x"},
+		"params.thread_ts is not the timestamp of a message":             {"channel": channel, "text": "x", "thread_ts": "{{'soon'}}"},
+		"params.channel is null or not given":                            {"text": "x"},
+	} {
+		_, err := must(t, url, token, params).Do(t.Context(), sinktest.Action(1))
+		if stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", params, err)
+		}
+	}
+	if len(f.messages) != 0 {
+		t.Errorf("%d messages were posted", len(f.messages))
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	set, err := template.NewSet(slack.Params(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]slack.Config{
+		"no token":     {Params: set},
+		"no params":    {Token: schemas.NewSecret(token)},
+		"plain http":   {Token: schemas.NewSecret(token), Params: set, BaseURL: "http://10.0.0.1"},
+		"no URL":       {Token: schemas.NewSecret(token), Params: set, BaseURL: "::"},
+		"with a query": {Token: schemas.NewSecret(token), Params: set, BaseURL: "https://slack.com/api?x=1"},
+	} {
+		if s, err := slack.New(cfg); err == nil || schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), token) {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+}

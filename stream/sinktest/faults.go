@@ -1,0 +1,98 @@
+package sinktest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+)
+
+// Fault is a way in which a call at a fake of an API goes wrong.
+type Fault struct {
+	Name   string
+	act    bool // the fake does what it was asked to
+	status int  // what is answered; 0: nothing, the connection is cut off
+	partly bool // the fake's own answer, cut off in its middle
+	hang   bool // nothing is answered until the caller gives up
+}
+
+// Faults of a call.
+var (
+	BeforeActing   = Fault{Name: "cut off before acting"}
+	AfterActing    = Fault{Name: "cut off after acting", act: true}
+	WhileAnswering = Fault{Name: "cut off while answering", act: true, partly: true}
+	Hanging        = Fault{Name: "hangs after acting", act: true, hang: true}
+)
+
+// Refused is an answer with a status in place of acting.
+func Refused(status int) Fault {
+	return Fault{Name: fmt.Sprintf("%d before acting", status), status: status}
+}
+
+// ActedThen is an answer with a status after acting all the same, as proxies give it.
+func ActedThen(status int) Fault {
+	return Fault{Name: fmt.Sprintf("%d after acting", status), act: true, status: status}
+}
+
+// Faults stands in front of a fake and breaks its calls as scripted, one after the other; then all is well. Safe for
+// concurrent use.
+type Faults struct {
+	Fake http.Handler
+
+	mu    sync.Mutex
+	next  []*Fault
+	calls int
+}
+
+// Break scripts the next calls; nil leaves one alone.
+func (f *Faults) Break(faults ...*Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = faults
+}
+
+// Calls is how many have come.
+func (f *Faults) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+func (f *Faults) take() *Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	if len(f.next) == 0 {
+		return nil
+	}
+	fault := f.next[0]
+	f.next = f.next[1:]
+	return fault
+}
+
+// ServeHTTP implements [http.Handler].
+func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fault := f.take()
+	if fault == nil {
+		f.Fake.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	if fault.act {
+		f.Fake.ServeHTTP(answer, r)
+	}
+	switch {
+	case fault.status != 0:
+		w.WriteHeader(fault.status)
+		return
+	case fault.hang:
+		<-r.Context().Done()
+	case fault.partly:
+		whole := answer.Body.Bytes()
+		w.Header().Set("Content-Length", fmt.Sprint(len(whole)))
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(whole[:len(whole)/2])
+		_ = http.NewResponseController(w).Flush()
+	}
+	panic(http.ErrAbortHandler)
+}

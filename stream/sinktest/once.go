@@ -1,0 +1,138 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Fake is a fake of an API that keeps what was done to it.
+type Fake interface {
+	http.Handler
+	// Done is how often it has done what the action wants.
+	Done() int
+}
+
+// Effect makes a sink and the fake that it acts on, for [Once].
+type Effect struct {
+	Fake func() Fake
+	// Make points a sink at the fake. Calls take longer than its timeout only where they hang.
+	Make func(t testing.TB, url string) stream.Sink
+	// Calls is the most that one attempt makes when all goes well; each of them is broken in turn.
+	Calls int
+	// Action is what is attempted; nil: Action(1).
+	Action func() stream.Action
+}
+
+// once is one action on its way through a broken API.
+type once struct {
+	faults *Faults
+	fake   Fake
+	sink   stream.Sink
+}
+
+var errUnknown = errors.New("the outcome is unknown and left to a person")
+
+// Once attempts an action as lanes do, again as long as the sink's errors say so, while its calls fail in every way that
+// [Fault] knows, one by one and in pairs, and while the process is killed before the outcome is recorded. It wants the
+// effect exactly once; of unsafe sinks at most once, and exactly once where they say that it is done.
+func Once(t *testing.T, e Effect) {
+	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
+	if e.Action == nil {
+		e.Action = func() stream.Action { return Action(1) }
+	}
+	for i := range all {
+		for at := range e.Calls {
+			script := make([]*Fault, at, at+2*e.Calls)
+			script = append(script, &all[i])
+			t.Run(all[i].Name, func(t *testing.T) { e.retried(t, script) })
+			t.Run(all[i].Name+", killed", func(t *testing.T) { e.killed(t, script) })
+			for j := range all {
+				for more := range 2 * e.Calls {
+					pair := append(append(script[:at+1:at+1], make([]*Fault, more)...), &all[j])
+					t.Run(all[i].Name+", "+all[j].Name, func(t *testing.T) { e.retried(t, pair) })
+				}
+			}
+		}
+	}
+	t.Run("killed after all went well", func(t *testing.T) { e.killed(t, nil) })
+	t.Run(Hanging.Name, func(t *testing.T) { e.retried(t, []*Fault{&Hanging}) })
+}
+
+func (e Effect) set(t *testing.T, script []*Fault) *once {
+	o := &once{fake: e.Fake()}
+	o.faults = &Faults{Fake: o.fake}
+	o.faults.Break(script...)
+	server := httptest.NewUnstartedServer(o.faults)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	o.sink = e.Make(t, server.URL)
+	t.Cleanup(func() {
+		_ = o.sink.Close(context.Background())
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return o
+}
+
+// retried attempts until the lane would not any more.
+func (e Effect) retried(t *testing.T, script []*Fault) {
+	t.Parallel()
+	o := e.set(t, script)
+	o.judge(t, o.attempts(t, e.Action()))
+}
+
+// killed forgets the first attempt, as a process does that ends before it is recorded; a sink that is unsafe is not
+// called again.
+func (e Effect) killed(t *testing.T, script []*Fault) {
+	t.Parallel()
+	o := e.set(t, script)
+	a := e.Action()
+	_, _ = o.do(t, a)
+	if o.sink.Idempotency() == stream.Unsafe {
+		o.judge(t, errUnknown)
+		return
+	}
+	a.Doubt = true
+	o.judge(t, o.attempts(t, a))
+}
+
+func (o *once) do(t *testing.T, a stream.Action) (stream.Outcome, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	return o.sink.Do(ctx, a)
+}
+
+func (o *once) attempts(t *testing.T, a stream.Action) error {
+	first := time.Now()
+	for {
+		_, err := o.do(t, a)
+		switch class := stream.ClassOf(err); {
+		case class == stream.ClassOK:
+			return nil
+		case !class.Retried(), a.Attempt > 5:
+			return err
+		case o.sink.Idempotency() == stream.Unsafe && !stream.Untouched(err):
+			return errUnknown
+		}
+		a.Attempt++
+		a.FirstAt = first
+	}
+}
+
+func (o *once) judge(t *testing.T, err error) {
+	t.Helper()
+	n := o.fake.Done()
+	switch {
+	case errors.Is(err, errUnknown) && n > 1, !errors.Is(err, errUnknown) && n != 1:
+		t.Errorf("done %d times after %d calls: %v", n, o.faults.Calls(), err)
+	case err != nil && !errors.Is(err, errUnknown):
+		t.Errorf("given up: %v", err)
+	}
+}
