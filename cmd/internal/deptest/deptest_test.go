@@ -182,6 +182,8 @@ func TestRulesBite(t *testing.T) {
 		{of("stream", "math/rand"), 1},
 		{of("stream", "math/rand/v2"), 0},
 		{of("stream", "os/exec"), 1},
+		{of("sinks/http", "os/exec"), 1},
+		{of("sinks/exec", "os/exec"), 0},
 		{listed{ImportPath: absolute("stream"), TestImports: []string{"github.com/cloudevents/sdk-go/v2"}}, 1},
 		{listed{ImportPath: absolute("schemas/record"), XTestImports: []string{"github.com/cloudevents/sdk-go/v2"}}, 0},
 		{listed{ImportPath: absolute("schemas/record"), Imports: []string{"github.com/cloudevents/sdk-go/v2"}}, 1},
