@@ -130,6 +130,19 @@ func (p *Producer) Quarantine(ctx context.Context, topic string, d *ingest.Deliv
 	return p.produce(ctx, quarantineRecord(topic, d))
 }
 
+// Again appends a record as it stands, key, value and headers byte for byte, to the partition of its key in a topic, and
+// says where it is now. The key is not null: it would be nowhere.
+func (p *Producer) Again(ctx context.Context, topic string, r *kgo.Record) (partition int32, offset int64, err error) {
+	if r.Key == nil {
+		return 0, 0, schemas.Errorf(schemas.Invalid, "produce to "+topic, "the record has no key")
+	}
+	fresh := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Headers: r.Headers}
+	if err := p.produce(ctx, fresh); err != nil {
+		return 0, 0, err
+	}
+	return fresh.Partition, fresh.Offset, nil
+}
+
 func (p *Producer) produce(ctx context.Context, r *kgo.Record) error {
 	if err := ctx.Err(); err != nil {
 		return schemas.Errorf(schemas.Unavailable, "produce to "+r.Topic, "%w", context.Cause(ctx))

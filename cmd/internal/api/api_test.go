@@ -17,9 +17,16 @@ import (
 
 // fake records what it was asked and answers with what it was given.
 type fake struct {
-	filter InboxFilter
-	asked  []string
-	err    error
+	filter  InboxFilter
+	asked   []string
+	redrive RedriveRequest
+	err     error
+}
+
+func (f *fake) Redrive(_ context.Context, team, subscription, source, id string, r RedriveRequest) (*RedriveItem, error) {
+	f.asked, f.redrive = []string{team, subscription, source, id}, r
+	return &RedriveItem{InboxItem: InboxItem{EventID: id, Topic: "events.acme.orders"}, Action: ActionProduce, State: StateDone,
+		To: &PlaceItem{Topic: "events.acme.orders", Partition: 2, Offset: 9}}, f.err
 }
 
 func (f *fake) Items(_ context.Context, filter InboxFilter) (Page[InboxItem], error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,7 +82,18 @@ func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	return answer[T](c, body, err)
 }
 
-func exchange[T any](c *Client, req *http.Request) (T, error) {
+// post sends a JSON object and reads the answer.
+func post[T any](ctx context.Context, c *Client, path string, request any) (T, error) {
+	var none T
+	text, err := json.Marshal(request)
+	if err != nil {
+		return none, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return none, err
+	}
+	req.Header.Set("Content-Type", "application/json")
 	body, _, err := c.exchange(req)
 	return answer[T](c, body, err)
 }

@@ -18,11 +18,13 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Inbox answers from the ledger. Errors are *schemas.Error.
+// Inbox answers from the ledger. Errors are *schemas.Error. A source that is a topic's name, with PARTITION@OFFSET as the
+// event's id, names what was set aside at that place.
 type Inbox interface {
 	Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error)
 	Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error)
 	Raw(ctx context.Context, team, subscription, source, eventID string) (*Raw, error)
+	Redrive(ctx context.Context, team, subscription, source, eventID string, r RedriveRequest) (*RedriveItem, error)
 }
 
 // Quarantine answers from the quarantine topics, newest first.
@@ -69,6 +71,7 @@ func New(cfg Config) (http.Handler, error) {
 	asked.HandleFunc("GET /v1/inbox", s.inbox)
 	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
 	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
+	asked.HandleFunc("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
 	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
 	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
 	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })

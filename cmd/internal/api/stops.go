@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,15 +134,5 @@ func (c *Client) Subscription(ctx context.Context, team, name string) (*Subscrip
 
 // Accept accepts what is stopped, or says what that would be.
 func (c *Client) Accept(ctx context.Context, team, name string, r AcceptRequest) (Page[StoppedItem], error) {
-	var page Page[StoppedItem]
-	body, err := json.Marshal(r)
-	if err != nil {
-		return page, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+subscriptionPath(team, name)+"/accept", bytes.NewReader(body))
-	if err != nil {
-		return page, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	return exchange[Page[StoppedItem]](c, req)
+	return post[Page[StoppedItem]](ctx, c, subscriptionPath(team, name)+"/accept", r)
 }

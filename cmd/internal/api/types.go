@@ -33,6 +33,8 @@ type InboxItem struct {
 	Offset       int64      `json:"offset"`
 	ReceivedAt   *time.Time `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time  `json:"decided_at"`
+	// Redriven is set on a quarantined record that was produced again.
+	Redriven *RedrivenItem `json:"redriven,omitempty"`
 }
 
 // InboxDetail is an event with its actions and their attempts.

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -77,8 +79,31 @@ func itemOf(i *ledger.InboxItem) api.InboxItem {
 		EventID: i.EventID, Entity: i.Entity, Type: i.Type, Version: i.Version, VersionKind: i.VersionKind, VersionClock: i.VersionClock,
 		Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Attempts: i.Attempts, Duplicates: i.Duplicates,
 		NextActionAt: i.NextActionAt, LastError: i.LastError, Owner: i.Owner, Topic: i.Topic, Partition: i.Partition, Offset: i.Offset,
-		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt,
+		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven),
 	}
+}
+
+func redrivenOf(r *ledger.Redriven) *api.RedrivenItem {
+	if r == nil {
+		return nil
+	}
+	return &api.RedrivenItem{At: r.At, By: r.By, Reason: r.Reason}
+}
+
+// placed is the name of what has no id: PARTITION@OFFSET of the topic that stands in the source's place. Sources have no dots
+// in their names, topics have.
+var placed = regexp.MustCompile(`^([0-9]{1,9})@([0-9]{1,18})$`)
+
+// find finds an event, or what was set aside at a place.
+func (i *inbox) find(ctx context.Context, l *ledger.Ledger, team, subscription, source, eventID string) (ledger.InboxItem, error) {
+	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
+		number, errN := strconv.ParseInt(m[1], 10, 32)
+		offset, errO := strconv.ParseInt(m[2], 10, 64)
+		if errN == nil && errO == nil {
+			return l.InboxPlace(ctx, team, subscription, source, int32(number), offset)
+		}
+	}
+	return l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
 }
 
 // Item is one event with its actions and attempts.
@@ -87,7 +112,7 @@ func (i *inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	if err != nil {
 		return nil, err
 	}
-	item, err := l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
+	item, err := i.find(ctx, l, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +152,7 @@ func (i *inbox) Raw(ctx context.Context, team, subscription, source, eventID str
 	if err != nil {
 		return nil, err
 	}
-	item, err := l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
+	item, err := i.find(ctx, l, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
@@ -33,7 +34,8 @@ type streams struct {
 	payloads     *stream.LogPayloads
 
 	mu     sync.Mutex
-	ledger *ledger.Ledger // nil until Postgres has answered
+	ledger *ledger.Ledger     // nil until Postgres has answered
+	again  *producer.Producer // of what is redriven; nil until something is
 	subs   map[sourceName]*stream.Subscription
 }
 
@@ -262,6 +264,11 @@ func (s *streams) close(ctx context.Context) {
 	s.fetches.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.again != nil {
+		if err := s.again.Close(ctx); err != nil {
+			s.a.log.Warn("close the producer of what is redriven", "error", err)
+		}
+	}
 	if s.payloads != nil {
 		s.payloads.Close()
 	}

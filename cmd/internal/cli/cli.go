@@ -69,9 +69,10 @@ type grammar struct {
 	} `cmd:"" help:"The configuration file."`
 	Send  sendCmd `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
 	Inbox struct {
-		List inboxListCmd `cmd:"" help:"List events: decision, reason, status."`
-		Get  inboxGetCmd  `cmd:"" help:"Show one event with its actions and attempts."`
-		Raw  inboxRawCmd  `cmd:"" help:"Write an event's body, byte for byte."`
+		List    inboxListCmd    `cmd:"" help:"List events: decision, reason, status."`
+		Get     inboxGetCmd     `cmd:"" help:"Show one event with its actions and attempts."`
+		Raw     inboxRawCmd     `cmd:"" help:"Write an event's body, byte for byte."`
+		Redrive inboxRedriveCmd `cmd:"" help:"Let events run that wait, are held or are quarantined."`
 	} `cmd:"" help:"Events as subscriptions see them."`
 	Quarantine struct {
 		List quarantineListCmd `cmd:"" help:"List authentic deliveries that could not become events."`

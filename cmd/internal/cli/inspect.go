@@ -47,6 +47,7 @@ func (c *inboxListCmd) Run(e *env) error {
 		return err
 	}
 	type item = api.InboxItem
+	only := c.Decision != "quarantined" // of those, error and place are most that is known
 	return list(e, page, itemID,
 		column[item]{"received", false, func(i item) string { return clockOr(i.ReceivedAt) }},
 		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
@@ -60,13 +61,17 @@ func (c *inboxListCmd) Run(e *env) error {
 		column[item]{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
 		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
 		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
-		column[item]{"last error", true, func(i item) string { return i.LastError }},
+		column[item]{"last error", only, func(i item) string { return i.LastError }},
 		column[item]{"owner", true, func(i item) string { return i.Owner }},
-		column[item]{"place", true, func(i item) string { return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset) }},
+		column[item]{"place", only, func(i item) string { return placeText(&i) }},
 		column[item]{"event", false, func(i item) string { return i.EventID }})
 }
 
+// itemID names an event, or by its place what has no id.
 func itemID(i api.InboxItem) string {
+	if i.EventID == "" {
+		return i.Team + "/" + i.Subscription + "/" + i.Topic + "/" + placeID(&i)
+	}
 	return i.Team + "/" + i.Subscription + "/" + i.Source + "/" + i.EventID
 }
 
@@ -84,7 +89,8 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes.
+// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes. What has no id is
+// TEAM/SUBSCRIPTION/TOPIC/PARTITION@OFFSET.
 type eventArg struct {
 	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
 }
@@ -128,10 +134,13 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	line("duplicates", strconv.Itoa(d.Duplicates))
 	line("received", clockOr(d.ReceivedAt))
 	line("decided", clock(d.DecidedAt))
-	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
+	line("place", placeText(&d.InboxItem))
 	line("owner", d.Owner)
 	line("next action", clockOr(d.NextActionAt))
 	line("last error", d.LastError)
+	if r := d.Redriven; r != nil {
+		line("redriven", fmt.Sprintf("%s by %s: %s", clock(r.At), r.By, r.Reason))
+	}
 	for _, a := range d.Actions {
 		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
 		for _, t := range a.Attempts {

@@ -1,0 +1,232 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const (
+	// ownerPatience is how long a redrive waits for the partition's owner, who looks twice a second.
+	ownerPatience = 5 * time.Second
+	ownerLook     = 100 * time.Millisecond
+)
+
+// Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
+func (i *inbox) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
+	l, _, err := i.ledger()
+	if err != nil {
+		return nil, err
+	}
+	item, err := i.find(ctx, l, team, subscription, source, eventID)
+	if err != nil {
+		return nil, err
+	}
+	r.By = cmp.Or(r.By, "unknown")
+	out := &api.RedriveItem{InboxItem: itemOf(&item)}
+	switch waits := item.Decision == gate.Buffered || item.Decision == gate.Parked; {
+	case waits:
+		err = i.ask(ctx, l, item, r, out)
+	case item.Decision == gate.Quarantined:
+		err = i.again(ctx, l, item, r, out)
+	default:
+		err = notRedriven(item)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.State != api.StatePlanned {
+		i.s.a.log.Warn("redriven", "subscription", team+"."+subscription, "topic", item.Topic, "partition", item.Partition, "offset", item.Offset,
+			"event_id", item.EventID, "source", item.Source, "reason", string(item.Reason), "action", out.Action, "state", out.State, "by", r.By, "why", r.Reason)
+	}
+	return out, nil
+}
+
+// notRedriven says why there is nothing to do for an event, and what there is instead.
+func notRedriven(item ledger.InboxItem) error {
+	const op = "redrive"
+	switch {
+	case item.Decision == gate.Conflict:
+		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one")
+	case item.Decision == gate.Filtered:
+		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out; once they do not, move its group back to offset %d of %s/%d: what is done is skipped",
+			item.Offset, item.Topic, item.Partition)
+	case item.Decision.Runs() && slices.Contains([]string{"dead_letter", "unknown", "parked"}, item.Status):
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions ended as %s: they are for `forebay dlq replay`, which is not built yet in this version",
+			item.Decision, item.Status)
+	}
+	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)
+}
+
+// ask asks the owner of the partition about an event that waits or is held.
+func (i *inbox) ask(ctx context.Context, l *ledger.Ledger, item ledger.InboxItem, r api.RedriveRequest, out *api.RedriveItem) error {
+	kind, held := ledger.Release, item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
+	out.Action, out.Detail = api.ActionRelease, "everything that waits on its line runs, across the gap"
+	if held {
+		out.Detail = "it runs, alone"
+	}
+	if r.Discard {
+		kind, out.Action, out.Detail = ledger.Discard, api.ActionDiscard, "it is given up"
+		if !held {
+			return schemas.Errorf(schemas.Invalid, "discard", "it waits for its turn (%s): only what is held can be discarded; without --discard it runs", item.Reason)
+		}
+	}
+	if r.DryRun {
+		out.State = api.StatePlanned
+		return nil
+	}
+	id, err := l.Ask(ctx, item, kind, r.By, r.Reason)
+	if err != nil {
+		return err
+	}
+	out.Command = id
+	patience := ownerPatience
+	if r.NoWait {
+		patience = 0
+	}
+	s, err := i.answer(ctx, l, id, patience)
+	switch {
+	case err != nil:
+		return err
+	case s.EndedAt != nil:
+		out.State, out.Detail = api.StateDone, s.Outcome
+	case s.Owner == "":
+		out.State, out.Detail = api.StateAsked, "nobody owns the partition: it is done as soon as somebody claims it"
+	default:
+		out.State, out.Detail = api.StateAsked, s.Owner+" owns the partition and has not done it yet; if that process is gone, the next owner does it"
+	}
+	out.Owner = s.Owner
+	return nil
+}
+
+// answer waits until a command has ended, at most for patience.
+func (i *inbox) answer(ctx context.Context, l *ledger.Ledger, id int64, patience time.Duration) (ledger.CommandStatus, error) {
+	until := time.NewTimer(patience)
+	defer until.Stop()
+	for {
+		s, err := l.CommandStatus(ctx, id)
+		if err != nil || s.EndedAt != nil || s.Owner == "" || patience == 0 {
+			return s, err
+		}
+		look := time.NewTimer(ownerLook)
+		select {
+		case <-look.C:
+		case <-until.C:
+			look.Stop()
+			return l.CommandStatus(ctx, id)
+		case <-ctx.Done():
+			look.Stop()
+			return s, schemas.Errorf(schemas.Unavailable, "redrive", "command %d was written, and its end was not waited for: %w", id, context.Cause(ctx))
+		}
+	}
+}
+
+// again produces a quarantined record to the partition of its key, where it is decided like any other.
+func (i *inbox) again(ctx context.Context, l *ledger.Ledger, item ledger.InboxItem, r api.RedriveRequest, out *api.RedriveItem) error {
+	if r.Discard {
+		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
+	}
+	raw, _, err := l.Payload(ctx, item)
+	if err != nil {
+		return err
+	}
+	rec, err := unpackedAgain(item, raw)
+	if err != nil {
+		return err
+	}
+	topic, err := topicAgain(i.s.a.file(), item, rec)
+	if err != nil {
+		return err
+	}
+	out.Action, out.State, out.Detail = api.ActionProduce, api.StatePlanned, "it is produced to the partition of its key in "+topic+", and decided there like any other"
+	if item.Redriven != nil && !r.Again {
+		return schemas.Errorf(schemas.Conflict, "redrive", "it was redriven at %s by %s already; --again does it once more", item.Redriven.At.Format(time.RFC3339), item.Redriven.By)
+	}
+	if r.DryRun {
+		return nil
+	}
+	p, err := i.s.writer()
+	if err != nil {
+		return err
+	}
+	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: topic}
+	return l.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
+		rec, err := unpackedAgain(item, raw)
+		if err == nil {
+			out.To.Partition, out.To.Offset, err = p.Again(ctx, topic, rec)
+		}
+		return err
+	})
+}
+
+// unpackedAgain is the record in what is kept of a quarantined one, where it can be produced again and would not be
+// quarantined for what it is once more.
+func unpackedAgain(item ledger.InboxItem, raw []byte) (*kgo.Record, error) {
+	const op = "redrive"
+	refuse := func(format string, args ...any) (*kgo.Record, error) {
+		return nil, schemas.Errorf(schemas.Invalid, op, format, args...)
+	}
+	if item.Reason == gate.ReasonTooLarge {
+		return refuse("it was too large to be kept whole; give a source a larger max_body, start the processes anew and, while the topic still has it, move the group back to offset %d of %s/%d: what is done is skipped",
+			item.Offset, item.Topic, item.Partition)
+	}
+	rec, err := record.Unpack(raw)
+	if err != nil {
+		return refuse("its bytes were not kept: the database refused them; ask its producer for it, or change what refuses it and move the group back to offset %d of %s/%d: what is done is skipped",
+			item.Offset, item.Topic, item.Partition)
+	}
+	if rec.Key == nil {
+		return refuse("it has no key, so it belongs in no partition; its producer must send it with one (ce_partitionkey, the entity); `forebay inbox raw` shows its body")
+	}
+	if _, err := record.Decode(rec); err != nil {
+		return refuse("it would be quarantined again: %v; `forebay inbox raw` shows its body for its producer to mend", err)
+	}
+	return rec, nil
+}
+
+// topicAgain is the topic in which the subscription finds the record: its own, or its source's where that has another one
+// by now.
+func topicAgain(c *config.Config, item ledger.InboxItem, rec *kgo.Record) (string, error) {
+	team := c.Teams[item.Team]
+	if team == nil || team.Subscriptions[item.Subscription] == nil {
+		return "", schemas.Errorf(schemas.Conflict, "redrive", "this process has no subscription %s.%s; ask one that has", item.Team, item.Subscription)
+	}
+	own := ""
+	e, err := record.Decode(rec)
+	for _, name := range team.Subscriptions[item.Subscription].Sources {
+		switch topic := team.Sources[name].Topic; {
+		case topic == item.Topic:
+			return topic, nil
+		case err == nil && e.Source == "/"+item.Team+"/"+name:
+			own = topic
+		}
+	}
+	if own != "" {
+		return own, nil
+	}
+	return "", schemas.Errorf(schemas.Invalid, "redrive", "%s.%s does not read %s any more, and none of its sources is the record's", item.Team, item.Subscription, item.Topic)
+}
+
+// writer is the producer of what is redriven, made when it is first asked for.
+func (s *streams) writer() (*producer.Producer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.again == nil {
+		var err error
+		if s.again, err = backfillLog(s.a.file()); err != nil {
+			return nil, err
+		}
+	}
+	return s.again, nil
+}

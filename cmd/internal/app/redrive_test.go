@@ -1,0 +1,304 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const ordersTopic = "events.acme.orders"
+
+// write writes records to the orders' topic as they are, to the partitions they name.
+func (r *rig) write(recs ...*kgo.Record) {
+	r.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// orderRecord is what the intake writes of an order.
+func orderRecord(name, id string, rev int64) *kgo.Record {
+	body := fmt.Appendf(nil, `{"type":"order","order":%q,"rev":%d}`, name, rev)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return record.Encode(ordersTopic, &schemas.Event{
+		ID: id, Source: "/acme/orders", Type: "order", Entity: schemas.EntityKey(name), Time: now, RecordedTime: now,
+		Version: schemas.Version{Kind: schemas.Sequence, Value: rev}, Payload: schemas.Snapshot, DataContentType: "application/json",
+		Hash: schemas.HashBody(body), Data: body,
+	})
+}
+
+// listed waits until n items of a decision are listed, the lowest offset first.
+func (p *process) listed(n int, decision, status string) []api.InboxItem {
+	p.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(30 * time.Second); ; {
+		page, err := p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Decision: decision, Status: status})
+		if err == nil && len(page.Items) == n {
+			slices.Reverse(page.Items)
+			return page.Items
+		}
+		select {
+		case <-timeout:
+			p.t.Fatalf("never %d of %s %s: %+v %v", n, decision, status, page.Items, err)
+		case <-tick.C:
+		}
+	}
+}
+
+var why = api.RedriveRequest{Reason: "it is mended", By: "ann@ops"}
+
+// TestMisplacedRecordIsPutRight: it is listed with what it is, produced to its key's partition, and runs exactly once.
+func TestMisplacedRecordIsPutRight(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := newRig(t, agent.URL, database(t), true)
+	p := r.start(config.RoleStream)
+	p.ready()
+	stray := orderRecord("o-1", "stray", 1)
+	right := record.PartitionOf(stray.Key, 3)
+	stray.Partition = (right + 1) % 3
+	r.write(stray)
+	item := p.listed(1, "quarantined", "quarantined")[0]
+	if item.Reason != "misplaced" || item.EventID != "stray" || item.Entity != "o-1" || item.Partition != stray.Partition || !strings.Contains(item.LastError, "belongs in partition") {
+		t.Fatalf("%+v", item)
+	}
+	dry := why
+	dry.DryRun = true
+	if got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "stray", dry); err != nil || got.State != api.StatePlanned || got.Action != api.ActionProduce || got.To != nil {
+		t.Errorf("%+v %v", got, err)
+	}
+	got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "stray", why)
+	if err != nil || got.State != api.StateDone || got.To == nil || got.To.Partition != right || got.To.Topic != ordersTopic {
+		t.Fatalf("%+v %v", got, err)
+	}
+	agent.wait(t, 1)
+	at := fmt.Sprintf("%d@%d", item.Partition, item.Offset)
+	place, err := p.api.Item(t.Context(), "acme", "fulfil", ordersTopic, at)
+	if err != nil || place.Status != "redriven" || place.Redriven == nil || place.Redriven.By != "ann@ops" || place.Redriven.Reason != why.Reason {
+		t.Errorf("%+v %v", place, err)
+	}
+	for _, name := range [][2]string{{"orders", "stray"}, {ordersTopic, at}} { // the event has run; the place was redriven
+		if _, err := p.api.Redrive(t.Context(), "acme", "fulfil", name[0], name[1], why); schemas.KindOf(err) != schemas.Conflict {
+			t.Errorf("%s once more: %v", name, err)
+		}
+	}
+	again := why
+	again.Again = true
+	if got, err := p.api.Redrive(t.Context(), "acme", "fulfil", ordersTopic, at, again); err != nil || got.State != api.StateDone {
+		t.Errorf("%+v %v", got, err)
+	}
+	p.listed(1, "duplicate", "")
+	if calls := agent.wait(t, 1); len(calls) != 1 {
+		t.Errorf("the agent was called %d times", len(calls))
+	}
+	// What was written is what there was, byte for byte.
+	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", ordersTopic, at); err != nil || !bytes.Equal(raw.Data, stray.Value) {
+		t.Errorf("%q %v", raw.Data, err)
+	}
+}
+
+// TestWhatCannotBeRedrivenSaysWhy: nothing is produced that would only come back.
+func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := newRig(t, agent.URL, database(t), true)
+	p := r.start(config.RoleStream)
+	p.ready()
+	keyless := orderRecord("o-1", "keyless", 1)
+	keyless.Key = nil
+	garbage := &kgo.Record{Topic: ordersTopic, Key: []byte("k"), Value: []byte("no event\x00")}
+	done := orderRecord("o-1", "done", 1)
+	waits := orderRecord("o-1", "waits", 9)
+	forged := orderRecord("o-1", "done", 2)
+	for _, rec := range []*kgo.Record{keyless, garbage, done, waits, forged} {
+		rec.Partition = record.PartitionOf([]byte("o-1"), 3)
+		r.write(rec)
+	}
+	agent.wait(t, 1)
+	p.listed(2, "quarantined", "")
+	number := record.PartitionOf([]byte("o-1"), 3)
+	discard := why
+	discard.Discard = true
+	for _, tt := range []struct {
+		source, event string
+		req           api.RedriveRequest
+		kind          schemas.Kind
+		says          string
+	}{
+		{ordersTopic, fmt.Sprintf("%d@0", number), why, schemas.Invalid, "it has no key"},
+		{ordersTopic, fmt.Sprintf("%d@1", number), why, schemas.Invalid, "quarantined again: read record: attribute specversion is missing"},
+		{ordersTopic, fmt.Sprintf("%d@1", number), discard, schemas.Invalid, "nothing waits for it"},
+		{ordersTopic, fmt.Sprintf("%d@2", number), why, schemas.NotFound, "has set nothing aside"},
+		{"orders", "done", why, schemas.Conflict, "only what is quarantined, held or waiting"},
+		{"orders", "waits", discard, schemas.Invalid, "only what is held can be discarded"},
+		{"orders", "nobody", why, schemas.NotFound, "knows no event"},
+	} {
+		if _, err := p.api.Redrive(t.Context(), "acme", "fulfil", tt.source, tt.event, tt.req); schemas.KindOf(err) != tt.kind || !strings.Contains(fmt.Sprint(err), tt.says) {
+			t.Errorf("%s %s: %v, want %s: %s", tt.source, tt.event, err, tt.kind, tt.says)
+		}
+	}
+	conflict := p.listed(1, "conflict", "")[0]
+	if _, err := p.api.Redrive(t.Context(), "acme", "fulfil", ordersTopic, fmt.Sprintf("%d@%d", conflict.Partition, conflict.Offset), why); schemas.KindOf(err) != schemas.Invalid ||
+		!strings.Contains(err.Error(), "another body came under its id before") {
+		t.Error(err)
+	}
+	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", ordersTopic, fmt.Sprintf("%d@1", number)); err != nil || string(raw.Data) != "no event\x00" {
+		t.Errorf("the bytes of what is no event: %+v %v", raw, err)
+	}
+	// What waits goes across the gap at a person's word.
+	got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "waits", why)
+	if err != nil || got.State != api.StateDone || got.Action != api.ActionRelease || got.Detail != "1 of 1 events run" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if calls := agent.wait(t, 2); calls[1].ID != "waits" {
+		t.Errorf("%+v", calls)
+	}
+}
+
+// TestDeadActionsAreForTheDlq: an event that was decided and whose action is dead is not what redrive is for.
+func TestDeadActionsAreForTheDlq(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	f := unowned(t, url)
+	c := f.claim()
+	f.apply(c, 0, "o-1", "dead", 1)
+	f.apply(c, 1, "o-1", "behind", 2)
+	if _, err := f.ns.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: 1, Status: ledger.Dead, Attempt: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"dead", "behind"} {
+		if _, err := f.inbox.Redrive(t.Context(), "acme", "fulfil", "orders", id, why); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "forebay dlq replay") {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// TestRedriveWithoutAnOwner: where nobody owns the partition, or its owner does not answer, the word is kept and said so.
+func TestRedriveWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	f := unowned(t, database(t))
+	c := f.claim()
+	f.apply(c, 0, "o-1", "first", 1)
+	f.apply(c, 1, "o-1", "twin", 1)
+	f.apply(c, 2, "o-1", "other", 1)
+	began := time.Now()
+	owned, err := f.inbox.Redrive(t.Context(), "acme", "fulfil", "orders", "twin", api.RedriveRequest{Reason: "x", By: "ann", NoWait: true})
+	if err != nil || owned.State != api.StateAsked || owned.Owner != "nobody/7" || !strings.Contains(owned.Detail, "nobody/7 owns the partition and has not done it yet") {
+		t.Errorf("%+v %v", owned, err)
+	}
+	if err := f.ns.Release(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	free, err := f.inbox.Redrive(t.Context(), "acme", "fulfil", "orders", "other", why)
+	if err != nil || free.State != api.StateAsked || free.Owner != "" || !strings.Contains(free.Detail, "as soon as somebody claims it") {
+		t.Errorf("%+v %v", free, err)
+	}
+	if took := time.Since(began); took >= ownerPatience {
+		t.Errorf("it was waited for: %s", took)
+	}
+	c = f.claim()
+	asked, err := f.ns.Commands(t.Context(), []*ledger.Claim{c})
+	if err != nil || len(asked) != 2 || asked[0].ID != owned.Command || asked[1].ID != free.Command {
+		t.Fatalf("%+v %v", asked, err)
+	}
+	// An owner that answers is waited for.
+	var owner sync.WaitGroup
+	defer owner.Wait()
+	owner.Go(func() {
+		for _, cmd := range asked {
+			if _, err := f.ns.Obey(context.WithoutCancel(t.Context()), c, cmd); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s, err := f.inbox.answer(t.Context(), f.l, free.Command, ownerPatience)
+	if err != nil || s.EndedAt == nil || s.Outcome != "1 of 1 events run" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+// idle is a process's inbox on a ledger of its own, beside a namespace whose partitions a test owns.
+type idle struct {
+	t     *testing.T
+	l     *ledger.Ledger
+	ns    *ledger.Namespace
+	inbox *inbox
+}
+
+func unowned(t *testing.T, url string) *idle {
+	t.Helper()
+	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:9", fmt.Sprintf("postgres: {url: %q}", url), "http://127.0.0.1:9")}
+	r.text = strings.Replace(r.text, "gap: {wait: 20s, then: park}", "equal: hold, gap: {wait: 20s, then: park}", 1)
+	a, err := New(Config{File: r.load(config.RoleStream), Path: "forebay.yaml", Roles: []config.Role{config.RoleStream}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: schemas.NewSecret(url)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	payloads, err := stream.NewPayloads(stream.PayloadsConfig{Client: KafkaOptions(a.file())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(payloads.Close)
+	a.stream.ledger, a.stream.payloads = l, payloads
+	spec := specOf(a.file(), sourceName{"acme", "fulfil"})
+	spec.Owner = "nobody/7"
+	ns, err := l.Namespace(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &idle{t: t, l: l, ns: ns, inbox: &inbox{a.stream}}
+}
+
+func (f *idle) claim() *ledger.Claim {
+	f.t.Helper()
+	c, err := f.ns.Claim(f.t.Context(), ledger.ClaimRequest{Partition: ledger.Partition{Topic: ordersTopic, TopicID: ledger.TopicID{1}}, Partitions: 1,
+		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+			if stored != nil {
+				return ledger.Start{Position: *stored}, nil
+			}
+			return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
+		}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+func (f *idle) apply(c *ledger.Claim, offset int64, entity, id string, rev int64) {
+	f.t.Helper()
+	rec := orderRecord(entity, id, rev)
+	e, err := record.Decode(rec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r := ledger.Record{LeaderEpoch: 1, Source: e.Source, ID: e.ID, Type: e.Type, ReceivedAt: e.RecordedTime, Packed: func() []byte { return record.Pack(rec) }}
+	r.Offset, r.AppendTime, r.Key, r.Hash, r.Entity = offset, time.Now(), e.Key(), e.Hash, e.Entity
+	r.Version, r.Payload = e.Version, e.Payload
+	if _, err := f.ns.Apply(f.t.Context(), []ledger.Slice{{Claim: c, Records: []ledger.Record{r}, Next: ledger.Position{Offset: offset + 1, LeaderEpoch: 1}}}); err != nil {
+		f.t.Fatal(err)
+	}
+}
