@@ -42,6 +42,8 @@ func newSink(p sinkParts) (stream.Sink, error) {
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":
 		return newHTTP(p)
+	case "slack":
+		return newSlack(p)
 	}
 	return nil, fmt.Errorf("type %q is not built yet in this version", p.destination.Type)
 }

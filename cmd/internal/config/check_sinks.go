@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
@@ -21,6 +22,8 @@ type sinkType struct {
 var sinkTypes = map[string]sinkType{
 	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
 	"log":  {},
+
+	"slack": {keys: apiKeys, check: (*checker).apiSink, params: func(*Destination) []template.Param { return slack.Params() }},
 }
 
 // sinkKeys are the keys that not every type has, sorted.

@@ -175,6 +175,8 @@ type Destination struct {
 	Type          string         `yaml:"type"`
 	URL           string         `yaml:"url"`
 	Secret        schemas.Secret `yaml:"secret"`
+	Token         schemas.Secret `yaml:"token"`
+	BaseURL       string         `yaml:"base_url"`
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
 	AllowNetworks []string       `yaml:"allow_networks"`

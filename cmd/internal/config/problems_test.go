@@ -30,7 +30,7 @@ func TestProblems(t *testing.T) {
 		{"unquoted reference in a mapping", `{url: "${env:FOREBAY_POSTGRES_URL}"}`, `{url: ${env:FOREBAY_POSTGRES_URL}}`, `needs quotes: ["${env:NAME}"]`},
 		{"later preset", "preset: github", "preset: gitlab", "gitlab is not built yet in this version"},
 		{"unknown preset", "preset: github", "preset: githup", "did you mean github?"},
-		{"later sink", "type: http", "type: slack", "slack is not built yet in this version; today: http, log"},
+		{"later sink", "type: http", "type: email", "email is not built yet in this version; today: "},
 		{"inert backfill", "then: skip", "then: backfill", ""}, // its source has no sequences
 		{"stale word", "order: version", "stale: {snapshot: keep}", `stale.snapshot: "keep" is not one of drop, deliver_marked, hold`},
 		{"longest wait", "then: skip", "then: skip, max_wait: 20s", "gap.max_wait: 20s is less than 30s, wait"},

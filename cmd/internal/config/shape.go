@@ -187,9 +187,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"http", "log"}, later: []string{"slack", "github", "kafka", "postgres", "exec", "email", "pubsub", "sqs", "nats"}},
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"http", "log", "slack"}, later: []string{"github", "kafka", "postgres", "exec", "email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
+		{name: "token", doc: "Token for the API; a bot token for slack."},
+		{name: "base_url", doc: "Where the API is, in front of its paths.", computed: "the provider's own"},
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},

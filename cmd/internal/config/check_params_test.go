@@ -1,0 +1,112 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const chatting = `version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: postgres://h/d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: [s]}
+    destinations:
+      plain: {type: log}
+      chat:
+        type: slack
+        token: "${env:SLACK_TOKEN}"
+        params:
+          channel: "${env:ROOM}"
+    subscriptions:
+      triage:
+        sources: [github]
+        actions:
+          - name: tell
+            to: chat
+            params:
+              text: "Issue {{body.issue.number}}: {{body.issue.title}}"
+              blocks:
+                - type: section
+                  text: {type: mrkdwn, text: "*{{body.issue.title}}*"}
+          - {name: log, to: plain}
+`
+
+var chatEnv = map[string]string{"SLACK_TOKEN": "xoxb-hush-hush", "ROOM": "C0123456789"}
+
+func TestParams(t *testing.T) {
+	t.Parallel()
+	c, problems := load(chatting, chatEnv, nil, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if diff := cmp.Diff(map[string]any{"channel": "C0123456789"}, c.Teams["acme"].Destinations["chat"].Params.Values()); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]map[string]any{"acme.triage/tell": {
+		"text":   "Issue {{body.issue.number}}: {{body.issue.title}}",
+		"blocks": []any{map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": "*{{body.issue.title}}*"}}},
+	}}
+	if diff := cmp.Diff(want, c.ActionParams("acme", "chat")); diff != "" {
+		t.Error(diff)
+	}
+	if got := c.ActionParams("acme", "plain"); len(got) != 0 {
+		t.Errorf("params of a destination that has none: %v", got)
+	}
+	shown, err := c.YAML()
+	if err != nil || strings.Contains(string(shown), "C0123456789") || !strings.Contains(string(shown), "channel: ${env:ROOM}") {
+		t.Errorf("config show: %v\n%s", err, shown)
+	}
+}
+
+func TestParamProblems(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"unknown variable", "{{body.issue.number}}", "{{bdy.issue.number}}", "forebay.yaml:22: teams.acme.subscriptions.triage.actions[0].params.text: {{bdy.issue.number}} is not an expression: at character 1: undeclared reference to 'bdy' (did you mean 'body'?)"},
+		{"deep inside", `"*{{body.issue.title}}*"`, `"*{{event.nope}}*"`, "forebay.yaml:25: teams.acme.subscriptions.triage.actions[0].params.blocks[0].text.text: {{event.nope}} is not an expression"},
+		{"of a type", "{{body.issue.number}}:", "{{event.parts}}", "forebay.yaml:22: teams.acme.subscriptions.triage.actions[0].params.text: {{event.parts}} is an expression of type list(string)"},
+		{"not closed", "{{body.issue.number}}:", "{{body.issue.number:", "has {{ at character 7 without }}"},
+		{"unknown parameter", "              text:", "              txt: x\n              text:", "forebay.yaml:22: teams.acme.subscriptions.triage.actions[0].params.txt: is no parameter here; there are channel, text, blocks, thread_ts"},
+		{"missing", "              text:", "              thread_ts: '1.0' #", "forebay.yaml:19: teams.acme.subscriptions.triage.actions[0]: params.text is missing, here or at destination chat: The message"},
+		{"of the destination", `channel: "${env:ROOM}"`, `channel: "#general"`, "forebay.yaml:14: teams.acme.destinations.chat.params.channel: is not the id of a channel, such as C0123456789"},
+		{"of a reference", `"${env:ROOM}"`, `"${env:SLACK_TOKEN}"`, "forebay.yaml:14: teams.acme.destinations.chat.params.channel: what its reference leads to cannot be used here"},
+		{"without a meaning", "{name: log, to: plain}", "{name: log, to: plain, params: {a: b}}", "params: has no meaning: destination plain is of type log"},
+		{"without a meaning there", "{type: log}", "{type: log, params: {a: b}}", "forebay.yaml:9: teams.acme.destinations.plain.params: has no meaning for type log"},
+		{"no token", `        token: "${env:SLACK_TOKEN}"` + "\n", "", "forebay.yaml:10: teams.acme.destinations.chat: token is missing"},
+		{"url of another type", "token:", "url: https://x.example\n        token:", "teams.acme.destinations.chat.url: has no meaning for type slack"},
+		{"plain http", "token:", "base_url: http://127.0.0.1/api\n        token:", "teams.acme.destinations.chat.base_url: plain http is refused unless allow_networks"},
+		{"plain http, listed", "token:", "base_url: http://127.0.0.1/api\n        allow_networks: [127.0.0.0/8]\n        token:", ""},
+		{"both over one another", "              text:", "              channel: C9876543210\n              text:", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(chatting, tt.old) {
+				t.Fatalf("the file has no %q", tt.old)
+			}
+			_, problems := load(strings.Replace(chatting, tt.old, tt.new, 1), chatEnv, nil, Options{})
+			switch {
+			case tt.want == "" && len(problems) > 0:
+				t.Errorf("unexpected problems:\n%v", problems)
+			case tt.want != "" && (len(problems) != 1 || !strings.Contains(problems.Error(), tt.want)):
+				t.Errorf("want %q, got\n%v", tt.want, problems)
+			case strings.Contains(problems.Error(), "hush"):
+				t.Errorf("a resolved value is printed:\n%v", problems)
+			}
+		})
+	}
+}
+
+// Intake needs neither the token nor what the parameters refer to; whether they compile is not asked there.
+func TestParamsAreOfTheStream(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(chatting, "              text:", "              thread_ts: \"${env:ROOM}\"\n              text:", 1)
+	if _, problems := load(text, nil, nil, Options{Roles: []Role{RoleIntake}}); len(problems) > 0 {
+		t.Error(problems)
+	}
+	if _, problems := load(text, chatEnv, nil, Options{Roles: []Role{RoleStream}}); len(problems) != 1 {
+		t.Errorf("the stream is to say that a channel is no timestamp:\n%v", problems)
+	}
+}
