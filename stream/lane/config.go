@@ -66,10 +66,10 @@ type Config struct {
 	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
 	MaxInFlight int
 	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
-	// 256 MiB. An action whose size is not known before it is loaded may exceed it by its own size, at most
+	// 64 MiB. An action whose size is not known before it is loaded may exceed it by its own size, at most
 	// sixteen of them at once; a single payload larger than the cap runs alone.
 	MaxBytes int64
-	// MaxOpen caps loaded actions per partition; default 16384. LaneWindow caps them per lane; default 128.
+	// MaxOpen caps loaded actions per partition; default 4096. LaneWindow caps them per lane; default 128.
 	MaxOpen, LaneWindow int
 	// MaxUnrecorded caps results waiting for the ledger, beyond which no attempt starts; default 16 times MaxInFlight.
 	MaxUnrecorded int
@@ -91,8 +91,8 @@ const (
 
 func (c Config) withDefaults() Config {
 	def(&c.MaxInFlight, 256)
-	def(&c.MaxBytes, 256<<20)
-	def(&c.MaxOpen, 16384)
+	def(&c.MaxBytes, 64<<20)
+	def(&c.MaxOpen, 4096)
 	def(&c.LaneWindow, min(128, c.MaxOpen))
 	def(&c.MaxUnrecorded, 16*c.MaxInFlight)
 	def(&c.MaxGroup, 1000)

@@ -3,14 +3,21 @@ package memory
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 )
 
-// percent lets the heap grow to four times what lives before it is collected. What lives is bounded (payloads in
-// flight, loaded actions, cached lines) and tens of MiB; at Go's default a quarter of the process's time was collection.
-const percent = 300
+// A small heap may grow to four times what lives before it is collected: at Go's default a quarter of the process's time
+// was collection. A large one (a hundred thousand actions that nobody answers) grows by room at most, or it would hold
+// four times what lives for no use.
+const (
+	most  = 300 // percent of what lives
+	least = 50
+	room  = 128 << 20
+)
 
 // share is the part of the machine's or container's memory beyond which the collector works harder instead.
 const share = 0.5
@@ -18,7 +25,8 @@ const share = 0.5
 // Tune sets the collector, unless GOGC or GOMEMLIMIT already say something else.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
+		debug.SetGCPercent(most)
+		follow(most)
 	}
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -27,6 +35,31 @@ func Tune() {
 		debug.SetMemoryLimit(int64(float64(total) * share))
 	}
 }
+
+// percent is how much a heap of which so many bytes live may grow before it is collected.
+func percent(live uint64) int {
+	if live == 0 {
+		return most
+	}
+	return int(min(max(room*100/live, least), most))
+}
+
+// follow sets the percentage anew after each collection, where it has come to differ by a tenth.
+func follow(set int) {
+	s := &sentinel{}
+	runtime.SetFinalizer(s, func(*sentinel) {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		if now := percent(sample[0].Value.Uint64()); 10*now < 9*set || 10*now > 11*set {
+			debug.SetGCPercent(now)
+			set = now
+		}
+		follow(set)
+	})
+}
+
+// sentinel dies with the next collection; the field keeps it out of the allocator's tiny blocks, which have no finalizers.
+type sentinel struct{ _ [32]byte }
 
 // available is the container's memory, else the machine's, in bytes; 0 where neither can be read.
 func available(read func(string) ([]byte, error)) int64 {

@@ -1,0 +1,44 @@
+package memory
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestPercentFallsAsTheHeapGrows(t *testing.T) {
+	for live, want := range map[uint64]int{0: 300, 1 << 20: 300, 40 << 20: 300, 64 << 20: 200, 128 << 20: 100, 200 << 20: 64, 1 << 30: 50, 1 << 40: 50} {
+		if got := percent(live); got != want {
+			t.Errorf("%d bytes live: %d, want %d", live, got, want)
+		}
+	}
+}
+
+// The percentage follows what lives, down and up again.
+func TestFollow(t *testing.T) {
+	before := debug.SetGCPercent(most)
+	defer debug.SetGCPercent(before)
+	follow(most)
+	reaches := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+			runtime.GC()
+			sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+			metrics.Read(sample)
+			got := int(sample[0].Value.Uint64())
+			if got == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the percentage is %d, want %d", got, want)
+			}
+		}
+	}
+	big := make([]byte, 512<<20)
+	reaches(least)
+	runtime.KeepAlive(big)
+	big = nil
+	reaches(most)
+}
