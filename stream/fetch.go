@@ -76,6 +76,10 @@ func newFetcher(cl *kgo.Client, cfg Config, onError func(error)) *fetcher {
 	}
 }
 
+// fetchBytes bounds what one fetch brings, as it is on the wire: bodies that compress well unpack to ten times as much,
+// and all of it is in memory at once.
+const fetchBytes = 4 << 20
+
 // fetchOptions make a client that reads committed records from where it is told and never moves by itself. Control
 // records are kept and dropped here, because they are what carries a position over the end of a transaction: without
 // them a partition that ends in an aborted batch would never be read to its end.
@@ -85,8 +89,8 @@ func fetchOptions(cfg Config) []kgo.Opt {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(int32(cfg.BatchBytes)),
-		kgo.FetchMaxPartitionBytes(min(int32(cfg.BatchBytes), 4<<20)), // a larger record still comes, alone (KIP-74)
+		kgo.FetchMaxBytes(min(int32(cfg.BatchBytes), fetchBytes)), // a larger record still comes, alone (KIP-74)
+		kgo.FetchMaxPartitionBytes(min(int32(cfg.BatchBytes), fetchBytes/4)),
 		kgo.BrokerMaxReadBytes(max(maxRead+1<<20, 100<<20)),
 		kgo.MaxDecompressBatchBytes(cfg.MaxRecordBytes),
 		kgo.MetadataMinAge(100*time.Millisecond),

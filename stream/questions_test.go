@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,15 @@ import (
 
 // asker is a ledger with open questions by id, of one fence each.
 type asker struct {
+	mu   sync.Mutex
 	open map[int64]int32
 	fail error
 	ends []int64
 }
 
 func (a *asker) Backfills(_ context.Context, claims []*ledger.Claim, after int64, limit int) (list []ledger.Backfill, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for id := after + 1; id < 100 && len(list) < limit; id++ {
 		for _, c := range claims {
 			if fence, ok := a.open[id]; ok && fence == c.ID {
@@ -29,12 +33,20 @@ func (a *asker) Backfills(_ context.Context, claims []*ledger.Claim, after int64
 }
 
 func (a *asker) EndBackfill(_ context.Context, _ *ledger.Claim, id int64, _ ledger.BackfillEnd) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.fail != nil {
 		return false, a.fail
 	}
 	a.ends = append(a.ends, id)
 	delete(a.open, id)
 	return false, nil
+}
+
+func (a *asker) ask(id int64, fence int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open[id] = fence
 }
 
 // Every question of a claim that runs goes to one taker, those of no others, and those of a claim that ends go again.
@@ -61,7 +73,7 @@ func TestQuestionsGoOnceEach(t *testing.T) {
 		if id := next(); id != 3 {
 			t.Errorf("got %d", id)
 		}
-		time.AfterFunc(time.Second, func() { a.open[4] = 7; q.asked() })
+		time.AfterFunc(time.Second, func() { a.ask(4, 7); q.asked() })
 		began = time.Now()
 		if id := next(); id != 4 || time.Since(began) != time.Second {
 			t.Errorf("got %d after %s", id, time.Since(began))

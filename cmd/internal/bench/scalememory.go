@@ -83,7 +83,8 @@ func resident(pid int, what string) float64 {
 	return n / 1024
 }
 
-// full waits until the process has loaded all open actions and the ledger holds all events that wait.
+// full waits until the ledger holds all open actions and all events that wait. The process has loaded what its lanes take;
+// the rest of the actions waits in the ledger.
 func (h *held) full(ctx context.Context, p *process) error {
 	conn, err := pgx.Connect(ctx, h.postgres)
 	if err != nil {
@@ -92,19 +93,20 @@ func (h *held) full(ctx context.Context, p *process) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	var loaded, waiting, parked int
-	for loaded != h.count || waiting != h.count {
+	var open, loaded, waiting, parked int
+	for open != h.count || waiting != h.count || loaded == 0 {
 		select {
 		case <-p.gone:
 			return fmt.Errorf("the stream process has ended")
 		default:
 		}
 		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return fmt.Errorf("the stream process has %d open actions loaded, %d events wait in gaps and %d are parked, of %d each: %w", loaded, waiting, parked, h.count, err)
+			return fmt.Errorf("%d actions are open, %d of them loaded, %d events wait in gaps and %d are parked, of %d each: %w", open, loaded, waiting, parked, h.count, err)
 		}
-		err := conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE decision = 'buffered'), count(*) FILTER (WHERE decision = 'parked') FROM forebay.buffer
-			WHERE fence IN (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)`,
-			h.group()).Scan(&waiting, &parked)
+		err := conn.QueryRow(ctx, `WITH own AS (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)
+			SELECT (SELECT coalesce(sum(next_lane_seq - 1), 0)::int FROM forebay.progress WHERE fence IN (TABLE own)),
+			       count(*) FILTER (WHERE decision = 'buffered'), count(*) FILTER (WHERE decision = 'parked')
+			FROM forebay.buffer WHERE fence IN (TABLE own)`, h.group()).Scan(&open, &waiting, &parked)
 		if err != nil {
 			return err
 		}
