@@ -9,7 +9,7 @@ import (
 )
 
 func TestPercentFallsAsTheHeapGrows(t *testing.T) {
-	for live, want := range map[uint64]int{0: 300, 1 << 20: 300, 40 << 20: 300, 64 << 20: 200, 128 << 20: 100, 200 << 20: 64, 1 << 30: 50, 1 << 40: 50} {
+	for live, want := range map[uint64]int{0: 300, 1 << 20: 300, 20 << 20: 300, 40 << 20: 200, 80 << 20: 100, 100 << 20: 80, 1 << 30: 50, 1 << 40: 50} {
 		if got := percent(live); got != want {
 			t.Errorf("%d bytes live: %d, want %d", live, got, want)
 		}

@@ -16,7 +16,7 @@ import (
 const (
 	most  = 300 // percent of what lives
 	least = 50
-	room  = 128 << 20
+	room  = 80 << 20
 )
 
 // share is the part of the machine's or container's memory beyond which the collector works harder instead.
