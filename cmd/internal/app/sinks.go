@@ -38,6 +38,8 @@ type sinkParts struct {
 // newSink builds the sink of a destination without connecting.
 func newSink(p sinkParts) (stream.Sink, error) {
 	switch p.destination.Type {
+	case "exec":
+		return newExec(p)
 	case "log":
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":

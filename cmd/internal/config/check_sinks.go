@@ -20,6 +20,7 @@ type sinkType struct {
 
 // sinkTypes are the types that a destination may have today, each with its own file.
 var sinkTypes = map[string]sinkType{
+	"exec": {keys: []string{"command", "env", "idempotent"}, check: (*checker).execSink},
 	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
 	"log":  {},
 

@@ -39,6 +39,7 @@ var (
 	durationType = reflect.TypeFor[Duration]()
 	sizeType     = reflect.TypeFor[Size]()
 	headersType  = reflect.TypeFor[Headers]()
+	envType      = reflect.TypeFor[Env]()
 	paramsType   = reflect.TypeFor[Params]()
 )
 
@@ -57,8 +58,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.scalar(n, path, v, f)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
-	case t == headersType:
-		d.headers(n, path, v)
+	case t == headersType, t == envType:
+		d.secrets(n, path, v)
 	case t == paramsType:
 		d.params(n, path, v)
 	case t.Kind() == reflect.Map:
@@ -168,13 +169,26 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 // headerForm is what a header's name may be here; RFC 9110 allows more, which nobody uses.
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-func (d *decoder) headers(n *yaml.Node, path string, v reflect.Value) {
+// envForm is what a variable's name may be here.
+var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// secretNames says what names a table of secrets takes, and of what.
+func secretNames(t reflect.Type) (form *regexp.Regexp, what string) {
+	if t == envType {
+		return envForm, "a variable"
+	}
+	return headerForm, "a header"
+}
+
+// secrets decodes a table of secrets by names.
+func (d *decoder) secrets(n *yaml.Node, path string, v reflect.Value) {
+	form, what := secretNames(v.Type())
 	v.Set(reflect.MakeMap(v.Type()))
 	d.pairs(n, path, func(key string, k, value *yaml.Node) {
 		at := join(path, key)
 		switch {
-		case !headerForm.MatchString(key):
-			d.problem(k, at, "%q is not the name of a header", clip(key))
+		case !form.MatchString(key):
+			d.problem(k, at, "%q is not the name of %s", clip(key), what)
 		case isNull(value):
 			d.problem(value, at, "has no value")
 		default:

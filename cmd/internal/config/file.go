@@ -9,6 +9,7 @@ type Config struct {
 	Postgres Postgres         `yaml:"postgres"`
 	Listen   Listen           `yaml:"listen"`
 	Topics   Topics           `yaml:"topics"`
+	Exec     Exec             `yaml:"exec"`
 	TeamsDir string           `yaml:"teams_dir"`
 	Teams    map[string]*Team `yaml:"teams"`
 
@@ -45,6 +46,11 @@ type Topics struct {
 	Replication int      `yaml:"replication"`
 	MinInsync   int      `yaml:"min_insync"`
 	Retention   Duration `yaml:"retention"`
+}
+
+// Exec says whether this process runs commands at all.
+type Exec struct {
+	Enabled bool `yaml:"enabled"`
 }
 
 // Team owns sources, destinations and subscriptions.
@@ -181,7 +187,13 @@ type Destination struct {
 	Retry         Retry          `yaml:"retry"`
 	AllowNetworks []string       `yaml:"allow_networks"`
 	Params        Params         `yaml:"params"`
+	Command       []string       `yaml:"command"`
+	Env           Env            `yaml:"env"`
+	Idempotent    *bool          `yaml:"idempotent"` // nil: as the type is by itself
 }
+
+// Env are variables of a command's environment by name. All of their values are taken for secrets.
+type Env map[string]schemas.Secret
 
 // Retry bounds the attempts of one action.
 type Retry struct {

@@ -27,10 +27,11 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
 		return describeField(map[string]any{"type": "array", "items": items}, f)
-	case t == headersType:
+	case t == headersType, t == envType:
+		form, _ := secretNames(t)
 		return describeField(map[string]any{
 			"type": "object", "additionalProperties": scalarSchema(secretType, field{}),
-			"propertyNames": map[string]any{"pattern": headerForm.String()},
+			"propertyNames": map[string]any{"pattern": form.String()},
 		}, f)
 	case t == paramsType:
 		return describeField(map[string]any{"type": "object"}, f)

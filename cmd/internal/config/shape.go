@@ -61,6 +61,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "postgres", doc: "The ledger; only the stream role opens it."},
 		{name: "listen", doc: "Addresses to listen on."},
 		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
+		{name: "exec", doc: "Commands on this machine; off unless enabled here."},
 		{name: "teams_dir", doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
@@ -88,6 +89,9 @@ var shapes = map[reflect.Type]*shape{
 		{name: "replication", doc: "Copies of every record.", computed: "1 where all brokers are loopback; else it must be written", minimum: 1},
 		{name: "min_insync", doc: "Copies that must have a record before it is acknowledged.", computed: "2 where replication >= 3, else 1", minimum: 1},
 		{name: "retention", doc: "How long the log keeps events.", def: "7d"},
+	}},
+	reflect.TypeFor[Exec](): {doc: "Commands that destinations of type exec run on the machine of the process.", fields: []field{
+		{name: "enabled", doc: "Whether this process runs them: whoever writes a team's file can then run programs here.", def: "false"},
 	}},
 	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"policy", "budget", "rights"}, fields: []field{
 		{name: "sources", doc: "Intake endpoints by name."},
@@ -187,7 +191,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"http", "log", "slack"}, later: []string{"github", "kafka", "postgres", "exec", "email", "pubsub", "sqs", "nats"}},
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "http", "log", "slack"}, later: []string{"github", "kafka", "postgres", "email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
 		{name: "token", doc: "Token for the API; a bot token for slack."},
@@ -196,6 +200,9 @@ var shapes = map[reflect.Type]*shape{
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
+		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
+		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
+		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec"},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},

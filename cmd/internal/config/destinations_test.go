@@ -1,0 +1,60 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// withDestination is the design's file with another destination in the place of its own, and a line at its top.
+func withDestination(t *testing.T, top, destination string) string {
+	t.Helper()
+	from := strings.Index(design, "        type: http\n")
+	to := strings.Index(design, "    subscriptions:\n")
+	if from < 0 || to < from {
+		t.Fatal("the design's file is another one now")
+	}
+	var block strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSpace(destination), "\n") {
+		block.WriteString("        " + line + "\n")
+	}
+	return strings.Replace(design[:from]+block.String()+design[to:], "teams:\n", top+"\nteams:\n", 1)
+}
+
+// TestDestinations holds destinations of several types against what must be said of them; nothing where they are well.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, top, destination, want string }{
+		{"exec", "exec: {enabled: true}", "type: exec\ncommand: [/usr/bin/agent, --once]\nenv: {HOME: /tmp, TOKEN: \"${env:CODER_SECRET}\"}\nidempotent: true", ""},
+		{"exec is off", "", "type: exec\ncommand: [agent]", "forebay.yaml:27: teams.acme.destinations.coder.type: exec is off: it runs programs on this machine. Where that is wanted, write exec: {enabled: true}"},
+		{"exec without a command", "exec: {enabled: true}", "type: exec", "coder.command: is missing: the program and its arguments"},
+		{"exec of a line", "exec: {enabled: true}", "type: exec\ncommand: agent --once", `command: expected a list ([a, b]), found "agent --once"`},
+		{"exec with a url", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nurl: https://x.example", "coder.url: has no meaning for type exec"},
+		{"exec with params", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nparams: {a: b}", "has no meaning for type exec"},
+		{"exec with our variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {FOREBAY_ACTION_ID: x}", "coder.env.FOREBAY_ACTION_ID: is set by forebay"},
+		{"exec with a bad variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {A-B: x}", `"A-B" is not the name of a variable`},
+		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := load(withDestination(t, tt.top, tt.destination), designEnv, designFiles, Options{})
+			switch {
+			case tt.want == "" && len(problems) > 0:
+				t.Errorf("unexpected problems:\n%v", problems)
+			case tt.want != "" && !strings.Contains(problems.Error(), tt.want):
+				t.Errorf("no %q in\n%v", tt.want, problems)
+			}
+		})
+	}
+}
+
+// A process that runs no destinations does not ask for what only they need.
+func TestExecIsOfTheProcessThatRunsIt(t *testing.T) {
+	t.Parallel()
+	text := withDestination(t, "", "type: exec\ncommand: [agent]")
+	if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleIntake}}); len(problems) > 0 {
+		t.Errorf("an intake: %v", problems)
+	}
+	if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleStream}}); len(problems) != 1 {
+		t.Errorf("a stream: %v", problems)
+	}
+}
