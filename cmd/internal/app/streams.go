@@ -193,7 +193,7 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 	}
 	spec := ledger.Spec{
 		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(),
-		Done: sub.Retention.Done.Std(), Dead: sub.Retention.Dead.Std(), MaxAge: sub.Gap.MaxWait.Std(),
+		Done: sub.Retention.Done.Std(), Dead: sub.Retention.Dead.Std(), MaxAge: sub.Gap.MaxWait.Std(), Forget: sub.Expire.Std(),
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
 			Stale:   gate.OnStale{Snapshot: gate.StaleDo(sub.Stale.Snapshot), Delta: gate.StaleDo(sub.Stale.Delta)},

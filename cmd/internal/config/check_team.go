@@ -112,6 +112,12 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 			ck.problem(path+".begin", "%v", err)
 		}
 	}
+	if ck.written(path + ".expire") {
+		ck.between(path+".expire", sub.Expire, Duration(24*time.Hour), Duration(10*365*24*time.Hour))
+		if sub.Start != "any" && !ck.skip(path+".start") {
+			ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
+		}
+	}
 	if sub.Start == "first" && !sub.allSequence(t) {
 		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")
 	}

@@ -205,16 +205,18 @@ type Retry struct {
 
 // Subscription is a team's consumer.
 type Subscription struct {
-	Sources   []string  `yaml:"sources"`
-	Types     []string  `yaml:"types"`
-	Begin     string    `yaml:"begin"`
-	Order     string    `yaml:"order"`
-	Start     string    `yaml:"start"`
-	Equal     string    `yaml:"equal"`
-	Stale     Stale     `yaml:"stale"`
-	Gap       Gap       `yaml:"gap"`
-	Backlog   string    `yaml:"backlog"`
-	Dedupe    Dedupe    `yaml:"dedupe"`
+	Sources []string `yaml:"sources"`
+	Types   []string `yaml:"types"`
+	Begin   string   `yaml:"begin"`
+	Order   string   `yaml:"order"`
+	Start   string   `yaml:"start"`
+	Equal   string   `yaml:"equal"`
+	Stale   Stale    `yaml:"stale"`
+	Gap     Gap      `yaml:"gap"`
+	Backlog string   `yaml:"backlog"`
+	Dedupe  Dedupe   `yaml:"dedupe"`
+	// Expire is zero where entities are never forgotten.
+	Expire    Duration  `yaml:"expire"`
 	Retention Retention `yaml:"retention"`
 	Actions   []Action  `yaml:"actions"`
 }

@@ -86,6 +86,9 @@ func TestProblems(t *testing.T) {
 		{"unknown scheme", "algorithm: sha256, ", "scheme: tokken, ", `"tokken" is not one of github, hmac, paddle, standard_webhooks, stripe, token, websub; did you mean token?`},
 		{"neither true nor false", "        preset: github", "        preset: github\n        verify: {allow_sha1: yes}", `allow_sha1: "yes" is neither true nor false`},
 		{"header prefix", "        preset: github", "        preset: github\n        verify: {header_prefix: hook-}", `"hook-" is not one of webhook-, svix-`},
+		{"expire begins out of turn", "order: version", "start: first\n        expire: 30d", "it goes with start: any"},
+		{"expire too soon", "order: version", "expire: 1h", "expire"},
+		{"expire", "order: version", "expire: 90d", ""},
 		{"null value", "begin: now", "begin:", "begin: has no value"},
 	}
 	env := map[string]string{"EMPTY": ""}

@@ -210,7 +210,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "min", doc: "First delay.", def: "1s"},
 		{name: "max", doc: "Longest delay.", def: "1h"},
 	}},
-	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "expire", "mode"}, fields: []field{
+	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
 		{name: "sources", doc: "Sources of the same team.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
@@ -221,6 +221,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
+		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and what was set aside."},
 		{name: "actions", doc: "What runs for every event, in order.", required: true},
 	}},
