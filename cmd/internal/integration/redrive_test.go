@@ -1,0 +1,245 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+// redrive runs `forebay inbox redrive` and gives its items, by event or place, and its error.
+func (r *rig) redrive(p *process, args ...string) (map[string]redriveItem, error) {
+	r.t.Helper()
+	out, err := r.try(p.operator, append([]string{"inbox", "redrive", r.team + ".fulfil", "-o", "jsonl"}, args...)...)
+	items := map[string]redriveItem{}
+	for line := range bytes.Lines(out) {
+		var i redriveItem
+		if err := json.Unmarshal(line, &i); err != nil {
+			r.t.Fatalf("inbox redrive: %v in %s", err, out)
+		}
+		name := i.EventID
+		if name == "" {
+			name = fmt.Sprintf("%d@%d", i.Partition, i.Offset)
+		}
+		items[name] = i
+	}
+	return items, err
+}
+
+type redriveItem struct {
+	inboxItem
+	Action, State, Detail, Owner string
+	To                           struct {
+		Partition int32
+		Offset    int64
+	}
+}
+
+// twin is another event of an order's revision.
+func twin(of delivery, id string) delivery {
+	of.id = id
+	return of
+}
+
+// TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and a person decides about each of the
+// others, with the command line: one runs, once, one is given up.
+func TestHeldTwinIsReleased(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		r.edit("start: first\n", "start: first\n        equal: hold\n")
+		p := r.serve("intake,stream")
+		first := order("o-1", 1)
+		wanted, unwanted := twin(first, "wanted"), twin(first, "unwanted")
+		for _, d := range []delivery{first, wanted, unwanted, order("o-2", 1)} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 2, 30*time.Second)
+		for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
+			if i.Reason != "equal_held" || i.Status != "parked" {
+				t.Errorf("held: %+v", i)
+			}
+		}
+		if got, err := r.redrive(p, "orders", "wanted", "--dry-run"); err != nil || got["wanted"].State != "planned" || got["wanted"].Action != "release" {
+			t.Errorf("%+v %v", got, err)
+		}
+		got, err := r.redrive(p, "orders", "wanted", "--reason", "the first was a draft")
+		if err != nil || got["wanted"].State != "done" || got["wanted"].Detail != "1 of 1 events run" || got["wanted"].Owner == "" {
+			t.Errorf("%+v %v", got, err)
+		}
+		if got, err = r.redrive(p, "--decision", "parked", "--discard", "--reason", "nobody needs it"); err != nil || len(got) != 1 || got["unwanted"].State != "done" {
+			t.Errorf("%+v %v", got, err)
+		}
+		r.agent.waitActed(t, 3, 30*time.Second)
+		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
+		if _, err := r.redrive(p, "orders", "wanted", "--reason", "once more"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
+			t.Errorf("what has run is redriven: %v", err)
+		}
+		// Redeliveries of all three change nothing.
+		for _, d := range []delivery{first, wanted, unwanted, order("o-1", 2)} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 4, 30*time.Second)
+		waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
+		told := r.sender.told()
+		delete(told, "unwanted")
+		v := judge(told, r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+	})
+}
+
+// TestParkedLineIsReleased: what stands parked behind a gap runs at a person's word, in order; what was missing is late.
+func TestParkedLineIsReleased(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})
+		p := r.serve("intake,stream")
+		for _, n := range []int{1, 3, 4, 6} {
+			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked")
+		got, err := r.redrive(p, "--decision", "parked", "--entity", "o-1", "--reason", "the shop says it was never sent")
+		if err != nil || len(got) != 1 || got["o-1-3"].Detail != "3 of 3 events run" {
+			t.Errorf("%+v %v", got, err) // the other two went with it
+		}
+		r.agent.waitActed(t, 4, 30*time.Second)
+		if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 5, 30*time.Second)
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+			t.Fatal(err)
+		}
+		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "late")
+	})
+}
+
+// TestWhatCannotBeDecidedIsListedAndRedriven: records that are no events, have no key, are too large or lie in another
+// partition than their key's stop nothing. They are listed with reason, error and place, and their bytes are there; the
+// one that a redrive can put right runs, exactly once.
+func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		p := r.serve("intake,stream")
+		const parts = 6
+		topic := "events." + r.team + ".orders"
+		stray := order("o-1", 1)
+		own := record.PartitionOf([]byte("o-1"), parts)
+		wrong := (own + 1) % parts
+		misplaced := record.Encode(topic, &schemas.Event{
+			ID: stray.id, Source: "/" + r.team + "/orders", Type: "com.shop.order.changed", Entity: "o-1", Time: time.Now().UTC(), RecordedTime: time.Now().UTC(),
+			Version: schemas.Version{Kind: schemas.Sequence, Value: 1}, First: new(int64(1)), Payload: schemas.Snapshot, DataContentType: "application/json",
+			Hash: schemas.HashBody(stray.body), Data: stray.body,
+		})
+		keyless := *misplaced
+		keyless.Key = nil
+		garbage := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: []byte("\x00 no event \xff")}
+		large := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: make([]byte, 65<<20)}
+		write(t, b, wrong, misplaced, &keyless, garbage, large)
+		r.sender.mu.Lock()
+		r.sender.accepted[stray.id] = stray // by its producer
+		r.sender.mu.Unlock()
+
+		// The partition goes on behind them, and the entity of the stray one with what comes next.
+		var behind delivery
+		for e := 2; behind.id == ""; e++ {
+			if record.PartitionOf([]byte(orderName(e)), parts) == wrong {
+				behind = order(orderName(e), 1)
+			}
+		}
+		for _, d := range []delivery{behind, order("o-1", 2)} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.agent.waitActed(t, 1, 30*time.Second)
+		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered") // its first is missing
+		want := map[int64]string{0: "misplaced", 1: "undecodable", 2: "undecodable", 3: "too_large"}
+		for _, i := range waitItems(t, r, p, len(want), "--subscription", "fulfil", "--decision", "quarantined") {
+			if i.Partition != wrong || want[i.Offset] != i.Reason {
+				t.Errorf("listed as %+v, want %s", i, want[i.Offset])
+			}
+		}
+		table, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--decision", "quarantined")
+		if err != nil || !containsAll(string(table), fmt.Sprintf("%s/%d@1", topic, wrong), "key is missing", fmt.Sprintf("belongs in partition %d of 6", own), "specversion is missing", "decompresses to more than") {
+			t.Errorf("the list: %s %v", table, err)
+		}
+		if raw, err := r.try(p.operator, "inbox", "raw", fmt.Sprintf("%s/fulfil/%s/%d@2", r.team, topic, wrong)); err != nil || !bytes.Equal(raw, garbage.Value) {
+			t.Errorf("the bytes of what is no event: %q %v", raw, err)
+		}
+
+		got, err := r.redrive(p, "--decision", "quarantined", "--reason", "the producer is mended")
+		if err == nil || !containsAll(err.Error(), "exit status 1", "4 found, 1 done, 3 refused", "it has no key", "would be quarantined again", "too large to be kept whole") {
+			t.Errorf("what cannot be put right: %v", err)
+		}
+		if len(got) != 1 || got[stray.id].Action != "produce" || got[stray.id].To.Partition != own {
+			t.Errorf("%+v", got)
+		}
+		r.agent.waitActed(t, 3, 30*time.Second)
+		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
+		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 found, 3 refused") {
+			t.Errorf("a second run: %+v %v", got, err)
+		}
+		if got, err := r.redrive(p, topic, fmt.Sprintf("%d@0", wrong), "--again", "--reason", "to be sure"); err != nil || got[stray.id].State != "done" {
+			t.Errorf("again, as asked: %+v %v", got, err)
+		}
+		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "duplicate")
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+	})
+}
+
+// write writes records to a partition as they are, each in a batch of its own.
+func write(t *testing.T, b testrig.Broker, partition int32, recs ...*kgo.Record) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(90<<20), kgo.ProducerBatchCompression(kgo.ZstdCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, r := range recs {
+		r.Partition = partition
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRetentionReachesTheLedger: what a subscription says is what the sweep of its tables goes by.
+func TestRetentionReachesTheLedger(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testrig.Fake(t), options{})
+	r.edit("start: first\n", "start: first\n        retention: {done: 20d, dead: 50d}\n")
+	r.serve("stream").stop()
+	conn, err := pgx.Connect(t.Context(), r.dbURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for name, want := range map[string][2]time.Duration{"fulfil": {20, 50}, "triage": {7, 30}} {
+		var done, dead time.Duration
+		err := conn.QueryRow(t.Context(), `SELECT keep_done, keep_dead FROM forebay.subscriptions WHERE name = $1`, r.team+"."+name).Scan(&done, &dead)
+		if day := 24 * time.Hour; err != nil || done != want[0]*day || dead != want[1]*day {
+			t.Errorf("%s keeps %s and %s: %v", name, done, dead, err)
+		}
+	}
+}
