@@ -91,8 +91,8 @@ func redrivenOf(r *ledger.Redriven) *api.RedrivenItem {
 }
 
 // placed is the name of what has no id: PARTITION@OFFSET of the topic that stands in the source's place. Sources have no dots
-// in their names, topics have.
-var placed = regexp.MustCompile(`^([0-9]{1,9})@([0-9]{1,18})$`)
+// in their names, topics have. The offset is negative where the log was cut and its place was taken by another record.
+var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
 // find finds an event, or what was set aside at a place.
 func (i *inbox) find(ctx context.Context, l *ledger.Ledger, team, subscription, source, eventID string) (ledger.InboxItem, error) {

@@ -237,6 +237,21 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 	}
 }
 
+// TestPlaceAsAName: what is no place is an event's id.
+func TestPlaceAsAName(t *testing.T) {
+	t.Parallel()
+	f := unowned(t, database(t))
+	for name, says := range map[[2]string]string{
+		{ordersTopic, "0@5"}: "has set nothing aside at " + ordersTopic + "/0@5", {ordersTopic, "0@-5"}: "/0@-5", {"orders", "0@5"}: "knows no event /acme/orders 0@5",
+		{ordersTopic, "5"}: "knows no event", {ordersTopic, "@5"}: "knows no event", {ordersTopic, "0@99999999999999999999"}: "knows no event",
+		{ordersTopic, "9999999999@1"}: "knows no event", {ordersTopic, "1@2@3"}: "knows no event",
+	} {
+		if _, err := f.inbox.Item(t.Context(), "acme", "fulfil", name[0], name[1]); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", name, err, says)
+		}
+	}
+}
+
 // idle is a process's inbox on a ledger of its own, beside a namespace whose partitions a test owns.
 type idle struct {
 	t     *testing.T
