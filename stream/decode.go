@@ -70,7 +70,7 @@ func (b bounds) place(r *kgo.Record) int32 {
 	if b.partitions == 0 {
 		return r.Partition
 	}
-	return record.PartitionOf(r.Key, b.partitions)
+	return record.Place(r, b.partitions)
 }
 
 // keptBytes is how much is kept of a record that is too large: enough to see whose it is.

@@ -2,10 +2,13 @@ package record
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// PartitionOf is the partition of a topic that records of a key belong in: where Kafka's own producers put them, and
-// the intake. key is not nil, partitions at least 1.
+// Place is the partition of a topic that r belongs in by its key: where Kafka's own producers put it, and the intake. The
+// key is not nil, partitions at least 1.
+func Place(r *kgo.Record, partitions int32) int32 { return int32(keyed.Partition(r, int(partitions))) }
+
+// PartitionOf is Place for a key.
 func PartitionOf(key []byte, partitions int32) int32 {
-	return int32(keyed.Partition(&kgo.Record{Key: key}, int(partitions)))
+	return Place(&kgo.Record{Key: key}, partitions)
 }
 
 // keyed keeps no state for records that have a key, so that it may be shared.
