@@ -65,6 +65,9 @@ func New(cfg Config) (*Client, error) {
 	if err != nil || base.RawQuery != "" || base.Fragment != "" {
 		return nil, schemas.Errorf(schemas.Invalid, op, "base_url is not a URL without query and fragment")
 	}
+	if base.Path == "" {
+		base.Path = "/" // or paths are joined to one that is not absolute
+	}
 	c := &Client{kind: cfg.Kind, base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(redact.Words(cfg.Secrets...)...)}
 	if c.now == nil {
 		c.now = time.Now
@@ -131,7 +134,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	target := *c.base
 	for _, segment := range call.Path {
 		if segment == "" || segment == "." || segment == ".." {
-			return nil, Unmade(errors.New("a value is empty, or leads elsewhere, where a part of the path is wanted"))
+			return nil, Unmade("a value is empty, or leads elsewhere, where a part of the path is wanted")
 		}
 	}
 	target = *target.JoinPath(escaped(call.Path)...)
@@ -140,7 +143,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.Body != nil {
 		text, err := json.Marshal(call.Body)
 		if err != nil {
-			return nil, Unmade(errors.New("what is to be sent cannot be written as JSON"))
+			return nil, Unmade("what is to be sent cannot be written as JSON")
 		}
 		body = bytes.NewReader(text)
 	}
@@ -166,9 +169,9 @@ func escaped(segments []string) []string {
 	return list
 }
 
-// Unmade is an attempt that could not be made of what the templates gave.
-func Unmade(err error) error {
-	return &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+// Unmade is an attempt that could not be made of what the templates gave; why quotes nothing of it.
+func Unmade(why string) error {
+	return &stream.AttemptError{Class: stream.ClassTemplate, Err: errors.New(why), Untouched: true}
 }
 
 // Failed is an attempt that the API answered, with the class that the sink reads out of the answer and what it says.

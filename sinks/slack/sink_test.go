@@ -246,7 +246,7 @@ func TestTemplatesThatFail(t *testing.T) {
 		"params.text {{body.nope}} fails":                                {"channel": channel, "text": "{{body.nope}}"},
 		"params.channel is not the id of a channel, such as C0123456789": {"channel": "{{'#general'}}", "text": "x"},
 		"params.thread_ts is not the timestamp of a message":             {"channel": channel, "text": "x", "thread_ts": "{{'soon'}}"},
-		"params.channel is null or not given":                            {"text": "x"},
+		"params.channel is null, empty or not given":                     {"text": "x"},
 	} {
 		_, err := must(t, url, token, params).Do(t.Context(), sinktest.Action(1))
 		if stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), want) {

@@ -27,8 +27,8 @@ func (p *Params) Render(a stream.Action) (Values, error) {
 	values := Values{}
 	for _, d := range p.declared {
 		v, err := d.render(p.nodes, in)
-		if err == nil && v == nil && d.Required {
-			err = errors.New("is null or not given, and needed")
+		if err == nil && d.Required && (v == nil || v == "") {
+			err = errors.New("is null, empty or not given, and needed")
 		}
 		if err != nil {
 			return nil, &stream.AttemptError{Class: stream.ClassTemplate, Err: fmt.Errorf("params.%s %w", d.Name, err), Untouched: true}

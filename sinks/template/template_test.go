@@ -232,14 +232,16 @@ func TestRequired(t *testing.T) {
 	if err != nil || len(p.Missing()) != 1 || p.Missing()[0].Name != "a" {
 		t.Fatalf("%v %v", p.Missing(), err)
 	}
-	if _, err := p.Render(action("{}")); stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), "params.a is null or not given") {
+	if _, err := p.Render(action("{}")); stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), "params.a is null, empty or not given") {
 		t.Errorf("%v", err)
 	}
 	if p, err = template.Compile(needed, map[string]any{"a": "{{body}}"}); err != nil || len(p.Missing()) != 0 {
 		t.Fatalf("%v %v", p.Missing(), err)
 	}
-	if _, err := p.Render(action("null")); stream.ClassOf(err) != stream.ClassTemplate {
-		t.Errorf("null for what is needed: %v", err)
+	for _, nothing := range []string{"null", `""`} {
+		if _, err := p.Render(action(nothing)); stream.ClassOf(err) != stream.ClassTemplate {
+			t.Errorf("%s for what is needed: %v", nothing, err)
+		}
 	}
 	if v, err := p.Render(action(`"x"`)); err != nil || v.Text("a") != "x" || v.Text("b") != "d-1" {
 		t.Errorf("%v %v", v, err)

@@ -104,7 +104,7 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 }
 
 func (o *once) do(t *testing.T, a stream.Action) (stream.Outcome, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	return o.sink.Do(ctx, a)
 }

@@ -44,6 +44,10 @@ func newSink(p sinkParts) (stream.Sink, error) {
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":
 		return newHTTP(p)
+	case "github":
+		return newGitHub(p)
+	case "pagerduty":
+		return newPagerDuty(p)
 	case "slack":
 		return newSlack(p)
 	}

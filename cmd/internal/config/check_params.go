@@ -10,8 +10,9 @@ import (
 )
 
 // params compiles the parameters at path. What is missing is said of actions, where all that is given comes together.
+// None declared: what the destination does is not known, and said so.
 func (ck *checker) params(path string, declared []template.Param, given Params) {
-	if ck.skipBelow(path) {
+	if declared == nil || ck.skipBelow(path) {
 		return
 	}
 	_, err := template.Compile(declared, given.Values())

@@ -110,3 +110,58 @@ func TestParamsAreOfTheStream(t *testing.T) {
 		t.Errorf("the stream is to say that a channel is no timestamp:\n%v", problems)
 	}
 }
+
+const apis = `version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: postgres://h/d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: [s]}
+    destinations:
+      comment:
+        type: github
+        do: comment
+        token: "${env:GITHUB_TOKEN}"
+        params: {repo: octo-org/hello, issue: "{{body.issue.number}}"}
+      page:
+        type: pagerduty
+        routing_key: "${env:PD_KEY}"
+        base_url: https://events.eu.pagerduty.com
+        params: {severity: critical}
+    subscriptions:
+      triage:
+        sources: [github]
+        actions:
+          - {name: comment, to: comment, params: {body: hello}}
+          - {name: page, to: page}
+`
+
+func TestAPISinks(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"GITHUB_TOKEN": "github_pat_hush", "PD_KEY": "hush-hush"}
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"as it is", "do: comment", "do: comment", ""},
+		{"nothing to do", "        do: comment\n", "", "teams.acme.destinations.comment: do is missing: issue, comment, labels or dispatch"},
+		{"unknown thing to do", "do: comment", "do: coment", `"coment" is not one of issue, comment, labels, dispatch; did you mean comment?`},
+		{"parameters of another", "do: comment", "do: issue", "params.issue: is no parameter here; there are repo, title, body, labels, assignees"},
+		{"no token", `        token: "${env:GITHUB_TOKEN}"` + "\n", "", "token is missing"},
+		{"no routing key", `        routing_key: "${env:PD_KEY}"` + "\n", "", "teams.acme.destinations.page: routing_key is missing"},
+		{"token for a key", "routing_key:", "token:", "teams.acme.destinations.page.token: has no meaning for type pagerduty"},
+		{"of no kind", "severity: critical", "severity: bad", "teams.acme.destinations.page.params.severity: is not one of critical, error, warning, info"},
+		{"no repository", "repo: octo-org/hello", "repo: hello", "forebay.yaml:13: teams.acme.destinations.comment.params.repo: is not the owner and name of a repository"},
+		{"a body needed", "params: {body: hello}", "params: {}", "params.body is missing, here or at destination comment"},
+		{"do for slack", "type: pagerduty", "type: slack", "teams.acme.destinations.page.routing_key: has no meaning for type slack"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(apis, tt.old) {
+				t.Fatalf("the file has no %q", tt.old)
+			}
+			_, problems := load(strings.Replace(apis, tt.old, tt.new, 1), env, nil, Options{})
+			if tt.want == "" && len(problems) > 0 || !strings.Contains(problems.Error(), tt.want) || strings.Contains(problems.Error(), "there are none") {
+				t.Errorf("want %q, got\n%v", tt.want, problems)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
 )
@@ -24,7 +25,9 @@ var sinkTypes = map[string]sinkType{
 	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
 	"log":  {},
 
-	"slack": {keys: apiKeys, check: (*checker).apiSink, params: func(*Destination) []template.Param { return slack.Params() }},
+	"github":    {keys: append([]string{"do"}, apiKeys...), check: (*checker).githubSink, params: githubParams},
+	"pagerduty": {keys: []string{"routing_key", "base_url", "allow_networks", "params"}, check: (*checker).pagerdutySink, params: func(*Destination) []template.Param { return pagerduty.Params() }},
+	"slack":     {keys: apiKeys, check: (*checker).apiSink, params: func(*Destination) []template.Param { return slack.Params() }},
 }
 
 // sinkKeys are the keys that not every type has, sorted.

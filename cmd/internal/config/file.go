@@ -182,6 +182,8 @@ type Destination struct {
 	URL           string         `yaml:"url"`
 	Secret        schemas.Secret `yaml:"secret"`
 	Token         schemas.Secret `yaml:"token"`
+	RoutingKey    schemas.Secret `yaml:"routing_key"`
+	Do            string         `yaml:"do"`
 	BaseURL       string         `yaml:"base_url"`
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/sinks/github"
 )
 
 // field declares one key: what it means, its default and what may be written. Its type is that of the struct field
@@ -191,10 +192,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "http", "log", "slack"}, later: []string{"github", "kafka", "postgres", "email", "pubsub", "sqs", "nats"}},
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "log", "pagerduty", "slack"}, later: []string{"kafka", "postgres", "email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
-		{name: "token", doc: "Token for the API; a bot token for slack."},
+		{name: "token", doc: "Token for the API: a bot token for slack, a personal access token for github."},
+		{name: "routing_key", doc: "Integration key of the pagerduty service."},
+		{name: "do", doc: "What github does: open an issue, comment on one, add labels to one, or send a repository_dispatch.", values: github.Dos()},
 		{name: "base_url", doc: "Where the API is, in front of its paths.", computed: "the provider's own"},
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},

@@ -1,0 +1,16 @@
+// Package github acts on repositories by GitHub's REST API, each destination in one way:
+//
+//	do        call                                            declared    looked up before a retry
+//	issue     POST /repos/{repo}/issues                       idempotent  marker in the body of recent issues
+//	comment   POST /repos/{repo}/issues/{issue}/comments      idempotent  marker in the body of recent comments
+//	labels    POST /repos/{repo}/issues/{issue}/labels        idempotent  nothing: adding a label twice adds it once
+//	dispatch  POST /repos/{repo}/dispatches                   unsafe      nothing: an outcome that is unknown is a person's
+//
+// GitHub has no idempotency key. Bodies end with a hidden marker, <!-- forebay:act_... -->, and an attempt that may not
+// be the first looks for it among what was made since the first attempt; where it finds it, the action is done. What
+// remains: a call that GitHub carries out only after the look that followed it, or lists later than it answers.
+// A dispatch carries the action's id in client_payload.forebay, for the workflow to know it by.
+//
+// The token is a fine-grained one with Issues: write (issue, comment, labels) or Contents: write (dispatch). Rate limits
+// are a 403 or 429 with Retry-After or with x-ratelimit-remaining: 0; they hold the destination and are no denial.
+package github

@@ -1,0 +1,78 @@
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Bounds of the look for what an earlier attempt made.
+const (
+	pageSize = 50
+	maxPages = 20
+	skew     = 5 * time.Minute // between our clock and GitHub's
+)
+
+// thing is an issue or a comment.
+type thing struct {
+	HTMLURL   string    `json:"html_url"`
+	Body      string    `json:"body"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// made looks for the issue or comment of an earlier attempt where it would have been made, since the first of them.
+// Issues come newest first, comments oldest first; since is about the last change of both, so nothing is left out.
+func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out stream.Outcome, found bool, err error) {
+	since := a.Since().Add(-skew).UTC().Truncate(time.Second)
+	query := url.Values{"since": {since.Format(time.RFC3339)}, "per_page": {strconv.Itoa(pageSize)}}
+	if s.do == Issue {
+		query.Set("state", "all")
+		query.Set("sort", "created")
+		query.Set("direction", "desc")
+	}
+	for page := 1; page <= maxPages; page++ {
+		query.Set("page", strconv.Itoa(page))
+		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query})
+		if err != nil {
+			return stream.Outcome{}, false, api.Untouched(err)
+		}
+		things, err := s.things(answer)
+		if err != nil {
+			return s.outcome(answer), false, api.Untouched(err)
+		}
+		for _, t := range things {
+			if strings.HasSuffix(strings.TrimSpace(t.Body), marker(a)) {
+				return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", t.HTMLURL[:min(len(t.HTMLURL), 500)])}, true, nil
+			}
+		}
+		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || len(things) == 0
+		if last || s.do == Issue && things[len(things)-1].CreatedAt.Before(since) {
+			return stream.Outcome{}, false, nil
+		}
+	}
+	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
+		"whether an earlier attempt has made its %s cannot be told: there are more than %d since; look there, then run the action again or discard it", s.do, maxPages*pageSize))
+}
+
+// things reads a page.
+func (s *Sink) things(answer api.Answer) ([]thing, error) {
+	if err := s.judge(answer); err != nil {
+		return nil, err
+	}
+	if err := s.Whole("the list of earlier ones", answer); err != nil {
+		return nil, err
+	}
+	var list []thing
+	if err := json.Unmarshal(answer.Body, &list); err != nil {
+		return nil, s.Failed(stream.ClassBusy, "the list of earlier ones cannot be read")
+	}
+	return list, nil
+}

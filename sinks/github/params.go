@@ -1,0 +1,60 @@
+package github
+
+import (
+	"errors"
+	"regexp"
+
+	"github.com/forebay-io/forebay/sinks/template"
+)
+
+// Do is what a destination does.
+type Do string
+
+const (
+	Issue    Do = "issue"
+	Comment  Do = "comment"
+	Labels   Do = "labels"
+	Dispatch Do = "dispatch"
+)
+
+// Dos are all of them.
+func Dos() []string {
+	return []string{string(Issue), string(Comment), string(Labels), string(Dispatch)}
+}
+
+var (
+	repoForm   = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}/[A-Za-z0-9._-]{1,100}$`)
+	numberForm = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)
+)
+
+func form(f *regexp.Regexp, problem string) func(string) error {
+	return func(text string) error {
+		if !f.MatchString(text) {
+			return errors.New(problem)
+		}
+		return nil
+	}
+}
+
+// Params declares the parameters of a destination that does this; none for what nobody does.
+func Params(do Do) []template.Param {
+	repo := template.Param{Name: "repo", Doc: "Owner and name of the repository, such as octo-org/hello.", Kind: template.Text, Required: true, Check: form(repoForm, "is not the owner and name of a repository, such as octo-org/hello")}
+	issue := template.Param{Name: "issue", Doc: "Number of the issue or pull request.", Kind: template.Text, Required: true, Check: form(numberForm, "is not the number of an issue")}
+	switch do {
+	case Issue:
+		return []template.Param{
+			repo, {Name: "title", Doc: "The issue's title.", Kind: template.Text, Required: true}, {Name: "body", Doc: "Its text, in Markdown.", Kind: template.Text},
+			{Name: "labels", Doc: "Its labels.", Kind: template.Texts}, {Name: "assignees", Doc: "Logins of whom it is assigned to.", Kind: template.Texts},
+		}
+	case Comment:
+		return []template.Param{repo, issue, {Name: "body", Doc: "The comment, in Markdown.", Kind: template.Text, Required: true}}
+	case Labels:
+		return []template.Param{repo, issue, {Name: "labels", Doc: "Labels to add; an empty list adds none.", Kind: template.Texts, Required: true}}
+	case Dispatch:
+		return []template.Param{
+			repo, {Name: "event_type", Doc: "Name of the event that workflows know by on.repository_dispatch.types.", Kind: template.Text, Required: true},
+			{Name: "client_payload", Doc: "Object for the workflow; at most nine keys, beside forebay, which holds the action's id.", Kind: template.Value},
+		}
+	}
+	return nil
+}

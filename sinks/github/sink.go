@@ -1,0 +1,170 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// BaseURL is GitHub's own; GitHub Enterprise Server has https://<host>/api/v3.
+const BaseURL = "https://api.github.com"
+
+// apiVersion is of the REST API.
+const apiVersion = "2022-11-28"
+
+// Config makes a [Sink].
+type Config struct {
+	// Token is a fine-grained personal access token, or any other that is a bearer's. Required.
+	Token schemas.Secret
+	// Do is what the destination does. Required.
+	Do Do
+	// BaseURL is put in front of paths; default [BaseURL].
+	BaseURL string
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// The rest is as in [api.Config].
+	AllowNetworks []netip.Prefix
+	Timeout       time.Duration
+	Version       string
+	Resolver      guard.Resolver
+	Proxy         *url.URL
+	Now           func() time.Time
+}
+
+// Sink does one thing on repositories. Safe for concurrent use.
+type Sink struct {
+	*api.Client
+	do     Do
+	params *template.Set
+	now    func() time.Time
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink without connecting. Errors are of kind invalid and show no secret.
+func New(cfg Config) (*Sink, error) {
+	const op = "make a github destination"
+	if cfg.Token.IsZero() || cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "token or params are missing")
+	}
+	if !slices.Contains(Dos(), string(cfg.Do)) {
+		return nil, schemas.Errorf(schemas.Invalid, op, "do is not one of %s", strings.Join(Dos(), ", "))
+	}
+	client, err := api.New(api.Config{
+		Kind: "github", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.Token},
+		Headers: http.Header{
+			"Authorization": {"Bearer " + cfg.Token.Reveal()}, "Accept": {"application/vnd.github+json"},
+			http.CanonicalHeaderKey("X-GitHub-Api-Version"): {apiVersion},
+		},
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{Client: client, do: cfg.Do, params: cfg.Params, now: cfg.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// Idempotency is that of what the destination does.
+func (s *Sink) Idempotency() stream.Idempotency {
+	if s.do == Dispatch {
+		return stream.Unsafe
+	}
+	return stream.Idempotent
+}
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := s.params.Render(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	call := api.Call{Method: http.MethodPost, Key: a.ID}
+	switch s.do {
+	case Issue:
+		call.Path, call.Body = path(values, "issues"), issueBody(a, values)
+	case Comment:
+		call.Path = path(values, "issues", values.Text("issue"), "comments")
+		call.Body = map[string]any{"body": marked(a, values.Text("body"))}
+	case Labels:
+		labels := values.Texts("labels")
+		if len(labels) == 0 {
+			return stream.Outcome{Response: []byte("no label to add: nothing was sent")}, nil
+		}
+		call.Path, call.Body = path(values, "issues", values.Text("issue"), "labels"), map[string]any{"labels": labels}
+	case Dispatch:
+		call.Path = path(values, "dispatches")
+		if call.Body, err = dispatchBody(a, values); err != nil {
+			return stream.Outcome{}, err
+		}
+	}
+	if (s.do == Issue || s.do == Comment) && a.Again() {
+		if out, found, err := s.made(ctx, call.Path, a); found || err != nil {
+			return out, err
+		}
+	}
+	answer, err := s.Client.Do(ctx, call)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	return s.outcome(answer), s.judge(answer)
+}
+
+// path is below the repository.
+func path(values template.Values, below ...string) []string {
+	owner, name, _ := strings.Cut(values.Text("repo"), "/")
+	return append([]string{"repos", owner, name}, below...)
+}
+
+// marker is what a body of ours ends with.
+func marker(a stream.Action) string { return "<!-- forebay:" + string(a.ID) + " -->" }
+
+func marked(a stream.Action, body string) string {
+	if body == "" {
+		return marker(a)
+	}
+	return body + "\n\n" + marker(a)
+}
+
+func issueBody(a stream.Action, values template.Values) map[string]any {
+	body := map[string]any{"title": values.Text("title"), "body": marked(a, values.Text("body"))}
+	for _, list := range []string{"labels", "assignees"} {
+		if texts := values.Texts(list); len(texts) > 0 {
+			body[list] = texts
+		}
+	}
+	return body
+}
+
+// dispatchBody puts the action's id into the payload, under a key that the template may not take.
+func dispatchBody(a stream.Action, values template.Values) (map[string]any, error) {
+	given, ok := values["client_payload"].(map[string]any)
+	if !ok && values["client_payload"] != nil {
+		return nil, api.Unmade("params.client_payload is not an object")
+	}
+	payload := map[string]any{}
+	maps.Copy(payload, given)
+	if _, taken := payload["forebay"]; taken {
+		return nil, api.Unmade("params.client_payload has a key forebay, which holds the action's id")
+	}
+	payload["forebay"] = map[string]any{"action_id": a.ID, "attempt": a.Attempt}
+	return map[string]any{"event_type": values.Text("event_type"), "client_payload": payload}, nil
+}

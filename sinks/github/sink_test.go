@@ -1,0 +1,333 @@
+package github_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/github"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// does is a destination for each thing that one can do.
+var does = map[github.Do]map[string]any{
+	github.Issue:    {"repo": repo, "title": "event {{event.id}}", "body": "of {{event.entity}}", "labels": []any{"bug"}, "assignees": []any{"octocat"}},
+	github.Comment:  {"repo": repo, "issue": 7, "body": "event {{event.id}}"},
+	github.Labels:   {"repo": repo, "issue": "{{7}}", "labels": []any{"triage"}},
+	github.Dispatch: {"repo": repo, "event_type": "forebay", "client_payload": map[string]any{"id": "{{event.id}}"}},
+}
+
+func must(t testing.TB, url, token string, do github.Do, params map[string]any) *github.Sink {
+	t.Helper()
+	set, err := template.NewSet(github.Params(do), params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: do, BaseURL: url + "/api/v3/", Params: set, AllowNetworks: loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+func serve(t *testing.T, h http.Handler) string {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestConformance(t *testing.T) {
+	for do, params := range does {
+		t.Run(string(do), func(t *testing.T) {
+			sinktest.Run(t, sinktest.Harness{
+				Make: func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, d.URL, d.Secret, do, params) },
+				Key: func(r *http.Request, body []byte) string {
+					id := r.Header.Get("Idempotency-Key")
+					if do != github.Labels && !strings.Contains(string(body), id) {
+						return "" // what it is known by at GitHub
+					}
+					return id
+				},
+				Lookup: func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method != http.MethodGet {
+						return false
+					}
+					answer(w, 200, []any{})
+					return true
+				},
+			})
+		})
+	}
+}
+
+func TestOnce(t *testing.T) {
+	for do, params := range does {
+		t.Run(string(do), func(t *testing.T) {
+			calls := 2
+			if do == github.Labels || do == github.Dispatch {
+				calls = 1
+			}
+			sinktest.Once(t, sinktest.Effect{
+				Fake: func() sinktest.Fake { return &fake{} }, Calls: calls,
+				Make: func(t testing.TB, url string) stream.Sink { return must(t, url, token, do, params) },
+			})
+		})
+	}
+}
+
+func TestIdempotencyByWhatIsDone(t *testing.T) {
+	t.Parallel()
+	for do, want := range map[github.Do]stream.Idempotency{
+		github.Issue: stream.Idempotent, github.Comment: stream.Idempotent, github.Labels: stream.Idempotent, github.Dispatch: stream.Unsafe,
+	} {
+		if got := must(t, "https://github.example", token, do, does[do]).Idempotency(); got != want {
+			t.Errorf("%s is %s, want %s", do, got, want)
+		}
+	}
+}
+
+func TestWhatIsSent(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	url := serve(t, f)
+	a := sinktest.Action(1)
+	for _, do := range []github.Do{github.Issue, github.Comment, github.Labels, github.Dispatch} {
+		if out, err := must(t, url, token, do, does[do]).Do(t.Context(), a); err != nil || out.Code/100 != 2 {
+			t.Fatalf("%s: %+v, %v", do, out, err)
+		}
+	}
+	mark := "\n\n<!-- forebay:" + string(a.ID) + " -->"
+	if got := f.issues[0]; got.Title != "event delivery-1" || *got.Body != "of orders/7"+mark || cmp.Diff([]string{"bug", "octocat"}, got.Labels) != "" {
+		t.Errorf("issue: %+v, %s", got, *got.Body)
+	}
+	if got := *f.comments[0].Body; got != "event delivery-1"+mark {
+		t.Errorf("comment: %s", got)
+	}
+	want := []map[string]any{{"event_type": "forebay", "client_payload": map[string]any{"id": "delivery-1", "forebay": map[string]any{"action_id": string(a.ID), "attempt": 1.0}}}}
+	if diff := cmp.Diff(want, f.dispatches); diff != "" {
+		t.Error(diff)
+	}
+	calls := []string{"POST /api/v3/repos/octo-org/hello/issues", "POST /api/v3/repos/octo-org/hello/issues/7/comments", "POST /api/v3/repos/octo-org/hello/issues/7/labels", "POST /api/v3/repos/octo-org/hello/dispatches"}
+	if diff := cmp.Diff(calls, f.calls); diff != "" {
+		t.Errorf("a first attempt does not look: %s", diff)
+	}
+	for name, want := range map[string]string{"Accept": "application/vnd.github+json", "X-Github-Api-Version": "2022-11-28", "User-Agent": "Forebay/dev", "Content-Type": "application/json; charset=utf-8"} {
+		if got := f.headers.Get(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestNoLabelsNoCall(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s := must(t, serve(t, f), token, github.Labels, map[string]any{"repo": repo, "issue": 7, "labels": "{{body.labels}}"})
+	a := sinktest.Action(1)
+	a.Event.Data = []byte(`{"labels":[]}`)
+	if out, err := s.Do(t.Context(), a); err != nil || len(f.calls) != 0 {
+		t.Errorf("%+v, %v, %v", out, err, f.calls)
+	}
+}
+
+// The look goes through pages, past what only mentions the marker, and no further back than the first attempt.
+func TestRetryFindsItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, do := range []github.Do{github.Issue, github.Comment} {
+		f := &fake{page: 2}
+		s := must(t, serve(t, f), token, do, does[do])
+		a := sinktest.Action(1)
+		list := &f.issues
+		if do == github.Comment {
+			list = &f.comments
+		}
+		now := time.Now().UTC()
+		mark := "<!-- forebay:" + string(a.ID) + " -->"
+		f.put(list, "quoted", "they wrote: "+mark+" and more", now)
+		f.put(list, "another's", "x\n\n<!-- forebay:act_other -->", now)
+		if _, err := s.Do(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		f.put(list, "later", "", now)
+		(*list)[len(*list)-1].Body = nil
+		before := len(*list)
+		a.Attempt, a.FirstAt = 2, now
+		out, err := s.Do(t.Context(), a)
+		if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "/issues/3 of an earlier attempt is there") || len(*list) != before {
+			t.Errorf("%s: %+v %s, %v: %d, want %d", do, out, out.Response, err, len(*list), before)
+		}
+		a.FirstAt = now.Add(time.Hour) // what is there is from before
+		if _, err := s.Do(t.Context(), a); err != nil || len(*list) != before+1 {
+			t.Errorf("%s, from before the first attempt: %v, %d", do, err, len(*list))
+		}
+	}
+}
+
+// Issues that are only changed since the first attempt are older: they end the look.
+func TestLookEndsAtOlderIssues(t *testing.T) {
+	t.Parallel()
+	f := &fake{page: 1}
+	for i := range 30 {
+		f.put(&f.issues, "old", "", time.Now().Add(-24*time.Hour))
+		f.issues[i].Updated = time.Now()
+	}
+	a := sinktest.Action(1)
+	a.Attempt, a.FirstAt = 2, time.Now()
+	if _, err := must(t, serve(t, f), token, github.Issue, does[github.Issue]).Do(t.Context(), a); err != nil || len(f.calls) != 2 {
+		t.Errorf("%v after %v", err, f.calls)
+	}
+}
+
+func TestLookThatTellsNothing(t *testing.T) {
+	t.Parallel()
+	f := &fake{page: 1}
+	for range 21 {
+		f.put(&f.comments, "", "x", time.Now())
+	}
+	a := sinktest.Action(1)
+	a.Attempt, a.FirstAt = 2, time.Now()
+	_, err := must(t, serve(t, f), token, github.Comment, does[github.Comment]).Do(t.Context(), a)
+	if stream.ClassOf(err) != stream.ClassRejected || !stream.Untouched(err) || !strings.Contains(err.Error(), "whether an earlier attempt has made its comment cannot be told") || f.Done() != 0 {
+		t.Errorf("%v, %d", err, f.Done())
+	}
+	for body, want := range map[string]string{"{}": "cannot be read", strings.Repeat(" ", 9<<20): "not whole"} {
+		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				t.Error("it acted")
+			}
+			_, _ = w.Write([]byte(body))
+		}))
+		_, err := must(t, url, token, github.Comment, does[github.Comment]).Do(t.Context(), a)
+		if stream.ClassOf(err) != stream.ClassBusy || !stream.Untouched(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.9q: %v", body, err)
+		}
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	set, err := template.NewSet(github.Params(github.Labels), does[github.Labels], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		code    int
+		headers map[string]string
+		body    string
+		class   stream.Class
+		wait    time.Duration
+	}{
+		{"secondary", 403, map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "4000"}, "", stream.ClassThrottled, 30 * time.Second},
+		{"secondary, 429", 429, map[string]string{"Retry-After": "30"}, "", stream.ClassThrottled, 30 * time.Second},
+		{"primary", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", stream.ClassThrottled, 29 * time.Minute},
+		{"primary, 429", 429, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", stream.ClassThrottled, 29 * time.Minute},
+		{"primary, over", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() - 5)}, "", stream.ClassThrottled, 0},
+		{"primary without an end", 403, map[string]string{"X-RateLimit-Remaining": "0"}, "", stream.ClassThrottled, time.Minute},
+		{"secondary without headers", 403, nil, `{"documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, stream.ClassThrottled, time.Minute},
+		{"429 without anything", 429, nil, "", stream.ClassThrottled, 0},
+		{"denied", 403, map[string]string{"X-RateLimit-Remaining": "4000"}, `{"documentation_url":"https://docs.github.com/rest/issues/labels"}`, stream.ClassDenied, 0},
+		{"bad token", 401, map[string]string{"X-RateLimit-Remaining": "0"}, "", stream.ClassDenied, 0},
+		{"not there", 404, nil, "", stream.ClassRejected, 0},
+		{"gone", 410, nil, "", stream.ClassRejected, 0},
+		{"not valid", 422, nil, "", stream.ClassRejected, 0},
+		{"down", 502, nil, "", stream.ClassBusy, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for name, value := range tt.headers {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(tt.code)
+				_, _ = w.Write([]byte(tt.body))
+			}))
+			s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: github.Labels, BaseURL: url, Params: set, AllowNetworks: loopback, Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close(t.Context())
+			out, err := s.Do(t.Context(), sinktest.Action(1))
+			class := stream.ClassOf(err)
+			if class != tt.class || out.RetryAfter != tt.wait || out.Code != tt.code {
+				t.Errorf("%+v, %v, want %s after %v", out, err, tt.class, tt.wait)
+			}
+			if got := stream.Holds(class, out.Code); got != (tt.class == stream.ClassThrottled) {
+				t.Errorf("holds the destination: %v", got)
+			}
+		})
+	}
+}
+
+// One issue that is gone says nothing of the others.
+func TestIsNoEndpoint(t *testing.T) {
+	t.Parallel()
+	if _, ok := any(must(t, "https://github.example", token, github.Issue, does[github.Issue])).(stream.Endpoint); ok {
+		t.Error("a 410 of one issue would pause the destination")
+	}
+}
+
+func TestTemplatesThatFail(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	url := serve(t, f)
+	for _, tt := range []struct {
+		do     github.Do
+		params map[string]any
+		want   string
+	}{
+		{github.Comment, map[string]any{"repo": "{{'../../user'}}", "issue": 7, "body": "x"}, "params.repo is not the owner and name"},
+		{github.Comment, map[string]any{"repo": "{{'a/..'}}", "issue": 7, "body": "x"}, "leads elsewhere"},
+		{github.Comment, map[string]any{"repo": repo, "issue": "{{'7/labels'}}", "body": "x"}, "params.issue is not the number"},
+		{github.Comment, map[string]any{"repo": repo, "issue": "{{-7}}", "body": "x"}, "params.issue is not the number"},
+		{github.Comment, map[string]any{"repo": repo, "issue": 7, "body": "{{body.nope}}"}, "params.body {{body.nope}} fails"},
+		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": []any{}}, "params.client_payload is not an object"},
+		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": map[string]any{"forebay": 1}}, "has a key forebay"},
+	} {
+		_, err := must(t, url, token, tt.do, tt.params).Do(t.Context(), sinktest.Action(1))
+		if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v", tt.params, err)
+		}
+	}
+	if len(f.calls) != 0 {
+		t.Errorf("called: %v", f.calls)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	set, err := template.NewSet(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]github.Config{
+		"no token":   {Do: github.Issue, Params: set},
+		"no params":  {Do: github.Issue, Token: schemas.NewSecret(token)},
+		"nothing":    {Params: set, Token: schemas.NewSecret(token)},
+		"no such do": {Do: "merge", Params: set, Token: schemas.NewSecret(token)},
+		"plain http": {Do: github.Issue, Params: set, Token: schemas.NewSecret(token), BaseURL: "http://10.0.0.1"},
+	} {
+		if s, err := github.New(cfg); err == nil || schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), token) {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+	if got := github.Params("merge"); got != nil {
+		t.Errorf("parameters of what nobody does: %v", got)
+	}
+}

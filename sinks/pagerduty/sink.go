@@ -1,0 +1,162 @@
+package pagerduty
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// BaseURL is PagerDuty's own; the EU's is https://events.eu.pagerduty.com.
+const BaseURL = "https://events.pagerduty.com"
+
+// Bounds of the Events API.
+const (
+	maxKey     = 255
+	maxSummary = 1024 // characters
+)
+
+// Params declares the parameters of an alert.
+func Params() []template.Param {
+	return []template.Param{
+		{Name: "event_action", Doc: "trigger, acknowledge or resolve.", Kind: template.Text, Required: true, Values: []string{"trigger", "acknowledge", "resolve"}, Default: "trigger"},
+		{Name: "dedup_key", Doc: "What the alert is known by; longer than 255 bytes, its hash is.", Kind: template.Text, Required: true, Default: "{{event.source}}/{{event.entity}}"},
+		{Name: "summary", Doc: "One line about the alert; cut after 1024 characters.", Kind: template.Text, Required: true, Default: "{{event.type}} {{event.entity}}"},
+		{Name: "source", Doc: "What is affected.", Kind: template.Text, Required: true, Default: "{{event.source}}"},
+		{Name: "severity", Doc: "critical, error, warning or info.", Kind: template.Text, Required: true, Values: []string{"critical", "error", "warning", "info"}, Default: "error"},
+		{Name: "timestamp", Doc: "When it happened, in RFC 3339.", Kind: template.Text, Default: "{{event.time}}"},
+		{Name: "component", Doc: "The part of the source that is affected.", Kind: template.Text},
+		{Name: "group", Doc: "What it belongs to.", Kind: template.Text},
+		{Name: "class", Doc: "Kind of the alert.", Kind: template.Text},
+		{Name: "custom_details", Doc: "More about it, any JSON.", Kind: template.Value},
+		{Name: "client", Doc: "Name of what sends the alert.", Kind: template.Text, Default: "Forebay"},
+		{Name: "client_url", Doc: "Its URL.", Kind: template.Text},
+		{Name: "links", Doc: "List of {href, text}.", Kind: template.Value},
+		{Name: "images", Doc: "List of {src, href, alt}.", Kind: template.Value},
+	}
+}
+
+// Config makes a [Sink].
+type Config struct {
+	// RoutingKey is the integration key of a service or a ruleset. Required.
+	RoutingKey schemas.Secret
+	// BaseURL is put in front of /v2/enqueue; default [BaseURL].
+	BaseURL string
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// The rest is as in [api.Config].
+	AllowNetworks []netip.Prefix
+	Timeout       time.Duration
+	Version       string
+	Resolver      guard.Resolver
+	Proxy         *url.URL
+	Now           func() time.Time
+}
+
+// Sink sends events about alerts. Safe for concurrent use.
+type Sink struct {
+	*api.Client
+	key    schemas.Secret
+	params *template.Set
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink without connecting. Errors are of kind invalid and show no secret.
+func New(cfg Config) (*Sink, error) {
+	if cfg.RoutingKey.IsZero() || cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, "make a pagerduty destination", "routing_key or params are missing")
+	}
+	client, err := api.New(api.Config{
+		Kind: "pagerduty", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.RoutingKey},
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{Client: client, key: cfg.RoutingKey, params: cfg.Params}, nil
+}
+
+// Idempotency is idempotent: the dedup_key goes with every attempt.
+func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+
+// event is the body of /v2/enqueue.
+type event struct {
+	RoutingKey  string  `json:"routing_key"`
+	EventAction string  `json:"event_action"`
+	DedupKey    string  `json:"dedup_key"`
+	Payload     payload `json:"payload"`
+	Client      string  `json:"client,omitempty"`
+	ClientURL   string  `json:"client_url,omitempty"`
+	Links       any     `json:"links,omitempty"`
+	Images      any     `json:"images,omitempty"`
+}
+
+type payload struct {
+	Summary       string `json:"summary"`
+	Source        string `json:"source"`
+	Severity      string `json:"severity"`
+	Timestamp     string `json:"timestamp,omitempty"`
+	Component     string `json:"component,omitempty"`
+	Group         string `json:"group,omitempty"`
+	Class         string `json:"class,omitempty"`
+	CustomDetails any    `json:"custom_details,omitempty"`
+}
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := s.params.Render(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"v2", "enqueue"}, Key: a.ID, Body: s.event(values)})
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	if class := stream.ClassOfStatus(answer.Code); class != stream.ClassOK {
+		return answer.Outcome, s.Failed(class, "PagerDuty answered %d", answer.Code)
+	}
+	return answer.Outcome, nil
+}
+
+func (s *Sink) event(v template.Values) event {
+	return event{
+		RoutingKey: s.key.Reveal(), EventAction: v.Text("event_action"), DedupKey: key(v.Text("dedup_key")),
+		Client: v.Text("client"), ClientURL: v.Text("client_url"), Links: v["links"], Images: v["images"],
+		Payload: payload{
+			Summary: clip(v.Text("summary")), Source: v.Text("source"), Severity: v.Text("severity"), Timestamp: v.Text("timestamp"),
+			Component: v.Text("component"), Group: v.Text("group"), Class: v.Text("class"), CustomDetails: v["custom_details"],
+		},
+	}
+}
+
+// key is a dedup_key as PagerDuty takes it: the text, or its hash where it is too long.
+func key(text string) string {
+	if len(text) <= maxKey {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// clip cuts a summary where PagerDuty would refuse it.
+func clip(text string) string {
+	if utf8.RuneCountInString(text) <= maxSummary {
+		return text
+	}
+	return string([]rune(text)[:maxSummary-1]) + "…"
+}
