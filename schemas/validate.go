@@ -114,8 +114,10 @@ func (v Version) validate() error {
 	switch {
 	case !v.Kind.Valid():
 		return bad("unknown kind")
-	case v.Epoch != 0:
-		return bad("records carry no epoch")
+	case v.Epoch < 0 || v.Epoch > MaxEpoch:
+		return bad("epoch outside 0 to 999999")
+	case v.Kind == None && v.Epoch != 0:
+		return bad("an epoch on kind none")
 	case v.Sub < 0 || v.Sub > MaxSub:
 		return bad("sub outside 0 to 99999")
 	case v.Kind == None && (v.Value != 0 || v.Sub != 0):

@@ -41,7 +41,8 @@ type Version struct {
 	Clock string
 	// Kind is never empty: an event without a version has kind None.
 	Kind VersionKind
-	// Epoch grows when a provider starts its counter anew; the gate gives it, records never carry it.
+	// Epoch says which incarnation of its counter a provider means, from 1 to MaxEpoch, where it says so: it grows when the
+	// counter starts anew. 0 on a record says nothing; the gate then takes it into its line's epoch.
 	Epoch int64
 	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Word
 	// is set.

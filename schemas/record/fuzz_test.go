@@ -14,6 +14,8 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(Pack(Encode("events.acme.github", event())))
 	f.Add(Pack(foreign("ce_subject", "s")))
 	f.Add(Pack(foreign("ce_versionkind", "monotonic", "ce_entityversion", "=01ARZ3NDEKTSV4RRFFQ69G5FAV +00001")))
+	f.Add(Pack(foreign("ce_versionkind", "sequence", "ce_entityversion", "e000002:00000000000000000001")))
+	f.Add(Pack(foreign("ce_versionkind", "timestamp", "ce_entityversion", "e999999:2026-07-01T16:45:22.000005000Z+00001")))
 	f.Add(Pack(structured("application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":[1]}`)))
 	f.Add([]byte{packVersion})
 	f.Add(append([]byte{packVersion, 0, 0, 1, 0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 0x0f))

@@ -266,6 +266,9 @@ func drawEvent(t *rapid.T) *schemas.Event {
 func drawVersion(t *rapid.T) schemas.Version {
 	v := schemas.Version{Kind: rapid.SampledFrom([]schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp, schemas.None}).Draw(t, "kind")}
 	low := int64(0)
+	if v.Kind != schemas.None && rapid.Bool().Draw(t, "epochs") {
+		v.Epoch = rapid.Int64Range(1, schemas.MaxEpoch).Draw(t, "epoch")
+	}
 	switch v.Kind {
 	case schemas.None:
 		return v

@@ -232,6 +232,12 @@ func TestSDKWrites(t *testing.T) {
 		}, func(e *schemas.Event) {
 			e.Version = schemas.Version{Kind: schemas.Monotonic, Word: `2026%"w`, Sub: 7}
 		}},
+		{"a version of an epoch", "application/json", []byte(`1`), func(e *sdk.Event) {
+			e.SetExtension("versionkind", "sequence")
+			e.SetExtension("entityversion", "e000002:00000000000000000001")
+		}, func(e *schemas.Event) {
+			e.Version = schemas.Version{Kind: schemas.Sequence, Epoch: 2, Value: 1}
+		}},
 	} {
 		for _, structured := range []bool{false, true} {
 			t.Run(test.name+map[bool]string{false: "/binary", true: "/structured"}[structured], func(t *testing.T) {
