@@ -50,11 +50,11 @@ type Endpoint interface{ Endpoint() }
 // Joined is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
 type Joined interface{ Joined() }
 
-// Statement is what an action does in the ledger's own database; StatementError says that it was refused.
-type (
-	Statement      = ledger.Statement
-	StatementError = ledger.StatementError
-)
+// Statement is what an action does in the ledger's own database.
+type Statement = ledger.Statement
+
+// StatementError says that a statement was refused.
+type StatementError = ledger.StatementError
 
 // Action is what a sink gets: one effect of one event. It is read-only.
 type Action struct {

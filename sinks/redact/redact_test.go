@@ -37,7 +37,7 @@ func TestErrKeepsTheClass(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	plain := errors.New("plain")
-	if got := r.Err(plain); got != plain { //nolint:errorlint // the same one
+	if got := r.Err(plain); got != plain {
 		t.Errorf("an error without a secret became %v", got)
 	}
 	if r.Err(nil) != nil {

@@ -36,9 +36,10 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	}
-	big := make([]byte, 512<<20)
-	reaches(least)
-	runtime.KeepAlive(big)
-	big = nil
+	func() {
+		big := make([]byte, 512<<20)
+		reaches(least)
+		runtime.KeepAlive(big)
+	}()
 	reaches(most)
 }
