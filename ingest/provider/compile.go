@@ -203,10 +203,12 @@ func (v *VersionConfig) validate() error {
 		return errors.New("event.version.kind is missing: use sequence, monotonic, timestamp or none")
 	case !kind.Valid():
 		return fmt.Errorf("event.version.kind %q is not one of sequence, monotonic, timestamp, none", v.Kind)
-	case kind == schemas.None && (v.From != "" || v.Clock != ""):
-		return errors.New("event.version.from and clock have no meaning with kind: none")
+	case kind == schemas.None && (v.From != "" || v.Clock != "" || v.Epoch != ""):
+		return errors.New("event.version.from, clock and epoch have no meaning with kind: none")
 	case kind != schemas.None && (v.From == "" || v.From == "sha256:body"):
 		return errors.New("event.version.from is missing: say where the version stands, for example /order/rev")
+	case v.Epoch == "sha256:body":
+		return &KeyError{"event.version.epoch", errors.New("is the body's hash, which is no integer: say where the epoch stands, for example /order/incarnation")}
 	case v.As != "" && v.As != asInteger && v.As != asText:
 		return fmt.Errorf("event.version.as %q is not one of integer, text", v.As)
 	case v.As != "" && kind != schemas.Monotonic:

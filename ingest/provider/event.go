@@ -161,6 +161,9 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 			}
 			v.Value = n
 		}
+		if v.Epoch, bad = d.epoch(&c); bad != nil {
+			return bad
+		}
 		if v.Sub, bad = d.sub(&c); bad != nil {
 			return bad
 		}

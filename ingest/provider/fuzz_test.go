@@ -19,6 +19,7 @@ func FuzzEvent(f *testing.F) {
 		cfg := provider.Config{Preset: info.Name}
 		if info.Name == "generic" {
 			cfg = orders()
+			cfg.Event.Version.Epoch = "/order/run"
 			cfg.Event.Volatile = []string{"/a", "/a/b", "/order/rev"}
 		}
 		sources = append(sources, compile(f, cfg))
@@ -34,7 +35,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		f.Add(body, "application/json", "issues", "id", uint8(i))
 	}
-	f.Add([]byte(`{"type":"t","order":{"id":1,"rev":2},"a":{"b":1}}`), "", "", "1", uint8(4))
+	f.Add([]byte(`{"type":"t","order":{"id":1,"rev":2,"run":3},"a":{"b":1}}`), "", "", "1", uint8(4))
 	f.Add([]byte(`payload={"type":"block_actions"}`), "application/x-www-form-urlencoded", "push", "1", uint8(2))
 	f.Add([]byte(`command=x&team_id=T`), "application/x-www-form-urlencoded;a", "", "", uint8(2))
 	f.Fuzz(func(t *testing.T, body []byte, contentType, event, id string, which uint8) {

@@ -28,6 +28,7 @@ type compiledClock struct {
 	name       string
 	resolution time.Duration
 	word       bool
+	epoch      *value
 	rank       *value
 	order      []string
 	closed     bool // a status that is not in order makes the delivery unusable
@@ -159,6 +160,9 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 		}
 		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution,
 			word: user.As == asText}}
+		if err := c.epoch(&r.clocks[0], user.Epoch); err != nil {
+			return err
+		}
 		return c.rank(&r.clocks[0], user.Rank)
 	}
 	for _, k := range m.clocks {

@@ -83,7 +83,7 @@ func (e *Event) froms() []fromKey {
 		list = append(list, fromKey{"entity", from})
 	}
 	if e.Version != nil {
-		list = append(list, fromKey{"version", e.Version.From})
+		list = append(list, fromKey{"version", e.Version.From}, fromKey{"version", e.Version.Epoch})
 		if e.Version.Rank != nil {
 			list = append(list, fromKey{"version", e.Version.Rank.From})
 		}

@@ -85,6 +85,9 @@ func (ck *checker) version(path string, v *EventVersion) {
 	if v.As != "" && v.Kind != "monotonic" && !ck.skip(path+".as") && !ck.skip(path+".kind") {
 		ck.problem(path+".as", "has no meaning with kind %s: it is for kind monotonic", v.Kind)
 	}
+	if v.Kind == "none" && v.Epoch != "" {
+		ck.problem(path+".epoch", "has no meaning with kind none")
+	}
 	if v.Rank == nil {
 		return
 	}

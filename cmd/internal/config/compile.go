@@ -37,7 +37,7 @@ func (e *Event) mapping() *provider.EventConfig {
 	}
 	m := &provider.EventConfig{ID: e.ID, Type: e.Type, Entity: e.Entity, Payload: e.Payload, Volatile: e.Volatile, Headers: e.Headers}
 	if v := e.Version; v != nil {
-		m.Version = &provider.VersionConfig{From: v.From, Kind: v.Kind, As: v.As, Clock: v.Clock, Resolution: time.Duration(v.Resolution)}
+		m.Version = &provider.VersionConfig{From: v.From, Kind: v.Kind, As: v.As, Clock: v.Clock, Epoch: v.Epoch, Resolution: time.Duration(v.Resolution)}
 		if r := v.Rank; r != nil {
 			m.Version.Rank = &provider.RankConfig{From: r.From, Order: r.Order}
 		}

@@ -120,6 +120,7 @@ type EventVersion struct {
 	Kind       string   `yaml:"kind"`
 	As         string   `yaml:"as"`
 	Clock      string   `yaml:"clock"`
+	Epoch      string   `yaml:"epoch"`
 	Resolution Duration `yaml:"resolution"`
 	Rank       *Rank    `yaml:"rank"`
 }

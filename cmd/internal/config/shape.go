@@ -146,11 +146,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
 		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},
-	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"sub", "epoch"}, fields: []field{
+	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
 		{name: "from", doc: "Where it is: " + fromForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
 		{name: "as", doc: "What values of kind monotonic are: exact integers, or text that sorts bytewise, 64 characters of ASCII without spaces at most (a ULID, a revision of fixed width).", computed: "integer for kind monotonic", values: []string{"integer", "text"}},
 		{name: "clock", doc: "Names the line where an entity has several."},
+		{name: "epoch", doc: "Where the provider says which incarnation of its counter the version is of: an integer from 1 to 999999 that grows whenever the counter starts anew; " + fromForms + ". A higher one begins the entity's line anew, a lower one is older than all of it. A delivery without it goes to quarantine.", computed: "every event belongs to its line, and a counter that is set back is older"},
 		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
 		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
 	}},

@@ -101,3 +101,34 @@ func TestRankProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestEpochReachesTheSource(t *testing.T) {
+	t.Parallel()
+	c, problems := load(strings.Replace(design, plainVersion, "version: {from: /order/rev, kind: sequence, epoch: /order/incarnation}", 1), designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := &provider.VersionConfig{From: "/order/rev", Kind: "sequence", Epoch: "/order/incarnation"}
+	if diff := cmp.Diff(want, c.Source("acme", "orders").Event.Version); diff != "" {
+		t.Error(diff)
+	}
+	shown, err := c.YAML()
+	if err != nil || !strings.Contains(string(shown), "epoch: /order/incarnation") {
+		t.Errorf("config show leaves the epoch out: %v\n%s", err, shown)
+	}
+}
+
+func TestEpochProblems(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"{kind: none, epoch: /run}":                          "version.epoch: has no meaning with kind none",
+		"{from: /v, kind: sequence, epoch: [/run]}":          "version.epoch: expected",
+		"{from: /v, kind: sequence, epoch: {from: /run}}":    "version.epoch: expected",
+		"{from: /v, kind: sequence, epoch: \"${env:NONE}\"}": "NONE is not set",
+	} {
+		_, problems := load(strings.Replace(design, plainVersion, "version: "+version, 1), designEnv, designFiles, Options{})
+		if len(problems) != 1 || !strings.Contains(problems[0].String(), want) {
+			t.Errorf("%s: %v, want %q", version, problems, want)
+		}
+	}
+}
