@@ -235,10 +235,10 @@ func TestRetentionReachesTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	for name, want := range map[string][2]time.Duration{"fulfil": {20, 50}, "triage": {7, 30}} {
+	for name, want := range map[string][2]int{"fulfil": {20, 50}, "triage": {7, 30}} {
 		var done, dead time.Duration
 		err := conn.QueryRow(t.Context(), `SELECT keep_done, keep_dead FROM forebay.subscriptions WHERE name = $1`, r.team+"."+name).Scan(&done, &dead)
-		if day := 24 * time.Hour; err != nil || done != want[0]*day || dead != want[1]*day {
+		if days := [2]int{int(done.Hours()) / 24, int(dead.Hours()) / 24}; err != nil || days != want {
 			t.Errorf("%s keeps %s and %s: %v", name, done, dead, err)
 		}
 	}

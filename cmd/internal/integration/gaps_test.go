@@ -1,0 +1,86 @@
+package integration
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// TestGapEndsInDeadLetters: what stands behind a gap that ends so is a dead letter at once, parks nothing, and what comes
+// later runs.
+func TestGapEndsInDeadLetters(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{gap: "{wait: 200ms, then: dead_letter}"})
+		p := r.serve("intake,stream")
+		for _, n := range []int{1, 3} {
+			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dead := waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "dead_letter")
+		if len(dead) == 1 && (dead[0].EventID != "o-1-3" || dead[0].Decision != "applied" || dead[0].Reason != "gap_dead") {
+			t.Errorf("%+v", dead[0])
+		}
+		if err := r.sender.deliver(t.Context(), order("o-1", 4)); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 2, 30*time.Second)
+		for _, c := range r.agent.snapshot() {
+			if c.event == "o-1-3" {
+				t.Error("what was given up ran")
+			}
+		}
+	})
+}
+
+// TestCapsOfTheGapBuffer: the event that is one too many, by number or by bytes, parks its entity and no other.
+func TestCapsOfTheGapBuffer(t *testing.T) {
+	for name, gap := range map[string]string{
+		"events": "{wait: 60s, then: skip, max_events: {entity: 2}}",
+		"bytes":  "{wait: 60s, then: skip, max_bytes: {entity: 7KiB}}", // each weighs 2 KiB and its headers, which are less than 1 KiB
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, testrig.Fake(t), options{gap: gap})
+			p := r.serve("intake,stream")
+			for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-1", 4), order("o-1", 5), order("o-2", 1), order("o-2", 3)} {
+				d.body = bytes.Replace(d.body, []byte("{"), []byte(`{"note":"`+strings.Repeat("x", 2048)+`",`), 1)
+				if err := r.sender.deliver(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, i := range waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked") {
+				if i.Reason != "overflow" || i.Entity != "o-1" {
+					t.Errorf("parked: %+v", i)
+				}
+			}
+			waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered")
+			if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil { // the filler releases all of it
+				t.Fatal(err)
+			}
+			r.agent.waitActed(t, 6, 30*time.Second)
+		})
+	}
+}
+
+// TestLongestWaitOverAllGaps: an event behind several gaps waits no longer than max_wait in all.
+func TestLongestWaitOverAllGaps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testrig.Fake(t), options{gap: "{wait: 3s, then: skip, max_wait: 4s}"})
+	r.serve("intake,stream")
+	begin := time.Now()
+	for _, n := range []int{1, 3, 5, 7} { // three gaps of three seconds each
+		if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.agent.waitActed(t, 4, 30*time.Second)
+	calls := r.agent.snapshot()
+	if second, last := calls[1].begin.Sub(begin), calls[3].begin.Sub(begin); second < 3*time.Second || last < 4*time.Second || last > 8*time.Second {
+		t.Errorf("the first gap was waited for %s, all of them %s", second, last)
+	}
+	judge(r.sender.told(), calls).require(t)
+}
