@@ -353,8 +353,9 @@ func mustRecheck(err error) bool {
 	if _, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 		return true
 	}
+	// A batch that is too large beside another error was not passed, and kgo stands still in front of it.
 	return errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kerr.UnknownTopicID) ||
-		errors.Is(err, kerr.UnknownTopicOrPartition)
+		errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kgo.ErrMaxDecompress)
 }
 
 func weight(r *kgo.Record) int {

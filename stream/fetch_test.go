@@ -109,6 +109,7 @@ func TestMustRecheck(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
 		kerr.OffsetOutOfRange: true, kerr.UnknownTopicID: true, kerr.UnknownTopicOrPartition: true, &kgo.ErrDataLoss{}: true,
+		&kgo.ErrDecompressTooLarge{}:  true,
 		kerr.TopicAuthorizationFailed: false, kerr.CorruptMessage: false, errors.New("reset by peer"): false,
 	} {
 		if got := mustRecheck(err); got != want {

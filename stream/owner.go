@@ -142,9 +142,9 @@ func (o *owner) own(a *assignment) {
 	}
 }
 
-// stop leaves a partition alone until it is time to look again, or for as long as it stays assigned where looking does
-// not help: only a person can say what is right. The other partitions go on. The report is kept in the ledger, for people
-// in any process, and because what happened may not show any more when somebody looks again.
+// stop leaves a partition alone until it is time to look again: only a person can say what is right. The other
+// partitions go on. The report is kept in the ledger, for people in any process, and because what happened may not show
+// any more when somebody looks again.
 func (o *owner) stop(a *assignment, e *StopError) {
 	if !e.same(a.stop) {
 		if e.Stop.ID == 0 {
