@@ -72,6 +72,17 @@ func SetHop(r *kgo.Record, parent, state string) {
 	}
 }
 
+// SetPartitionKey gives r another key, and says so where CloudEvents does. The result is no record of a topic of events:
+// there the key is the entity.
+func SetPartitionKey(r *kgo.Record, key string) {
+	r.Key = []byte(key)
+	for i := range r.Headers {
+		if r.Headers[i].Key == headerNames[attrPartitionKey] {
+			r.Headers[i].Value = r.Key
+		}
+	}
+}
+
 // writer collects headers whose values lie in one buffer: an event costs four allocations, not forty.
 type writer struct {
 	buf     []byte

@@ -40,6 +40,8 @@ func newSink(p sinkParts) (stream.Sink, error) {
 	switch p.destination.Type {
 	case "exec":
 		return newExec(p)
+	case "kafka":
+		return newKafka(p)
 	case "log":
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":

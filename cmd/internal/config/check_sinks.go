@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
@@ -23,7 +24,11 @@ type sinkType struct {
 var sinkTypes = map[string]sinkType{
 	"exec": {keys: []string{"command", "env", "idempotent"}, check: (*checker).execSink},
 	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
-	"log":  {},
+	"kafka": {
+		keys: []string{"topic", "idempotent", "params"}, check: (*checker).kafkaSink,
+		params: func(*Destination) []template.Param { return kafkasink.Params() },
+	},
+	"log": {},
 
 	"github":    {keys: append([]string{"do"}, apiKeys...), check: (*checker).githubSink, params: githubParams},
 	"pagerduty": {keys: []string{"routing_key", "base_url", "allow_networks", "params"}, check: (*checker).pagerdutySink, params: func(*Destination) []template.Param { return pagerduty.Params() }},

@@ -32,6 +32,12 @@ func TestDestinations(t *testing.T) {
 		{"exec with params", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nparams: {a: b}", "has no meaning for type exec"},
 		{"exec with our variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {FOREBAY_ACTION_ID: x}", "coder.env.FOREBAY_ACTION_ID: is set by forebay"},
 		{"exec with a bad variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {A-B: x}", `"A-B" is not the name of a variable`},
+		{"kafka", "", "type: kafka\ntopic: acme.projection\nparams: {key: \"{{body.customer}}\"}\nidempotent: false", ""},
+		{"kafka without a topic", "", "type: kafka", "coder.topic: is missing: the topic to write to"},
+		{"kafka into a topic of events", "", "type: kafka\ntopic: events.acme.github", "events.acme.github is one of Forebay's own topics"},
+		{"kafka into Kafka's own", "", "type: kafka\ntopic: __consumer_offsets", "one of Kafka's own topics"},
+		{"kafka with a key that does not compile", "", "type: kafka\ntopic: t\nparams: {key: \"{{bodi.x}}\"}", "forebay.yaml:29: teams.acme.destinations.coder.params.key"},
+		{"kafka with another parameter", "", "type: kafka\ntopic: t\nparams: {partition: 1}", "params.partition: is no parameter here"},
 		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -193,6 +193,7 @@ type Destination struct {
 	Command       []string       `yaml:"command"`
 	Env           Env            `yaml:"env"`
 	Idempotent    *bool          `yaml:"idempotent"` // nil: as the type is by itself
+	Topic         string         `yaml:"topic"`
 }
 
 // Env are variables of a command's environment by name. All of their values are taken for secrets.

@@ -193,7 +193,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "log", "pagerduty", "slack"}, later: []string{"kafka", "postgres", "email", "pubsub", "sqs", "nats"}},
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "pagerduty", "slack"}, later: []string{"postgres", "email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
 		{name: "token", doc: "Token for the API: a bot token for slack, a personal access token for github."},
@@ -206,7 +206,8 @@ var shapes = map[reflect.Type]*shape{
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
 		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
-		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec"},
+		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka"},
+		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log; none of Forebay's own."},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},

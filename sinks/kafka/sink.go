@@ -1,0 +1,217 @@
+package kafkasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/schemas/trace"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Config makes a [Sink].
+type Config struct {
+	// Client are the options of the cluster: brokers, TLS, SASL. Required.
+	Client []kgo.Opt
+	// Topic is written to. Required.
+	Topic string
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// Unsafe says that the topic's consumers do not look at forebay-action-id.
+	Unsafe bool
+	// Timeout is how long a record is tried at most; default 10 s.
+	Timeout time.Duration
+	// MaxRecordBytes is the largest record that is tried; default 64 MiB. What the topic takes is its own to say.
+	MaxRecordBytes int
+}
+
+// Sink writes to one topic. Safe for concurrent use.
+type Sink struct {
+	topic  string
+	params *template.Set
+	kind   stream.Idempotency
+	client *kgo.Client
+	close  sync.Once
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+var topicForm = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// CheckTopic refuses names that Kafka does not take, and topics that are Forebay's or Kafka's own.
+func CheckTopic(topic string) error {
+	switch {
+	case topic == "":
+		return errors.New("is missing: the topic to write to")
+	case !topicForm.MatchString(topic) || topic == "." || topic == "..":
+		return fmt.Errorf("%.64q is not the name of a topic", topic)
+	case strings.HasPrefix(topic, "__"):
+		return fmt.Errorf("%s is one of Kafka's own topics", topic)
+	}
+	for _, prefix := range []string{"events.", "quarantine.", "dead."} {
+		if strings.HasPrefix(topic, prefix) {
+			return fmt.Errorf("%s is one of Forebay's own topics: what is written there would come back as an event. Choose a name outside events., quarantine. and dead.", topic)
+		}
+	}
+	return nil
+}
+
+// New makes a sink. It connects with the first record.
+func New(cfg Config) (*Sink, error) {
+	const op = "make a kafka destination"
+	if err := CheckTopic(cfg.Topic); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "topic %w", err)
+	}
+	if cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "params are missing")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	if cfg.MaxRecordBytes == 0 {
+		cfg.MaxRecordBytes = 64 << 20
+	}
+	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: stream.Idempotent}
+	if cfg.Unsafe {
+		s.kind = stream.Unsafe
+	}
+	var err error
+	s.client, err = kgo.NewClient(append(slices.Clone(cfg.Client),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchMaxBytes(int32(cfg.MaxRecordBytes)),
+		kgo.BrokerMaxWriteBytes(int32(max(100<<20, cfg.MaxRecordBytes+1<<20))),
+		kgo.RecordDeliveryTimeout(max(time.Second, cfg.Timeout)),
+		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // as every client does by default
+	)...)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	return s, nil
+}
+
+// Do writes one record and waits until all in-sync replicas have it.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := s.params.Render(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err, Untouched: true}
+	}
+	r := s.record(a, values.Text("key"))
+	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
+	// Not with ctx: kgo would fail, with one impatient action, all records that wait for the same partition.
+	s.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
+	select {
+	case err := <-done:
+		if err != nil {
+			return stream.Outcome{}, classify(err)
+		}
+		return stream.Outcome{Response: fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset)}, nil
+	case <-ctx.Done():
+		err := fmt.Errorf("no acknowledgement in time: %w", context.Cause(ctx))
+		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err}
+	}
+}
+
+// Headers beside those of the event.
+const (
+	headerAction = "forebay-action-id"
+	headerLate   = "forebay-late"
+)
+
+// record makes the record of an action.
+func (s *Sink) record(a stream.Action, key string) *kgo.Record {
+	r := record.Encode(s.topic, a.Event)
+	if key != "" && key != string(a.Event.Entity) {
+		record.SetPartitionKey(r, key)
+	}
+	parent, state := trace.Child(a.Event.TraceParent, a.Event.TraceState)
+	record.SetHop(r, parent, state)
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerAction, Value: []byte(a.ID)})
+	if a.Late {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerLate, Value: []byte("true")})
+	}
+	return r
+}
+
+// classify gives an error of producing its class. Untouched is what the broker refused or the client never sent; of all
+// the rest nobody knows.
+func classify(err error) error {
+	class, untouched := stream.ClassNetwork, false
+	switch {
+	case is(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
+		kerr.TransactionalIDAuthorizationFailed):
+		class, untouched = stream.ClassDenied, true
+	case is(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTopicException, kerr.InvalidRecord):
+		class, untouched = stream.ClassRejected, true
+	case is(err, kgo.ErrMaxBuffered):
+		class, untouched = stream.ClassThrottled, true
+	case is(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID):
+		err = fmt.Errorf("%w: create the topic, forebay does not", err)
+		class, untouched = stream.ClassBusy, true
+	case is(err, kgo.ErrRecordTimeout, context.DeadlineExceeded):
+		class = stream.ClassTimeout
+	case is(err, kgo.ErrClientClosed, kgo.ErrAborting, context.Canceled):
+		class = stream.ClassBusy
+	case is(err, kerr.CorruptMessage, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
+		class = stream.ClassBug
+	}
+	return &stream.AttemptError{Class: class, Err: err, Untouched: untouched}
+}
+
+func is(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// Check reports whether the topic is there.
+func (s *Sink) Check(ctx context.Context) error {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &s.topic
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, s.client)
+	if err != nil {
+		return classify(err)
+	}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return classify(err)
+		}
+	}
+	return nil
+}
+
+// Close fails what still waits for a broker.
+func (s *Sink) Close(context.Context) error {
+	s.close.Do(s.client.Close)
+	return nil
+}
+
+// Idempotency is idempotent for consumers that look at the key; see the package comment.
+func (s *Sink) Idempotency() stream.Idempotency { return s.kind }
+
+// Format prints what s is.
+func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kafka destination") }
+
+// LogValue is the same for slog.
+func (s *Sink) LogValue() slog.Value { return slog.StringValue("kafka destination") }
