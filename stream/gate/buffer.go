@@ -40,7 +40,7 @@ func (d *decider) count(r *Record, by int) {
 // hold puts s into the buffer, into the stage of what waits on its line already.
 func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, why Reason) {
 	in := Waiting{Record: *s.Record, Decision: dec}
-	in.Version.Value = v.Value // clamped
+	in.Version = v // epoch given, future clamped
 	w := d.st.Waiting[k]
 	if len(w) > 0 {
 		in.Stage = w[0].Stage
@@ -53,9 +53,12 @@ func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, wh
 	d.conclude(s, v, dec, why)
 }
 
-// order is the order of the buffer: by version, then by offset.
-func order(a, b *Record) int {
-	return cmp.Or(a.Version.Compare(b.Version), cmp.Compare(a.Offset, b.Offset))
+// order is the order of the buffer: by version as the line takes it, then by offset.
+func order(a, b *Record) int { return a.against(b.Version, b.Offset) }
+
+// against places a waiting event beside a version and an offset.
+func (r *Record) against(v schemas.Version, offset int64) int {
+	return cmp.Or(r.Version.Compare(v), cmp.Compare(r.Offset, offset))
 }
 
 // park turns everything that waits on a line into parked. What comes to the line afterwards is parked behind it.
@@ -68,17 +71,8 @@ func (d *decider) park(k LineKey, why Reason) {
 	for i := range w {
 		w[i].Decision, w[i].Stage = Parked, Filling
 		d.count(&w[i].Record, -1)
-		d.conclude(subject{-1, &were[i].Record, &were[i]}, taken(&were[i], line), Parked, why)
+		d.conclude(subject{-1, &were[i].Record, &were[i]}, were[i].Version, Parked, why)
 	}
-}
-
-// taken is a waiting event's version as the line takes it.
-func taken(w *Waiting, line *Line) schemas.Version {
-	v := w.Version
-	if line != nil {
-		v.Epoch = line.At.Epoch
-	}
-	return v
 }
 
 // withdraw takes a filtered event out of the buffer that is about to be decided anew. If nothing else waited, the line
@@ -92,7 +86,7 @@ func (d *decider) withdraw(k LineKey, i int) {
 	if line != nil && len(d.st.Waiting[k]) == 0 {
 		line.Parked = ""
 	}
-	d.conclude(s, taken(s.waited, line), Filtered, ReasonType)
+	d.conclude(s, s.Version, Filtered, ReasonType)
 }
 
 // take removes a waiting event from the buffer. The first one's memory stays as it is: the buffer only ever moves

@@ -17,6 +17,7 @@
 //	filtered     type            the filter said no (see below)
 //	applied      arrival         order: arrival, or kind none: no line is touched
 //	applied      first           begins its line: unknown, or of another kind until now
+//	applied      new_epoch       begins its line anew: of a higher epoch, whatever its value and whatever start says
 //	applied      next            newer than the line; for kind sequence, exactly the next value
 //	applied      equal           the line's own version under another id (with first and hold, if nothing of it ran yet)
 //	applied      backfilled      a synthetic snapshot above its line, or that begins it: what is missing below is in it
@@ -46,14 +47,18 @@
 //
 // # Lines
 //
-// A line is one clock of one entity. Values compare inside the line's epoch, which records do not carry, by value,
-// word (bytewise) and sub. Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is
-// an event like any other and keeps the line.
+// A line is one clock of one entity. Versions compare by epoch, then inside it by value, word (bytewise) and sub.
+// Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any other
+// and keeps the line.
 //
-// A counter that its provider has set back is below its line: the gate does not tell that from late events, and leaves
-// the epoch at what it is.
+// An epoch is one incarnation of a provider's counter. Where the provider says it (Version.Epoch of the record), a higher
+// one than the line's begins the line anew, whatever start says (new_epoch): what waited on the old one, parked or not,
+// goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. A lower one is below the
+// line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
+// epoch is of its line's. So a counter that is set back by a provider who does not say so is below its line: the gate
+// does not tell that from late events.
 //
-// Values of different kinds do not compare, and neither do words and counters of kind monotonic. An event of another
+// Values of different kinds do not compare inside an epoch, and neither do words and counters of kind monotonic. An event of another
 // kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first
 // in its order (gap_skipped, or gap_dead), as no filler can come.
 //

@@ -27,7 +27,7 @@ func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
 // jump is a wait of no length at all, Then skip or dead_letter: the line goes to v at once. Whatever waits below (from a
 // policy that did wait) goes first.
 func (d *decider) jump(k LineKey, s subject, v schemas.Version) {
-	for w := d.st.Waiting[k]; len(w) > 0 && order(&w[0].Record, s.Record) < 0; w = d.st.Waiting[k] {
+	for w := d.st.Waiting[k]; len(w) > 0 && w[0].against(v, s.Offset) < 0; w = d.st.Waiting[k] {
 		d.skip(k, d.p.Then)
 	}
 	if line := d.st.Lines[k]; line != nil && !ahead(v, line.At) {
@@ -41,9 +41,9 @@ func (d *decider) jump(k LineKey, s subject, v schemas.Version) {
 func (d *decider) skip(k LineKey, then Then) {
 	s := d.take(k, 0)
 	for ; d.overtaken(k, s); s = d.take(k, 0) {
-		d.conclude(s, taken(s.waited, d.st.Lines[k]), Stale, ReasonEqualLast)
+		d.conclude(s, s.Version, Stale, ReasonEqualLast)
 	}
-	d.leap(k, s, taken(s.waited, d.st.Lines[k]), then)
+	d.leap(k, s, s.Version, then)
 	d.anew(k)
 }
 
@@ -93,7 +93,7 @@ func (d *decider) settle(k LineKey, line *Line) {
 	were := len(w)
 	for ; len(w) > 0 && !ahead(w[0].Version, line.At); w = d.st.Waiting[k] {
 		s := d.take(k, 0)
-		d.release(k, line, s, taken(s.waited, line))
+		d.release(k, line, s, s.Version)
 	}
 	if len(w) < were {
 		d.anew(k)

@@ -93,7 +93,11 @@ func (d *decider) known(s subject) bool {
 
 // sameEvent reports whether a filtered event that waits would be decided just the same if it were decided again.
 func sameEvent(w, r *Record) bool {
-	return r.Filtered && w.Hash == r.Hash && w.Version.Comparable(r.Version) && w.Version.Compare(r.Version) == 0
+	v := r.Version
+	if v.Epoch == 0 {
+		v.Epoch = w.Version.Epoch // both are of their line's
+	}
+	return r.Filtered && w.Hash == r.Hash && w.Version.Comparable(v) && w.Version.Compare(v) == 0
 }
 
 // conclude gives the outcome of an event that was placed and remembers it as seen, filtered ones excepted. What would

@@ -46,6 +46,7 @@ func bytes(n int64) func(*Record)               { return func(r *Record) { r.Siz
 func on(entity schemas.EntityKey) func(*Record) { return func(r *Record) { r.Entity = entity } }
 func clock(c string) func(*Record)              { return func(r *Record) { r.Version.Clock = c } }
 func sub(s int32) func(*Record)                 { return func(r *Record) { r.Version.Sub = s } }
+func epoch(n int64) func(*Record)               { return func(r *Record) { r.Version.Epoch = n } }
 func appended(t time.Time) func(*Record)        { return func(r *Record) { r.AppendTime = t } }
 
 func misplaced(r *Record) { r.Broken = ReasonMisplaced }

@@ -34,6 +34,8 @@ type author struct {
 	data   []byte                     // what is left to read
 	first  map[schemas.EntityKey]bool // whose provider promises a first value
 	words  bool                       // versions of kind monotonic are texts
+	says   bool                       // the provider says when it sets a counter back
+	epochs map[LineKey]int64          // how often it said so
 	clocks int                        // fresh lines so far
 }
 
@@ -50,13 +52,13 @@ const (
 func decodeHistory(data []byte) history {
 	var head [headSize]byte
 	n := copy(head[:], data)
-	a := &author{data: data[n:], top: map[LineKey]int64{}}
+	a := &author{data: data[n:], top: map[LineKey]int64{}, epochs: map[LineKey]int64{}}
 	a.kinds = [3]schemas.VersionKind{schemas.Sequence, schemas.Sequence, schemas.Sequence}
 	if head[0]&1 != 0 {
 		a.kinds[2] = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.None, schemas.Timestamp}[head[0]>>1&3]
 	}
 	a.first = map[schemas.EntityKey]bool{"a": true, "c": head[0]&8 != 0}
-	a.words = head[0]&16 != 0
+	a.words, a.says = head[0]&16 != 0, head[0]&32 != 0
 	a.policy = decodePolicy(head[1], head[2], head[4:])
 	a.cuts = head[3]
 	for len(a.data) >= opSize && len(a.steps) < 4000 {
@@ -179,7 +181,11 @@ func (a *author) act(op, x, y, z byte) {
 	case 27: // fresh lines
 		a.clocks++
 	case 28: // the provider sets a counter back
-		delete(a.top, a.lineOf(x))
+		k := a.lineOf(x)
+		delete(a.top, k)
+		if a.says && y&3 != 0 { // mostly
+			a.epochs[k]++
+		}
 	case 29: // rarely, a rewind to the start or far back
 		if y&3 == 0 {
 			for i := max(0, len(a.log)-100); i < len(a.log); i++ {
@@ -239,6 +245,13 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	r.Hash = schemas.BodyHash{byte(a.events), byte(a.events >> 8)}
 	r.Version = schemas.Version{Clock: k.Clock, Kind: a.kinds[k.Entity[0]-'a']}
 	a.put(&r.Version, value)
+	r.Version.Epoch = a.epochs[k]
+	switch {
+	case x&0xf0 == 0xf0: // a delivery of before the provider said so
+		r.Version.Epoch = 0
+	case x&0xf0 == 0xe0: // one of an incarnation before
+		r.Version.Epoch = max(0, r.Version.Epoch-1)
+	}
 	if z&0x60 == 0x60 {
 		r.Version.Sub = int32(z & 3)
 	}

@@ -109,7 +109,7 @@ func conserved(t failer, all []said, records []Record, st *State) {
 }
 
 // ordered: what is applied on a line never goes back, until the line begins anew (with a filtered event of another
-// kind even, which only the kind shows).
+// kind even, which only the kind shows). Its epoch never does.
 func ordered(t failer, all []said, records []Record) {
 	t.Helper()
 	entity := map[schemas.EventKey]schemas.EntityKey{}
@@ -124,6 +124,8 @@ func ordered(t failer, all []said, records []Record) {
 		k := LineKey{entity[s.Key], s.Version.Clock}
 		if was, ok := last[k]; ok && s.Version.Kind == was.Kind && s.Reason != ReasonFirst && s.Version.Compare(was) < 0 {
 			t.Fatalf("line %v went from %+v back to %+v", k, was, s)
+		} else if ok && s.Version.Epoch < was.Epoch {
+			t.Fatalf("line %v went from epoch %d to %+v", k, was.Epoch, s)
 		}
 		last[k] = s.Version
 	}

@@ -113,7 +113,7 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 		l.waiting[k] = slices.Delete(slices.Clone(l.waiting[k]), i, i+1)
 	case o.Decision == Buffered || o.Decision == Parked && !o.Held:
 		in := Waiting{Record: r.Record, Decision: o.Decision}
-		in.Version.Value = o.Version.Value
+		in.Version = o.Version
 		l.waiting[k] = append(slices.Clone(l.waiting[k]), in)
 		slices.SortFunc(l.waiting[k], func(a, b Waiting) int {
 			if before(&a.Record, &b.Record) {

@@ -17,15 +17,22 @@ func (d *decider) place(s subject) {
 	}
 	k := LineKey{s.Entity, v.Clock}
 	line := d.st.Lines[k]
-	if line != nil {
-		v.Epoch = line.At.Epoch
+	at := d.standing(k, line)
+	if at != nil && v.Epoch == 0 {
+		v.Epoch = at.Epoch
 	}
 	if v.Kind == schemas.Timestamp {
 		v.Value = clamp(v.Value, s.AppendTime, d.p.FutureSkew)
 	}
 	switch {
-	case d.foreign(k, line, v):
-		d.restart(k, s, v)
+	case at == nil:
+		d.start(k, s, v)
+	case v.Epoch < at.Epoch:
+		d.behind(line, s, v)
+	case v.Epoch > at.Epoch:
+		d.restart(k, s, v, ReasonNewEpoch)
+	case !at.Comparable(v):
+		d.restart(k, s, v, ReasonFirst)
 	case line == nil:
 		d.start(k, s, v)
 	default:
@@ -33,16 +40,19 @@ func (d *decider) place(s subject) {
 	}
 }
 
-// foreign reports whether v says nothing beside the line's own version, or beside what waits for the line to begin.
-func (d *decider) foreign(k LineKey, line *Line, v schemas.Version) bool {
+// standing is the version against which others of a line are held: its own, or the lowest of what waits for it to
+// begin. It is nil where there is neither. What waits on a line is always of its epoch and kind.
+func (d *decider) standing(k LineKey, line *Line) *schemas.Version {
 	if line != nil {
-		return !line.At.Comparable(v)
+		return &line.At
 	}
 	if len(d.st.Waiting) == 0 {
-		return false
+		return nil
 	}
-	w := d.st.Waiting[k]
-	return len(w) > 0 && !w[0].Version.Comparable(v)
+	if w := d.st.Waiting[k]; len(w) > 0 {
+		return &w[0].Version
+	}
+	return nil
 }
 
 // compare decides an event of a line that has begun.
@@ -98,13 +108,13 @@ func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
 	d.settle(k, line)
 }
 
-// restart begins a line anew whose values are of another kind from now on. No filler can come for what waits on the
-// old one, parked or not: it goes first, in its order, or is given up where gaps end in dead letters.
-func (d *decider) restart(k LineKey, s subject, v schemas.Version) {
+// restart begins a line anew whose values are of another kind or epoch from now on. What waits on the old one, parked or
+// not, is not waited for any longer: it goes first, in its order, or is given up where gaps end in dead letters.
+func (d *decider) restart(k LineKey, s subject, v schemas.Version, why Reason) {
 	for then := d.last(k); len(d.st.Waiting[k]) > 0; {
 		d.skip(k, then)
 	}
-	d.begin(k, s, v, ReasonFirst)
+	d.begin(k, s, v, why)
 }
 
 // advance moves the line to v.

@@ -8,7 +8,7 @@ func Decisions() []Decision {
 // Reasons lists every reason in the order of declaration: the bound of a metric label and of a column.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonFirst, ReasonNext, ReasonEqual, ReasonArrival, ReasonBackfilled, ReasonReleased, ReasonGapSkipped, ReasonGapDead,
+		ReasonFirst, ReasonNewEpoch, ReasonNext, ReasonEqual, ReasonArrival, ReasonBackfilled, ReasonReleased, ReasonGapSkipped, ReasonGapDead,
 		ReasonSeen, ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst,
 		ReasonEqualLast, ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonStartBackfill, ReasonOverflow, ReasonGapExpired,
 		ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,

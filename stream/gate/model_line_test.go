@@ -123,6 +123,8 @@ func (m *model) pick(h *heldEvent) Record {
 
 func lower(v, w schemas.Version) bool {
 	switch {
+	case v.Epoch != w.Epoch:
+		return v.Epoch < w.Epoch
 	case v.Value != w.Value:
 		return v.Value < w.Value
 	case v.Word != w.Word:

@@ -89,7 +89,7 @@ func (m *model) record(n int, r Record) {
 	if i := slices.IndexFunc(m.held, func(h *heldEvent) bool { return h.line == k && h.Key == r.Key && h.Filtered }); i >= 0 && len(before) == 0 {
 		h := m.held[i]
 		v, w := h.Version, r.Version
-		if r.Filtered && h.Hash == r.Hash && v.Kind == w.Kind && v.Value == w.Value && v.Sub == w.Sub {
+		if r.Filtered && h.Hash == r.Hash && v.Kind == w.Kind && v.Value == w.Value && v.Sub == w.Sub && (w.Epoch == 0 || v.Epoch == w.Epoch) {
 			before = []Record{h.Record}
 		} else {
 			m.pick(h)
@@ -125,12 +125,24 @@ func (m *model) place(n int, k LineKey, r Record) {
 		if !begun {
 			was = low.Version
 		}
-		if was.Kind != v.Kind || len(was.Word) > 0 != (len(v.Word) > 0) {
+		if v.Epoch == 0 {
+			v.Epoch = was.Epoch
+		}
+		r.Version.Epoch = v.Epoch
+		why := ReasonFirst
+		switch {
+		case v.Epoch < was.Epoch:
+			m.behind(n, k, r, v)
+			return
+		case v.Epoch > was.Epoch:
+			why = ReasonNewEpoch
+		}
+		if why == ReasonNewEpoch || was.Kind != v.Kind || len(was.Word) > 0 != (len(v.Word) > 0) {
 			for then := m.last(k); low != nil; low = m.lowest(k) {
 				m.skip(k, then)
 			}
 			m.events[k] = append(m.events[k], fact{what: "restart"})
-			m.begin(n, k, r, v, ReasonFirst)
+			m.begin(n, k, r, v, why)
 			return
 		}
 	}
@@ -204,8 +216,9 @@ func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
 }
 
 func (m *model) behind(n int, k LineKey, r Record, v schemas.Version) {
+	at, _ := m.position(k)
 	switch {
-	case v.Kind == schemas.Sequence && m.skipped(k, v.Value):
+	case v.Kind == schemas.Sequence && at.Epoch == v.Epoch && m.skipped(k, v.Value):
 		if !r.Filtered {
 			m.events[k] = append(m.events[k], fact{what: "fill", from: v.Value})
 		}

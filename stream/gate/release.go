@@ -19,7 +19,7 @@ func Release(st *State, lines []LineKey, p Policy) []Outcome {
 func Redrive(st *State, held *Waiting) Outcome {
 	o := Outcome{Record: -1, Released: held, Decision: Applied, Reason: ReasonRedriven, Version: held.Version}
 	line := st.Lines[LineKey{held.Entity, held.Version.Clock}]
-	if line != nil && held.Version.Comparable(line.At) && held.Version.Compare(line.At) < 0 {
+	if line != nil && (held.Version.Epoch < line.At.Epoch || held.Version.Comparable(line.At) && held.Version.Compare(line.At) < 0) {
 		o.Decision = Late
 	}
 	return o

@@ -38,6 +38,9 @@ var rows = table{
 		name: "applied/first", policy: wait,
 		steps: []step{in(seq(7, 7))}, want: []string{"7 applied/first"},
 	}, {
+		name: "applied/new_epoch", policy: wait,
+		steps: []step{in(seq(1, 9, epoch(1)), seq(2, 4, epoch(2)))}, want: []string{"1 applied/first", "2 applied/new_epoch"},
+	}, {
 		name: "applied/next", policy: wait,
 		steps: []step{in(seq(1, 1), seq(2, 2))}, want: []string{"1 applied/first", "2 applied/next"},
 	}, {

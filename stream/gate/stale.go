@@ -2,10 +2,11 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// behind decides an event below its line, or below the first value of one that has not begun (line is nil).
+// behind decides an event below its line, or below the first value of one that has not begun (line is nil). Places are
+// skipped within the line's epoch only.
 func (d *decider) behind(line *Line, s subject, v schemas.Version) {
 	switch {
-	case line != nil && line.fill(v.Value, s.Filtered):
+	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.Filtered):
 		d.conclude(s, v, Late, ReasonFiller)
 	case s.Payload == schemas.Snapshot:
 		d.past(s, v, ReasonOlder, ReasonOlderHeld)

@@ -18,7 +18,7 @@ type Span struct{ From, To int64 }
 const MaxSpans = 16
 
 // Waiting is a record in the gap buffer, with all fields that it came with (First, Backfill and Filtered included); its
-// timestamp is clamped already. All that waits on a line is Buffered, with one stage and a deadline that the ledger
+// epoch is the line's and its timestamp clamped already. All that waits on a line is Buffered, with one stage and a deadline that the ledger
 // keeps, or all of it is Parked, without either.
 //
 // Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it

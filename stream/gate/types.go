@@ -29,6 +29,7 @@ type Reason string
 
 const (
 	ReasonFirst         Reason = "first"          // begins its line
+	ReasonNewEpoch      Reason = "new_epoch"      // begins its line anew: the provider's counter is another one
 	ReasonNext          Reason = "next"           // newer than the line
 	ReasonEqual         Reason = "equal"          // the line's own version, other id
 	ReasonArrival       Reason = "arrival"        // no version, or order: arrival
