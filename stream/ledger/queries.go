@@ -45,7 +45,7 @@ ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset`)
 	// a limit: a line may release a thousand large ones at once.
 	heldRead = newFresh(`-- heldRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
-       CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.value, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
+       CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
