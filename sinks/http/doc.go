@@ -2,7 +2,7 @@
 //
 //	POST <url>
 //	ce-id, ce-source, ce-type, ...      attributes, percent-encoded (CloudEvents HTTP binding 3.1.3.2)
-//	content-type                        as the provider sent it
+//	content-type                        as the provider sent it, or of the body that a template makes in its place
 //	idempotency-key, webhook-id         the action id, the same on every attempt
 //	webhook-timestamp, -signature       Standard Webhooks, fresh on every attempt; only with a secret
 //	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own

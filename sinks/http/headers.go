@@ -40,9 +40,6 @@ func setEvent(h http.Header, e *schemas.Event) {
 	}
 	set("traceparent", e.TraceParent)
 	set("tracestate", e.TraceState)
-	if e.DataContentType != "" && printable(e.DataContentType) {
-		h.Set("Content-Type", e.DataContentType)
-	}
 }
 
 func timeText(t time.Time) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	Secrets []schemas.Secret
 	// Headers are sent as they are with every call; they may not name a header that the sink sets itself.
 	Headers map[string]schemas.Secret
+	// Params are those that [Params] declares; nil: none, and the event's body is sent as it is.
+	Params *template.Set
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
 	AllowNetworks []netip.Prefix
 	// Timeout bounds an exchange whatever the lane's context says; default 30 s.
@@ -48,6 +51,7 @@ type Sink struct {
 	url     *url.URL
 	keys    [][]byte
 	headers http.Header
+	params  *template.Set
 	agent   string
 	client  *guard.Client
 	now     func() time.Time
@@ -68,6 +72,9 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "its URL cannot be parsed")
 	}
 	s := &Sink{url: target, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
+	if cfg.Params != nil && !cfg.Params.Empty() {
+		s.params = cfg.Params
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -111,7 +118,11 @@ func (s *Sink) Close(context.Context) error {
 
 // Do makes one attempt.
 func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
-	req, err := s.request(ctx, a)
+	body, contentType, err := s.body(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	req, err := s.request(ctx, a, body, contentType)
 	if err != nil {
 		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassBug, Err: err}
 	}
@@ -130,8 +141,8 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 }
 
 // request builds one attempt's request.
-func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(a.Event.Data))
+func (s *Sink) request(ctx context.Context, a stream.Action, body []byte, contentType string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +151,9 @@ func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, err
 	h := req.Header
 	maps.Copy(h, s.headers)
 	setEvent(h, a.Event)
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
 	h.Set("User-Agent", s.agent)
 	h.Set("Idempotency-Key", string(a.ID))
 	h.Set("Webhook-Id", string(a.ID))
@@ -149,7 +163,7 @@ func (s *Sink) request(ctx context.Context, a stream.Action) (*http.Request, err
 	if len(s.keys) > 0 {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
 		h.Set("Webhook-Timestamp", stamp)
-		h.Set("Webhook-Signature", sign(s.keys, string(a.ID), stamp, a.Event.Data))
+		h.Set("Webhook-Signature", sign(s.keys, string(a.ID), stamp, body))
 	}
 	return req, nil
 }

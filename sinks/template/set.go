@@ -34,6 +34,9 @@ func NewSet(declared []Param, destination map[string]any, actions map[string]map
 	return s, nil
 }
 
+// Empty reports whether nothing is given, nor by default.
+func (s *Set) Empty() bool { return len(s.base.nodes) == 0 && len(s.own) == 0 }
+
 // Of are the parameters of an action.
 func (s *Set) Of(a stream.Action) *Params {
 	if p := s.own[a.Subscription+"/"+a.Name]; p != nil {

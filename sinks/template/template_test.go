@@ -313,6 +313,15 @@ func TestActionsStandOverTheirDestination(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
 	}
+	for _, tt := range []struct {
+		params  map[string]any
+		actions map[string]map[string]any
+		want    bool
+	}{{nil, nil, true}, {map[string]any{"text": "x"}, nil, false}, {nil, map[string]map[string]any{"acme.triage/notify": {"text": "x"}}, false}} {
+		if s, err := template.NewSet(declared, tt.params, tt.actions); err != nil || s.Empty() != tt.want {
+			t.Errorf("%v: empty is %v, %v", tt, s.Empty(), err)
+		}
+	}
 	if _, err := template.NewSet(declared, nil, map[string]map[string]any{"acme.triage/notify": {"text": "{{"}}); err == nil {
 		t.Error("an action's template was not compiled")
 	}

@@ -136,7 +136,7 @@ func TestAgentHasTheVersion(t *testing.T) {
 	var agent string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agent = r.UserAgent() }))
 	defer server.Close()
-	s, err := newSink(sinkParts{destination: &config.Destination{Type: "http", URL: server.URL, AllowNetworks: []string{"127.0.0.0/8"}}, log: slog.New(slog.DiscardHandler)})
+	s, err := newSink(sinkParts{file: &config.Config{}, destination: &config.Destination{Type: "http", URL: server.URL, AllowNetworks: []string{"127.0.0.0/8"}}, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

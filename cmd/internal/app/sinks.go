@@ -58,11 +58,11 @@ func newSink(p sinkParts) (stream.Sink, error) {
 
 func newHTTP(p sinkParts) (stream.Sink, error) {
 	d := p.destination
-	allowed, err := networks(d.AllowNetworks)
+	params, allowed, err := p.apiParts(httpsink.Params())
 	if err != nil {
 		return nil, err
 	}
-	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), AllowNetworks: allowed}
+	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), AllowNetworks: allowed, Params: params}
 	if !d.Secret.IsZero() {
 		cfg.Secrets = []schemas.Secret{d.Secret}
 	}

@@ -63,6 +63,9 @@ func (ck *checker) skipBelow(path string) bool {
 // "<team>.<subscription>/<action>".
 func (c *Config) ActionParams(team, destination string) map[string]map[string]any {
 	all := map[string]map[string]any{}
+	if c.Teams[team] == nil {
+		return all
+	}
 	for name, sub := range c.Teams[team].Subscriptions {
 		for _, a := range sub.Actions {
 			if a.To == destination && len(a.Params) > 0 {

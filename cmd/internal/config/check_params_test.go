@@ -80,6 +80,8 @@ func TestParamProblems(t *testing.T) {
 		{"plain http", "token:", "base_url: http://127.0.0.1/api\n        token:", "teams.acme.destinations.chat.base_url: plain http is refused unless allow_networks"},
 		{"plain http, listed", "token:", "base_url: http://127.0.0.1/api\n        allow_networks: [127.0.0.0/8]\n        token:", ""},
 		{"both over one another", "              text:", "              channel: C9876543210\n              text:", ""},
+		{"body of http", "plain: {type: log}", "plain: {type: http, url: https://x.example, params: {body: {id: '{{event.id}}'}}}", ""},
+		{"body of http that is none", "plain: {type: log}", "plain: {type: http, url: https://x.example, params: {body: {id: '{{event.nope}}'}}}", "teams.acme.destinations.plain.params.body.id: {{event.nope}} is not an expression"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

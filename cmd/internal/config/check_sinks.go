@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
+	httpsink "github.com/forebay-io/forebay/sinks/http"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
@@ -23,7 +24,7 @@ type sinkType struct {
 // sinkTypes are the types that a destination may have today, each with its own file.
 var sinkTypes = map[string]sinkType{
 	"exec": {keys: []string{"command", "env", "idempotent"}, check: (*checker).execSink},
-	"http": {keys: []string{"url", "secret", "allow_networks"}, check: (*checker).httpSink},
+	"http": {keys: []string{"url", "secret", "allow_networks", "params"}, check: (*checker).httpSink, params: func(*Destination) []template.Param { return httpsink.Params() }},
 	"kafka": {
 		keys: []string{"topic", "idempotent", "params"}, check: (*checker).kafkaSink,
 		params: func(*Destination) []template.Param { return kafkasink.Params() },
