@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	httpsink "github.com/forebay-io/forebay/sinks/http"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
