@@ -6,7 +6,6 @@ import (
 
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
-	httpsink "github.com/forebay-io/forebay/sinks/http"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
