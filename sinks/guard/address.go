@@ -120,7 +120,7 @@ func (r rule) check(addr netip.Addr) error {
 		return refuse("address %s is refused (%s): list its network to allow it", addr, why)
 	}
 	if r.plain {
-		return refuse("plain http to %s is refused: use https, or list its network to allow it", addr)
+		return refuse("%s is refused in plain text: use TLS (https), or list its network to allow it", addr)
 	}
 	return nil
 }
