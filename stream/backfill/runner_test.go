@@ -624,8 +624,7 @@ func TestReasonsAreClosed(t *testing.T) {
 		}
 		seen[r] = true
 	}
-	for _, class := range []stream.Class{stream.ClassRejected, stream.ClassDenied, stream.ClassThrottled, stream.ClassBusy, stream.ClassTimeout,
-		stream.ClassNetwork, stream.ClassForbidden, stream.ClassPayload, stream.ClassBug, "made up"} {
+	for _, class := range append(stream.Classes(), "made up") {
 		for _, code := range []int{0, 404, 410, 418} {
 			if r := reasonOf(class, code); !seen[r] {
 				t.Errorf("%s, %d: reason %q is not listed", class, code, r)

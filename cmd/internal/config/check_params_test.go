@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -165,5 +166,24 @@ func TestAPISinks(t *testing.T) {
 				t.Errorf("want %q, got\n%v", tt.want, problems)
 			}
 		})
+	}
+}
+
+// TestExampleOfParams: what the example has in a comment can be taken out of it.
+func TestExampleOfParams(t *testing.T) {
+	t.Parallel()
+	before, rest, ok := strings.Cut(string(Example()), "      # chat:\n")
+	if !ok {
+		t.Fatal("the example has no chat")
+	}
+	text := before + "      chat:\n" + strings.Replace(strings.Replace(rest, "      #   ", "        ", 2), "- {name: run, to: coder}", "- {name: run, to: chat}", 1)
+	env := map[string]string{"SLACK_TOKEN": "xoxb-0000"}
+	maps.Copy(env, designEnv)
+	c, problems := load(strings.Replace(text, "      #   params", "        params", 1), env, nil, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if d := c.Teams["acme"].Destinations["chat"]; d.Type != "slack" || len(d.Params) != 2 {
+		t.Errorf("%+v", d)
 	}
 }
