@@ -36,7 +36,10 @@ var control = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // escape makes texts of events harmless where Slack reads mrkdwn: in text, and in text objects of that type.
 func escape(around map[string]any, name string) func(string) string {
-	if around == nil && name == "text" || name == "text" && around["type"] == "mrkdwn" {
+	if name != "text" {
+		return nil
+	}
+	if kind, _ := around["type"].(string); around == nil || kind == "mrkdwn" || strings.Contains(kind, "{{") {
 		return control.Replace
 	}
 	return nil

@@ -85,7 +85,8 @@ func TestOnce(t *testing.T) {
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	s := must(t, serve(t, f), token, map[string]any{
+	url := serve(t, f)
+	s := must(t, url, token, map[string]any{
 		"channel": "{{body.room}}", "text": "*{{body.title}}* <{{body.url}}|open>", "thread_ts": "{{has(body.ts) ? body.ts : null}}",
 		"blocks": []any{
 			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": "{{body.title}} & more"}},
@@ -98,6 +99,14 @@ func TestMessage(t *testing.T) {
 	out, err := s.Do(t.Context(), a)
 	if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), `"ok":true`) {
 		t.Fatalf("%+v, %v", out, err)
+	}
+	if _, err := must(t, url, token, map[string]any{
+		"channel": channel, "text": "x", "blocks": "{{[{'type': 'section', 'text': {'type': 'mrkdwn', 'text': body.title}}]}}",
+	}).Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := json.Marshal(f.messages[1]["blocks"]); strings.Contains(string(text), "<!channel>") || !strings.Contains(string(text), "lt;!channel") {
+		t.Errorf("blocks that an expression makes are not escaped: %s", text)
 	}
 	got := f.messages[0]
 	delete(got, "ts")

@@ -58,8 +58,8 @@ const (
 )
 
 // Compile compiles values: strings with templates, bools, numbers (int, int64, float64, [json.Number]), lists ([]any) and
-// objects (map[string]any). Defaults are added for what is not given; whether all is given that is required says
-// [Params.Missing]. The error is a *[KeyError].
+// objects (map[string]any). Defaults are added for what is not given; what is required and missing is an error of
+// [Params.Render]. The error is a *[KeyError].
 func Compile(declared []Param, values map[string]any) (*Params, error) {
 	p := &Params{declared: declared, nodes: map[string]node{}}
 	c := compiler{}
@@ -95,16 +95,6 @@ func names(declared []Param) string {
 		list = append(list, d.Name)
 	}
 	return strings.Join(list, ", ")
-}
-
-// Missing lists the parameters that are required and not given.
-func (p *Params) Missing() (list []Param) {
-	for _, d := range p.declared {
-		if _, given := p.nodes[d.Name]; d.Required && !given {
-			list = append(list, d)
-		}
-	}
-	return list
 }
 
 // node is a compiled value.
@@ -192,7 +182,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 		if err != nil {
 			return node{}, &KeyError{key, err}
 		}
-		t.escape = at.escape
+		t.escape, t.inside = at.escape, c.escape
 		return node{text: t}, nil
 	case bool, int64, float64, json.Number:
 		return node{literal: v}, nil

@@ -22,6 +22,8 @@ var inText = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType
 type text struct {
 	parts  []part
 	escape func(string) string // of what expressions give; nil: it stands as it is
+	// inside is the parameter's Escape, for the objects that an expression makes.
+	inside func(around map[string]any, name string) func(string) string
 }
 
 // part is literal text, or an expression.
@@ -132,7 +134,7 @@ func brief(source string) string {
 func (t *text) value(in *input) (any, error) {
 	if t.alone() {
 		v, err := t.parts[0].value(in)
-		return t.escaped(v), err
+		return t.escaped(v, t.escape), err
 	}
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -145,7 +147,7 @@ func (t *text) value(in *input) (any, error) {
 			if piece, err = written(v); err != nil {
 				return nil, fmt.Errorf("{{%s}} %w", p.source, err)
 			}
-			piece, _ = t.escaped(piece).(string)
+			piece, _ = t.escaped(piece, t.escape).(string)
 		}
 		if b.Len()+len(piece) > maxText {
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
@@ -155,21 +157,24 @@ func (t *text) value(in *input) (any, error) {
 	return b.String(), nil
 }
 
-// escaped is what an expression gave, with every text in it made harmless.
-func (t *text) escaped(v any) any {
-	if t.escape == nil {
-		return v
-	}
+// escaped is what an expression gave, with every text in it made harmless where it stands.
+func (t *text) escaped(v any, escape func(string) string) any {
 	switch v := v.(type) {
 	case string:
-		return t.escape(v)
+		if escape != nil {
+			return escape(v)
+		}
 	case []any:
 		for i := range v {
-			v[i] = t.escaped(v[i])
+			v[i] = t.escaped(v[i], escape)
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = t.escaped(v[name])
+			own := escape
+			if own == nil {
+				own = t.inside(v, name)
+			}
+			v[name] = t.escaped(v[name], own)
 		}
 	}
 	return v
