@@ -42,6 +42,8 @@ func newSink(p sinkParts) (stream.Sink, error) {
 		return newExec(p)
 	case "kafka":
 		return newKafka(p)
+	case "postgres":
+		return newPostgres(p)
 	case "log":
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":

@@ -7,6 +7,7 @@ import (
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
+	postgressink "github.com/forebay-io/forebay/sinks/postgres"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
 )
@@ -30,6 +31,10 @@ var sinkTypes = map[string]sinkType{
 		params: func(*Destination) []template.Param { return kafkasink.Params() },
 	},
 	"log": {},
+	"postgres": {
+		keys:  []string{"database", "statement", "key_table", "key_retention", "allow_networks", "params"},
+		check: (*checker).postgresSink, params: func(*Destination) []template.Param { return postgressink.Params() },
+	},
 
 	"github":    {keys: append([]string{"do"}, apiKeys...), check: (*checker).githubSink, params: githubParams},
 	"pagerduty": {keys: []string{"routing_key", "base_url", "allow_networks", "params"}, check: (*checker).pagerdutySink, params: func(*Destination) []template.Param { return pagerduty.Params() }},

@@ -17,7 +17,11 @@ func withDestination(t *testing.T, top, destination string) string {
 	for line := range strings.SplitSeq(strings.TrimSpace(destination), "\n") {
 		block.WriteString("        " + line + "\n")
 	}
-	return strings.Replace(design[:from]+block.String()+design[to:], "teams:\n", top+"\nteams:\n", 1)
+	text := strings.Replace(design[:from]+block.String()+design[to:], "teams:\n", strings.TrimPrefix(top, "STATEMENTS")+"\nteams:\n", 1)
+	if top == "STATEMENTS" { // postgres is a key that the file has already
+		text = strings.Replace(text, "postgres: {", "postgres: {statements: true, ", 1)
+	}
+	return text
 }
 
 // TestDestinations holds destinations of several types against what must be said of them; nothing where they are well.
@@ -38,6 +42,15 @@ func TestDestinations(t *testing.T) {
 		{"kafka into Kafka's own", "", "type: kafka\ntopic: __consumer_offsets", "one of Kafka's own topics"},
 		{"kafka with a key that does not compile", "", "type: kafka\ntopic: t\nparams: {key: \"{{bodi.x}}\"}", "forebay.yaml:29: teams.acme.destinations.coder.params.key"},
 		{"kafka with another parameter", "", "type: kafka\ntopic: t\nparams: {partition: 1}", "params.partition: is no parameter here"},
+		{"postgres", "", "type: postgres\ndatabase: \"${env:FOREBAY_POSTGRES_URL}\"\nstatement: INSERT INTO t VALUES ($1)\nkey_table: app.done\nkey_retention: 30d\nallow_networks: [10.0.0.0/8]\nparams: {values: [\"{{event.id}}\", 1, \"{{null}}\"]}", ""},
+		{"postgres in the ledger's database", "STATEMENTS", "type: postgres\nstatement: INSERT INTO t VALUES ($1)\nparams: {values: [\"{{event.id}}\"]}", ""},
+		{"postgres in the ledger's database, unasked", "", "type: postgres\nstatement: SELECT 1", "forebay.yaml:26: teams.acme.destinations.coder: database is missing. For a statement in the ledger's own database, write postgres: {statements: true}"},
+		{"postgres in the ledger's database with keys", "STATEMENTS", "type: postgres\nstatement: SELECT 1\nkey_table: t", "coder.key_table: means nothing without database"},
+		{"postgres without a statement", "STATEMENTS", "type: postgres", "coder.statement: is missing"},
+		{"postgres with a template as statement", "STATEMENTS", "type: postgres\nstatement: \"SELECT '{{body.x}}'\"", "values of events are parameters"},
+		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
+		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
+		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
 		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,6 +31,8 @@ type Postgres struct {
 	URL      schemas.Secret `yaml:"url"`
 	Schema   string         `yaml:"schema"`
 	MaxConns int            `yaml:"max_conns"`
+	// Statements says whether destinations may execute theirs here.
+	Statements bool `yaml:"statements"`
 }
 
 // Listen holds the addresses that the process listens on.
@@ -194,6 +196,10 @@ type Destination struct {
 	Env           Env            `yaml:"env"`
 	Idempotent    *bool          `yaml:"idempotent"` // nil: as the type is by itself
 	Topic         string         `yaml:"topic"`
+	Database      schemas.Secret `yaml:"database"` // zero: the ledger's own
+	Statement     string         `yaml:"statement"`
+	KeyTable      string         `yaml:"key_table"`
+	KeyRetention  Duration       `yaml:"key_retention"`
 }
 
 // Env are variables of a command's environment by name. All of their values are taken for secrets.

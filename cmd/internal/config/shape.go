@@ -79,6 +79,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
 		{name: "max_conns", doc: "Most connections of a process.", def: "8", minimum: 2},
+		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
@@ -193,7 +194,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "pagerduty", "slack"}, later: []string{"postgres", "email", "pubsub", "sqs", "nats"}},
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
 		{name: "token", doc: "Token for the API: a bot token for slack, a personal access token for github."},
@@ -208,6 +209,10 @@ var shapes = map[reflect.Type]*shape{
 		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
 		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka"},
 		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log; none of Forebay's own."},
+		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
+		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
+		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
+		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again.", computed: "90d"},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},

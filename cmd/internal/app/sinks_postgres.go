@@ -1,0 +1,20 @@
+package app
+
+import (
+	postgressink "github.com/forebay-io/forebay/sinks/postgres"
+	"github.com/forebay-io/forebay/stream"
+)
+
+func newPostgres(p sinkParts) (stream.Sink, error) {
+	d := p.destination
+	params, allowed, err := p.apiParts(postgressink.Params())
+	if err != nil {
+		return nil, err
+	}
+	if d.Database.IsZero() {
+		return postgressink.NewJoined(d.Statement, params)
+	}
+	return postgressink.New(postgressink.Config{
+		Database: d.Database, Statement: d.Statement, Params: params, KeyTable: d.KeyTable, KeyRetention: d.KeyRetention.Std(), AllowNetworks: allowed,
+	})
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	postgressink "github.com/forebay-io/forebay/sinks/postgres"
+)
+
+// postgresSink checks a destination that executes a statement.
+func (ck *checker) postgresSink(path string, d *Destination) {
+	if strings.TrimSpace(d.Statement) == "" && !ck.skip(path+".statement") {
+		ck.problem(path+".statement", "is missing: what is executed for each action")
+	}
+	if strings.Contains(d.Statement, "{{") && !ck.skip(path+".statement") {
+		ck.problem(path+".statement", "has a template: values of events are parameters, $1 and params.values")
+	}
+	if !ck.written(path + ".database") {
+		ck.inLedger(path)
+		return
+	}
+	ck.networks(path+".allow_networks", d.AllowNetworks)
+	if !ck.skip(path + ".database") {
+		u, err := url.Parse(d.Database.Reveal())
+		if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+			ck.problem(path+".database", "is not a URL of the form postgres://user:password@host:5432/database")
+		}
+	}
+	if ck.written(path+".key_table") && !ck.skip(path+".key_table") {
+		if err := postgressink.CheckKeyTable(d.KeyTable); err != nil {
+			ck.problem(path+".key_table", "%v", err)
+		}
+	}
+	if ck.written(path + ".key_retention") {
+		ck.between(path+".key_retention", d.KeyRetention, Duration(24*time.Hour), Duration(3650*24*time.Hour))
+	}
+}
+
+// inLedger checks a destination without a database: its statement is executed in the ledger's.
+func (ck *checker) inLedger(path string) {
+	if !ck.c.Postgres.Statements && !ck.skip("postgres.statements") && ck.options.uses(path) {
+		ck.problem(path, "database is missing. For a statement in the ledger's own database, write postgres: {statements: true} at the top of the file")
+	}
+	for _, key := range []string{"key_table", "key_retention", "allow_networks"} {
+		if ck.written(path + "." + key) {
+			ck.problem(path+"."+key, "means nothing without database: the ledger keeps the keys")
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package postgressink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Joined executes a statement in the ledger's own transaction. Safe for concurrent use.
+type Joined struct {
+	statement string
+	params    *template.Set
+}
+
+var (
+	_ stream.Sink   = (*Joined)(nil)
+	_ stream.Joined = (*Joined)(nil)
+)
+
+// NewJoined makes a sink of a statement and the parameters that [Params] declares.
+func NewJoined(statement string, params *template.Set) (*Joined, error) {
+	if strings.TrimSpace(statement) == "" || params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, "make a postgres destination", "statement or params are missing")
+	}
+	return &Joined{statement, params}, nil
+}
+
+// Do makes one attempt. It is over when the ledger has recorded that the action is done.
+func (s *Joined) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := bind(s.params, a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	if a.Commit == nil {
+		return stream.Outcome{}, &stream.AttemptError{
+			Class: stream.ClassBug, Err: errors.New("this ledger does not take statements"), Untouched: true,
+		}
+	}
+	tag, err := a.Commit(ctx, stream.Statement{SQL: s.statement, Params: values})
+	if refused, ok := errors.AsType[*stream.StatementError](err); ok {
+		return stream.Outcome{}, classify(ctx, refused.Err, true)
+	}
+	if err != nil {
+		return stream.Outcome{}, classify(ctx, err, true)
+	}
+	return answer(tag), nil
+}
+
+// answer is what is kept of an attempt: the server's word on the statement.
+func answer(tag string) stream.Outcome {
+	if tag == "" {
+		tag = "done by an earlier attempt"
+	}
+	return stream.Outcome{Response: []byte(tag)}
+}
+
+// Joined implements [stream.Joined].
+func (s *Joined) Joined() {}
+
+// Idempotency is fenced: the fence is checked in the transaction of the statement.
+func (s *Joined) Idempotency() stream.Idempotency { return stream.Fenced }
+
+// Close has nothing to give back: the connections are the ledger's.
+func (s *Joined) Close(context.Context) error { return nil }
+
+// Format prints what s is.
+func (s *Joined) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
+
+// LogValue is the same for slog.
+func (s *Joined) LogValue() slog.Value { return slog.StringValue("postgres destination") }

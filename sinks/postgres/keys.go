@@ -1,0 +1,74 @@
+package postgressink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DefaultKeyTable is where keys are kept unless configured.
+const DefaultKeyTable = "forebay_actions"
+
+var tableForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
+
+// CheckKeyTable refuses names that are not a plain table or schema.table.
+func CheckKeyTable(name string) error {
+	if !tableForm.MatchString(name) {
+		return fmt.Errorf("%.64q is not a plain lower-case name, or two with a dot between", name)
+	}
+	return nil
+}
+
+// keys is the table of keys.
+type keys struct{ name, ddl, insert, prune string }
+
+func newKeys(name string) keys {
+	parts := strings.Split(name, ".")
+	quoted := pgx.Identifier(parts).Sanitize()
+	return keys{
+		name:   name,
+		ddl:    DDL(name),
+		insert: "INSERT INTO " + quoted + " (action_id, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+		// A bounded number at a time, and never what somebody else is about to delete.
+		prune: "DELETE FROM " + quoted + " WHERE action_id IN (SELECT action_id FROM " + quoted +
+			" WHERE done_at < now() - $1::interval ORDER BY done_at LIMIT 5000 FOR UPDATE SKIP LOCKED)",
+	}
+}
+
+// DDL makes a table of keys.
+func DDL(name string) string {
+	parts := strings.Split(name, ".")
+	index := pgx.Identifier{parts[len(parts)-1][:min(len(parts[len(parts)-1]), 50)] + "_done_at"}.Sanitize()
+	table := pgx.Identifier(parts).Sanitize()
+	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
+    action_id   text PRIMARY KEY,
+    destination text NOT NULL,
+    done_at     timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + table + ` (done_at);`
+}
+
+// missing reports whether err says that the table of keys is not there.
+func missing(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == "42P01" || pg.Code == "3F000")
+}
+
+// create makes the table. Several processes may be at it: one of them does it, under a lock of the database.
+func (k keys) create(ctx context.Context, conn *pgxpool.Conn) error {
+	_, err := conn.Conn().PgConn().Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('forebay keys', 0)); "+k.ddl+" COMMIT").ReadAll()
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42501" {
+		return fmt.Errorf("%w: the role may not create %s; create it by hand: %s", err, k.name, k.ddl)
+	}
+	return err
+}
+
+// interval is a duration as Postgres reads it.
+func interval(d time.Duration) []byte { return fmt.Appendf(nil, "%d seconds", int64(d.Seconds())) }

@@ -1,0 +1,55 @@
+package postgressink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Params declares the parameters of a statement.
+func Params() []template.Param {
+	return []template.Param{
+		{Name: "values", Doc: "List of the values of $1, $2, ...; null is NULL, lists and objects are JSON.", Kind: template.Value},
+	}
+}
+
+// bind makes the statement's parameters of an action.
+func bind(params *template.Set, a stream.Action) ([][]byte, error) {
+	values, err := params.Render(a)
+	if err != nil {
+		return nil, err
+	}
+	given, ok := values["values"]
+	if !ok {
+		return nil, nil
+	}
+	list, ok := given.([]any)
+	if !ok {
+		return nil, unmade(errors.New("params.values is not a list"))
+	}
+	bound := make([][]byte, len(list))
+	for i, v := range list {
+		if bound[i], err = text(v); err != nil {
+			return nil, unmade(fmt.Errorf("params.values[%d] cannot be written: %w", i, err))
+		}
+	}
+	return bound, nil
+}
+
+func unmade(err error) error {
+	return &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+}
+
+// text is a value as Postgres reads it; nil is NULL.
+func text(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return []byte(v), nil // never nil: an empty text is no NULL
+	}
+	return json.Marshal(v)
+}

@@ -1,0 +1,256 @@
+package postgressink
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Config makes a [Sink].
+type Config struct {
+	// Database is a connection URL, postgres://...; never shown. Required.
+	Database schemas.Secret
+	// Statement is executed for each action. Required.
+	Statement string
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// KeyTable is where keys are kept; default [DefaultKeyTable], found by the role's search path.
+	KeyTable string
+	// KeyRetention is how long keys are kept; default 90 days.
+	KeyRetention time.Duration
+	// AllowNetworks lists private networks that may be reached, and reached without TLS.
+	AllowNetworks []netip.Prefix
+	// Resolver as in [guard.Config].
+	Resolver guard.Resolver
+	// MaxConns bounds the connections of this process; default 8.
+	MaxConns int32
+	// Now is the clock by which old keys are looked for; default time.Now.
+	Now func() time.Time
+}
+
+const (
+	defaultRetention = 90 * 24 * time.Hour
+	pruneEvery       = time.Hour
+)
+
+// Sink executes a statement in a database of its own. Safe for concurrent use.
+type Sink struct {
+	statement string
+	params    *template.Set
+	keys      keys
+	retention time.Duration
+	pool      *pgxpool.Pool
+	guard     *guard.Client
+	redact    *redact.Redactor
+	now       func() time.Time
+	pruned    atomic.Int64 // when keys were last pruned, in Unix seconds
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink. It connects with the first action. Errors are of kind invalid and show nothing of the URL.
+func New(cfg Config) (*Sink, error) {
+	const op = "make a postgres destination"
+	if strings.TrimSpace(cfg.Statement) == "" || cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "statement or params are missing")
+	}
+	s := &Sink{statement: cfg.Statement, params: cfg.Params, retention: cfg.KeyRetention, now: cfg.Now}
+	if s.retention == 0 {
+		s.retention = defaultRetention
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if cfg.KeyTable == "" {
+		cfg.KeyTable = DefaultKeyTable
+	}
+	if err := CheckKeyTable(cfg.KeyTable); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "key_table: %w", err)
+	}
+	s.keys = newKeys(cfg.KeyTable)
+	s.pruned.Store(s.now().Unix())
+	var err error
+	if s.guard, err = guard.New(guard.Config{AllowNetworks: cfg.AllowNetworks, Resolver: cfg.Resolver}); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.ParseConfig(cfg.Database.Reveal())
+	if err != nil || cfg.Database.IsZero() {
+		return nil, schemas.Errorf(schemas.Invalid, op, "database is not a URL of the form postgres://user:password@host:5432/database")
+	}
+	s.redact = redact.New(cfg.Database.Reveal(), pool.ConnConfig.Password)
+	s.guarded(pool)
+	pool.MaxConns = cfg.MaxConns
+	if pool.MaxConns == 0 {
+		pool.MaxConns = 8
+	}
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), pool); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "database cannot be used")
+	}
+	return s, nil
+}
+
+// guarded lets the pool connect to judged addresses alone.
+func (s *Sink) guarded(pool *pgxpool.Config) {
+	c := pool.ConnConfig
+	plain := c.TLSConfig == nil
+	for _, f := range c.Fallbacks {
+		plain = plain || f.TLSConfig == nil
+	}
+	c.RuntimeParams["application_name"] = "forebay"
+	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the guard resolves
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return s.guard.Dial(ctx, network, address, plain)
+	}
+}
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := bind(s.params, a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return stream.Outcome{}, s.redact.Err(classify(ctx, err, false))
+	}
+	defer release(conn)
+	fresh, err := s.begin(ctx, conn, a)
+	if missing(err) {
+		rollback(conn)
+		if err = s.keys.create(ctx, conn); err == nil {
+			fresh, err = s.begin(ctx, conn, a)
+		}
+	}
+	if err != nil {
+		return stream.Outcome{}, s.redact.Err(classify(ctx, err, false))
+	}
+	if !fresh {
+		return answer(""), nil
+	}
+	tag, err := s.execute(ctx, conn, values)
+	if err != nil {
+		return stream.Outcome{}, s.redact.Err(classify(ctx, err, true))
+	}
+	s.prune(ctx, conn)
+	return answer(tag), nil
+}
+
+// session bounds the transaction in time, and lets nothing be acknowledged that a crash of the server would take back.
+const session = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '30000', true),
+	CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
+
+// begin begins the transaction and takes the action's key. It waits for a transaction that has the key and has not
+// ended; fresh is false where that, or one long ago, was committed.
+func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a stream.Action) (fresh bool, err error) {
+	var batch pgconn.Batch
+	batch.ExecParams("BEGIN", nil, nil, nil, nil)
+	batch.ExecParams(session, [][]byte{[]byte(remaining(ctx))}, nil, nil, nil)
+	batch.ExecParams(s.keys.insert, [][]byte{[]byte(a.ID), []byte(a.Destination)}, nil, nil, nil)
+	tags, err := run(ctx, conn, &batch)
+	return err == nil && tags[2].RowsAffected() == 1, err
+}
+
+// execute runs the statement and commits.
+func (s *Sink) execute(ctx context.Context, conn *pgxpool.Conn, values [][]byte) (string, error) {
+	var batch pgconn.Batch
+	batch.ExecParams(s.statement, values, nil, nil, nil)
+	batch.ExecParams("COMMIT", nil, nil, nil, nil)
+	tags, err := run(ctx, conn, &batch)
+	if err != nil {
+		return "", err
+	}
+	if end := tags[1].String(); end != "COMMIT" {
+		return "", fmt.Errorf("commit: the server said %s", end)
+	}
+	return tags[0].String(), nil
+}
+
+// run sends a batch in one round trip and gives the server's word on each of its statements.
+func run(ctx context.Context, conn *pgxpool.Conn, batch *pgconn.Batch) (tags []pgconn.CommandTag, err error) {
+	results := conn.Conn().PgConn().ExecBatch(ctx, batch)
+	for results.NextResult() {
+		tag, err := results.ResultReader().Close()
+		if err != nil {
+			break // Close of the whole says why
+		}
+		tags = append(tags, tag)
+	}
+	return tags, results.Close()
+}
+
+// prune forgets old keys, now and then. What fails now is done the next time.
+func (s *Sink) prune(ctx context.Context, conn *pgxpool.Conn) {
+	now, last := s.now().Unix(), s.pruned.Load()
+	if now-last < int64(pruneEvery.Seconds()) || !s.pruned.CompareAndSwap(last, now) {
+		return
+	}
+	_ = conn.Conn().PgConn().ExecParams(ctx, s.keys.prune, [][]byte{interval(s.retention)}, nil, nil, nil).Read()
+}
+
+// remaining is the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
+func remaining(ctx context.Context) string {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return "0"
+	}
+	return strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
+}
+
+// release gives a connection back, without a transaction.
+func release(conn *pgxpool.Conn) {
+	rollback(conn)
+	conn.Release()
+}
+
+// rollback ends a transaction that is open, or the connection where that is not possible.
+func rollback(conn *pgxpool.Conn) {
+	raw := conn.Conn().PgConn()
+	if raw.IsClosed() || raw.TxStatus() == 'I' {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := raw.Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
+		_ = raw.Close(ctx)
+	}
+}
+
+// Check reports whether the database can be reached and lets the role in.
+func (s *Sink) Check(ctx context.Context) error {
+	return s.redact.Err(classify(ctx, s.pool.Ping(ctx), false))
+}
+
+// Close closes the connections. It waits for those in use.
+func (s *Sink) Close(context.Context) error {
+	s.pool.Close()
+	s.guard.Close()
+	return nil
+}
+
+// Idempotency is idempotent: the key is in the transaction of the statement.
+func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+
+// Format prints what s is and nothing that it holds.
+func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
+
+// LogValue is the same for slog.
+func (s *Sink) LogValue() slog.Value { return slog.StringValue("postgres destination") }
