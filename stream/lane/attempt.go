@@ -132,8 +132,8 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
 	out, err := l.call(ctx, d.Sink, stream.Action{
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
-		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Event: event,
-		Timeout: d.Timeout, Commit: l.commit(e, d, began),
+		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
+		FirstAt: e.FirstAt, Doubt: e.doubt, Timeout: d.Timeout, Commit: l.commit(e, d, began),
 	})
 	class := stream.ClassOf(err)
 	if class == stream.ClassBug && errors.Is(context.Cause(ctx), errTimeout) && errors.Is(err, context.DeadlineExceeded) {

@@ -305,6 +305,11 @@ func TestUncleanClaimWaitsOutTheTimeout(t *testing.T) {
 		same(t, "what came after the claim runs at once", at[0].Sub(began), time.Duration(0))
 		same(t, "what was open waits for the destination's timeout once", at[1].Sub(began), 5*time.Second)
 		same(t, "its successor does not wait again", at[2].Sub(began), 5*time.Second)
+		var doubt []bool
+		for _, a := range r.sink.calls {
+			doubt = append(doubt, a.Doubt)
+		}
+		same(t, "only what was open may have been attempted before", doubt, []bool{false, true, true})
 	})
 }
 

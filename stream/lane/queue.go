@@ -17,6 +17,7 @@ type entry struct {
 	event     *schemas.Event // nil: to be loaded
 	size      int            // payload bytes; 0 as long as they are not known
 	copied    bool           // the ledger holds a payload copy
+	doubt     bool           // the owner before may have made an attempt that nobody recorded
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did
 	charge    charge         // payload bytes held on its account
@@ -88,6 +89,7 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 // append puts an action at the end of its lane and arms the lane when it is the head.
 func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
+	e.doubt = !fresh && la.part.claim.Unclean // read from the ledger: it may be older than the claim
 	e.Packed = nil
 	if !fresh {
 		l.restore(e)
