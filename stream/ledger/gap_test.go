@@ -115,6 +115,32 @@ func TestBufferedAndReleasedInOneBatch(t *testing.T) {
 	}
 }
 
+// An event that waited is parked and let go in one batch: its row says the last of the two, once.
+func TestParkedAndReleasedInOneBatch(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.MaxPerEntity = 1 })
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+	a := f.apply(c, seq(2, "e", 4), seq(3, "e", 2))
+	want := []string{"-1:parked/overflow", "0:parked/overflow", "1:applied/next", "-1:applied/released", "-1:applied/released"}
+	if d := cmp.Diff(want, decisions(a)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"2:e-2:run", "3:e-3:run", "4:e-4:run"}, lanes(a.Actions)); d != "" {
+		t.Error(d)
+	}
+	if got := one[string](f, `SELECT string_agg(concat_ws(' ', event_id, decision, reason, lane_seq, actions), ', ' ORDER BY log_offset) FROM events WHERE log_offset IN (1, 2)`); got !=
+		"e-3 applied released 3 1, e-4 applied released 4 1" {
+		t.Error(got)
+	}
+	if d := cmp.Diff([]string{"1:e-1:run", "2:e-2:run", "3:e-3:run", "4:e-4:run"}, f.open(f.claim(0))); d != "" {
+		t.Error(d)
+	}
+	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-3"); err != nil || item.Status != "received" {
+		t.Error(item.Status, err)
+	}
+}
+
 func TestFilteredFillsItsPlaceAndIsDecidedAgainAfterARewind(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

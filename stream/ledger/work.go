@@ -22,7 +22,8 @@ type work struct {
 	lines   []lineMark    // as keys
 	entered map[int64]int // offset to index, of records that entered the buffer; nil: none
 	final   []verdict     // by record
-	freed   []release     // out of the buffer
+	freed   []release     // out of the buffer, or parked in it
+	parked  map[int64]int // offset to index, of those that are parked; nil: none
 	held    map[int64]held
 	about   *gate.Waiting // the event that the command is about
 	laneAt  int64         // first lane_seq of this work
@@ -198,10 +199,26 @@ func (w *work) conclude(actions int) {
 				v.Outcome, v.laneSeq, v.actions = o, first, n
 				continue
 			}
-			w.freed = append(w.freed, release{waited: o.Released, outcome: o, laneSeq: first, actions: n})
+			w.free(release{waited: o.Released, outcome: o, laneSeq: first, actions: n})
 		}
 	}
 	w.laneEnd = laneSeq
+}
+
+// free notes what became of an event that waited. One that is parked and let go in the same call has one row to write.
+func (w *work) free(f release) {
+	offset := f.waited.Offset
+	if i, again := w.parked[offset]; again {
+		w.freed[i] = f
+		return
+	}
+	if f.outcome.Decision == gate.Parked {
+		if w.parked == nil {
+			w.parked = map[int64]int{}
+		}
+		w.parked[offset] = len(w.freed)
+	}
+	w.freed = append(w.freed, f)
 }
 
 // enter notes that a record has entered the buffer. Its offset alone does not tell: after a rewind the place may be
