@@ -1,0 +1,200 @@
+package mcpsink
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// exchange is the requests of one attempt. It is the transport under the SDK's, and keeps what that does not tell: the
+// status of an answer, what the guard said, and whether the tool may have been called.
+type exchange struct {
+	sink               *Sink
+	ctx                context.Context // the attempt's: no request outlives it
+	key, parent, state string
+
+	mu     sync.Mutex
+	called bool           // the call of the tool was handed to the network
+	last   *http.Response // of the newest request of the attempt that is no notification; nil: none
+	err    error          // in its place
+	head   []byte         // of the answer to the call, as far as it was read
+}
+
+// closing bounds the request that ends a session: whatever it is answered, the attempt is over.
+const closing = time.Second
+
+var errSecond = errors.New("the tool would be called twice in one attempt")
+
+// RoundTrip implements [http.RoundTripper].
+func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := x.ctx.Err(); err != nil {
+		return nil, err
+	}
+	method, err := methodOf(req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	stop := context.AfterFunc(x.ctx, cancel)
+	end := func() { stop(); cancel() }
+	if req.Method == http.MethodDelete {
+		timer := time.AfterFunc(closing, cancel)
+		end = func() { timer.Stop(); stop(); cancel() }
+	}
+	req = req.Clone(ctx)
+	x.dress(req, method)
+	if method == callMethod && !x.begin() {
+		end()
+		return nil, errSecond
+	}
+	resp, err := x.sink.guarded.Do(req)
+	x.note(req, method, resp, err)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	b := &body{ReadCloser: resp.Body, x: x, kept: method == callMethod, end: end}
+	resp.Body = b
+	if b.kept && stream.ClassOfStatus(resp.StatusCode) != stream.ClassOK { // of which the SDK reads nothing, or not all
+		said, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
+		b.ReadCloser = struct {
+			io.Reader
+			io.Closer
+		}{bytes.NewReader(said), b.ReadCloser}
+		b.kept = false
+	}
+	return resp, nil
+}
+
+const callMethod = "tools/call"
+
+// methodOf is the JSON-RPC method of a request's body; empty where it has none.
+func methodOf(req *http.Request) (string, error) {
+	if req.Body == nil {
+		return "", nil
+	}
+	b, err := io.ReadAll(req.Body)
+	req.Body.Close()
+	if err != nil {
+		return "", err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(b))
+	var m struct{ Method string }
+	return m.Method, json.Unmarshal(b, &m)
+}
+
+// dress puts our headers on a request.
+func (x *exchange) dress(req *http.Request, method string) {
+	for name, values := range x.sink.headers {
+		req.Header[name] = values
+	}
+	req.Header.Set("Traceparent", x.parent)
+	if x.state != "" {
+		req.Header.Set("Tracestate", x.state)
+	}
+	if method == callMethod {
+		req.Header.Set("Idempotency-Key", x.key)
+	}
+}
+
+// begin notes that the tool is called; false: it was already.
+func (x *exchange) begin() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	first := !x.called
+	x.called = true
+	return first
+}
+
+// note keeps how a request ended that the attempt rests on.
+func (x *exchange) note(req *http.Request, method string, resp *http.Response, err error) {
+	if req.Method != http.MethodPost || method == "" || method == "notifications/cancelled" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last, x.err = resp, err
+	if err != nil && method == callMethod && stream.Untouched(err) {
+		x.called = false
+	}
+}
+
+// failure is what an attempt failed of.
+func (x *exchange) failure(ctx context.Context, err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := &stream.AttemptError{Class: stream.ClassNetwork, Err: err, Untouched: !x.called}
+	refusal, refused := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		e.Class, e.Err = stream.ClassTimeout, context.Cause(ctx)
+	case x.err != nil:
+		e.Class, e.Err = stream.ClassOf(x.err), x.err
+		if inner, ok := errors.AsType[*stream.AttemptError](x.err); ok {
+			e.Err = inner.Err
+		}
+	case x.last != nil && stream.ClassOfStatus(x.last.StatusCode) != stream.ClassOK:
+		e.Class, e.Err = stream.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
+		if refused {
+			e.Err = fmt.Errorf("%w: %s", e.Err, refusal.Message)
+		}
+	case refused:
+		e.Class, e.Err = classOf(refusal.Code), fmt.Errorf("server answered error %d: %s", refusal.Code, refusal.Message)
+	}
+	return e
+}
+
+// classOf is the class of a JSON-RPC error.
+func classOf(code int64) stream.Class {
+	switch code {
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
+		return stream.ClassRejected
+	}
+	return stream.ClassBusy
+}
+
+// outcome is what is kept of the attempt.
+func (x *exchange) outcome() stream.Outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := stream.Outcome{Response: x.sink.redact.Head(bytes.Clone(x.head))}
+	if x.last != nil {
+		out.Code = x.last.StatusCode
+		out.RetryAfter = guard.RetryAfter(x.last.Header, x.sink.now())
+	}
+	return out
+}
+
+// body keeps the beginning of an answer while it is read.
+type body struct {
+	io.ReadCloser
+	x    *exchange
+	kept bool
+	end  func()
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.kept && n > 0 {
+		b.x.mu.Lock()
+		defer b.x.mu.Unlock()
+		b.x.head = append(b.x.head, p[:min(n, b.x.sink.redact.Limit()-len(b.x.head))]...)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}

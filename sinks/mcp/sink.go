@@ -1,0 +1,225 @@
+package mcpsink
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
+	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Config makes a [Sink].
+type Config struct {
+	// URL is the server's endpoint. It may hold a secret in its query and is never shown.
+	URL string
+	// Headers are sent with every request, such as Authorization.
+	Headers map[string]schemas.Secret
+	// Params are those that [Params] declares. Required.
+	Params *template.Set
+	// RetryToolErrors says that a result with isError may be another one the next time.
+	RetryToolErrors bool
+	// Unsafe says that the tools do not look at the key.
+	Unsafe bool
+	// AllowNetworks lists private networks that may be reached, and reached by plain http.
+	AllowNetworks []netip.Prefix
+	// Timeout bounds one request whatever the lane's context says; default 30 s.
+	Timeout time.Duration
+	// Version is this binary's; default "dev".
+	Version string
+	// Resolver and Proxy as in [guard.Config].
+	Resolver guard.Resolver
+	Proxy    *url.URL
+	// Now is the clock that dates in Retry-After are seen from; default time.Now.
+	Now func() time.Time
+}
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 8 << 20
+
+// Sink calls tools of one server. Safe for concurrent use.
+type Sink struct {
+	url     *url.URL
+	headers http.Header
+	params  *template.Set
+	failed  stream.Class // of a result with isError
+	kind    stream.Idempotency
+	mcp     *mcp.Client
+	guarded *guard.Client
+	redact  *redact.Redactor
+	now     func() time.Time
+}
+
+var (
+	_ stream.Sink    = (*Sink)(nil)
+	_ stream.Checker = (*Sink)(nil)
+)
+
+// New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
+func New(cfg Config) (*Sink, error) {
+	const op = "make an mcp destination"
+	target, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "its URL cannot be parsed")
+	}
+	if cfg.Params == nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "params are missing")
+	}
+	s := &Sink{url: target, params: cfg.Params, failed: stream.ClassRejected, kind: stream.Idempotent, now: cfg.Now}
+	if cfg.RetryToolErrors {
+		s.failed = stream.ClassBusy
+	}
+	if cfg.Unsafe {
+		s.kind = stream.Unsafe
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.headers, err = headers(cfg.Headers); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	version := cmp.Or(cfg.Version, "dev")
+	s.headers.Set("User-Agent", "Forebay/"+version)
+	s.guarded, err = guard.New(guard.Config{
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, MaxResponse: maxAnswer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.guarded.CheckURL(target); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	s.redact = redactor(cfg, target)
+	// No capabilities: nobody here answers a server's questions.
+	s.mcp = mcp.NewClient(&mcp.Implementation{Name: "forebay", Version: version}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	return s, nil
+}
+
+// headers checks names and values; the error names the header, never its value.
+func headers(in map[string]schemas.Secret) (http.Header, error) {
+	h := http.Header{}
+	for name, value := range in {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case ours[canonical] || strings.HasPrefix(canonical, "Mcp-"):
+			return nil, fmt.Errorf("header %s is set by forebay", canonical)
+		case strings.ContainsAny(name, " \r\n:\x00") || name == "":
+			return nil, fmt.Errorf("header name %q is not valid", name)
+		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return nil, fmt.Errorf("header %s has a value with control characters", canonical)
+		case h[canonical] != nil:
+			return nil, fmt.Errorf("header %s is given twice", canonical)
+		}
+		h[canonical] = []string{value.Reveal()}
+	}
+	return h, nil
+}
+
+// ours are headers that the sink or its transport sets.
+var ours = map[string]bool{
+	"Accept": true, "Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Host": true,
+	"Idempotency-Key": true, "Traceparent": true, "Tracestate": true, "User-Agent": true, "Last-Event-Id": true,
+}
+
+// redactor knows what is secret: the headers, and the query of the URL.
+func redactor(cfg Config, target *url.URL) *redact.Redactor {
+	secrets := []string{target.RawQuery}
+	for _, h := range cfg.Headers {
+		secrets = append(secrets, redact.Words(h)...)
+	}
+	for _, values := range target.Query() {
+		for _, v := range values {
+			secrets = append(secrets, v, url.QueryEscape(v))
+		}
+	}
+	return redact.New(secrets...)
+}
+
+// Do makes one attempt.
+func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	values, err := s.params.Render(a)
+	if err != nil {
+		return stream.Outcome{}, err
+	}
+	arguments, ok := values["arguments"].(map[string]any)
+	if given := values["arguments"]; given != nil && !ok {
+		err := errors.New("params.arguments is not an object")
+		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+	}
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends what the session has left over
+	defer cancel()
+	parent, state := trace.Child(a.Event.TraceParent, a.Event.TraceState)
+	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
+	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
+	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})
+	if err == nil {
+		err = s.judge(result)
+	} else {
+		err = x.failure(ctx, err)
+	}
+	return x.outcome(), s.redact.Err(err)
+}
+
+// call makes a session, calls the tool and ends the session.
+func (s *Sink) call(ctx context.Context, x *exchange, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+	session, err := s.mcp.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: s.url.String(), MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxAnswer,
+		HTTPClient: &http.Client{Transport: x, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	return session.CallTool(ctx, params)
+}
+
+// judge says what a result means.
+func (s *Sink) judge(r *mcp.CallToolResult) error {
+	switch {
+	case r.NeedsInput() && len(r.InputRequests) == 0:
+		return &stream.AttemptError{Class: stream.ClassBusy, Err: errors.New("the server is busy")}
+	case r.NeedsInput():
+		return &stream.AttemptError{Class: stream.ClassRejected, Err: errors.New("the tool asks for input, and nobody is there to answer")}
+	case r.IsError:
+		return &stream.AttemptError{Class: s.failed, Err: errors.New("the tool failed; its answer says why")}
+	}
+	return nil
+}
+
+// Check reports whether the server's address is allowed and accepts connections. Nothing is sent to it but a TLS
+// handshake where the URL is https.
+func (s *Sink) Check(ctx context.Context) error { return s.redact.Err(s.guarded.Reach(ctx, s.url)) }
+
+// Close closes idle connections.
+func (s *Sink) Close(context.Context) error {
+	s.guarded.Close()
+	return nil
+}
+
+// Idempotency is idempotent for tools that look at the key; see the package comment.
+func (s *Sink) Idempotency() stream.Idempotency { return s.kind }
+
+// Format prints what s is and nothing that it holds.
+func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "mcp destination") }
+
+// LogValue is the same for slog.
+func (s *Sink) LogValue() slog.Value { return slog.StringValue("mcp destination") }

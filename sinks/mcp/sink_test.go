@@ -1,0 +1,460 @@
+package mcpsink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func params(t testing.TB, tool string, arguments any) *template.Set {
+	t.Helper()
+	given := map[string]any{"tool": tool}
+	if arguments != nil {
+		given["arguments"] = arguments
+	}
+	set, err := template.NewSet(Params(), given, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func must(t testing.TB, cfg Config) *Sink {
+	t.Helper()
+	cfg.AllowNetworks = loopback
+	if cfg.Params == nil {
+		cfg.Params = params(t, "triage", nil)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// message is what a server reads of a request.
+type message struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		Name string
+		Meta map[string]any `json:"_meta"`
+	}
+}
+
+func read(body []byte) (m message) {
+	_ = json.Unmarshal(body, &m)
+	return m
+}
+
+// discovered is what the newest servers answer before a call.
+const discovered = `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete",
+	"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"scripted","version":"1"}}}}`
+
+// handshake answers what comes before a call and readies the answer to that.
+func handshake(w http.ResponseWriter, r *http.Request) bool {
+	b, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(b)))
+	w.Header().Set("Content-Type", "application/json")
+	m := read(b)
+	switch m.Method {
+	case "server/discover":
+		_, _ = fmt.Fprintf(w, discovered, m.ID)
+	case "notifications/cancelled":
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		return false
+	}
+	return true
+}
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, sinktest.Harness{
+		Make: func(t testing.TB, d sinktest.Target) stream.Sink {
+			return must(t, Config{
+				URL: d.URL + "/mcp?token=" + url.QueryEscape(d.Secret), Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + d.Secret)},
+			})
+		},
+		Key: func(_ *http.Request, body []byte) string {
+			key, _ := read(body).Params.Meta["forebay/action_id"].(string)
+			return key
+		},
+		// The session is new with every attempt: the call is its second message.
+		Answer: func(int) string {
+			return `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"filed"}]}}`
+		},
+		Lookup: handshake,
+	})
+}
+
+// serve points a sink at a handler.
+func serve(t *testing.T, h http.Handler, cfg Config) *Sink {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	cfg.URL = server.URL
+	return must(t, cfg)
+}
+
+// servers are the ways in which the SDK's server speaks: the newest protocol without sessions, and sessions of the one
+// before; answers as JSON, and as streams of events.
+var servers = map[string]mcp.StreamableHTTPOptions{
+	"stateless": {Stateless: true}, "stateless, JSON": {Stateless: true, JSONResponse: true}, "sessions": {}, "sessions, JSON": {JSONResponse: true},
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	for name, options := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(options)
+			s := serve(t, f, Config{
+				Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer hush-hush")},
+				Params:  params(t, "triage", map[string]any{"order": "{{body.order}}", "title": "Order {{body.order}}", "deep": []any{map[string]any{"late": "{{event.late}}"}, 1}}),
+			})
+			a := sinktest.Action(1)
+			a.Attempt = 3
+			out, err := s.Do(t.Context(), a)
+			if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "filed") {
+				t.Fatalf("%d %s, %v", out.Code, out.Response, err)
+			}
+			if len(f.calls) != 1 || f.Done() != 1 {
+				t.Fatalf("%d calls", len(f.calls))
+			}
+			call := f.calls[0]
+			var arguments any
+			if err := json.Unmarshal(call.Arguments, &arguments); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{"order": 7.0, "title": "Order 7", "deep": []any{map[string]any{"late": false}, 1.0}}
+			if diff := cmp.Diff(any(want), arguments); diff != "" {
+				t.Error(diff)
+			}
+			if call.Meta["forebay/action_id"] != string(a.ID) || call.Meta["forebay/attempt"] != 3.0 {
+				t.Errorf("_meta %v", call.Meta)
+			}
+			h := f.headers[0]
+			if h.Get("Idempotency-Key") != string(a.ID) || h.Get("Authorization") != "Bearer hush-hush" || h.Get("User-Agent") != "Forebay/dev" ||
+				!strings.HasPrefix(h.Get("Traceparent"), a.Event.TraceParent[:36]) || h.Get("Traceparent") != call.Meta["traceparent"] {
+				t.Errorf("headers %v", h)
+			}
+			// The next attempt is a session of its own, and a tool without arguments gets an empty object.
+			s.params = params(t, "triage", nil)
+			if _, err := s.Do(t.Context(), sinktest.Action(2)); err != nil || string(f.calls[1].Arguments) != "{}" {
+				t.Errorf("%v, arguments %s", err, f.calls[1].Arguments)
+			}
+		})
+	}
+}
+
+// What tools answer, and what follows.
+func TestEndsOfACall(t *testing.T) {
+	t.Parallel()
+	for name, options := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(newFake(options))
+			defer server.Close()
+			defer server.CloseClientConnections()
+			for _, tt := range []struct {
+				tool  string
+				retry bool
+				class stream.Class
+				said  string // in the error or in the answer that is kept
+			}{
+				{"triage", false, stream.ClassOK, "filed"},
+				{"fails", false, stream.ClassRejected, "no such project"},
+				{"fails", true, stream.ClassBusy, "no such project"},
+				{"broken", false, stream.ClassBusy, "out of disk"},
+				{"picky", false, stream.ClassRejected, "no project given"},
+				{"crowded", false, stream.ClassBusy, "queue is full"},
+				{"no-such-tool", false, stream.ClassRejected, "no-such-tool"},
+			} {
+				s := must(t, Config{URL: server.URL, Params: params(t, tt.tool, nil), RetryToolErrors: tt.retry})
+				out, err := s.Do(t.Context(), sinktest.Action(1))
+				if got := stream.ClassOf(err); got != tt.class || stream.Untouched(err) {
+					t.Errorf("%s: class %q, want %q: %v", tt.tool, got, tt.class, err)
+				}
+				if !strings.Contains(fmt.Sprint(err, string(out.Response)), tt.said) {
+					t.Errorf("%s: %q is neither in %v nor in %s", tt.tool, tt.said, err, out.Response)
+				}
+			}
+		})
+	}
+	s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, "asks", nil)})
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassRejected || !strings.Contains(err.Error(), "asks for input") {
+		t.Errorf("a tool that asks: %v", err)
+	}
+}
+
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int64]stream.Class{
+		jsonrpc.CodeParseError: stream.ClassRejected, jsonrpc.CodeInvalidRequest: stream.ClassRejected, jsonrpc.CodeMethodNotFound: stream.ClassRejected,
+		jsonrpc.CodeInvalidParams: stream.ClassRejected, jsonrpc.CodeInternalError: stream.ClassBusy, -32000: stream.ClassBusy, -32099: stream.ClassBusy,
+		-32100: stream.ClassBusy, 1: stream.ClassBusy, 0: stream.ClassBusy,
+	} {
+		if got := classOf(code); got != want {
+			t.Errorf("%d: %q, want %q", code, got, want)
+		}
+	}
+}
+
+// scripted answers by JSON-RPC method; what has no answer here goes to the handshake.
+type scripted map[string]http.HandlerFunc
+
+func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b, _ := io.ReadAll(r.Body)
+	method := read(b).Method
+	if r.Method == http.MethodDelete {
+		method = "DELETE"
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(b)))
+	if h := s[method]; h != nil {
+		h(w, r)
+		return
+	}
+	if !handshake(w, r) {
+		w.WriteHeader(http.StatusTeapot)
+	}
+}
+
+func answer(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "17")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, "said so")
+	}
+}
+
+func abort(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// What fails before the call has not acted; what fails with the call may have.
+func TestUntouched(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		script    scripted
+		class     stream.Class
+		untouched bool
+		code      int
+	}{
+		{"refused at the handshake", scripted{"server/discover": answer(401), "initialize": answer(401)}, stream.ClassDenied, true, 401},
+		{"busy at the handshake", scripted{"server/discover": answer(503), "initialize": answer(503)}, stream.ClassBusy, true, 503},
+		{"cut at the handshake", scripted{"server/discover": abort, "initialize": abort}, stream.ClassNetwork, true, 0},
+		{"no MCP server", scripted{"server/discover": answer(404), "initialize": answer(404)}, stream.ClassRejected, true, 404},
+		{"cut at the call", scripted{"tools/call": abort}, stream.ClassNetwork, false, 0},
+		{"busy at the call", scripted{"tools/call": answer(503)}, stream.ClassBusy, false, 503},
+		{"too many calls", scripted{"tools/call": answer(429)}, stream.ClassThrottled, true, 429},
+		{"no JSON", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, "filed")
+		}}, stream.ClassNetwork, false, 200},
+		{"a page", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>")
+		}}, stream.ClassNetwork, false, 200},
+		{"a stream without the answer", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":1,\"progress\":1}}\n\n")
+		}}, stream.ClassNetwork, false, 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := serve(t, tt.script, Config{}).Do(t.Context(), sinktest.Action(1))
+			if stream.ClassOf(err) != tt.class || stream.Untouched(err) != tt.untouched || out.Code != tt.code {
+				t.Errorf("class %q, untouched %v, code %d: %v", stream.ClassOf(err), stream.Untouched(err), out.Code, err)
+			}
+			if out.Code > 400 && out.RetryAfter != 17*time.Second {
+				t.Errorf("Retry-After %v", out.RetryAfter)
+			}
+		})
+	}
+	s := must(t, Config{URL: "http://127.0.0.1:1/"})
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassNetwork || !stream.Untouched(err) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// A server that hangs anywhere does not hold the attempt beyond its time, and one that hangs when the session is ended
+// holds it for a moment only.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, script := range map[string]scripted{
+		"handshake": {"server/discover": hang}, "call": {"tools/call": hang}, "cancelling": {"tools/call": hang, "notifications/cancelled": hang},
+		"answer": {"tools/call": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			hang(w, r)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, script, Config{})
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			_, err := s.Do(ctx, sinktest.Action(1))
+			if took := time.Since(began); took > 3*time.Second || stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) != (name == "handshake") {
+				t.Errorf("after %v: %v", took, err)
+			}
+		})
+	}
+	f := newFake(servers["sessions"])
+	defer f.end()
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			hang(w, r)
+			return
+		}
+		f.ServeHTTP(w, r)
+	}), Config{})
+	began := time.Now()
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil || time.Since(began) > 4*time.Second {
+		t.Errorf("the end of the session, after %v: %v", time.Since(began), err)
+	}
+}
+
+// The key goes with every attempt, and a tool that looks at it acts once, whatever breaks and wherever.
+func TestOnce(t *testing.T) {
+	sinktest.Once(t, sinktest.Effect{
+		Fake: func() sinktest.Fake { return newFake(servers["stateless"]) }, Calls: 2,
+		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url}) },
+	})
+}
+
+// Of an unsafe one that does not look at the key nothing is attempted again that may have acted.
+func TestUnsafeActsAtMostOnce(t *testing.T) {
+	sinktest.Once(t, sinktest.Effect{
+		Fake: func() sinktest.Fake { return &forgetful{newFake(servers["stateless, JSON"])} }, Calls: 2,
+		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url, Unsafe: true}) },
+	})
+}
+
+// forgetful counts every call as one that acts.
+type forgetful struct{ *fake }
+
+func (f *forgetful) Done() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
+func TestTemplatesThatFail(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*template.Set{
+		params(t, "{{body.nobody.here}}", nil), params(t, "triage", map[string]any{"x": "{{body.nobody.here}}"}), params(t, "triage", "{{body.order}}"),
+		params(t, "{{'no tool: ' + event.id}}", nil),
+	} {
+		f := newFake(servers["stateless"])
+		_, err := serve(t, f, Config{Params: p}).Do(t.Context(), sinktest.Action(1))
+		if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) || len(f.calls) != 0 {
+			t.Errorf("%v, %d calls", err, len(f.calls))
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	header := func(name, value string) map[string]schemas.Secret {
+		return map[string]schemas.Secret{name: schemas.NewSecret(value)}
+	}
+	p := params(t, "triage", nil)
+	for name, cfg := range map[string]Config{
+		"no url":          {Params: p},
+		"unparsable":      {Params: p, URL: "https://exa mple.com/hush-hush"},
+		"user":            {Params: p, URL: "https://user:hush-hush@example.com/"},
+		"private":         {Params: p, URL: "https://10.0.0.1/hush-hush"},
+		"plain http":      {Params: p, URL: "http://93.184.215.14/hush-hush"},
+		"no params":       {URL: "https://example.com"},
+		"reserved header": {Params: p, URL: "https://example.com", Headers: header("idempotency-key", "hush-hush")},
+		"protocol header": {Params: p, URL: "https://example.com", Headers: header("Mcp-Session-Id", "hush-hush")},
+		"bad name":        {Params: p, URL: "https://example.com", Headers: header("a b", "hush-hush")},
+		"bad value":       {Params: p, URL: "https://example.com", Headers: header("a", "hush-hush\r\nb: c")},
+	} {
+		_, err := New(cfg)
+		if schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCheckAndGuard(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("check sent a request") }))
+	s := must(t, Config{URL: server.URL})
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassNetwork {
+		t.Error(err)
+	}
+	s, err := New(Config{URL: "https://internal.example/", Params: params(t, "triage", nil), Resolver: fixed("127.0.0.1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassForbidden || !stream.Untouched(err) {
+		t.Errorf("a name that leads inside: %v", err)
+	}
+	if fmt.Sprintf("%v %+v %#v", s, s, s) != "mcp destination mcp destination mcp destination" {
+		t.Errorf("it prints %v", s)
+	}
+}
+
+type fixed string
+
+func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(string(f))}, nil
+}
+
+func TestDeclaredKind(t *testing.T) {
+	t.Parallel()
+	if got := must(t, Config{URL: "https://example.com"}).Idempotency(); got != stream.Idempotent {
+		t.Error(got)
+	}
+	if got := must(t, Config{URL: "https://example.com", Unsafe: true}).Idempotency(); got != stream.Unsafe {
+		t.Error(got)
+	}
+}
+
+func TestNoSecondCallInOneAttempt(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newFake(servers["stateless"]), Config{})
+	x := &exchange{sink: s, ctx: t.Context(), called: true}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url.String(), strings.NewReader(`{"method":"tools/call"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.RoundTrip(req); !errors.Is(err, errSecond) {
+		t.Errorf("%v", err)
+	}
+}
