@@ -67,7 +67,7 @@ func CheckTopic(topic string) error {
 	}
 	for _, prefix := range []string{"events.", "quarantine.", "dead."} {
 		if strings.HasPrefix(topic, prefix) {
-			return fmt.Errorf("%s is one of Forebay's own topics: what is written there would come back as an event. Choose a name outside events., quarantine. and dead.", topic)
+			return fmt.Errorf("%s is one of Forebay's own topics: what is written there would come back as an event; choose a name outside of events.*, quarantine.* and dead.*", topic)
 		}
 	}
 	return nil
