@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// author writes the log of a few partitions as providers fill it: what is new, late, repeated, tampered with, broken, refused
+// by the database, with holes between the offsets. A partition's log only grows; what a reader does with it (rewinds,
+// filters) is the reader's business.
+type author struct {
+	rng    *rand.Rand
+	log    map[int32][]Record
+	end    map[int32]int64 // the next offset
+	kept   map[int32][]Record
+	top    map[schemas.EntityKey]int64
+	mixed  schemas.VersionKind // of the entities c
+	events int
+}
+
+// logBegan is the first append time: long before any window of the test was closed, and after it once windows are aged.
+var logBegan = time.Now().Add(-24 * time.Hour).Truncate(time.Second).UTC()
+
+func newAuthor(rng *rand.Rand, partitions int32) *author {
+	a := &author{rng: rng, log: map[int32][]Record{}, end: map[int32]int64{}, kept: map[int32][]Record{}, top: map[schemas.EntityKey]int64{}}
+	a.mixed = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.Sequence}[rng.IntN(3)]
+	for p := range partitions {
+		a.end[p] = 0
+	}
+	return a
+}
+
+// extend appends up to n records.
+func (a *author) extend(part int32, n int) {
+	for range n {
+		switch x := a.rng.IntN(40); {
+		case x < 14:
+			a.append(part, a.event(part, 1))
+		case x < 20: // kept back
+			a.kept[part] = append(a.kept[part], a.event(part, 1))
+		case x < 26: // one of those
+			if k := a.kept[part]; len(k) > 0 {
+				i := a.rng.IntN(len(k))
+				a.append(part, k[i])
+				a.kept[part] = slices.Delete(k, i, i+1)
+			}
+		case x < 29: // somewhere around the line: equal, older, ahead
+			a.append(part, a.event(part, int64(a.rng.IntN(6)-3)))
+		case x < 34: // once more, mostly in its own partition
+			if from := a.log[a.where(part)]; len(from) > 0 {
+				a.append(part, from[len(from)-1-a.rng.IntN(min(len(from), 20))])
+			}
+		case x < 35: // the same id with another body
+			if from := a.log[part]; len(from) > 0 {
+				r := from[a.rng.IntN(len(from))]
+				r.Hash[0] ^= 0xff
+				a.append(part, r)
+			}
+		case x < 36:
+			a.append(part, Record{LeaderEpoch: 3, Record: gate.Record{Broken: gate.ReasonUndecodable}, Error: "no event\x00",
+				Packed: func() []byte { return []byte("raw") }})
+		case x < 37 && a.rng.IntN(2) == 0:
+			r := a.event(part, 0)
+			r.Type = poison
+			a.append(part, r)
+		default: // control records, or what a compaction left
+			a.end[part] += 1 + int64(a.rng.IntN(3))
+		}
+	}
+}
+
+// poison is a type that no text column takes.
+const poison = "t.\x00"
+
+func (a *author) where(part int32) int32 {
+	if a.rng.IntN(4) == 0 {
+		return slices.Sorted(maps.Keys(a.end))[a.rng.IntN(len(a.end))]
+	}
+	return part
+}
+
+// append puts a record behind the log.
+func (a *author) append(part int32, r Record) {
+	r.Offset = a.end[part]
+	r.AppendTime = logBegan.Add(time.Duration(r.Offset) * time.Second)
+	a.log[part] = append(a.log[part], r)
+	a.end[part]++
+}
+
+// event is a new one, step places from the newest of its entity.
+func (a *author) event(part int32, step int64) Record {
+	name := []string{"a", "a", "b", "b", "c", "d"}[a.rng.IntN(6)]
+	entity := schemas.EntityKey(fmt.Sprintf("p%d/%s", part, name))
+	a.top[entity] = max(a.top[entity], a.top[entity]+step)
+	v := schemas.Version{Kind: schemas.Sequence, Value: a.top[entity] + min(step, 0)}
+	switch {
+	case name == "c" && a.rng.IntN(12) > 0: // else it begins anew as a sequence
+		v.Kind, v.Clock = a.mixed, []string{"", "x"}[a.rng.IntN(2)]
+		v.Sub = int32(a.rng.IntN(2))
+	case name == "d":
+		v.Kind = schemas.None
+	}
+	if v.Kind == schemas.Timestamp {
+		v.Value = logBegan.Add(time.Duration(v.Value+a.end[part]) * time.Second).UnixNano()
+	}
+	a.events++
+	r := record(0, fmt.Sprintf("ev-%d", a.events), string(entity), v)
+	r.Type = fmt.Sprintf("t.%d", a.rng.IntN(4))
+	if name == "a" {
+		r.First = new(int64(1))
+	}
+	if a.rng.IntN(3) == 0 {
+		r.Payload = schemas.Delta
+	}
+	return r
+}
+
+// read is what the log holds from an offset on, at most n records, and where to read on.
+func (a *author) read(part int32, from int64, n int, filter map[string]bool) (records []Record, next int64) {
+	log := a.log[part]
+	i, _ := slices.BinarySearchFunc(log, from, func(r Record, o int64) int { return int(r.Offset - o) })
+	for _, r := range log[i:min(i+n, len(log))] {
+		r.Filtered = r.Broken == "" && filter[r.Type]
+		records = append(records, r)
+	}
+	switch {
+	case i+n >= len(log):
+		return records, max(a.end[part], from) // over what control records stand at the end
+	case len(records) > 0:
+		return records, records[len(records)-1].Offset + 1
+	}
+	return nil, from
+}

@@ -1,0 +1,362 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// modelLedger is what the ledger must hold, kept in plain maps that never crash. What is decided it asks of the gate, over
+// one state that lives for ever; how the gate decides is proven beside the gate.
+type modelLedger struct {
+	parts  map[int32]*modelPart
+	events map[schemas.EventKey]*modelEvent
+	window int32 // the current one
+}
+
+type modelPart struct {
+	claimed          bool
+	number           int32
+	fence            int32
+	epoch            int64
+	released         bool
+	next, high, lane int64
+	processed        time.Time
+	seeks            []Seek
+	state            *gate.State
+	waits            map[int64]*modelWait // by offset
+	asides           map[int64]modelAside // by offset
+	actions          map[int64]*modelAction
+	attempts         map[laneAttempt]modelAttempt
+}
+
+// modelEvent is an event that was decided and is remembered.
+type modelEvent struct {
+	Record
+	part       int32
+	window     int32 // of its row
+	decision   gate.Decision
+	reason     gate.Reason
+	version    schemas.Version
+	lane       int64
+	actions    int
+	duplicates int
+}
+
+// modelWait is a row of the gap buffer.
+type modelWait struct {
+	key      schemas.EventKey
+	line     gate.LineKey
+	packed   string
+	decision gate.Decision
+	filtered bool
+	window   int32
+	overdue  int // when its deadline passed, by the machine's clock; 0: it has not
+}
+
+type modelAside struct {
+	decision gate.Decision
+	reason   gate.Reason
+	id       string
+	window   int32
+}
+
+type modelAction struct {
+	key      schemas.EventKey
+	effect   ActionSpec
+	window   int32 // of its row, if it has one
+	status   Status
+	attempts int
+	lost     bool   // its payload is
+	packed   string // "": none
+	unsure   bool   // whether it has a copy depends on how its batch was bisected
+}
+
+type (
+	laneAttempt  struct{ lane, attempt int64 }
+	modelAttempt struct {
+		status Status
+		window int32
+	}
+)
+
+func newModelLedger(partitions int32) *modelLedger {
+	m := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}}
+	for n := range partitions {
+		m.parts[n] = &modelPart{number: n, lane: 1, state: gate.NewState(), waits: map[int64]*modelWait{}, asides: map[int64]modelAside{},
+			actions: map[int64]*modelAction{}, attempts: map[laneAttempt]modelAttempt{}}
+	}
+	return m
+}
+
+func (m *modelLedger) clone() *modelLedger {
+	c := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}, window: m.window}
+	for k, v := range m.events {
+		c.events[k] = new(*v)
+	}
+	for n, p := range m.parts {
+		q := *p
+		q.seeks, q.asides, q.attempts = slices.Clone(p.seeks), maps.Clone(p.asides), maps.Clone(p.attempts)
+		q.waits, q.actions = map[int64]*modelWait{}, map[int64]*modelAction{}
+		for k, v := range p.waits {
+			q.waits[k] = new(*v)
+		}
+		for k, v := range p.actions {
+			q.actions[k] = new(*v)
+		}
+		q.state = gate.NewState()
+		q.state.Buffered = p.state.Buffered
+		for k, l := range p.state.Lines {
+			line := *l
+			line.Skipped = slices.Clone(l.Skipped)
+			q.state.Lines[k] = &line
+		}
+		for k, w := range p.state.Waiting {
+			q.state.Waiting[k] = slices.Clone(w)
+		}
+		c.parts[n] = &q
+	}
+	return c
+}
+
+// seen is what dedupe remembers.
+func (m *modelLedger) seen() map[schemas.EventKey]gate.Seen {
+	seen := map[schemas.EventKey]gate.Seen{}
+	for k, e := range m.events {
+		seen[k] = gate.Seen{Hash: e.Hash, Decision: e.decision}
+	}
+	return seen
+}
+
+// told is what an Applied must say of a slice, as text.
+type told struct {
+	outcomes, actions []string
+	waiting           bool
+}
+
+// apply decides a slice. sure is false where the batch is going to be bisected: which of its events came out of the buffer,
+// with a copy, and which were released by the batch they came in, depends on where it is cut.
+func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
+	p := m.parts[part]
+	p.state.Seen = m.seen()
+	records := make([]gate.Record, len(s.Records))
+	for i := range s.Records {
+		records[i] = s.Records[i].Record
+		if s.Records[i].Type == poison {
+			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
+		}
+	}
+	before := maps.Clone(p.waits)
+	t := m.conclude(p, gate.Decide(p.state, records, spec.Policy), s.Records, before, spec, sure)
+	p.next = s.Next.Offset
+	p.high = max(p.high, p.next)
+	if n := len(s.Records); n > 0 {
+		p.processed = later(p.processed, s.Records[n-1].AppendTime)
+	}
+	return t
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// expire ends the waits of the lines on which one was overdue when the claim asked; asked 0: it never did.
+func (m *modelLedger) expire(part int32, asked, now int, spec *Spec) told {
+	p := m.parts[part]
+	p.state.Seen = m.seen()
+	due := map[gate.LineKey]bool{}
+	for _, w := range p.waits {
+		if w.decision == gate.Buffered && w.overdue > 0 && (asked == 0 || w.overdue < asked) {
+			due[w.line] = true
+		}
+	}
+	lines := slices.SortedFunc(maps.Keys(due), compareKeys)
+	t := m.conclude(p, gate.Expire(p.state, lines, spec.Policy), nil, maps.Clone(p.waits), spec, true)
+	for _, w := range p.waits {
+		if due[w.line] {
+			w.overdue = 0 // it waits for another gap
+			if spec.Policy.GapWait == 0 && w.decision == gate.Buffered {
+				w.overdue = now
+			}
+		}
+	}
+	return t
+}
+
+// conclude writes what follows from outcomes.
+func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Record, before map[int64]*modelWait, spec *Spec, sure bool) (t told) {
+	for _, o := range out {
+		t.outcomes = append(t.outcomes, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
+		var e *modelEvent
+		if o.Record >= 0 {
+			e = m.decided(p, &records[o.Record], o)
+		} else {
+			e = m.released(p, o)
+		}
+		if e == nil {
+			continue
+		}
+		e.decision, e.reason, e.version = o.Decision, o.Reason, o.Version
+		if !o.Decision.Runs() || len(spec.Actions) == 0 {
+			continue
+		}
+		e.lane, e.actions = p.lane, len(spec.Actions)
+		for _, effect := range spec.Actions {
+			a := &modelAction{key: e.Key, effect: effect, window: m.window, status: Pending, unsure: !sure && o.Record < 0}
+			if w := before[e.Offset]; o.Record < 0 && w != nil && w.key == e.Key {
+				a.packed = w.packed
+			}
+			p.actions[p.lane] = a
+			t.actions = append(t.actions, fmt.Sprintf("%d:%s:%s", p.lane, e.ID, effect.Name))
+			p.lane++
+		}
+	}
+	t.waiting = p.state.Buffered > 0
+	return t
+}
+
+// decided is the row of a record, where it gets one that may run.
+func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEvent {
+	if o.Decision == gate.Duplicate {
+		if e := m.events[r.Key]; e != nil {
+			e.duplicates++
+		}
+		return nil
+	}
+	delete(p.asides, r.Offset) // of an earlier reading
+	waits := o.Decision == gate.Buffered || o.Decision == gate.Parked
+	if waits {
+		p.waits[r.Offset] = &modelWait{key: r.Key, line: gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}, packed: string(r.Packed()),
+			decision: o.Decision, filtered: r.Filtered, window: m.window}
+	}
+	switch {
+	case o.Decision == gate.Quarantined:
+		p.asides[r.Offset] = modelAside{o.Decision, o.Reason, clean(r.ID, 512), m.window}
+	case o.Decision == gate.Conflict:
+		p.asides[r.Offset] = modelAside{o.Decision, o.Reason, r.ID, m.window}
+	case r.Filtered:
+		p.asides[r.Offset] = modelAside{gate.Filtered, gate.ReasonType, r.ID, m.window}
+	default:
+		e := &modelEvent{Record: *r, part: p.number, window: m.window}
+		m.events[r.Key] = e
+		return e
+	}
+	return nil
+}
+
+// released is the row of an event that came out of the buffer, or was parked in it.
+func (m *modelLedger) released(p *modelPart, o gate.Outcome) *modelEvent {
+	w := p.waits[o.Released.Offset]
+	if o.Decision == gate.Parked {
+		w.decision, w.overdue = gate.Parked, 0
+	} else {
+		delete(p.waits, o.Released.Offset)
+	}
+	if w.filtered {
+		return nil
+	}
+	return m.events[o.Released.Key]
+}
+
+// record takes results: the last of an action is the action's, all of them were attempts; what is done stays done.
+func (m *modelLedger) record(results []modelResult) {
+	for i, r := range results {
+		p := m.parts[r.part]
+		a := p.actions[r.LaneSeq]
+		if r.Attempt > 0 && (r.Attempt != 1 || r.Status != Done) {
+			k := laneAttempt{r.LaneSeq, int64(r.Attempt)}
+			if _, ok := p.attempts[k]; !ok {
+				p.attempts[k] = modelAttempt{r.Status, a.window}
+			}
+		}
+		last := !slices.ContainsFunc(results[i+1:], func(o modelResult) bool { return o.part == r.part && o.LaneSeq == r.LaneSeq })
+		if !last || a.status == Done {
+			continue
+		}
+		a.status, a.attempts, a.lost = r.Status, max(a.attempts, r.Attempt), r.Class == "payload_lost"
+		switch {
+		case r.Status == Done:
+			a.packed, a.unsure = "", false
+		case a.packed == "":
+			a.packed = string(r.Packed)
+		}
+	}
+}
+
+type modelResult struct {
+	part int32
+	Result
+}
+
+// copy stores payload copies and says how many.
+func (m *modelLedger) copy(part int32, copies []Copy) (stored int) {
+	for _, c := range copies {
+		if a := m.parts[part].actions[c.LaneSeq]; a.status != Done && a.packed == "" {
+			a.packed = string(c.Packed)
+			stored++
+		}
+	}
+	return stored
+}
+
+// open lists the actions that a lane would load.
+func (m *modelLedger) open(part int32) (out []string) {
+	p := m.parts[part]
+	for _, lane := range slices.Sorted(maps.Keys(p.actions)) {
+		a := p.actions[lane]
+		if a.status == Done || a.status == Dead && a.effect.OnDead == Continue {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%d:%s:%s:%s:%d", lane, m.events[a.key].ID, a.effect.Name, a.status, a.attempts))
+	}
+	return out
+}
+
+// bare lists the lane_seqs of open actions without a copy, of events below an offset.
+func (m *modelLedger) bare(part int32, before int64) (out []int64) {
+	p := m.parts[part]
+	for _, lane := range slices.Sorted(maps.Keys(p.actions)) {
+		if a := p.actions[lane]; a.status != Done && a.packed == "" && !a.lost && m.events[a.key].Offset < before {
+			out = append(out, lane)
+		}
+	}
+	return out
+}
+
+// needs says who needs a window, as far as what happened in it goes; empty: nobody.
+func (m *modelLedger) needs(window int32) (why string) {
+	for _, n := range slices.Sorted(maps.Keys(m.parts)) {
+		p := m.parts[n]
+		for _, w := range p.waits {
+			if w.window == window {
+				why = cmp.Or(why, fmt.Sprintf("an event of it waits in partition %d", n))
+			}
+		}
+		for lane, a := range p.actions {
+			e := m.events[a.key]
+			mine := e.window == window || a.window == window
+			if mine && a.status != Done && (a.status != Dead || a.effect.OnDead == Park) {
+				why = cmp.Or(why, fmt.Sprintf("action %d of partition %d is %s", lane, n, a.status))
+			}
+		}
+	}
+	return why
+}
+
+// drop forgets a window.
+func (m *modelLedger) drop(window int32) {
+	for _, p := range m.parts {
+		maps.DeleteFunc(p.asides, func(_ int64, a modelAside) bool { return a.window == window })
+		maps.DeleteFunc(p.attempts, func(_ laneAttempt, a modelAttempt) bool { return a.window == window })
+		maps.DeleteFunc(p.actions, func(_ int64, a *modelAction) bool { return m.events[a.key].window == window })
+	}
+	maps.DeleteFunc(m.events, func(_ schemas.EventKey, e *modelEvent) bool { return e.window == window })
+}
