@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -96,9 +97,7 @@ func methodOf(req *http.Request) (string, error) {
 
 // dress puts our headers on a request.
 func (x *exchange) dress(req *http.Request, method string) {
-	for name, values := range x.sink.headers {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, x.sink.headers)
 	req.Header.Set("Traceparent", x.parent)
 	if x.state != "" {
 		req.Header.Set("Tracestate", x.state)

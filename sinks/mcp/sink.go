@@ -188,7 +188,7 @@ func (s *Sink) call(ctx context.Context, x *exchange, params *mcp.CallToolParams
 	if err != nil {
 		return nil, err
 	}
-	defer session.Close()
+	defer func() { _ = session.Close() }()
 	return session.CallTool(ctx, params)
 }
 
