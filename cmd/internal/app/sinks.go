@@ -44,6 +44,8 @@ func newSink(p sinkParts) (stream.Sink, error) {
 		return newKafka(p)
 	case "postgres":
 		return newPostgres(p)
+	case "mcp":
+		return newMCP(p)
 	case "log":
 		return logsink.New(logsink.Config{Logger: p.log})
 	case "http":
@@ -64,7 +66,7 @@ func newHTTP(p sinkParts) (stream.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), AllowNetworks: allowed, Params: params}
+	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), Headers: d.Headers, AllowNetworks: allowed, Params: params}
 	if !d.Secret.IsZero() {
 		cfg.Secrets = []schemas.Secret{d.Secret}
 	}

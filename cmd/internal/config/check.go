@@ -208,7 +208,7 @@ func (ck *checker) destinationURL(path, text string, allowed []netip.Prefix, any
 		ck.problem(path, "is not an absolute http or https URL")
 		return
 	case u.User != nil:
-		ck.problem(path, "carries credentials; use secret, which signs the calls")
+		ck.problem(path, "carries credentials; put them into headers")
 		return
 	case u.Fragment != "":
 		ck.problem(path, "has a fragment, which is never sent")

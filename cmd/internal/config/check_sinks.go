@@ -6,6 +6,7 @@ import (
 
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
+	mcpsink "github.com/forebay-io/forebay/sinks/mcp"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	postgressink "github.com/forebay-io/forebay/sinks/postgres"
 	"github.com/forebay-io/forebay/sinks/slack"
@@ -25,12 +26,16 @@ type sinkType struct {
 // sinkTypes are the types that a destination may have today, each with its own file.
 var sinkTypes = map[string]sinkType{
 	"exec": {keys: []string{"command", "env", "idempotent"}, check: (*checker).execSink},
-	"http": {keys: []string{"url", "secret", "allow_networks", "params"}, check: (*checker).httpSink, params: func(*Destination) []template.Param { return httpsink.Params() }},
+	"http": {keys: []string{"url", "secret", "headers", "allow_networks", "params"}, check: (*checker).httpSink, params: func(*Destination) []template.Param { return httpsink.Params() }},
 	"kafka": {
 		keys: []string{"topic", "idempotent", "params"}, check: (*checker).kafkaSink,
 		params: func(*Destination) []template.Param { return kafkasink.Params() },
 	},
 	"log": {},
+	"mcp": {
+		keys:  []string{"url", "headers", "tool_errors", "idempotent", "allow_networks", "params"},
+		check: (*checker).httpSink, params: func(*Destination) []template.Param { return mcpsink.Params() },
+	},
 	"postgres": {
 		keys:  []string{"database", "statement", "key_table", "key_retention", "allow_networks", "params"},
 		check: (*checker).postgresSink, params: func(*Destination) []template.Param { return postgressink.Params() },

@@ -51,6 +51,14 @@ func TestDestinations(t *testing.T) {
 		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
 		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
 		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
+		{"mcp", "", "type: mcp\nurl: https://tools.example.com/mcp\nheaders: {Authorization: \"Bearer ${env:CODER_SECRET}\"}\ntool_errors: retry\nparams: {tool: triage, arguments: {n: \"{{body.n}}\", deep: [1, {a: b}]}}", ""},
+		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "coder.url: is missing"},
+		{"mcp without a tool", "", "type: mcp\nurl: https://tools.example.com/mcp", "params.tool is missing, here or at destination coder"},
+		{"mcp with a bad tool", "", "type: mcp\nurl: https://tools.example.com/mcp\nparams: {tool: a b}", "params.tool"},
+		{"mcp inside", "", "type: mcp\nurl: https://10.1.2.3/mcp\nparams: {tool: t}", "10.1.2.3 is in none of allow_networks"},
+		{"mcp with other errors", "", "type: mcp\nurl: https://x.example\ntool_errors: ignore\nparams: {tool: t}", `"ignore" is not one of dead, retry`},
+		{"http with headers", "", "type: http\nurl: https://x.example\nheaders: {X-Api-Key: \"${env:CODER_SECRET}\"}", ""},
+		{"http with a bad header", "", "type: http\nurl: https://x.example\nheaders: {\"a b\": c}", `"a b" is not the name of a header`},
 		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

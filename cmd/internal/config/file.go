@@ -195,6 +195,8 @@ type Destination struct {
 	Command       []string       `yaml:"command"`
 	Env           Env            `yaml:"env"`
 	Idempotent    *bool          `yaml:"idempotent"` // nil: as the type is by itself
+	Headers       Headers        `yaml:"headers"`
+	ToolErrors    string         `yaml:"tool_errors"` // empty: dead
 	Topic         string         `yaml:"topic"`
 	Database      schemas.Secret `yaml:"database"` // zero: the ledger's own
 	Statement     string         `yaml:"statement"`

@@ -193,9 +193,9 @@ var shapes = map[reflect.Type]*shape{
 		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
-	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"headers", "rate", "breaker", "tls", "result"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
-		{name: "url", doc: "Where http calls go."},
+	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"rate", "breaker", "tls", "result"}, fields: []field{
+		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "mcp", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
+		{name: "url", doc: "Where http calls go; the endpoint of an mcp server."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
 		{name: "token", doc: "Token for the API: a bot token for slack, a personal access token for github."},
 		{name: "routing_key", doc: "Integration key of the pagerduty service."},
@@ -207,12 +207,14 @@ var shapes = map[reflect.Type]*shape{
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
 		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
-		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka"},
+		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka and mcp"},
 		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log; none of Forebay's own."},
 		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
 		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
 		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again.", computed: "90d"},
+		{name: "headers", doc: "Request headers of http and mcp, such as Authorization; " + secretHeaders},
+		{name: "tool_errors", doc: "What follows when a tool of mcp says that it failed.", computed: "dead", values: []string{"dead", "retry"}},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
