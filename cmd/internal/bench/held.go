@@ -25,13 +25,11 @@ import (
 // configuration. close ends it.
 type held struct {
 	heldSizes
-	count    int    // of open actions, and of events that wait in gaps
-	name     string // of source and subscription
-	postgres string
-	brokers  []string
-	operator string // the stream process's listener
-	config   string // the file
-	closers  []func()
+	deployment
+	count   int    // of open actions, and of events that wait in gaps
+	name    string // of source and subscription
+	brokers []string
+	closers []func()
 }
 
 const heldTeam = "bench"
@@ -41,7 +39,10 @@ func (h *held) group() string { return heldTeam + "." + h.name }
 
 // newHeld starts everything but the stream process, and prepares ledger and topics with forebay's own commands.
 func (b *scaleBench) newHeld(ctx context.Context) (_ *held, err error) {
-	h := &held{heldSizes: b.held, count: b.Held, name: "held-" + strconv.FormatUint(b.next(), 36), postgres: b.pg.url, brokers: b.Kafka}
+	h := &held{
+		heldSizes: b.held, deployment: deployment{postgres: b.pg.url},
+		count: b.Held, name: "held-" + strconv.FormatUint(b.next(), 36), brokers: b.Kafka,
+	}
 	defer func() {
 		if err != nil {
 			h.close()

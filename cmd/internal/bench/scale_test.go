@@ -141,7 +141,7 @@ func TestHeldProcessEnds(t *testing.T) {
 	if err := os.WriteFile(h.config, []byte("version: 1\nnonsense: true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := h.serve(t.Context())
+	p, err := h.serve(t.Context(), "stream")
 	if err != nil {
 		t.Fatal(err)
 	}

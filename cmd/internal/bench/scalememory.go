@@ -30,7 +30,7 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 	}
 	defer h.close()
 	b.say("a stream process gets %d open actions and %d events that wait in gaps", b.Held, b.Held)
-	p, err := h.serve(ctx)
+	p, err := h.serve(ctx, "stream")
 	if err != nil {
 		return err
 	}

@@ -13,20 +13,28 @@ import (
 	"strings"
 )
 
+// deployment is a configuration of forebay and what its processes are told by their environment.
+type deployment struct {
+	config   string // the file
+	postgres string
+	intake   string // the addresses that the file may name as ${env:INTAKE} and ${env:OPERATOR}
+	operator string
+}
+
 // program is forebay itself, in a process of this program.
-func (h *held) program(ctx context.Context, args ...string) (*exec.Cmd, error) {
+func (d *deployment) program(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{forebayCommand}, args...)...)
-	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+h.postgres)
+	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+d.postgres, "INTAKE="+d.intake, "OPERATOR="+d.operator)
 	return cmd, nil
 }
 
 // command runs one of forebay's commands to its end.
-func (h *held) command(ctx context.Context, args ...string) error {
-	cmd, err := h.program(ctx, args...)
+func (d *deployment) command(ctx context.Context, args ...string) error {
+	cmd, err := d.program(ctx, args...)
 	if err != nil {
 		return err
 	}
@@ -49,13 +57,13 @@ type process struct {
 	gone chan struct{} // closed when it has ended
 }
 
-// serve starts the stream process.
-func (h *held) serve(ctx context.Context) (*process, error) {
-	cmd, err := h.program(ctx, "--log-level", "warn", "serve", "-c", h.config, "--roles", "stream", "--drain", "1s")
+// serve starts a process of some roles.
+func (d *deployment) serve(ctx context.Context, roles string) (*process, error) {
+	cmd, err := d.program(ctx, "--log-level", "warn", "serve", "-c", d.config, "--roles", roles, "--drain", "1s")
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(h.config + ".log")
+	log, err := os.Create(d.config + "." + roles + ".log")
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +98,8 @@ func (p *process) explain(err error) error {
 }
 
 // openActions is how many open actions the stream process says that its lanes have loaded; 0 before it says anything.
-func (h *held) openActions(ctx context.Context) (n int, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.operator+"/metrics", nil)
+func (d *deployment) openActions(ctx context.Context) (n int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.operator+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
