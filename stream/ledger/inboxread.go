@@ -56,6 +56,7 @@ const inboxEvents = `
     LEFT JOIN LATERAL (
         SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
                     WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
+                    WHEN bool_or(x.status = 'processing') THEN 'processing'
                     WHEN bool_and(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'done'
                     WHEN bool_or(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'processing'
                     ELSE 'received' END AS status,

@@ -113,7 +113,8 @@ WITH found AS (
      ORDER BY a.lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, a.first_at,
-       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint, coalesce(octet_length(a.packed), 0) > 0,
+       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
+       ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
        x.name, x.destination, x.on_dead, ` + eventColumns + `
 FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
@@ -134,7 +135,7 @@ func (n *Namespace) openRows(ctx context.Context, c *Claim, after int64, limit i
 
 // openPlainRead finds the events of actions that have no row.
 const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, 'pending', 0, NULL::timestamptz, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead, ` + eventColumns + `
+SELECT u.lane_seq, 'pending', 0, NULL::timestamptz, 0::bigint, 0::bigint, 0::bigint, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead, ` + eventColumns + `
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
@@ -165,11 +166,13 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	var (
 		first           *time.Time
 		wait            int64
+		left, quiet     int64
+		silence         int64
 		decision        string
 		key, hash       [16]byte
 		name, eventType string
 	)
-	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
+	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &left, &quiet, &silence, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
 		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Word, &a.Version.Sub, &decision, &a.Reason,
 		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType)
 	if err != nil {
@@ -180,6 +183,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	}
 	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
 	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)
+	a.Left, a.Quiet, a.Silence = micros(left), micros(quiet), micros(silence)
 	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.Partition.TopicID, c.Partition.Topic, c.Partition.Number, key, hash
 	return a, nil
 }

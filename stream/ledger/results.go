@@ -14,6 +14,7 @@ type resultWrite struct {
 	ended   []laneRef // marked as ended by this write; taken back if it fails
 	settled []laneRef // settled once it is committed
 	lows    []laneRef // where the marks of claims go
+	said    []Result  // what destinations said later
 }
 
 type laneRef struct {
@@ -88,6 +89,9 @@ func (w *resultWrite) claim(c *Claim, results []Result) error {
 			w.action(wr, r)
 		}
 		wr.attempt(r)
+		if r.Reported {
+			w.said = append(w.said, *r)
+		}
 	}
 	w.stragglers(c)
 	if c.marks.due(c.spans) {
@@ -108,7 +112,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 
 func resultRows(n int) rows {
 	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
-		textColumn(n), bytesColumn(n), bytesColumn(n)}
+		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n)}
 }
 
 // action decides where the end of an attempt is written. What has ended already stays as it is.
@@ -139,7 +143,7 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 
 // plain says that a result is a first attempt that succeeded.
 func (r *Result) plain() bool {
-	return r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == ""
+	return r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
 func (wr *windowResults) complete(r *Result) {
@@ -174,11 +178,13 @@ func (wr *windowResults) row(c rows, r *Result) {
 	} else {
 		c[10].bytes(r.Packed)
 	}
+	c[11].int64(r.Left.Microseconds())
+	c[12].int64(r.Silence.Microseconds())
 }
 
-// attempt adds a row for an attempt, unless it is a first one that simply succeeded.
+// attempt adds a row for an attempt that has ended, unless it is a first one that simply succeeded.
 func (wr *windowResults) attempt(r *Result) {
-	if r.Attempt == 0 || r.Attempt == 1 && r.Status == Done {
+	if r.Attempt == 0 || r.Attempt == 1 && r.Status == Done || r.Status == Processing {
 		return
 	}
 	c := wr.failed
@@ -216,6 +222,11 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 			if err := p.add(ctx, step.s, nil, step.rows.params(held...)...); err != nil {
 				return err
 			}
+		}
+	}
+	for i := range w.said {
+		if err := p.add(ctx, resultEnd, nil, w.said[i].resultParams()...); err != nil {
+			return err
 		}
 	}
 	for _, l := range w.lows {
@@ -259,7 +270,8 @@ func (w *resultWrite) settle() {
 }
 
 // undo takes back what was promised of a write that failed, or of which nobody knows: the results come again, and a
-// completion that stands twice says the same. A row that may or may not be there is written in a way that fits both.
+// completion that stands twice says the same. Until then nothing else is written of the action: a row that says pending
+// would hide the completion. A row that may or may not be there is written in a way that fits both.
 func (w *resultWrite) undo() {
 	for _, l := range w.ended {
 		l.claim.mu.Lock()

@@ -85,7 +85,7 @@ const forgotten = 10_000
 // forget takes out what people and the gate asked of owners and what has long ended. These tables have a row per question,
 // not per event, and an index by their end: nothing is scanned.
 func (l *Ledger) forget(ctx context.Context, subscription int32, cfg SweepConfig) error {
-	for _, table := range []string{"backfills", "commands"} {
+	for _, table := range []string{"backfills", "commands", "results"} {
 		_, err := l.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
 			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
 			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t

@@ -159,6 +159,8 @@ const (
 	Dead    Status = "dead_letter" // given up
 	Held    Status = "parked"      // stands behind a dead head
 	Unknown Status = "unknown"     // an unsafe attempt whose outcome nobody knows
+	// Processing: the destination has taken it and says later what came of it.
+	Processing Status = "processing"
 )
 
 // Action is one effect of one event, as the ledger holds it.
@@ -182,6 +184,9 @@ type Action struct {
 	FirstAt     time.Time     // of the first attempt; zero before
 	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
 	Record      int           // see Applied.Actions; -1 elsewhere
+	// Left is how long the result of a Processing action is still waited for, Quiet for how long without a sign of life; 0 is
+	// over. Silence is how long that may be from sign to sign; 0: none is asked for.
+	Left, Quiet, Silence time.Duration
 	// HasCopy says that the ledger has a payload copy. Packed is that copy, where the page had room for it; Open of this
 	// action alone brings it.
 	HasCopy bool
@@ -192,7 +197,7 @@ type Action struct {
 type Result struct {
 	Claim    *Claim
 	LaneSeq  int64
-	Status   Status // Done, Failed, Dead or Unknown
+	Status   Status // Done, Failed, Dead, Unknown or Processing
 	Attempt  int    // 1 for the first; 0 when no attempt was made
 	Class    string // closed list of stream.Class
 	Code     int    // HTTP status or 0
@@ -200,6 +205,10 @@ type Result struct {
 	Error    string
 	Response []byte        // the first 4 KiB of the answer
 	NextIn   time.Duration // for Failed
+	// Left and Silence are for Processing: how long the result is waited for, and how long silence may be; 0: for ever.
+	Left, Silence time.Duration
+	// Reported says that the destination said so later: its word, see Report, is applied with this.
+	Reported bool
 	// Packed is a payload copy to keep: given with an action's first failure.
 	Packed []byte
 }

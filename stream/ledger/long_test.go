@@ -1,0 +1,244 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// accepted is a claim with actions 1 and 2, of two entities; the first is processing.
+func accepted(t *testing.T, silence time.Duration) (*fixture, *Claim) {
+	t.Helper()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Processing, Attempt: 1, Code: 202, Left: time.Hour, Silence: silence})
+	return f, c
+}
+
+func (f *fixture) said(r Report) ReportState {
+	f.t.Helper()
+	state, err := f.l.Report(f.t.Context(), r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return state
+}
+
+func (f *fixture) reports(c *Claim) []OpenReport {
+	f.t.Helper()
+	list, err := f.n.Reports(f.t.Context(), []*Claim{c})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return list
+}
+
+func (f *fixture) action(r AttemptRef) ActionState {
+	f.t.Helper()
+	s, err := f.l.ActionState(f.t.Context(), r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+func ref(c *Claim, laneSeq int64, attempt int) AttemptRef { return AttemptRef{c.ID, laneSeq, attempt} }
+
+// What is processing is open, with what is left of its time by the database's clock, for the next owner too; a heartbeat gives
+// its silence anew.
+func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
+	t.Parallel()
+	f, _ := accepted(t, time.Minute)
+	c := f.claim(0)
+	read := func() Action {
+		open, _, err := f.n.Open(t.Context(), c, 0, 10)
+		if err != nil || len(open) != 2 {
+			t.Fatal(open, err)
+		}
+		return open[0]
+	}
+	near := func(what string, got, want time.Duration) {
+		t.Helper()
+		if got > want || got < want-20*time.Second {
+			t.Errorf("%s is %s, want %s", what, got, want)
+		}
+	}
+	a := read()
+	if a.Status != Processing || a.Attempts != 1 || a.Silence != time.Minute || a.FirstAt.IsZero() {
+		t.Errorf("%+v", a)
+	}
+	near("the deadline", a.Left, time.Hour)
+	near("the silence left", a.Quiet, time.Minute)
+	one[int](f, `WITH u AS (UPDATE actions SET beat_at = beat_at - interval '50 s', result_by = result_by - interval '1 hour' RETURNING 1)
+		SELECT count(*) FROM u`)
+	a = read()
+	near("the silence left", a.Quiet, 10*time.Second)
+	near("the deadline", a.Left, 0)
+	for _, tt := range []struct {
+		ref  AttemptRef
+		want bool
+	}{{ref(c, 1, 1), true}, {ref(c, 1, 2), false}, {ref(c, 2, 1), false}, {ref(c, 7, 1), false}} {
+		if alive, err := f.l.Beat(t.Context(), tt.ref); err != nil || alive != tt.want {
+			t.Errorf("%+v: %v %v", tt.ref, alive, err)
+		}
+	}
+	left, err := f.n.Quiet(t.Context(), c, []int64{1, 2})
+	if err != nil || len(left) != 1 {
+		t.Error(left, err)
+	}
+	near("the silence after the heartbeat", left[1], time.Minute)
+	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1"); err != nil || item.Status != "processing" {
+		t.Error(item.Status, err)
+	}
+	if s := f.action(ref(c, 1, 1)); s.ResultBy == nil || s.BeatAt == nil || s.Silence != time.Minute {
+		t.Errorf("%+v", s)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute})
+	if a = read(); a.Status != Failed || a.Left != 0 || a.Silence != 0 {
+		t.Errorf("after it failed: %+v", a)
+	}
+	if got := one[string](f, `SELECT string_agg(attempt || status || class, ',') FROM attempts`); got != "1failedtimeout" {
+		t.Errorf("attempts: %s", got)
+	}
+}
+
+func TestReportIsKeptOnceAndAppliedWithItsEnd(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	r := Report{AttemptRef: ref(c, 1, 1), Status: Done, Code: 200, Response: []byte("found it")}
+	other := r
+	other.Response = []byte("found something else")
+	for i, tt := range []struct {
+		r    Report
+		want ReportState
+	}{{r, Recorded}, {r, Repeated}, {other, Differs}} {
+		if got := f.said(tt.r); got != tt.want {
+			t.Errorf("%d: %s, want %s", i, got, tt.want)
+		}
+	}
+	list := f.reports(c)
+	if len(list) != 1 || list[0].Claim != c || list[0].Entity != "a" || list[0].Past || string(list[0].Response) != "found it" {
+		t.Fatalf("%+v", list)
+	}
+	if s := f.action(r.AttemptRef); s.Status != Processing || s.Reported != Done || s.Outcome != "" {
+		t.Errorf("%+v", s)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Response: r.Response, Reported: true})
+	if list := f.reports(c); len(list) != 0 {
+		t.Errorf("still to be applied: %+v", list)
+	}
+	s := f.action(r.AttemptRef)
+	want := ActionState{ID: schemas.NewActionID("acme.triage", 0, "/acme/github", "a-1", "run"), Subscription: "acme.triage", Name: "run",
+		Destination: "acme/coder", Source: "/acme/github", EventID: "a-1", Status: Done, Attempts: 1, Reported: Done, Outcome: "applied"}
+	if d := cmp.Diff(want, s); d != "" {
+		t.Error(d)
+	}
+	if got := f.said(r); got != Repeated {
+		t.Errorf("the same after it was applied: %s", got)
+	}
+	if got := one[string](f, `SELECT concat_ws(' ', status, code, convert_from(response, 'UTF8'), result_by IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 200 found it t" {
+		t.Error(got)
+	}
+}
+
+// A report counts as long as its action has not ended and no later attempt is recorded; else it is kept as late.
+func TestLateReports(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute})
+	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != Recorded {
+		t.Errorf("not attempted anew: %s", got)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Processing, Attempt: 2, Left: time.Hour})
+	list := f.reports(c)
+	if len(list) != 1 || !list[0].Past {
+		t.Fatalf("attempted anew: %+v", list)
+	}
+	if err := f.n.EndReport(t.Context(), list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.action(ref(c, 1, 1)); s.Outcome != "late" || len(f.reports(c)) != 0 {
+		t.Errorf("%+v", s)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Dead, Attempt: 2, Class: "timeout"})
+	for range 2 {
+		if got := f.said(Report{AttemptRef: ref(c, 1, 2), Status: Done}); got != Late {
+			t.Errorf("dead: %s", got)
+		}
+	}
+	// One that simply succeeded has no row.
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
+	if got := f.said(Report{AttemptRef: ref(c, 2, 1), Status: Failed}); got != Late {
+		t.Errorf("done: %s", got)
+	}
+	if s := f.action(ref(c, 2, 1)); s.Status != Done || s.Attempts != 1 || s.EventID != "b-1" {
+		t.Errorf("%+v", s)
+	}
+	if n := one[int](f, `SELECT count(*) FROM results WHERE outcome = 'late'`); n != 3 {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+// A destination may be faster than its own 202: the report is there before the attempt is recorded, and the next owner, too,
+// finds it.
+func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
+	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done, Code: 200}); got != Recorded {
+		t.Error(got)
+	}
+	c = f.claim(0)
+	list := f.reports(c)
+	if len(list) != 1 || list[0].Past || list[0].Entity != "" {
+		t.Fatalf("%+v", list)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Reported: true})
+	if d := cmp.Diff([]string{"2:a-2:run"}, f.open(c)); d != "" || len(f.reports(c)) != 0 {
+		t.Error(d)
+	}
+}
+
+// A fenced owner applies nothing, and the report stays for the next.
+func TestFencedOwnerAppliesNoReport(t *testing.T) {
+	t.Parallel()
+	f, zombie := accepted(t, 0)
+	f.said(Report{AttemptRef: ref(zombie, 1, 1), Status: Done})
+	c := f.claim(0)
+	fenced, err := f.n.Record(t.Context(), []Result{{Claim: zombie, LaneSeq: 1, Status: Done, Attempt: 1, Reported: true}})
+	if err != nil || !fenced[zombie.ID] {
+		t.Error(fenced, err)
+	}
+	if list := f.reports(c); len(list) != 1 || list[0].Past {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestReportRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	for name, r := range map[string]Report{
+		"status": {AttemptRef: ref(c, 1, 1), Status: Processing}, "attempt": {AttemptRef: ref(c, 1, 0), Status: Done},
+		"lane_seq": {AttemptRef: ref(c, 0, 1), Status: Done}, "wait": {AttemptRef: ref(c, 1, 1), Status: Failed, Wait: -1},
+		"code": {AttemptRef: ref(c, 1, 1), Status: Done, Code: 1000},
+	} {
+		if _, err := f.l.Report(t.Context(), r); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.l.ActionState(t.Context(), ref(c, 99, 1)); schemas.KindOf(err) == schemas.Unavailable || err == nil {
+		t.Errorf("an action that never was: %v", err)
+	}
+	for name, r := range map[string]Result{
+		"no deadline": {Claim: c, LaneSeq: 1, Status: Processing, Attempt: 1}, "a deadline of nothing": {Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Left: 1},
+	} {
+		if _, err := f.n.Record(t.Context(), []Result{r}); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
