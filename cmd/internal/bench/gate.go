@@ -50,6 +50,7 @@ type gateResult struct {
 	// batches are their latencies: from the arrival of a batch's first event to its commit.
 	batches []time.Duration
 	loads   int64 // bodies that lanes had let go of and read anew
+	actions int64 // that the measured events led to: repeats lead to none
 }
 
 func (g gateRun) run(ctx context.Context) (gateResult, error) {
@@ -113,6 +114,7 @@ func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult,
 	}
 	for _, l := range loops {
 		result.batches = append(result.batches, l.batches...)
+		result.actions += l.actions
 	}
 	return result, loops.each(func(l *gateLoop) error { return l.close(ctx) })
 }

@@ -23,6 +23,7 @@ type gateLoop struct {
 	parts   []*gatePart
 	rng     *rand.Rand
 	done    int64 // events
+	actions int64 // of those
 	batches []time.Duration
 }
 
@@ -59,6 +60,7 @@ func (l *gateLoop) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	l.actions = 0 // of what let the entities begin
 	return l.drained(ctx)
 }
 
@@ -188,6 +190,7 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 			items[j] = stream.Item{Action: a, Event: e}
 		}
 		l.lanes.Add(applied[i].Claim, items)
+		l.actions += int64(len(items))
 	}
 	return nil
 }

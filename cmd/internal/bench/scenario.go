@@ -39,6 +39,7 @@ type scenario struct {
 var scenarios = map[string]scenario{
 	"gate":   {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
 	"intake": {runIntakeScenario, "the intake beside a handler that only reads and produces"},
+	"lanes":  {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
 	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, and the memory of a stream process that holds much"},
 }
 

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLanesScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	r := newReport(o)
+	s := laneSizes{entities: 200, oneConns: []int{1, 2}, manyConns: []int{1, 2}, claim: 100, depth: 10, body: 256}
+	if err := runLanes(t.Context(), o, s, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `lanes/one_by_one lanes/batch_100`,
+		`lanes/cpu_forebay lanes/cpu_postgres lanes/wal lanes/one_by_one_cpu_postgres lanes/one_by_one_wal lanes/batch_100_cpu_postgres lanes/batch_100_wal`, ``)
+	for i, bar := range []float64{lanesOneBar, lanesBatchBar} {
+		if x := r.Ratios[i]; x.Bar != bar || x.AtMost || len(x.Rounds) != o.Rounds {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, name := range []string{"lanes.ours", "lanes.one_by_one", "lanes.batch_100", "lanes.rivals"} {
+		if r.Settings[name] == "" {
+			t.Errorf("no setting %s: %v", name, r.Settings)
+		}
+	}
+}
+
+// What is counted is what was done: every job that was inserted, once.
+func TestQueueRivalDoesEveryJob(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	conn := connected(t, pg.url)
+	for _, claim := range []int{1, 100} {
+		q := &queueRival{url: pg.url, meter: pg.meter, seed: 7, inserters: 2, entities: 100, conns: 3, claim: claim, depth: 10, length: 50 * time.Millisecond}
+		got, err := q.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := number(t, conn, `SELECT count(*) FROM rival_queue.jobs`)
+		done := number(t, conn, `SELECT count(*) FROM rival_queue.jobs WHERE status = 'done' AND attempts = 1 AND done_at >= created_at`)
+		if jobs < gateBatch/2 || done != jobs || got.events != jobs {
+			t.Errorf("claims of %d: %d jobs, %d done, %d counted", claim, jobs, done, got.events)
+		}
+		if n := number(t, conn, `SELECT count(*) - count(DISTINCT event_id) FROM rival_queue.jobs`); n != 0 {
+			t.Errorf("%d repeats were inserted", n)
+		}
+	}
+}
+
+// The actions of ours are those that the ledger has as done after the begin, repeats left out.
+func TestRunCountsActions(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	g := gateOf(pg, func(g *gateRun) { g.name = "bench.actions" })
+	got, err := g.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := int64(g.loops * g.partitions * g.entities)
+	given := number(t, connected(t, pg.url), `SELECT sum(next_lane_seq - 1) FROM forebay.progress`)
+	if got.actions != given-begun || got.actions == 0 || got.actions >= got.events {
+		t.Errorf("%d actions of %d events, the ledger has %d, %d of them to begin", got.actions, got.events, given, begun)
+	}
+}
+
+func TestQueueRivalSaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	pg := opened(t, tiny(t))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(context.DeadlineExceeded)
+	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, entities: 10, conns: 1, claim: 1, depth: 10, length: time.Minute}
+	if _, err := q.run(ctx); err == nil {
+		t.Error("a run that could not begin has figures")
+	}
+	if err := q.tables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conn := connected(t, pg.url)
+	if _, err := conn.Exec(t.Context(), `ALTER TABLE rival_queue.jobs ADD CHECK (status = 'pending')`); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := q.pool(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := q.jobs(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "work on jobs") {
+		t.Errorf("completions that the database refuses: %v", err)
+	}
+}
