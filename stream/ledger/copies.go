@@ -279,7 +279,8 @@ type copyWrite struct {
 	rowed   []int64 // settled once it is committed
 }
 
-// copiesOf decides how each copy is written, and marks the claim with the rows that will be made. What has ended is left out.
+// copiesOf decides how each copy is written, and marks the claim with the rows that will be made. What has ended, or may
+// have, is left out.
 func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,6 +300,9 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 		if one.LaneSeq >= c.marks.low {
 			b, i := c.marks.at(one.LaneSeq)
 			if b.ended.has(i) {
+				continue
+			}
+			if b.doubt.has(i) && !b.settled.has(i) {
 				continue
 			}
 			if !b.rowed.has(i) || !b.settled.has(i) {

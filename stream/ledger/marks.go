@@ -18,6 +18,7 @@ type laneBucket struct {
 	ended   bitset // a completion says that it is done
 	rowed   bitset // it has a row in actions, or is about to
 	settled bitset // either is committed
+	doubt   bitset // a completion was written of which nobody knows whether it is committed; for what is not settled
 }
 
 const (

@@ -277,6 +277,7 @@ func (w *resultWrite) undo() {
 		l.claim.mu.Lock()
 		b, i := l.claim.marks.at(l.laneSeq)
 		b.ended.unset(i)
+		b.doubt.set(i)
 		l.claim.mu.Unlock()
 	}
 }

@@ -30,7 +30,7 @@ func (w *resultWrite) stragglers(c *Claim) (found int) {
 			break
 		}
 		b, i := m.at(s)
-		if b.ended.has(i) || mine[laneRef{c, s}] { // on its way
+		if b.ended.has(i) || b.doubt.has(i) || mine[laneRef{c, s}] { // on its way
 			continue
 		}
 		b.rowed.set(i)
