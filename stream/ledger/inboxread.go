@@ -12,13 +12,15 @@ import (
 )
 
 // actionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
-// ended; an action with neither is open and untried.
+// ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went
+// with its window, which goes only when all in it has ended.
 const actionStates = `generate_series(0, e.actions - 1) AS n(i)
         LEFT JOIN actions x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
         LEFT JOIN LATERAL (
             SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response
             FROM completions c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
-              AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes) LIMIT 1
+              AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes)
+            UNION ALL SELECT NULL, NULL, 0, NULL, NULL WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
         ) c ON true`
 
 // inboxSelect is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;

@@ -144,3 +144,38 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// An event waited in one window and ran in the next; what waits beside it keeps the first, the second is dropped. What ran
+// has not come back with that.
+func TestStatusOfWhatRanInADroppedWindow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "z", 1), seq(3, "z", 3))
+	f.turnWindow()
+	f.apply(c, seq(4, "e", 2))
+	var results []Result
+	for lane := range int64(4) {
+		results = append(results, Result{Claim: c, LaneSeq: lane + 1, Status: Done, Attempt: 1})
+	}
+	f.record(results...)
+	f.turnWindow()
+	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	f.ageWindows(200 * time.Hour)
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Fatalf("dropped %v", s.Dropped)
+	}
+	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-3")
+	if err != nil || item.Status != "done" {
+		t.Errorf("%q %v", item.Status, err)
+	}
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "received"})
+	if err != nil || len(page.Items) != 0 {
+		t.Errorf("%+v %v", page.Items, err)
+	}
+	if open := f.open(f.claim(0)); len(open) != 0 {
+		t.Error(open)
+	}
+}
