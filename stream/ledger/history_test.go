@@ -20,7 +20,9 @@ type author struct {
 	end    map[int32]int64 // the next offset
 	kept   map[int32][]Record
 	top    map[schemas.EntityKey]int64
-	mixed  schemas.VersionKind // of the entities c
+	epoch  map[schemas.EntityKey]int64 // how often its provider has begun to count anew
+	mixed  schemas.VersionKind         // of the entities c
+	words  bool                        // whose versions are texts, where they are monotonic
 	events int
 }
 
@@ -28,7 +30,9 @@ type author struct {
 var logBegan = time.Now().Add(-24 * time.Hour).Truncate(time.Second).UTC()
 
 func newAuthor(rng *rand.Rand, partitions int32) *author {
-	a := &author{rng: rng, log: map[int32][]Record{}, end: map[int32]int64{}, kept: map[int32][]Record{}, top: map[schemas.EntityKey]int64{}}
+	a := &author{rng: rng, log: map[int32][]Record{}, end: map[int32]int64{}, kept: map[int32][]Record{}, top: map[schemas.EntityKey]int64{},
+		epoch: map[schemas.EntityKey]int64{}}
+	a.words = rng.IntN(2) == 0
 	a.mixed = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.Sequence}[rng.IntN(3)]
 	for p := range partitions {
 		a.end[p] = 0
@@ -97,8 +101,12 @@ func (a *author) append(part int32, r Record) {
 func (a *author) event(part int32, step int64) Record {
 	name := []string{"a", "a", "b", "b", "c", "d"}[a.rng.IntN(6)]
 	entity := schemas.EntityKey(fmt.Sprintf("p%d/%s", part, name))
+	if name == "b" && a.rng.IntN(20) == 0 {
+		a.epoch[entity]++
+		a.top[entity] = 0
+	}
 	a.top[entity] = max(a.top[entity], a.top[entity]+step)
-	v := schemas.Version{Kind: schemas.Sequence, Value: a.top[entity] + min(step, 0)}
+	v := schemas.Version{Kind: schemas.Sequence, Epoch: a.epoch[entity], Value: a.top[entity] + min(step, 0)}
 	switch {
 	case name == "c" && a.rng.IntN(12) > 0: // else it begins anew as a sequence
 		v.Kind, v.Clock = a.mixed, []string{"", "x"}[a.rng.IntN(2)]
@@ -106,12 +114,17 @@ func (a *author) event(part int32, step int64) Record {
 	case name == "d":
 		v.Kind = schemas.None
 	}
+	if v.Kind == schemas.Monotonic && a.words {
+		v.Value, v.Word = 0, fmt.Sprintf("w%05d", v.Value+10)
+	}
 	if v.Kind == schemas.Timestamp {
 		v.Value = logBegan.Add(time.Duration(v.Value+a.end[part]) * time.Second).UnixNano()
 	}
 	a.events++
 	r := record(0, fmt.Sprintf("ev-%d", a.events), string(entity), v)
 	r.Type = fmt.Sprintf("t.%d", a.rng.IntN(4))
+	r.Backfill = a.rng.IntN(12) == 0 // an answer to some question
+	r.Size = int64(len(r.Packed()))
 	if name == "a" {
 		r.First = new(int64(1))
 	}

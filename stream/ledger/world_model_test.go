@@ -17,6 +17,7 @@ type modelLedger struct {
 	parts  map[int32]*modelPart
 	events map[schemas.EventKey]*modelEvent
 	window int32 // the current one
+	now    int   // the machine's clock
 }
 
 type modelPart struct {
@@ -33,6 +34,7 @@ type modelPart struct {
 	asides           map[int64]modelAside // by offset
 	actions          map[int64]*modelAction
 	attempts         map[laneAttempt]modelAttempt
+	commands         map[int64]modelCommand
 }
 
 // modelEvent is an event that was decided and is remembered.
@@ -50,13 +52,11 @@ type modelEvent struct {
 
 // modelWait is a row of the gap buffer.
 type modelWait struct {
-	key      schemas.EventKey
-	line     gate.LineKey
-	packed   string
-	decision gate.Decision
-	filtered bool
-	window   int32
-	overdue  int // when its deadline passed, by the machine's clock; 0: it has not
+	gate.Waiting // as it waits, or was set aside: then its decision is "held"
+	line         gate.LineKey
+	packed       string
+	window       int32
+	overdue      int // when its deadline passed, by the machine's clock; 0: it has not
 }
 
 type modelAside struct {
@@ -73,6 +73,7 @@ type modelAction struct {
 	status   Status
 	attempts int
 	lost     bool   // its payload is
+	gap      bool   // given up with a gap: it stops no lane
 	packed   string // "": none
 	unsure   bool   // whether it has a copy depends on how its batch was bisected
 }
@@ -89,19 +90,19 @@ func newModelLedger(partitions int32) *modelLedger {
 	m := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}}
 	for n := range partitions {
 		m.parts[n] = &modelPart{number: n, lane: 1, state: gate.NewState(), waits: map[int64]*modelWait{}, asides: map[int64]modelAside{},
-			actions: map[int64]*modelAction{}, attempts: map[laneAttempt]modelAttempt{}}
+			actions: map[int64]*modelAction{}, attempts: map[laneAttempt]modelAttempt{}, commands: map[int64]modelCommand{}}
 	}
 	return m
 }
 
 func (m *modelLedger) clone() *modelLedger {
-	c := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}, window: m.window}
+	c := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}, window: m.window, now: m.now}
 	for k, v := range m.events {
 		c.events[k] = new(*v)
 	}
 	for n, p := range m.parts {
 		q := *p
-		q.seeks, q.asides, q.attempts = slices.Clone(p.seeks), maps.Clone(p.asides), maps.Clone(p.attempts)
+		q.seeks, q.asides, q.attempts, q.commands = slices.Clone(p.seeks), maps.Clone(p.asides), maps.Clone(p.attempts), maps.Clone(p.commands)
 		q.waits, q.actions = map[int64]*modelWait{}, map[int64]*modelAction{}
 		for k, v := range p.waits {
 			q.waits[k] = new(*v)
@@ -110,7 +111,7 @@ func (m *modelLedger) clone() *modelLedger {
 			q.actions[k] = new(*v)
 		}
 		q.state = gate.NewState()
-		q.state.Buffered = p.state.Buffered
+		q.state.Buffered, q.state.BufferedBytes = p.state.Buffered, p.state.BufferedBytes
 		for k, l := range p.state.Lines {
 			line := *l
 			line.Skipped = slices.Clone(l.Skipped)
@@ -136,14 +137,13 @@ func (m *modelLedger) seen() map[schemas.EventKey]gate.Seen {
 // told is what an Applied must say of a slice, as text.
 type told struct {
 	outcomes, actions []string
-	waiting           bool
+	waiting, asked    bool
 }
 
 // apply decides a slice. sure is false where the batch is going to be bisected: which of its events came out of the buffer,
 // with a copy, and which were released by the batch they came in, depends on where it is cut.
 func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
 	p := m.parts[part]
-	p.state.Seen = m.seen()
 	records := make([]gate.Record, len(s.Records))
 	for i := range s.Records {
 		records[i] = s.Records[i].Record
@@ -151,8 +151,7 @@ func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
 			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
 		}
 	}
-	before := maps.Clone(p.waits)
-	t := m.conclude(p, gate.Decide(p.state, records, spec.Policy), s.Records, before, spec, sure)
+	t := m.call(p, s.Records, nil, spec, sure, func() []gate.Outcome { return gate.Decide(p.state, records, spec.Policy) })
 	p.next = s.Next.Offset
 	p.high = max(p.high, p.next)
 	if n := len(s.Records); n > 0 {
@@ -169,30 +168,76 @@ func later(a, b time.Time) time.Time {
 }
 
 // expire ends the waits of the lines on which one was overdue when the claim asked; asked 0: it never did.
-func (m *modelLedger) expire(part int32, asked, now int, spec *Spec) told {
+func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 	p := m.parts[part]
-	p.state.Seen = m.seen()
 	due := map[gate.LineKey]bool{}
 	for _, w := range p.waits {
-		if w.decision == gate.Buffered && w.overdue > 0 && (asked == 0 || w.overdue < asked) {
+		if w.Decision == gate.Buffered && w.overdue > 0 && (asked == 0 || w.overdue < asked) {
 			due[w.line] = true
 		}
 	}
 	lines := slices.SortedFunc(maps.Keys(due), compareKeys)
-	t := m.conclude(p, gate.Expire(p.state, lines, spec.Policy), nil, maps.Clone(p.waits), spec, true)
-	for _, w := range p.waits {
-		if due[w.line] {
-			w.overdue = 0 // it waits for another gap
-			if spec.Policy.GapWait == 0 && w.decision == gate.Buffered {
-				w.overdue = now
+	return m.call(p, nil, lines, spec, true, func() []gate.Outcome { return gate.Expire(p.state, lines, spec.Policy) })
+}
+
+// obey does what a person asked.
+func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
+	p := m.parts[part]
+	c, asked := p.commands[id]
+	delete(p.commands, id)
+	w := p.waits[c.offset]
+	if !asked || w == nil || w.Key != c.key {
+		return m.call(p, nil, nil, spec, true, func() []gate.Outcome { return nil })
+	}
+	lines := []gate.LineKey{w.line}
+	return m.call(p, nil, lines, spec, true, func() []gate.Outcome {
+		switch {
+		case w.Decision != rowHeld && c.kind == Release:
+			return gate.Release(p.state, lines, spec.Policy)
+		case w.Decision != rowHeld:
+			return nil
+		case c.kind == Release:
+			return []gate.Outcome{gate.Redrive(p.state, &w.Waiting)}
+		}
+		return []gate.Outcome{gate.Discard(&w.Waiting)}
+	})
+}
+
+// modelCommand is what a person asked, and of which event.
+type modelCommand struct {
+	kind   CommandKind
+	offset int64
+	key    schemas.EventKey
+}
+
+// call asks the gate something and writes what follows. lines are those whose wait ends or about which a person asked.
+func (m *modelLedger) call(p *modelPart, records []Record, lines []gate.LineKey, spec *Spec, sure bool, ask func() []gate.Outcome) (t told) {
+	before := map[int64]modelWait{}
+	for offset, w := range p.waits {
+		before[offset] = *w
+	}
+	p.state.Seen, p.state.Requests = m.seen(), nil
+	m.conclude(p, ask(), records, before, spec, sure, &t)
+	for _, waiting := range p.state.Waiting {
+		for _, g := range waiting {
+			w := p.waits[g.Offset]
+			was := before[g.Offset]
+			w.Decision, w.Stage = g.Decision, g.Stage
+			anew := was.Key != w.Key || was.Decision != w.Decision || was.Stage != w.Stage || slices.Contains(lines, w.line)
+			if anew || w.Decision != gate.Buffered {
+				w.overdue = 0
+			}
+			if anew && w.Decision == gate.Buffered && w.Stage == gate.Filling && spec.Policy.GapWait == 0 {
+				w.overdue = m.now // a wait of no length
 			}
 		}
 	}
+	t.waiting, t.asked = p.state.Buffered > 0, len(p.state.Wanted()) > 0
 	return t
 }
 
 // conclude writes what follows from outcomes.
-func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Record, before map[int64]*modelWait, spec *Spec, sure bool) (t told) {
+func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Record, before map[int64]modelWait, spec *Spec, sure bool, t *told) {
 	for _, o := range out {
 		t.outcomes = append(t.outcomes, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
 		var e *modelEvent
@@ -211,16 +256,18 @@ func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Recor
 		e.lane, e.actions = p.lane, len(spec.Actions)
 		for _, effect := range spec.Actions {
 			a := &modelAction{key: e.Key, effect: effect, window: m.window, status: Pending, unsure: !sure && o.Record < 0}
-			if w := before[e.Offset]; o.Record < 0 && w != nil && w.key == e.Key {
+			if w := before[e.Offset]; o.Record < 0 && w.Key == e.Key {
 				a.packed = w.packed
 			}
 			p.actions[p.lane] = a
-			t.actions = append(t.actions, fmt.Sprintf("%d:%s:%s", p.lane, e.ID, effect.Name))
+			if o.Dead {
+				a.status, a.gap, a.packed, a.unsure = Dead, true, string(e.Packed()), false
+			} else {
+				t.actions = append(t.actions, fmt.Sprintf("%d:%s:%s", p.lane, e.ID, effect.Name))
+			}
 			p.lane++
 		}
 	}
-	t.waiting = p.state.Buffered > 0
-	return t
 }
 
 // decided is the row of a record, where it gets one that may run.
@@ -232,10 +279,13 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 		return nil
 	}
 	delete(p.asides, r.Offset) // of an earlier reading
-	waits := o.Decision == gate.Buffered || o.Decision == gate.Parked
-	if waits {
-		p.waits[r.Offset] = &modelWait{key: r.Key, line: gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}, packed: string(r.Packed()),
-			decision: o.Decision, filtered: r.Filtered, window: m.window}
+	if o.Decision == gate.Buffered || o.Decision == gate.Parked {
+		w := &modelWait{Waiting: gate.Waiting{Record: r.Record, Decision: o.Decision}, packed: string(r.Packed()), window: m.window,
+			line: gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}}
+		if w.Version = o.Version; o.Held {
+			w.Decision = rowHeld
+		}
+		p.waits[r.Offset] = w
 	}
 	switch {
 	case o.Decision == gate.Quarantined:
@@ -252,15 +302,17 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 	return nil
 }
 
-// released is the row of an event that came out of the buffer, or was parked in it.
+// released is the row of an event that came out of the buffer, or was parked or set aside in it.
 func (m *modelLedger) released(p *modelPart, o gate.Outcome) *modelEvent {
 	w := p.waits[o.Released.Offset]
-	if o.Decision == gate.Parked {
-		w.decision, w.overdue = gate.Parked, 0
-	} else {
+	switch {
+	case o.Held:
+		w.Waiting = *o.Released
+		w.Decision, w.Stage, w.overdue = rowHeld, gate.Filling, 0
+	case o.Decision != gate.Parked:
 		delete(p.waits, o.Released.Offset)
 	}
-	if w.filtered {
+	if w.Filtered {
 		return nil
 	}
 	return m.events[o.Released.Key]
@@ -281,7 +333,7 @@ func (m *modelLedger) record(results []modelResult) {
 		if !last || a.status == Done {
 			continue
 		}
-		a.status, a.attempts, a.lost = r.Status, max(a.attempts, r.Attempt), r.Class == "payload_lost"
+		a.status, a.attempts, a.lost, a.gap = r.Status, max(a.attempts, r.Attempt), r.Class == "payload_lost", false
 		switch {
 		case r.Status == Done:
 			a.packed, a.unsure = "", false
@@ -307,12 +359,15 @@ func (m *modelLedger) copy(part int32, copies []Copy) (stored int) {
 	return stored
 }
 
+// parks reports whether an action that is not done stops its lane.
+func (a *modelAction) parks() bool { return a.status != Dead || a.effect.OnDead == Park && !a.gap }
+
 // open lists the actions that a lane would load.
 func (m *modelLedger) open(part int32) (out []string) {
 	p := m.parts[part]
 	for _, lane := range slices.Sorted(maps.Keys(p.actions)) {
 		a := p.actions[lane]
-		if a.status == Done || a.status == Dead && a.effect.OnDead == Continue {
+		if a.status == Done || !a.parks() {
 			continue
 		}
 		out = append(out, fmt.Sprintf("%d:%s:%s:%s:%d", lane, m.events[a.key].ID, a.effect.Name, a.status, a.attempts))
@@ -343,7 +398,7 @@ func (m *modelLedger) needs(window int32) (why string) {
 		for lane, a := range p.actions {
 			e := m.events[a.key]
 			mine := e.window == window || a.window == window
-			if mine && a.status != Done && (a.status != Dead || a.effect.OnDead == Park) {
+			if mine && a.status != Done && a.parks() {
 				why = cmp.Or(why, fmt.Sprintf("action %d of partition %d is %s", lane, n, a.status))
 			}
 		}
@@ -357,6 +412,11 @@ func (m *modelLedger) drop(window int32) {
 		maps.DeleteFunc(p.asides, func(_ int64, a modelAside) bool { return a.window == window })
 		maps.DeleteFunc(p.attempts, func(_ laneAttempt, a modelAttempt) bool { return a.window == window })
 		maps.DeleteFunc(p.actions, func(_ int64, a *modelAction) bool { return m.events[a.key].window == window })
+		for _, a := range p.actions {
+			if a.window == window { // their rows went, their events are kept by an older window
+				a.status, a.attempts, a.packed = Done, 1, ""
+			}
+		}
 	}
 	maps.DeleteFunc(m.events, func(_ schemas.EventKey, e *modelEvent) bool { return e.window == window })
 }

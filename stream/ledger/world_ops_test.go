@@ -276,8 +276,15 @@ func (w *world) told(s *Slice, got *Applied, want *told, fenced bool) {
 		}
 		return
 	}
-	if !slices.Equal(decisions(*got), want.outcomes) || !slices.Equal(lanes(got.Actions), want.actions) || got.Waiting != want.waiting {
-		w.fatalf("told %v %v %v\nwant %v %v %v", decisions(*got), lanes(got.Actions), got.Waiting, want.outcomes, want.actions, want.waiting)
+	var quarantined []int
+	for i, r := range s.Records {
+		if r.Type == poison {
+			quarantined = append(quarantined, i)
+		}
+	}
+	if !slices.Equal(decisions(*got), want.outcomes) || !slices.Equal(lanes(got.Actions), want.actions) || got.Waiting != want.waiting ||
+		len(quarantined) == 0 && got.Asked != want.asked {
+		w.fatalf("told %v %v %v %v\nwant %+v", decisions(*got), lanes(got.Actions), got.Waiting, got.Asked, want)
 	}
 	for _, a := range got.Actions {
 		if w.given[a.ID] {
@@ -285,30 +292,27 @@ func (w *world) told(s *Slice, got *Applied, want *told, fenced bool) {
 		}
 		w.given[a.ID] = true
 	}
-	var quarantined []int
-	for i, r := range s.Records {
-		if r.Type == poison {
-			quarantined = append(quarantined, i)
-		}
-	}
 	if !slices.Equal(got.Quarantined, quarantined) {
 		w.fatalf("quarantined %v, want %v", got.Quarantined, quarantined)
 	}
 	w.readOf(s)
 }
 
+// clock lets the machine's clock tick: what happened before it is before what comes.
+func (w *world) clock() { w.model.now++ }
+
 // pass lets the deadline of one line pass by the database's clock.
 func (w *world) pass(part int32) {
 	p := w.model.parts[part]
 	for _, offset := range slices.Sorted(maps.Keys(p.waits)) {
-		if v := p.waits[offset]; v.decision == gate.Buffered && w.rng.IntN(2) == 0 {
+		if v := p.waits[offset]; v.Decision == gate.Buffered && w.rng.IntN(2) == 0 {
 			w.log("the deadline of %v in partition %d passes", v.line, part)
 			w.exec(`UPDATE buffer SET deadline = clock_timestamp() WHERE fence = $1 AND entity = $2 AND clock = $3 AND deadline IS NOT NULL`,
 				p.fence, v.line.Entity, v.line.Clock)
-			w.tick++
+			w.clock()
 			for _, o := range p.waits {
-				if o.line == v.line && o.decision == gate.Buffered {
-					o.overdue = w.tick
+				if o.line == v.line && o.Decision == gate.Buffered {
+					o.overdue = w.model.now
 				}
 			}
 			return
@@ -324,16 +328,16 @@ func (w *world) ask(h *holding) {
 	}
 	waits, overdue := false, false
 	for _, v := range w.model.parts[h.part].waits {
-		waits = waits || v.decision == gate.Buffered
+		waits = waits || v.Decision == gate.Buffered
 		overdue = overdue || v.overdue > 0
 	}
 	d, ok := left[h.claim.ID]
 	w.log("partition %d has a deadline: %v, overdue %v", h.part, waits, overdue)
-	if ok != waits || ok && (d < 0) != overdue || d > wait {
+	if ok != waits || ok && (d < 0) != overdue || d > 2*wait {
 		w.fatalf("a deadline in %s, %v; waits %v, overdue %v", d, ok, waits, overdue)
 	}
-	if w.tick++; waits {
-		h.asked = w.tick
+	if w.clock(); waits {
+		h.asked = w.model.now
 	}
 }
 
@@ -341,7 +345,6 @@ func (w *world) ask(h *holding) {
 func (w *world) expire(h *holding, f fault) {
 	var got Applied
 	var said told
-	w.tick++
 	t := w.theft(h)
 	w.log("process %d ends the waits of partition %d", h.proc.id, h.part)
 	happened, err := w.run(h.proc, "expire", f, t.m, func(ctx context.Context) (err error) {
@@ -354,11 +357,112 @@ func (w *world) expire(h *holding, f fault) {
 	before := w.model
 	w.check("the end of waits", w.outcomes(happened, t, func(m *modelLedger) {
 		if m.held(h) {
-			said = m.expire(h.part, h.asked, w.tick, &h.proc.f.n.spec)
+			said = m.expire(h.part, h.asked, &h.proc.f.n.spec)
 		}
 	})...)
 	if happened != crashed {
 		w.told(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
+	}
+}
+
+// command lets a person ask for what waits in a partition, or is set aside.
+func (w *world) command(h *holding) {
+	p := w.model.parts[h.part]
+	offsets := slices.Sorted(maps.Keys(p.waits))
+	if len(offsets) == 0 {
+		return
+	}
+	v := p.waits[offsets[w.rng.IntN(len(offsets))]]
+	kind := pick(w.rng, Release, Release, Discard)
+	item := InboxItem{fence: p.fence, Offset: v.Offset, pointer: Pointer{Key: v.Key}}
+	id, err := h.proc.f.l.Ask(w.t.Context(), item, kind, "ann", "it is time")
+	w.log("a person asks to %s what is %s at %d of partition %d: %v", kind, v.Decision, v.Offset, h.part, err)
+	if allowed := v.Decision == rowHeld || kind == Release; (err == nil) != allowed {
+		w.fatalf("asked: %v", err)
+	}
+	if err == nil {
+		p.commands[id] = modelCommand{kind, v.Offset, v.Key}
+	}
+}
+
+// obey does the oldest thing that is asked of a partition's owner.
+func (w *world) obey(h *holding, f fault) {
+	asked, err := h.proc.f.n.Commands(w.t.Context(), []*Claim{h.claim})
+	if p := w.model.parts[h.part]; err != nil || len(asked) != len(p.commands) {
+		w.fatalf("%d commands, %v, want %v", len(asked), err, p.commands)
+	}
+	if len(asked) == 0 {
+		return
+	}
+	w.log("process %d obeys command %d of partition %d: %s at %d, zombie %v", h.proc.id, asked[0].ID, h.part, asked[0].Kind, asked[0].Offset, !w.holds(h))
+	var got Applied
+	var said told
+	t := w.theft(h)
+	happened, err := w.run(h.proc, "obey", f, t.m, func(ctx context.Context) (err error) {
+		got, err = h.proc.f.n.Obey(ctx, h.claim, asked[0])
+		return err
+	})
+	if happened != crashed && err != nil {
+		w.fatalf("obey: %v", err)
+	}
+	before := w.model
+	w.check("a command", w.outcomes(happened, t, func(m *modelLedger) {
+		if m.held(h) {
+			said = m.obey(h.part, asked[0].ID, &h.proc.f.n.spec)
+		}
+	})...)
+	if happened != crashed {
+		w.told(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
+	}
+}
+
+// endBackfill tells what came of a question.
+func (w *world) endBackfill(h *holding, f fault) {
+	open, err := h.proc.f.n.Backfills(w.t.Context(), []*Claim{h.claim}, 0, 10)
+	if err != nil {
+		w.fatalf("backfills: %v", err)
+	}
+	w.asked(h.part, open)
+	if len(open) == 0 || f == crashed { // whether it happened, the ledger shows by a deadline only
+		return
+	}
+	q := open[w.rng.IntN(len(open))]
+	end := BackfillEnd{Failure: pick(w.rng, "", "refused")}
+	w.log("question %d about %v in partition %d ends, failure %q", q.ID, q.Line, h.part, end.Failure)
+	var fenced bool
+	_, err = w.run(h.proc, "backfill", f, nil, func(ctx context.Context) (err error) {
+		fenced, err = h.proc.f.n.EndBackfill(ctx, h.claim, q.ID, end)
+		return err
+	})
+	if err != nil || fenced != !w.model.held(h) {
+		w.fatalf("end of a backfill: fenced %v, %v", fenced, err)
+	}
+	for _, v := range w.model.parts[h.part].waits {
+		if !fenced && end.Failure != "" && v.line == q.Line && v.Stage == gate.Backfilling && v.Decision == gate.Buffered && v.overdue == 0 {
+			v.overdue = w.model.now
+		}
+	}
+}
+
+// asked holds open questions to the lines that wait for an answer: about each of them one was put, with what is missing.
+func (w *world) asked(part int32, open []Backfill) {
+	p := w.model.parts[part]
+	for k, waiting := range p.state.Waiting {
+		if waiting[0].Stage != gate.Backfilling {
+			continue
+		}
+		var n int
+		err := w.eye.QueryRow(w.t.Context(), `SELECT count(*) FROM backfills WHERE fence = $1 AND entity = $2 AND clock = $3`, p.fence, k.Entity, k.Clock).Scan(&n)
+		if err != nil || n == 0 {
+			w.fatalf("line %v of partition %d waits for an answer, and nobody asked: %v", k, part, err)
+		}
+	}
+	lines := map[gate.LineKey]bool{}
+	for _, q := range open {
+		if lines[q.Line] || q.Source != "/acme/github" || q.Claim != p.fence {
+			w.fatalf("open questions %+v", open)
+		}
+		lines[q.Line] = true
 	}
 }
 

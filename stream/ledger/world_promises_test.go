@@ -59,7 +59,7 @@ type shown struct {
 	Lane                 int64
 	Event, Effect, Done  string
 	Entity, Clock, Kind  string
-	Value                int64
+	Epoch, Value         int64
 	Sub                  int32
 	Late, Ordered, First bool
 }
@@ -68,7 +68,7 @@ type shown struct {
 func (w *world) promises(what string) {
 	w.t.Helper()
 	rows, err := w.eye.Query(w.t.Context(), `SELECT f.partition, e.lane_seq + n.i, e.event_id, w.name,
-		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), e.entity, e.clock, e.kind, e.value, e.sub, e.decision = 'late',
+		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), e.entity, e.clock, e.kind, e.epoch, e.value, e.sub, e.decision = 'late',
 		e.kind <> 'none' AND e.reason <> 'arrival', n.i = 0
 		FROM fences f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+actionStates+`
 		LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1])
@@ -127,7 +127,7 @@ func (w *world) inOrder(what string, all []shown) {
 			continue
 		}
 		k := line{a.Part, a.Entity, a.Clock}
-		if b, ok := last[k]; ok && (a.Value < b.Value || a.Value == b.Value && a.Sub < b.Sub) {
+		if b, ok := last[k]; ok && slices.Compare([]int64{a.Epoch, a.Value, int64(a.Sub)}, []int64{b.Epoch, b.Value, int64(b.Sub)}) < 0 {
 			w.fatalf("P4 after %s: %+v runs behind %+v", what, a, b)
 		}
 		last[k] = a

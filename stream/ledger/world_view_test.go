@@ -15,11 +15,12 @@ SELECT concat_ws(' ', partition, 'fence', 'epoch', of_fence, CASE WHEN released 
 UNION ALL SELECT concat_ws(' ', partition, 'progress', next_offset, 'high', high_offset, 'lane', next_lane_seq,
     CASE WHEN isfinite(processed_at) THEN floor(extract(epoch FROM processed_at) * 1000000)::bigint END) FROM f JOIN progress p ON p.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'seek', row_number() OVER (PARTITION BY f.id ORDER BY k.id), from_offset, to_offset) FROM f JOIN seeks k ON k.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, sub,
+UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, nullif(word, ''), sub,
     entity, 'lanes', lane_seq, '+', actions, 'again', duplicates) FROM f JOIN events e ON e.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'aside', log_offset, 'in', window_id, decision || '/' || reason, nullif(event_id, '')) FROM f JOIN asides d ON d.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, sub, event_key, filtered, parked, skipped) FROM f JOIN lines l ON l.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, decision, filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(word, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN lines l ON l.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, epoch, value, nullif(word, ''), decision, nullif(stage, ''), filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FROM f JOIN commands k ON k.fence = f.id WHERE k.ended_at IS NULL
 UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
 UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
     coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), 'attempts', coalesce(x.attempts, (c.at IS NOT NULL)::int),
@@ -52,7 +53,7 @@ func (m *modelLedger) view() (lines []string) {
 			lane = fmt.Sprint(e.lane)
 		}
 		v := e.version
-		add(e.part, "event", e.ID, "at", e.Offset, "in", e.window, fmt.Sprintf("%s/%s", e.decision, e.reason), v.Kind, v.Epoch, v.Value, v.Sub,
+		add(e.part, "event", e.ID, "at", e.Offset, "in", e.window, fmt.Sprintf("%s/%s", e.decision, e.reason), v.Kind, v.Epoch, v.Value, v.Word, v.Sub,
 			e.Entity, "lanes", lane, "+", e.actions, "again", e.duplicates)
 	}
 	for _, p := range m.parts {
@@ -79,10 +80,14 @@ func (m *modelLedger) view() (lines []string) {
 			if len(l.Skipped) > 0 {
 				skipped = spansText(l.Skipped)
 			}
-			add(p.number, "line", string(k.Entity)+"|"+k.Clock, l.At.Kind, l.At.Epoch, l.At.Value, l.At.Sub, uuidText(l.Key), boolText(l.Filtered), string(l.Parked), skipped)
+			add(p.number, "line", string(k.Entity)+"|"+k.Clock, l.At.Kind, l.At.Epoch, l.At.Value, l.At.Word, l.At.Sub, uuidText(l.Key), boolText(l.Filtered), string(l.Parked), skipped)
 		}
 		for offset, w := range p.waits {
-			add(p.number, "waits", offset, "in", w.window, uuidText(w.key), w.decision, boolText(w.filtered), w.packed)
+			add(p.number, "waits", offset, "in", w.window, uuidText(w.Key), w.Version.Epoch, w.Version.Value, w.Version.Word, w.Decision, string(w.Stage),
+				boolText(w.Filtered), w.packed)
+		}
+		for id, c := range p.commands {
+			add(p.number, "command", id, c.kind, c.offset)
 		}
 		for k, a := range p.attempts {
 			add(p.number, "attempt", k.lane, k.attempt, "in", a.window, a.status)
@@ -105,8 +110,15 @@ func boolText(b bool) string { return map[bool]string{true: "t", false: "f"}[b] 
 func (w *world) tables() map[string][]string {
 	w.t.Helper()
 	all := map[string][]string{}
-	for _, table := range []string{"subscriptions", "topics", "begins", "effects", "plans", "fences", "progress", "seeks", "windows", "events", "asides",
-		"actions", "completions", "attempts", "lines", "buffer", "stops"} {
+	rows, err := w.eye.Query(w.t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`, w.cfg.Schema)
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	for _, table := range names {
 		rows, err := w.eye.Query(w.t.Context(), `SELECT tableoid::regclass::text || ' ' || t::text FROM `+table+` t ORDER BY 1`)
 		if err == nil {
 			all[table], err = pgx.CollectRows(rows, pgx.RowTo[string])
