@@ -14,6 +14,17 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
+// BenchmarkEncoder is what the intake does.
+func BenchmarkEncoder(b *testing.B) {
+	e := event()
+	e.Data = bytes.Repeat([]byte("x"), 1024)
+	var w Encoder
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Encode("events.acme.github", e)
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	e := event()
 	e.Data = bytes.Repeat([]byte("x"), 1024)

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,8 +16,19 @@ import (
 //
 // Every event that passes [schemas.Event.Validate] is read back equal by [Decode]. Another one is written as it is,
 // without losing a byte, and refused by Decode. The hop's traceparent is the event's; see [SetHop].
-func Encode(topic string, e *schemas.Event) *kgo.Record {
-	w := newWriter(e)
+func Encode(topic string, e *schemas.Event) *kgo.Record { return new(Encoder).Encode(topic, e) }
+
+// Encoder makes one record after another in the same memory. The zero value is ready.
+type Encoder struct {
+	record  kgo.Record
+	buf     []byte // the values of headers, and the key
+	headers []kgo.RecordHeader
+	names   []string // of the kept headers of the last event, as a record has them
+}
+
+// Encode is the function of that name. Its record and all that belongs to it are valid until the next call.
+func (w *Encoder) Encode(topic string, e *schemas.Event) *kgo.Record {
+	w.reset(e)
 	w.text(attrSpecVersion, "1.0")
 	w.text(attrID, e.ID)
 	w.text(attrSource, e.Source)
@@ -54,8 +64,12 @@ func Encode(topic string, e *schemas.Event) *kgo.Record {
 	}
 	at = len(w.buf)
 	w.buf = append(w.buf, e.Entity...)
-	return &kgo.Record{Topic: topic, Key: w.buf[at:], Value: value, Headers: w.headers}
+	w.record = kgo.Record{Topic: topic, Key: w.buf[at:len(w.buf):len(w.buf)], Value: value, Headers: w.headers}
+	return &w.record
 }
+
+// Forget lets go of the last record's body.
+func (w *Encoder) Forget() { w.record = kgo.Record{} }
 
 // SetHop sets the trace context of the hop that produces r, which may differ from the one in which the event was
 // created. An empty parent removes it.
@@ -83,13 +97,8 @@ func SetPartitionKey(r *kgo.Record, key string) {
 	}
 }
 
-// writer collects headers whose values lie in one buffer: an event costs four allocations, not forty.
-type writer struct {
-	buf     []byte
-	headers []kgo.RecordHeader
-}
-
-func newWriter(e *schemas.Event) *writer {
+// reset makes room for e: its values lie in one buffer, which does not grow while they are written.
+func (w *Encoder) reset(e *schemas.Event) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts
 	n := fixed + len(e.ID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
 		len(e.DataSchema) + len(e.DataContentType) + 2*(len(e.TraceParent)+len(e.TraceState))
@@ -99,34 +108,36 @@ func newWriter(e *schemas.Event) *writer {
 	for _, v := range e.Extensions {
 		n += len(v)
 	}
-	return &writer{
-		buf:     make([]byte, 0, n),
-		headers: make([]kgo.RecordHeader, 0, int(attrCount)+3+len(e.Headers)+len(e.Extensions)),
+	if w.buf = w.buf[:0]; cap(w.buf) < n {
+		w.buf = make([]byte, 0, n)
+	}
+	if w.headers = w.headers[:0]; cap(w.headers) == 0 {
+		w.headers = make([]kgo.RecordHeader, 0, int(attrCount)+3+len(e.Headers)+len(e.Extensions))
 	}
 }
 
 // end makes everything behind at the value of a header. Values are clipped: appending to one never writes another.
-func (w *writer) end(name string, at int) {
+func (w *Encoder) end(name string, at int) {
 	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: w.buf[at:len(w.buf):len(w.buf)]})
 }
 
 // header writes a header unless it is empty.
-func (w *writer) header(name, value string) {
+func (w *Encoder) header(name, value string) {
 	if value == "" {
 		return
 	}
 	w.keep(name, value)
 }
 
-func (w *writer) keep(name, value string) {
+func (w *Encoder) keep(name, value string) {
 	at := len(w.buf)
 	w.buf = append(w.buf, value...)
 	w.end(name, at)
 }
 
-func (w *writer) text(a attr, value string) { w.header(headerNames[a], value) }
+func (w *Encoder) text(a attr, value string) { w.header(headerNames[a], value) }
 
-func (w *writer) time(a attr, t time.Time) {
+func (w *Encoder) time(a attr, t time.Time) {
 	if t.IsZero() {
 		return
 	}
@@ -135,7 +146,7 @@ func (w *writer) time(a attr, t time.Time) {
 	w.end(headerNames[a], at)
 }
 
-func (w *writer) version(e *schemas.Event) {
+func (w *Encoder) version(e *schemas.Event) {
 	at := len(w.buf)
 	if w.buf = e.Version.AppendText(w.buf); len(w.buf) > at {
 		w.end(headerNames[attrEntityVersion], at)
@@ -151,7 +162,7 @@ func (w *writer) version(e *schemas.Event) {
 
 // contentType writes the body's type where binary mode has it, unless it would make the record look structured: a
 // provider that sends CloudEvents itself has the type application/cloudevents+json.
-func (w *writer) contentType(value string) {
+func (w *Encoder) contentType(value string) {
 	if isCloudEvents(value) {
 		w.text(attrDataContentType, value)
 		return
@@ -159,30 +170,25 @@ func (w *writer) contentType(value string) {
 	w.header(contentType, value)
 }
 
-// named writes what has no fixed name; the names lie in one string.
-func (w *writer) named(e *schemas.Event) {
-	n := 0
-	for _, h := range e.Headers {
-		n += len(httpPrefix) + len(h.Name)
-	}
-	for name := range e.Extensions {
-		n += len(prefix) + len(name)
-	}
-	if n == 0 {
-		return
-	}
-	var names strings.Builder
-	names.Grow(n)
-	join := func(prefix, name string) string {
-		at := names.Len()
-		names.WriteString(prefix)
-		names.WriteString(name)
-		return names.String()[at:]
-	}
-	for _, h := range e.Headers {
-		w.keep(join(httpPrefix, h.Name), h.Value)
+// named writes what has no fixed name.
+func (w *Encoder) named(e *schemas.Event) {
+	for i, h := range e.Headers {
+		w.keep(w.name(i, h.Name), h.Value)
 	}
 	for name, value := range e.Extensions {
-		w.keep(join(prefix, name), value)
+		w.keep(prefix+name, value)
 	}
+}
+
+// name is that of the i-th kept header as a record has it. The events of a source keep mostly the same ones.
+func (w *Encoder) name(i int, name string) string {
+	if i < len(w.names) {
+		if last := w.names[i]; last[len(httpPrefix):] == name {
+			return last
+		}
+		w.names[i] = httpPrefix + name
+		return w.names[i]
+	}
+	w.names = append(w.names, httpPrefix+name)
+	return w.names[i]
 }

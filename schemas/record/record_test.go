@@ -2,7 +2,9 @@ package record
 
 import (
 	"bytes"
+	gocmp "cmp"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,6 +229,39 @@ func TestRoundTripProperty(t *testing.T) {
 func isContext(p cmp.Path) bool {
 	name := p.Last().String()
 	return name == ".Context" || name == ".recyclers" || name == ".cancelingCtx"
+}
+
+// What an Encoder made before leaves nothing in what it makes next.
+func TestEncoderLikeEncode(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var w Encoder
+		for range rapid.IntRange(1, 4).Draw(t, "events") {
+			e := drawEvent(t)
+			r := w.Encode("t", e)
+			got, err := Decode(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(e, got); diff != "" {
+				t.Fatal(diff)
+			}
+			sorted := func(r *kgo.Record) []kgo.RecordHeader { // extensions are in no order
+				return slices.SortedFunc(slices.Values(r.Headers), func(a, b kgo.RecordHeader) int {
+					return gocmp.Or(strings.Compare(a.Key, b.Key), bytes.Compare(a.Value, b.Value))
+				})
+			}
+			fresh := Encode("t", e)
+			if diff := cmp.Diff(sorted(fresh), sorted(r)); diff != "" || !bytes.Equal(fresh.Key, r.Key) || r.Topic != "t" {
+				t.Fatalf("key %q, %s", r.Key, diff)
+			}
+		}
+	})
+	var w Encoder
+	w.Encode("t", event())
+	if w.Forget(); w.record.Value != nil {
+		t.Error("the body is kept")
+	}
 }
 
 var drawText = rapid.StringOf(rapid.RuneFrom([]rune("aZ09-._~:/ %\"\\éü€語😀")))
