@@ -18,12 +18,12 @@ import (
 // printLog stands for the producer.
 type printLog struct{}
 
-func (printLog) Append(_ context.Context, topic string, e *schemas.Event) error {
+func (printLog) Append(_ context.Context, _ time.Time, topic string, e *schemas.Event) error {
 	fmt.Println(topic, e.Source, e.Type, e.Entity, e.Version.Kind)
 	return nil
 }
 
-func (printLog) Quarantine(_ context.Context, topic string, d *ingest.Delivery) error {
+func (printLog) Quarantine(_ context.Context, _ time.Time, topic string, d *ingest.Delivery) error {
 	fmt.Println(topic, d.Kind, d.Reason)
 	return nil
 }

@@ -58,6 +58,7 @@ type delivery struct {
 	started    time.Time
 	received   time.Time
 	read       time.Time // when the body was there
+	by         time.Time // when the log has to be done: the provider's deadline is near then
 	size       int       // of the body
 	request    verify.Request
 	event      *schemas.Event
@@ -109,24 +110,20 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 		return verdict{outcome: handshake, handshake: answer}
 	}
 	h.patient(w, s)
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.patience()-time.Since(d.started), errDeadline)
-	defer cancel()
+	d.by = d.started.Add(s.patience())
 	if err != nil {
-		return h.quarantine(ctx, d, r.Host, err)
+		return h.quarantine(r.Context(), d, r.Host, err)
 	}
 	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
 	if err := event.Validate(); err != nil {
-		return h.quarantine(ctx, d, r.Host, err)
+		return h.quarantine(r.Context(), d, r.Host, err)
 	}
 	d.event = event
-	if err := h.c.Log.Append(ctx, s.Topic, event); err != nil {
-		return h.undurable(ctx, err)
+	if err := h.c.Log.Append(r.Context(), d.by, s.Topic, event); err != nil {
+		return d.undurable(r.Context(), err)
 	}
 	return verdict{outcome: accepted}
 }
-
-// errDeadline is the cause of a context that ends because the provider's deadline is near.
-var errDeadline = errors.New("the provider's deadline is near")
 
 func (h *Handler) url(r *http.Request) string {
 	if h.c.PublicURL != "" {
@@ -163,21 +160,21 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	} else if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
 		reason, detail = f.Reason, f.Field+": "+f.Detail
 	}
-	err := h.c.Log.Quarantine(ctx, d.source.QuarantineTopic, &Delivery{
+	err := h.c.Log.Quarantine(ctx, d.by, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
 		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keep(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
-		return h.undurable(ctx, err)
+		return d.undurable(ctx, err)
 	}
 	return verdict{outcome: quarantined, reason: knownReason(reason), detail: detail}
 }
 
 // undurable is the verdict on what the log did not take. It is never the sender's fault.
-func (h *Handler) undurable(ctx context.Context, err error) verdict {
+func (d *delivery) undurable(ctx context.Context, err error) verdict {
 	kind := schemas.KindOf(err)
 	switch {
-	case errors.Is(context.Cause(ctx), errDeadline):
+	case !time.Now().Before(d.by):
 		return verdict{outcome: unavailable, reason: "deadline", err: err}
 	case ctx.Err() != nil:
 		return verdict{outcome: unavailable, reason: "client_gone", err: err}

@@ -14,12 +14,13 @@ import (
 
 // Log is where intake makes deliveries durable. Safe for concurrent use.
 //
-// Both methods return nil only after all in-sync replicas have the record. They return when ctx is done, and the
-// record may still land afterwards. Errors are *schemas.Error: Throttled when the producer's memory is full,
-// Unavailable when the brokers did not answer, TooLarge when the topic refuses the size, Internal otherwise.
+// Both methods return nil only after all in-sync replicas have the record, and then keep nothing of what they were
+// given. They return when ctx is done or the time by has come (the zero time never comes), and the record may still land
+// afterwards. Errors are *schemas.Error: Throttled when the producer's memory is full, Unavailable when the brokers did
+// not answer, TooLarge when the topic refuses the size, Internal otherwise.
 type Log interface {
-	Append(ctx context.Context, topic string, e *schemas.Event) error
-	Quarantine(ctx context.Context, topic string, d *Delivery) error
+	Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error
+	Quarantine(ctx context.Context, by time.Time, topic string, d *Delivery) error
 }
 
 // Delivery is an authentic request that could not become an event, as it is kept in the quarantine topic.

@@ -96,15 +96,17 @@ type fakeLog struct {
 	topics     []string
 }
 
-func (l *fakeLog) done(ctx context.Context) error {
+func (l *fakeLog) done(ctx context.Context, by time.Time) error {
 	if l.answer == nil {
 		return nil
 	}
+	ctx, cancel := context.WithDeadline(ctx, by)
+	defer cancel()
 	return l.answer(ctx)
 }
 
-func (l *fakeLog) Append(ctx context.Context, topic string, e *schemas.Event) error {
-	if err := l.done(ctx); err != nil {
+func (l *fakeLog) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
+	if err := l.done(ctx, by); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -113,8 +115,8 @@ func (l *fakeLog) Append(ctx context.Context, topic string, e *schemas.Event) er
 	return nil
 }
 
-func (l *fakeLog) Quarantine(ctx context.Context, topic string, d *Delivery) error {
-	if err := l.done(ctx); err != nil {
+func (l *fakeLog) Quarantine(ctx context.Context, by time.Time, topic string, d *Delivery) error {
+	if err := l.done(ctx, by); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -21,7 +21,7 @@ func TestQuarantineAndList(t *testing.T) {
 	for i := range 9 {
 		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST", URL: "https://h/x?a=b",
 			Headers: []schemas.Header{{Name: "x-signature", Value: "sha256=\xff"}}, Body: bytes.Repeat([]byte{byte(i), 0xff}, i), Received: base.Add(time.Duration(i) * time.Hour)}
-		if err := p.Quarantine(t.Context(), aside, &d); err != nil {
+		if err := p.Quarantine(t.Context(), never, aside, &d); err != nil {
 			t.Fatal(err)
 		}
 		want = append([]Item{{Bytes: len(d.Body), Delivery: d}}, want...)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Room is what a record may weigh beside its body: key, headers and framing. A topic's max.message.bytes must be the
@@ -87,7 +87,10 @@ func (c Config) validate() error {
 }
 
 // Producer is an [ingest.Log]. Safe for concurrent use.
-type Producer struct{ client *kgo.Client }
+type Producer struct {
+	client *kgo.Client
+	calls  sync.Pool // of *call
+}
 
 var _ ingest.Log = (*Producer)(nil)
 
@@ -117,17 +120,18 @@ func New(c Config) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
-	return &Producer{client: client}, nil
+	return &Producer{client: client, calls: sync.Pool{New: func() any { return newCall() }}}, nil
 }
 
 // Append implements [ingest.Log].
-func (p *Producer) Append(ctx context.Context, topic string, e *schemas.Event) error {
-	return p.produce(ctx, record.Encode(topic, e))
+func (p *Producer) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
+	c := p.calls.Get().(*call)
+	return p.produce(ctx, by, c, c.encoder.Encode(topic, e))
 }
 
 // Quarantine implements [ingest.Log].
-func (p *Producer) Quarantine(ctx context.Context, topic string, d *ingest.Delivery) error {
-	return p.produce(ctx, quarantineRecord(topic, d))
+func (p *Producer) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
+	return p.produce(ctx, by, p.calls.Get().(*call), quarantineRecord(topic, d))
 }
 
 // Again appends a record as it stands, key, value and headers byte for byte, to the partition of its key in a topic, and
@@ -137,25 +141,10 @@ func (p *Producer) Again(ctx context.Context, topic string, r *kgo.Record) (part
 		return 0, 0, schemas.Errorf(schemas.Invalid, "produce to "+topic, "the record has no key")
 	}
 	fresh := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Headers: r.Headers}
-	if err := p.produce(ctx, fresh); err != nil {
+	if err := p.produce(ctx, time.Time{}, p.calls.Get().(*call), fresh); err != nil {
 		return 0, 0, err
 	}
 	return fresh.Partition, fresh.Offset, nil
-}
-
-func (p *Producer) produce(ctx context.Context, r *kgo.Record) error {
-	if err := ctx.Err(); err != nil {
-		return schemas.Errorf(schemas.Unavailable, "produce to "+r.Topic, "%w", context.Cause(ctx))
-	}
-	topic := r.Topic
-	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
-	p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
-	select {
-	case err := <-done:
-		return mapError(topic, err)
-	case <-ctx.Done():
-		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", context.Cause(ctx))
-	}
 }
 
 // mapError gives kgo's errors their kinds.

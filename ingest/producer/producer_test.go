@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	topic = "events.acme.orders"
 	aside = "quarantine.acme.orders"
 )
+
+var never time.Time // no deadline
 
 func setup(t *testing.T, change func(*Config)) (*Producer, *kfake.Cluster) {
 	t.Helper()
@@ -118,7 +121,7 @@ func TestAppend(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			if err := p.Append(t.Context(), topic, event(fmt.Sprint(i))); err != nil {
+			if err := p.Append(t.Context(), never, topic, event(fmt.Sprint(i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,7 +138,7 @@ func TestAppend(t *testing.T) {
 		}
 		partitions[e.ID] = r.Partition
 	}
-	if err := p.Append(t.Context(), topic, event("7")); err != nil {
+	if err := p.Append(t.Context(), never, topic, event("7")); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range read(t, cluster, topic, 51) {
@@ -150,7 +153,7 @@ func TestRetryLeavesOneCopy(t *testing.T) {
 	t.Parallel()
 	p, cluster := setup(t, nil)
 	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicasAfterAppend, Count: 2})
-	if err := p.Append(t.Context(), topic, event("1")); err != nil {
+	if err := p.Append(t.Context(), never, topic, event("1")); err != nil {
 		t.Fatal(err)
 	}
 	if fault.Hits() != 2 {
@@ -172,7 +175,7 @@ func TestErrors(t *testing.T) {
 	} {
 		p, cluster := setup(t, nil)
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: test.err, Count: -1})
-		err := p.Append(t.Context(), topic, event("1"))
+		err := p.Append(t.Context(), never, topic, event("1"))
 		if schemas.KindOf(err) != test.want || !errors.Is(err, test.err) || !strings.Contains(err.Error(), "produce to "+topic) {
 			t.Errorf("%s: %s, %v", test.name, schemas.KindOf(err), err)
 		}
@@ -180,12 +183,12 @@ func TestErrors(t *testing.T) {
 	p, _ := setup(t, nil)
 	large := event("1")
 	large.Data = make([]byte, 2<<20)
-	if err := p.Append(t.Context(), topic, large); schemas.KindOf(err) != schemas.TooLarge {
+	if err := p.Append(t.Context(), never, topic, large); schemas.KindOf(err) != schemas.TooLarge {
 		t.Errorf("over the batch: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := p.Append(ctx, "events.acme.none", event("1")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "forebay topics apply") && ctx.Err() == nil {
+	if err := p.Append(ctx, never, "events.acme.none", event("1")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "forebay topics apply") && ctx.Err() == nil {
 		t.Errorf("no such topic: %v", err)
 	}
 }
@@ -220,7 +223,7 @@ func TestSmallTopicGetsSmallBatches(t *testing.T) {
 		wg.Go(func() {
 			e := event("same")
 			e.Data = make([]byte, 20<<10)
-			if err := p.Append(t.Context(), topic, e); err != nil {
+			if err := p.Append(t.Context(), never, topic, e); err != nil {
 				t.Error(err)
 			}
 		})
@@ -253,15 +256,15 @@ func TestContextEndsTheWaitOnly(t *testing.T) {
 	defer release()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- p.Append(ctx, topic, event("same")) }()
+	go func() { first <- p.Append(ctx, never, topic, event("same")) }()
 	<-arrived
-	go func() { second <- p.Append(t.Context(), topic, event("same")) }()
+	go func() { second <- p.Append(t.Context(), never, topic, event("same")) }()
 	cause := errors.New("the provider's deadline is near")
 	cancel(cause)
 	if err := <-first; schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, cause) {
 		t.Errorf("%s, %v", schemas.KindOf(err), err)
 	}
-	if err := p.Append(ctx, topic, event("late")); schemas.KindOf(err) != schemas.Unavailable {
+	if err := p.Append(ctx, never, topic, event("late")); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("a context that is over: %v", err)
 	}
 	release()
@@ -269,6 +272,89 @@ func TestContextEndsTheWaitOnly(t *testing.T) {
 		t.Errorf("the second was taken along: %v", err)
 	}
 	read(t, cluster, topic, 2)
+}
+
+// So does the provider's deadline; who comes after it produces nothing.
+func TestDeadlineEndsTheWaitOnly(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	arrived, release := hold(cluster)
+	defer release()
+	first := make(chan error, 1)
+	begin := time.Now()
+	go func() { first <- p.Append(t.Context(), begin.Add(200*time.Millisecond), topic, event("1")) }()
+	<-arrived
+	if err := <-first; schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s, %v", schemas.KindOf(err), err)
+	}
+	if took := time.Since(begin); took < 200*time.Millisecond || took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := p.Append(t.Context(), begin, topic, event("late")); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("a deadline that is over: %v", err)
+	}
+	release()
+	if err := p.Append(t.Context(), time.Now().Add(time.Minute), topic, event("2")); err != nil {
+		t.Error(err)
+	}
+	read(t, cluster, topic, 2)
+}
+
+// What a call has used is used again by the next one, also beside calls that were given up: no record shows anything of
+// another, and no answer is another's.
+func TestCallsAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	const callers, each = 16, 40
+	build := func(id string, n int) *schemas.Event {
+		e := event(id)
+		for i := range n % 5 {
+			e.Headers = append(e.Headers, schemas.Header{Name: fmt.Sprintf("x-%d-%d", n, i), Value: strings.Repeat(id, n)})
+		}
+		return e
+	}
+	var produced atomic.Int64
+	var acked sync.Map
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for n := range each {
+				by := never
+				if n%4 == i%4 {
+					by = time.Now().Add(time.Duration(n) * 20 * time.Microsecond)
+				}
+				id := fmt.Sprintf("%d-%d", i, n)
+				switch err := p.Append(t.Context(), by, topic, build(id, n)); {
+				case err == nil:
+					acked.Store(id, true)
+					produced.Add(1)
+				case by == never || schemas.KindOf(err) != schemas.Unavailable:
+					t.Error(err)
+				case strings.Contains(err.Error(), "no answer in time"):
+					produced.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := p.client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range read(t, cluster, topic, int(produced.Load())) {
+		e, err := record.Decode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var i, n int
+		if _, err := fmt.Sscanf(e.ID, "%d-%d", &i, &n); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(build(e.ID, n), e); diff != "" || string(r.Key) != string(e.Entity) {
+			t.Errorf("key %s: %s", r.Key, diff)
+		}
+		acked.Delete(e.ID)
+	}
+	acked.Range(func(id, _ any) bool { t.Errorf("%s was acked and is not there", id); return true })
 }
 
 func TestFullIsThrottledAtOnce(t *testing.T) {
@@ -279,12 +365,12 @@ func TestFullIsThrottledAtOnce(t *testing.T) {
 	first := make(chan error, 1)
 	large := event("1")
 	large.Data = make([]byte, 60<<10)
-	go func() { first <- p.Append(t.Context(), topic, large) }()
+	go func() { first <- p.Append(t.Context(), never, topic, large) }()
 	<-arrived
 	again := event("2")
 	again.Data = make([]byte, 60<<10)
 	start := time.Now()
-	if err := p.Append(t.Context(), topic, again); schemas.KindOf(err) != schemas.Throttled {
+	if err := p.Append(t.Context(), never, topic, again); schemas.KindOf(err) != schemas.Throttled {
 		t.Errorf("%s, %v", schemas.KindOf(err), err)
 	}
 	if took := time.Since(start); took > time.Second {
@@ -299,13 +385,13 @@ func TestFullIsThrottledAtOnce(t *testing.T) {
 func TestBrokerGone(t *testing.T) {
 	t.Parallel()
 	p, cluster := setup(t, nil)
-	if err := p.Append(t.Context(), topic, event("1")); err != nil {
+	if err := p.Append(t.Context(), never, topic, event("1")); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Close()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("too slow"))
 	defer cancel()
-	if err := p.Append(ctx, topic, event("2")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "too slow") {
+	if err := p.Append(ctx, never, topic, event("2")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("%s, %v", schemas.KindOf(err), err)
 	}
 	if err := p.Check(ctx, topic); schemas.KindOf(err) != schemas.Unavailable {
@@ -343,7 +429,7 @@ func TestCloseFlushes(t *testing.T) {
 	done := make(chan error, 2)
 	// Two, one after the other: the client tells of a topic's first record before its flush can see the topic.
 	for _, id := range []string{"1", "2"} {
-		go func() { done <- p.Append(t.Context(), topic, event(id)) }()
+		go func() { done <- p.Append(t.Context(), never, topic, event(id)) }()
 		<-in
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -353,7 +439,7 @@ func TestCloseFlushes(t *testing.T) {
 		t.Error(err)
 	}
 	read(t, cluster, topic, 2)
-	if err := p.Append(t.Context(), topic, event("3")); schemas.KindOf(err) != schemas.Unavailable {
+	if err := p.Append(t.Context(), never, topic, event("3")); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("after close: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -63,8 +64,15 @@ func (f *fetches) enricher() stream.Enricher {
 }
 
 // runner makes a runner of the requests that a store has; it writes to log what it fetches. Run runs it.
-func (f *fetches) runner(store backfill.Store, log backfill.Log, logger *slog.Logger) (*backfill.Runner, error) {
-	return backfill.NewRunner(backfill.Config{Store: store, Log: log, Sources: f.gaps, Logger: logger, Metrics: f.metrics})
+func (f *fetches) runner(store backfill.Store, log *producer.Producer, logger *slog.Logger) (*backfill.Runner, error) {
+	return backfill.NewRunner(backfill.Config{Store: store, Log: synthetic{log}, Sources: f.gaps, Logger: logger, Metrics: f.metrics})
+}
+
+// synthetic is where synthetic events go: no provider waits for them.
+type synthetic struct{ *producer.Producer }
+
+func (s synthetic) Append(ctx context.Context, topic string, e *schemas.Event) error {
+	return s.Producer.Append(ctx, time.Time{}, topic, e)
 }
 
 // backfillLog is the producer of synthetic events, with the intake's settings. It connects with the first event; the
