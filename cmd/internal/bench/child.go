@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/forebay-io/forebay/cmd/internal/cli"
@@ -17,6 +18,7 @@ import (
 const (
 	serveCommand   = "_serve"   // a server of the intake scenario
 	forebayCommand = "_forebay" // forebay itself, with its own command line
+	agentCommand   = "_agent"   // the agent of e2e and hol
 )
 
 // Child runs this process as a part of a scenario where its arguments, without the program's name, say so, and returns
@@ -32,15 +34,36 @@ func Child(args []string) (code int, is bool) {
 			return 1, true
 		}
 		return 0, true
+	case agentCommand:
+		if err := serveAgent(); err != nil {
+			fmt.Fprintln(os.Stderr, "forebay-bench:", err)
+			return 1, true
+		}
+		return 0, true
 	case forebayCommand:
 		return forebay(args[1:]), true
 	}
 	return 0, false
 }
 
+// profileEnv names the file that a process of forebay writes its CPU profile to, when it ends.
+const profileEnv = "FOREBAY_BENCH_PROFILE"
+
 // forebay is what the command of that name does.
 func forebay(args []string) int {
 	memory.Tune()
+	if name := os.Getenv(profileEnv); name != "" {
+		f, err := os.Create(name)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "forebay-bench:", err)
+			return 1
+		}
+		defer f.Close()
+		defer pprof.StopCPUProfile()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go func() {

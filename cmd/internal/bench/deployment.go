@@ -19,6 +19,7 @@ type deployment struct {
 	postgres string
 	intake   string // the addresses that the file may name as ${env:INTAKE} and ${env:OPERATOR}
 	operator string
+	profile  string // where the next process writes its CPU profile; empty: it makes none
 }
 
 // program is forebay itself, in a process of this program.
@@ -28,7 +29,7 @@ func (d *deployment) program(ctx context.Context, args ...string) (*exec.Cmd, er
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{forebayCommand}, args...)...)
-	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+d.postgres, "INTAKE="+d.intake, "OPERATOR="+d.operator)
+	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+d.postgres, "INTAKE="+d.intake, "OPERATOR="+d.operator, profileEnv+"="+d.profile)
 	return cmd, nil
 }
 

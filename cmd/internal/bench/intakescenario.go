@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -224,6 +226,9 @@ func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
 		return nil, fmt.Errorf("start Apache Kafka with %s (run it from the checkout, or name brokers with --kafka): %w", o.KafkaScript, err)
 	}
 	o.Kafka = strings.Split(bootstrap, ",")
+	if text, err := os.ReadFile(filepath.Join(dir, "broker-1", "pid")); err == nil {
+		o.kafkaPID, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
 	return func() {
 		_, _ = run(context.WithoutCancel(ctx), "stop", "--now") // --owner ends it else
 		os.RemoveAll(dir)

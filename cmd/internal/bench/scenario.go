@@ -14,10 +14,12 @@ type Options struct {
 	// Postgres is a server's URL; empty starts one in a directory of its own.
 	Postgres string
 	// Kafka is a list of bootstrap addresses; empty starts what the scenario needs: an Apache Kafka through
-	// deploy/kafka/kafka.sh for intake, the embedded broker for scale.
+	// deploy/kafka/kafka.sh for e2e, hol and intake, the embedded broker for scale.
 	Kafka []string
 	// KafkaScript is the path of kafka.sh.
 	KafkaScript string
+	// kafkaPID is the broker's process, where the scenario has started it.
+	kafkaPID int
 	// Round is how long one measurement takes, Rounds how many each side has.
 	Round  time.Duration
 	Rounds int
@@ -37,7 +39,9 @@ type scenario struct {
 
 // scenarios are run by name, in the order in which they are asked for.
 var scenarios = map[string]scenario{
+	"e2e":    {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
 	"gate":   {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
+	"hol":    {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
 	"intake": {runIntakeScenario, "the intake beside a handler that only reads and produces"},
 	"lanes":  {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
 	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, and the memory of a stream process that holds much"},

@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// What the agent answers where. It is as small as a destination can be, because it shares the machine with what is
+// measured: it reads a request, notes whose it is and when it came, and answers.
+const (
+	agentRun   = "/run"   // 200
+	agentFirst = "/first" // 500 for ever to entity 0, 200 to the others
+	agentHang  = "/hang"  // nothing
+	agentCount = "/count" // how many deliveries have come to the first two and were answered 200, as text
+	agentTake  = "/take"  // what came since the last time: see [taken]
+)
+
+// receipt is when a delivery came to the agent for the first time, by the wall clock in nanoseconds.
+type receipt struct {
+	Delivery uint64
+	At       int64
+}
+
+// taken heads an answer of agentTake; so many receipts follow. Everything is in little endian.
+type taken struct {
+	Receipts int64
+	// Twice are deliveries that were answered 200 and came again, Unordered those that came after a later one of their
+	// entity.
+	Twice, Unordered int64
+	// Failed and Hanging are calls answered 500 and not at all.
+	Failed, Hanging int64
+}
+
+// agent is the destination of the scenarios e2e and hol.
+type agent struct {
+	mu   sync.Mutex
+	fate taken
+	list []receipt
+	seen map[uint64]bool
+	last map[uint64]uint64 // the latest delivery of each entity
+	came int
+}
+
+// serveAgent runs an agent until standard input is closed. It prints its address first.
+func serveAgent() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		l.Close()
+	}()
+	a := &agent{seen: map[uint64]bool{}, last: map[uint64]uint64{}}
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go a.connection(conn)
+	}
+}
+
+func (a *agent) connection(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 8<<10)
+	for {
+		path, delivery, err := readRequest(in)
+		if err != nil {
+			return // the caller has gone
+		}
+		status, body := a.answer(path, delivery)
+		if status == 0 {
+			_, _ = io.Copy(io.Discard, in) // until the caller goes
+			return
+		}
+		head := "HTTP/1.1 " + strconv.Itoa(status) + " answer\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+		if _, err := conn.Write(append([]byte(head), body...)); err != nil {
+			return
+		}
+	}
+}
+
+// answer gives a status, 0 for none at all, and a body.
+func (a *agent) answer(path string, delivery uint64) (status int, body []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch path {
+	case agentCount:
+		return 200, strconv.AppendInt(nil, int64(a.came), 10)
+	case agentTake:
+		return 200, a.take()
+	case agentHang:
+		a.fate.Hanging++
+		return 0, nil
+	case agentFirst:
+		if entityOf(delivery) == 0 {
+			a.fate.Failed++
+			return 500, nil
+		}
+	}
+	a.note(delivery)
+	return 200, nil
+}
+
+func (a *agent) note(delivery uint64) {
+	if a.seen[delivery] {
+		a.fate.Twice++
+		return
+	}
+	a.seen[delivery] = true
+	if line := lineOf(delivery); a.last[line] > delivery {
+		a.fate.Unordered++
+	} else {
+		a.last[line] = delivery
+	}
+	a.list = append(a.list, receipt{delivery, time.Now().UnixNano()})
+	a.came++
+}
+
+func (a *agent) take() []byte {
+	a.fate.Receipts = int64(len(a.list))
+	var out bytes.Buffer
+	_ = binary.Write(&out, binary.LittleEndian, a.fate) // a buffer takes all
+	_ = binary.Write(&out, binary.LittleEndian, a.list)
+	a.fate, a.list = taken{}, nil
+	return out.Bytes()
+}
+
+var errRequest = errors.New("not an HTTP/1.1 request with a length")
+
+// readRequest reads one request: its path, and the delivery in ce-id where it has one.
+func readRequest(in *bufio.Reader) (path string, delivery uint64, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return "", 0, err
+	}
+	parts := bytes.Fields(line)
+	if len(parts) != 3 {
+		return "", 0, errRequest
+	}
+	path = string(parts[1])
+	length := 0
+	for {
+		if line, err = in.ReadSlice('\n'); err != nil {
+			return "", 0, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		switch {
+		case len(name) == len("ce-id") && bytes.EqualFold(name, []byte("ce-id")):
+			delivery, err = strconv.ParseUint(string(value), 16, 64)
+		case len(name) == len("content-length") && bytes.EqualFold(name, []byte("content-length")):
+			length, err = strconv.Atoi(string(value))
+		}
+		if err != nil {
+			return "", 0, errRequest
+		}
+	}
+	_, err = in.Discard(length)
+	return path, delivery, err
+}

@@ -1,0 +1,211 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// holBar is how much longer unrelated entities may wait, by p99, while others are in trouble.
+const holBar = 1.2
+
+// holSizes are the scenario's dimensions.
+type holSizes struct {
+	warmUp     time.Duration // before the measured part of each turn
+	rate       float64       // deliveries/s
+	conns      int
+	entities   int // of a connection and kind
+	partitions int
+}
+
+// The rate is one that two cores carry easily: a tenth of what e2e asks.
+var holScale = holSizes{warmUp: 4 * time.Second, rate: 400, conns: 8, entities: 50, partitions: 12}
+
+// The kinds of deliveries: eight in ten are of entities that are in no trouble, but for one, the others go to
+// destinations that are.
+const (
+	holUnrelated = iota
+	holRefused
+	holHanging
+)
+
+var holKinds = []struct{ weight int }{holUnrelated: {8}, holRefused: {1}, holHanging: {1}}
+
+// holParts are three subscriptions of one source, told apart by the action in the event's type. Their destinations are
+// one that works, for all entities or all but one, one whose connections are refused, and one that never answers.
+const holParts = `    destinations:
+      agent: {type: http, url: "RUN", timeout: 10s, allow_networks: [127.0.0.0/8]}
+      refused: {type: http, url: "REFUSED", timeout: 2s, allow_networks: [127.0.0.0/8]}
+      hanging: {type: http, url: "HANGING", timeout: 2s, allow_networks: [127.0.0.0/8]}
+    subscriptions:
+      unrelated:
+        sources: [github]
+        types: ["com.github.issues.labeled"]
+        begin: all
+        actions: [{name: run, to: agent}]
+      refused:
+        sources: [github]
+        types: ["com.github.issues.renamed"]
+        begin: all
+        actions: [{name: run, to: refused}]
+      hanging:
+        sources: [github]
+        types: ["com.github.issues.deleted"]
+        begin: all
+        actions: [{name: run, to: hanging}]
+`
+
+func runHolScenario(ctx context.Context, o Options, r *Report) error {
+	return runHol(ctx, o, holScale, r)
+}
+
+// runHol measures with and without trouble in turns. Each turn has a team of its own, with topics, groups and
+// processes of its own: nothing of one is left to the next.
+func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
+	if len(o.Kafka) == 0 {
+		stop, err := o.startKafka(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	pg, err := o.openPostgres(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer pg.close()
+	b := &holBench{Options: o, holSizes: sizes, pg: pg}
+	// The first turn of all is the broker's to warm up in.
+	if _, err := b.turn(ctx, false); err != nil {
+		return err
+	}
+	var with, without holSide
+	for i := range o.Rounds {
+		for _, trouble := range []bool{false, true} {
+			side := &without
+			if trouble {
+				side = &with
+			}
+			got, err := b.turn(ctx, trouble)
+			if err != nil {
+				return err
+			}
+			side.add(got)
+		}
+		o.say("hol round %d: p99 %.2f ms with trouble, %.2f ms without", i+1, with.p99[i]/1000, without.p99[i]/1000)
+	}
+	ratio := ratioOf("hol/p99", "us from accept to action of unrelated entities, with trouble and without", holBar, with.p99, without.p99)
+	ratio.AtMost = true
+	r.Ratios = append(r.Ratios, ratio)
+	r.figure("hol/p50_with", "us", median(with.p50))
+	r.figure("hol/p50_without", "us", median(without.p50))
+	r.figure("hol/failed_calls", "calls of the entity that fails, in all turns", float64(with.failed))
+	r.figure("hol/hanging_calls", "calls that were never answered, in all turns", float64(with.hanging))
+	r.Settings["hol"] = fmt.Sprintf("%.0f deliveries/s of 1 KiB, GitHub preset, signed, %d partitions of one topic: 8 in 10 of %d entities, of which one is answered 500 for ever, "+
+		"1 in 10 to a destination that refuses connections, 1 in 10 to one that never answers (timeout 2s), %d entities each; without trouble all go to the agent, "+
+		"through the same subscriptions; processes, topics and groups new for every turn", sizes.rate, sizes.partitions, sizes.conns*sizes.entities, sizes.conns*sizes.entities)
+	return nil
+}
+
+// holBench is one run of the scenario.
+type holBench struct {
+	Options
+	holSizes
+	pg *pgServer
+}
+
+// holTurn is what one turn saw of the unrelated entities, and of the others.
+type holTurn struct {
+	p50, p99        time.Duration
+	failed, hanging int64
+}
+
+// holSide is all turns of one side, times in microseconds.
+type holSide struct {
+	p50, p99        []float64
+	failed, hanging int64
+}
+
+func (s *holSide) add(t holTurn) {
+	s.p50 = append(s.p50, float64(t.p50.Microseconds()))
+	s.p99 = append(s.p99, float64(t.p99.Microseconds()))
+	s.failed += t.failed
+	s.hanging += t.hanging
+}
+
+// turn starts everything, sends at the rate, and ends it.
+func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error) {
+	closed, err := freeAddress()
+	if err != nil {
+		return t, err
+	}
+	w, err := b.startWhole(ctx, b.pg, wholeTeam("hol"), b.partitions, holParts, holWords(trouble, closed)...)
+	if err != nil {
+		return t, err
+	}
+	defer w.close()
+	mix := make([]share, len(holKinds))
+	for kind, k := range holKinds {
+		mix[kind] = share{kind: uint64(kind), weight: k.weight, entities: b.entities}
+	}
+	s := w.senders(b.conns, mix)
+	s.pause = time.Duration(float64(time.Second) / b.rate)
+	from := time.Now().Add(b.warmUp).UnixNano()
+	err = s.during(ctx, func(ctx context.Context) error { return until(ctx, time.Now().Add(b.warmUp+b.Round)) })
+	if err != nil {
+		return t, err
+	}
+	accepted, counted := s.takeAccepted(), []receipt(nil)
+	for _, a := range accepted {
+		if a.At >= from {
+			counted = append(counted, a)
+		}
+	}
+	fate, times, err := b.settle(ctx, w, counted, trouble)
+	if err != nil {
+		return t, err
+	}
+	return holTurn{percentile(times, 0.5), percentile(times, 0.99), fate.Failed, fate.Hanging}, nil
+}
+
+// holWords are the addresses of a turn's destinations.
+func holWords(trouble bool, closed string) []string {
+	if !trouble {
+		return []string{"RUN", "AGENT" + agentRun, "REFUSED", "AGENT" + agentRun, "HANGING", "AGENT" + agentRun}
+	}
+	return []string{"RUN", "AGENT" + agentFirst, "REFUSED", "http://" + closed + agentRun, "HANGING", "AGENT" + agentHang}
+}
+
+// unrelated reports whether a delivery is of an entity that is in no trouble.
+func unrelated(delivery uint64) bool {
+	return kindOf(delivery) == holUnrelated && entityOf(delivery) != 0
+}
+
+// settle waits until every unrelated delivery has come, and trouble where it is meant to be, and holds the deliveries to
+// their promises. What is in trouble may stay.
+func (b *holBench) settle(ctx context.Context, w *whole, accepted []receipt, trouble bool) (fate taken, times []time.Duration, err error) {
+	var came []receipt
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		more, list, err := w.take(ctx)
+		if err != nil {
+			return fate, nil, err
+		}
+		came = append(came, list...)
+		fate.Twice, fate.Unordered = fate.Twice+more.Twice, fate.Unordered+more.Unordered
+		fate.Failed, fate.Hanging = fate.Failed+more.Failed, fate.Hanging+more.Hanging
+		times, lost := ways(accepted, came, unrelated)
+		if fate.Twice > 0 || fate.Unordered > 0 {
+			return fate, nil, fmt.Errorf("%d deliveries came twice, %d out of order", fate.Twice, fate.Unordered)
+		}
+		if lost == 0 && len(times) > 0 && trouble == (fate.Failed > 0 && fate.Hanging > 0) {
+			return fate, times, nil
+		}
+		if time.Now().After(deadline) {
+			return fate, nil, w.running["stream"].explain(fmt.Errorf("%d of %d accepted deliveries did not come; %d calls were answered 500, %d not at all, with trouble: %v",
+				lost, len(accepted), fate.Failed, fate.Hanging, trouble))
+		}
+		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return fate, nil, err
+		}
+	}
+}

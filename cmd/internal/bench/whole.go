@@ -1,0 +1,288 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// whole is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
+// process of its own. close ends it, except for broker and Postgres, which are the scenario's.
+type whole struct {
+	deployment
+	pg        *pgServer
+	brokerPID int
+	team      string
+	dir       string
+	agentAddr string
+	processes map[string]int      // by what they are: intake, stream, agent, broker
+	running   map[string]*process // those of forebay
+	agentCmd  *exec.Cmd
+	agentIn   io.Closer
+}
+
+const (
+	wholeSource = "github"
+	wholeSecret = "a-secret-of-the-bench"
+)
+
+// wholeConfig is the deployment's head; the words in capitals are filled in. What follows are destinations and
+// subscriptions.
+const wholeConfig = `version: 1
+kafka: {brokers: [BROKERS]}
+postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
+listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}"}
+topics: {partitions: PARTITIONS, replication: 1, retention: 1d}
+teams:
+  TEAM:
+    sources:
+      github: {preset: github, secrets: [SECRET]}
+`
+
+// startWhole starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
+// ledger and topics with forebay's own commands, and starts an intake and a stream process, and waits until both are
+// ready.
+func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, partitions int, parts string, words ...string) (_ *whole, err error) {
+	w := &whole{
+		deployment: deployment{postgres: pg.url}, pg: pg, brokerPID: o.kafkaPID, team: team,
+		processes: map[string]int{}, running: map[string]*process{},
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.dir, err = os.MkdirTemp("", "forebay-bench-whole-"); err != nil {
+		return nil, err
+	}
+	if err := w.startAgent(ctx); err != nil {
+		return nil, err
+	}
+	if w.intake, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	w.operator = "127.0.0.1:0" // until a process needs one
+	w.config = filepath.Join(w.dir, "forebay.yaml")
+	text := strings.NewReplacer(words...).Replace(wholeConfig + parts)
+	text = strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
+		"TEAM", team, "SECRET", wholeSecret, "AGENT", "http://"+w.agentAddr).Replace(text)
+	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	for _, args := range [][]string{{"migrate", "-c", w.config}, {"topics", "apply", "-c", w.config}} {
+		if err := w.command(ctx, args...); err != nil {
+			return nil, err
+		}
+	}
+	for _, role := range []string{"intake", "stream"} { // the latter's operator address is the one that stays
+		if err := w.startRole(ctx, role); err != nil {
+			return nil, err
+		}
+	}
+	if w.brokerPID != 0 {
+		w.processes["broker"] = w.brokerPID
+	}
+	return w, nil
+}
+
+func (w *whole) startAgent(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w.agentCmd = exec.CommandContext(ctx, self, agentCommand)
+	w.agentCmd.Stderr = os.Stderr
+	if w.agentIn, err = w.agentCmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := w.agentCmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := w.agentCmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("the agent did not start: %w", err)
+	}
+	w.agentAddr = strings.TrimSpace(line)
+	w.processes["agent"] = w.agentCmd.Process.Pid
+	return nil
+}
+
+func (w *whole) startRole(ctx context.Context, role string) (err error) {
+	if w.operator, err = freeAddress(); err != nil {
+		return err
+	}
+	w.profile = filepath.Join(w.dir, role+".pprof")
+	p, err := w.serve(ctx, role)
+	if err != nil {
+		return err
+	}
+	w.running[role], w.processes[role] = p, p.pid()
+	if err := w.ready(ctx, p); err != nil {
+		return p.explain(fmt.Errorf("the %s process: %w", role, err))
+	}
+	return nil
+}
+
+// ready waits until the process at the operator's address says that it is.
+func (w *whole) ready(ctx context.Context, p *process) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if status, _, err := w.get(ctx, "http://"+w.operator+"/readyz"); err == nil && status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-p.gone:
+			return errors.New("it has ended")
+		default:
+		}
+		if err := until(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+			return fmt.Errorf("it does not become ready: %w", err)
+		}
+	}
+}
+
+func (w *whole) get(ctx context.Context, url string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// came is how many deliveries have come to the agent.
+func (w *whole) came(ctx context.Context) (int64, error) {
+	_, body, err := w.get(ctx, "http://"+w.agentAddr+agentCount)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(body), 10, 64)
+}
+
+// take is what has come to the agent since the last time.
+func (w *whole) take(ctx context.Context) (fate taken, list []receipt, err error) {
+	_, body, err := w.get(ctx, "http://"+w.agentAddr+agentTake)
+	if err != nil {
+		return fate, nil, err
+	}
+	in := bytes.NewReader(body)
+	if err := binary.Read(in, binary.LittleEndian, &fate); err != nil {
+		return fate, nil, err
+	}
+	list = make([]receipt, fate.Receipts)
+	return fate, list, binary.Read(in, binary.LittleEndian, list)
+}
+
+// drained waits until n deliveries have come to the agent, the ledger has an action of a subscription for each, and the
+// lanes have none left that is not recorded as done, for as long as something moves.
+func (w *whole) drained(ctx context.Context, subscription string, n int64) error {
+	conn, err := pgx.Connect(ctx, w.postgres)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	const patience = 30 * time.Second
+	var before int64
+	for deadline := time.Now().Add(patience); ; {
+		came, err := w.came(ctx)
+		if err != nil {
+			return err
+		}
+		var wanted int64
+		err = conn.QueryRow(ctx, `SELECT coalesce(sum(next_lane_seq - 1), 0)::bigint FROM forebay.progress p
+			JOIN forebay.fences f ON f.id = p.fence JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1`,
+			w.team+"."+subscription).Scan(&wanted)
+		if err != nil {
+			return err
+		}
+		open, err := w.openActions(ctx)
+		if err != nil {
+			return err
+		}
+		if came == n && wanted == n && open == 0 {
+			return nil
+		}
+		if done := came + wanted - int64(open); done > before {
+			before, deadline = done, time.Now().Add(patience)
+		}
+		if time.Now().After(deadline) {
+			return w.running["stream"].explain(fmt.Errorf("of %d deliveries %d came to the agent; the ledger has %d actions, lanes hold %d; "+
+				"nothing has changed for %s", n, came, wanted, open, patience))
+		}
+		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// stop ends the processes of forebay.
+func (w *whole) stop() {
+	for _, role := range []string{"intake", "stream"} {
+		if p := w.running[role]; p != nil {
+			p.stop()
+		}
+	}
+}
+
+func (w *whole) close() {
+	w.stop()
+	if w.agentIn != nil {
+		w.agentIn.Close()
+		_ = w.agentCmd.Wait() // its receipts are here
+	}
+	os.RemoveAll(w.dir)
+}
+
+// senders are senders to the intake.
+func (w *whole) senders(conns int, mix []share) *senders {
+	begin := time.Now().Add(-30 * 24 * time.Hour)
+	return &senders{
+		addr: w.intake, conns: conns, mix: mix,
+		form: func() *form { return newForm(w.team, wholeSource, wholeSecret, begin) },
+	}
+}
+
+// ways pairs what was accepted with what came and gives the times from one to the other of the deliveries that count.
+// A delivery that was accepted and did not come is lost; so is the run.
+func ways(accepted, came []receipt, counts func(delivery uint64) bool) (list []time.Duration, lost int) {
+	at := make(map[uint64]int64, len(came))
+	for _, r := range came {
+		at[r.Delivery] = r.At
+	}
+	for _, r := range accepted {
+		if !counts(r.Delivery) {
+			continue
+		}
+		if t, ok := at[r.Delivery]; ok {
+			list = append(list, time.Duration(max(0, t-r.At))) // the action may come before the answer has been read
+		} else {
+			lost++
+		}
+	}
+	slices.Sort(list)
+	return list, lost
+}
