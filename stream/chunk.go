@@ -52,14 +52,16 @@ type chunkReader struct {
 	cl      *kgo.Client
 	bytes   int
 	certain time.Duration
-	decomp  kgo.Decompressor
+	decomp  kgo.Decompressor // bounded by the client's MaxDecompressBatchBytes
+	most    int              // that bound
 
 	mu      sync.Mutex
 	leaders map[place]int32
 }
 
 func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkReader {
-	return &chunkReader{cl: cl, bytes: bytes, certain: certain, decomp: kgo.DefaultDecompressor(), leaders: map[place]int32{}}
+	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[place]int32{},
+		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), most: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
 }
 
 // chunk reads from offset on. It tries until ctx ends; only then has the chunk an err, and it covers everything, so
@@ -126,16 +128,45 @@ func (c *chunkReader) once(ctx context.Context, at place, offset int64) (*chunk,
 	case err != nil:
 		return nil, err
 	}
+	unpack := &unpacker{Decompressor: c.decomp, room: maxKept * c.bytes}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.topic, Partition: at.number,
-	}, p, c.decomp, nil)
+	}, p, unpack, nil)
+	large, tooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](fp.Err)
 	switch {
+	case (tooLarge || unpack.full) && next > offset: // what stands before it
+		return &chunk{from: offset, to: next, records: fp.Records}, nil
+	case tooLarge:
+		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read",
+			large.Offset, large.NextOffset-1, c.most)}
 	case fp.Err != nil && len(fp.Records) == 0:
 		return nil, fp.Err
 	case next > offset:
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	}
 	return nil, c.nothing(p, offset)
+}
+
+// unpacker decompresses the batches of one answer until they fill its room: what a megabyte of the log unpacks to has no
+// other bound. The first has all the room that it needs, or nothing would ever be read.
+type unpacker struct {
+	kgo.Decompressor
+	room  int
+	begun bool
+	full  bool
+}
+
+var errFull = errors.New("the rest is left for the next read")
+
+func (u *unpacker) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if u.begun && u.room <= 0 {
+		u.full = true
+		return nil, errFull
+	}
+	out, err := u.Decompressor.Decompress(src, codec)
+	u.begun = true
+	u.room -= len(out)
+	return out, err
 }
 
 // batch is the batch of records that an offset is in, as it stands in the log. One try.

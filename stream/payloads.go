@@ -24,7 +24,7 @@ type PayloadsConfig struct {
 	ChunkBytes int
 	// Chunks is how many chunks of distinct partitions are kept for the loads that follow. Default 16.
 	Chunks int
-	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB.
+	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. What weighs more counts as lost.
 	MaxRecordBytes int
 	// Certain is for how long brokers must say that a topic or the end of a log is not there before the payload counts
 	// as lost; default 10 s.
@@ -98,7 +98,7 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.Certain < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
 		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")
 	}
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, cfg.Client...),
+	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, cfg.Client...), kgo.MaxDecompressBatchBytes(cfg.MaxRecordBytes),
 		kgo.BrokerMaxReadBytes(max(int32(cfg.MaxRecordBytes)+1<<20, 100<<20)))...)
 	if err != nil {
 		return nil, fmt.Errorf("open payloads: %w", err)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -141,6 +142,41 @@ func TestPayloadAborted(t *testing.T) {
 	isLost(t, err, "no record has this offset")
 }
 
+// Aborted batches that fill a read's room leave nothing in it, and the next read goes on behind them.
+func TestPayloadBehindLargeAbortedBatches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	tx := r.newClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic), kgo.ProducerBatchCompression(kgo.GzipCompression()))
+	large := event(0)
+	large.Data = bytes.Repeat([]byte("x"), 200<<10)
+	for range 2 {
+		if err := tx.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.ProduceSync(r.ctx(), record.Encode(testTopic, large)).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.EndTransaction(r.ctx(), kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zip := r.newClient(kgo.ProducerBatchCompression(kgo.GzipCompression()))
+	kept := event(4)
+	kept.Data = bytes.Repeat([]byte("y"), 50<<10)
+	kept.Hash = schemas.HashBody(kept.Data)
+	if err := zip.ProduceSync(r.ctx(), record.Encode(testTopic, kept)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	l := r.payloads(func(c *PayloadsConfig) { c.ChunkBytes = 8 << 10 })
+	p := r.pointer(4, 4)
+	p.Hash = kept.Hash
+	_, err := l.Load(r.ctx(), r.pointer(0, 0))
+	isLost(t, err, "no record has this offset")
+	if e, err := l.Load(r.ctx(), p); err != nil || e.Hash != kept.Hash {
+		t.Error(err)
+	}
+}
+
 // Trouble on the way is never taken for absence: it is tried again until the caller gives up.
 func TestPayloadTransport(t *testing.T) {
 	t.Parallel()
@@ -259,6 +295,56 @@ func TestPayloadsKeepNoHeavyChunk(t *testing.T) {
 		if q.kept != nil {
 			t.Errorf("%d bytes are kept", q.kept.weight())
 		}
+	}
+}
+
+// Well compressed batches unpack to what is read of them and no more, one read at a time; one that unpacks to more than a record
+// may weigh is no payload, and hides nobody's.
+func TestPayloadsUnpackWithinBounds(t *testing.T) {
+	t.Parallel()
+	const limit, chunkBytes, size, batches = 256 << 10, 8 << 10, 200 << 10, 40
+	for name, codec := range map[string]kgo.CompressionCodec{
+		"gzip": kgo.GzipCompression(), "zstd": kgo.ZstdCompression(), "lz4": kgo.Lz4Compression(), "snappy": kgo.SnappyCompression(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			zip := r.newClient(kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(8<<20))
+			var pointers []ledger.Pointer
+			put := func(i, size int) {
+				e := event(i)
+				e.Data = bytes.Repeat([]byte("x"), size)
+				e.Hash = schemas.HashBody(e.Data)
+				if err := zip.ProduceSync(r.ctx(), record.Encode(testTopic, e)).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+				p := r.pointer(i, int64(i))
+				p.Hash = e.Hash
+				pointers = append(pointers, p)
+			}
+			for i := range batches {
+				put(i, size)
+			}
+			put(batches, 4<<20)
+			put(batches+1, 100)
+			l := r.payloads(func(c *PayloadsConfig) { c.MaxRecordBytes, c.ChunkBytes = limit, chunkBytes })
+			at := place{testTopic, r.topicID(), 0}
+			for offset := int64(0); offset < batches; {
+				c := l.read.chunk(r.ctx(), at, offset)
+				if w := c.weight(); w > maxKept*chunkBytes+limit || c.to <= offset || c.to > batches || len(c.records) == 0 {
+					t.Fatalf("read from %d to %d, %d bytes: %v %v", offset, c.to, w, c.absent, c.err)
+				}
+				offset = c.to
+			}
+			for i, p := range pointers {
+				e, err := l.Load(r.ctx(), p)
+				if i == batches {
+					isLost(t, err, "of offsets 40 to 40, decompresses to more than the 262144 bytes that are read")
+				} else if err != nil || e.Hash != p.Hash {
+					t.Errorf("payload %d: %v", i, err)
+				}
+			}
+		})
 	}
 }
 
