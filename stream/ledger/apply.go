@@ -164,6 +164,9 @@ func (t *try) write(ctx context.Context) error {
 		t.progress(out, w)
 		w.applied.Actions = t.actions(w)
 	}
+	if err := t.deltas(out); err != nil {
+		return err
+	}
 	p := &pipeline{conn: t.conn}
 	if w := t.works[0]; w.command != nil && !w.fenced {
 		if err := p.add(ctx, commandEnd, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
@@ -207,7 +210,7 @@ func (t *try) actions(w *work) []Action {
 		}
 		p := t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
 		t.fill(out, w, v.laneSeq, Action{
-			Entity: r.Entity, Version: v.Version, Late: v.Decision == gate.Late, Reason: v.Reason, Pointer: p,
+			Entity: r.Entity, Version: v.Version, Late: v.Decision == gate.Late, Payload: r.Payload, Reason: v.Reason, Pointer: p,
 			Source: r.Source, EventID: r.ID, EventType: r.Type, Record: i,
 		})
 	}
@@ -219,7 +222,7 @@ func (t *try) actions(w *work) []Action {
 		h, r := w.held[f.waited.Offset], f.waited
 		p := t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
 		t.fill(out, w, f.laneSeq, Action{
-			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Reason: f.outcome.Reason,
+			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Payload: r.Payload, Reason: f.outcome.Reason,
 			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: h.copied, Packed: h.packed,
 		})
 	}
@@ -234,6 +237,9 @@ func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.Even
 // fill writes one event's actions, one per ActionSpec, into their places.
 func (t *try) fill(out []Action, w *work, laneSeq int64, a Action) {
 	spec := &t.n.spec
+	if !spec.Latest {
+		a.Payload = "" // as it is read back
+	}
 	for i, s := range spec.Actions {
 		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
 		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)

@@ -103,6 +103,12 @@ func textColumn(n int) *column  { return newColumn(pgtype.TextOID, n, 24) }
 func bytesColumn(n int) *column { return newColumn(pgtype.ByteaOID, n, 0) }
 func timeColumn(n int) *column  { return newColumn(pgtype.TimestamptzOID, n, 8) }
 
+func boolParam(v bool) []byte {
+	if v {
+		return []byte{1}
+	}
+	return []byte{0}
+}
 func int32Param(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
 func int64Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 

@@ -332,7 +332,7 @@ var copyRowsOf = zip(4, "fence int", "lane_seq bigint", "packed bytea")
 var copyUpdate = `-- copyUpdate: one probe of actions_w{w}_lane per copy
 UPDATE actions_w{w} a SET packed = u.packed
 FROM ` + copyRowsOf + `
-WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND a.packed IS NULL
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.open AND a.packed IS NULL
   AND u.fence = ANY (ARRAY(` + fencesHeld + `))
 RETURNING a.lane_seq`
 
@@ -341,5 +341,5 @@ INSERT INTO actions_w{w} AS a (window_id, fence, lane_seq, event_key, event_wind
 SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.packed
 FROM ` + copyRowsOf + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
-ON CONFLICT (fence, lane_seq) DO UPDATE SET packed = EXCLUDED.packed WHERE a.status <> 'done' AND a.packed IS NULL
+ON CONFLICT (fence, lane_seq) DO UPDATE SET packed = EXCLUDED.packed WHERE a.open AND a.packed IS NULL
 RETURNING a.lane_seq`

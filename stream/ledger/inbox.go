@@ -104,11 +104,12 @@ type InboxPage struct {
 }
 
 // InboxStatuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
-// yet), processing (some done, or a destination that has taken one says later what came of it), failed (will be retried), parked (behind a dead or unknown action of its entity),
-// dead_letter, unknown, done. Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
+// yet), processing (some done, or a destination that has taken one says later what came of it), failed (will be retried),
+// parked (behind a dead or unknown action of its entity), dead_letter, unknown, done, superseded (a newer version came
+// before any was tried). Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
 // the decision.
 func InboxStatuses() []string {
-	return []string{"received", "buffered", "processing", "done", "failed", "dead_letter", "parked", "unknown",
+	return []string{"received", "buffered", "processing", "done", "superseded", "failed", "dead_letter", "parked", "unknown",
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 

@@ -17,10 +17,10 @@ import (
 const actionStates = `generate_series(0, e.actions - 1) AS n(i)
         LEFT JOIN actions x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
         LEFT JOIN LATERAL (
-            SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response
+            SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response, c.superseded
             FROM completions c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
               AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes)
-            UNION ALL SELECT NULL, NULL, 0, NULL, NULL WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
+            UNION ALL SELECT NULL, NULL, 0, NULL, NULL, false WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
         ) c ON true`
 
 // inboxSelect is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
@@ -59,10 +59,11 @@ const inboxEvents = `
         SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
                     WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
                     WHEN bool_or(x.status = 'processing') THEN 'processing'
-                    WHEN bool_and(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'done'
-                    WHEN bool_or(coalesce(x.status = 'done', c.at IS NOT NULL)) THEN 'processing'
+                    WHEN bool_and(coalesce(x.status = 'superseded', c.superseded, false)) THEN 'superseded'
+                    WHEN bool_and(coalesce(x.status IN ('done', 'superseded'), c.at IS NOT NULL)) THEN 'done'
+                    WHEN bool_or(coalesce(x.status IN ('done', 'superseded'), c.at IS NOT NULL)) THEN 'processing'
                     ELSE 'received' END AS status,
-               sum(coalesce(x.attempts, (c.at IS NOT NULL)::int))::int AS attempts, min(x.next_at) AS next_at,
+               sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(x.next_at) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
         FROM ` + actionStates + `
     ) a ON e.lane_seq IS NOT NULL`
@@ -129,7 +130,8 @@ func (l *Ledger) InboxPlace(ctx context.Context, team, subscription, topic strin
 
 func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxAction, error) {
 	rows, err := l.read.Query(ctx, `SELECT e.lane_seq + n.i, f.name, f.destination,
-		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), coalesce(x.attempts, (c.at IS NOT NULL)::int),
+		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
+		coalesce(x.attempts, (NOT c.superseded)::int, 0),
 		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
 		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), x.next_at, coalesce(x.finished_at, c.finished_at)
 		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+actionStates+`

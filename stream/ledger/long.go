@@ -172,7 +172,8 @@ WITH at AS (
     LIMIT 1
 )
 SELECT s.name, s.generation, f.name, f.destination, e.source, e.event_id,
-       coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), coalesce(x.attempts, (c.at IS NOT NULL)::int),
+       coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
+       coalesce(x.attempts, (NOT c.superseded)::int, 0),
        x.result_by, x.beat_at, coalesce(x.silence_us, 0), coalesce(r.status, ''), coalesce(r.outcome, '')
 FROM at JOIN events e ON e.window_id = at.w AND e.event_key = at.key
 JOIN fences w ON w.id = e.fence JOIN subscriptions s ON s.id = w.subscription

@@ -102,7 +102,7 @@ func (c *Claim) ended(laneSeq int64) bool {
 }
 
 const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.word, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
-       e.event_key, e.hash, e.source, e.event_id, e.type`
+       e.event_key, e.hash, e.source, e.event_id, e.type, e.delta`
 
 // openRowsRead reads actions that have a row and are open, through their own index.
 const openRowsRead = `-- openRowsRead: Append of index scans, merged by lane_seq; runtime pruning finds the event's window
@@ -171,15 +171,19 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		decision        string
 		key, hash       [16]byte
 		name, eventType string
+		delta           *bool
 	)
 	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &left, &quiet, &silence, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
 		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Word, &a.Version.Sub, &decision, &a.Reason,
-		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType)
+		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType, &delta)
 	if err != nil {
 		return a, err
 	}
 	if first != nil {
 		a.FirstAt = *first
+	}
+	if delta != nil {
+		a.Payload = kindOfPayload(*delta)
 	}
 	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
 	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)

@@ -146,7 +146,7 @@ type windowQueries struct {
 	laneFirst  statement
 }
 
-func newWindowQueries(current int32, live []int32) windowQueries {
+func newWindowQueries(current int32, live []int32, latest bool) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
 		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{},
@@ -157,8 +157,10 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
-	q.eventsInsert = of(current, eventsInsert)
-	q.eventsWords = of(current, eventsWords)
+	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
+	if latest {
+		q.eventsInsert, q.eventsWords = of(current, withDelta(eventsInsert, 22)), of(current, withDelta(eventsWords, 23))
+	}
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert = of(current, asidesInsert)
 	q.actionsFreed = fresh(current, actionsOfFreed)
@@ -190,6 +192,12 @@ SELECT {w}, now(), $1::int, unnest($2::int[]), unnest($3::bigint[]), unnest($4::
     unnest($6::timestamptz[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::int[]),
     unnest($11::int[]), unnest($12::int[]), unnest($13::int[])::smallint, unnest($14::text[]), unnest($15::text[]),
     unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[])`
+
+// withDelta is an insert of events with the column delta, whose parameter is number n.
+func withDelta(insert string, n int) string {
+	columns, values, _ := strings.Cut(insert, ")\n")
+	return fmt.Sprintf("%s, delta)\n%s, unnest($%d::boolean[])", columns, values, n)
+}
 
 // eventsWords has one column more, which nearly no event needs.
 var eventsWords = strings.NewReplacer("-- eventsInsert", "-- eventsWords", "event_id, type)", "event_id, type, word)",
@@ -249,10 +257,10 @@ const asidesDelete = `-- asidesDelete
 DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// completionInsert says of up to bucketSize actions of one claim, in one bucket and with one code, that they are done.
+// completionInsert says of up to bucketSize actions of one claim, in one bucket and with one code, that they are done, or superseded.
 const completionInsert = `-- completionInsert
-INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response)
-SELECT {w}, now(), f.id, $4, $5, $6, $7, $8 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
+INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response, superseded)
+SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
 
 // resultColumns are the parameters of actionsUpdate and actionsInsert; see newResultRows.
 var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
@@ -261,35 +269,35 @@ var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attem
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
 var actionsUpdate = `-- actionsUpdate
-UPDATE actions_w{w} a SET status = u.status, open = u.status <> 'done', attempts = greatest(a.attempts, u.attempt),
+UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
-       finished_at = CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END,
+       finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
-       response = u.response, packed = CASE u.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, u.packed) END,
+       response = u.response, packed = CASE WHEN u.status NOT IN ('done', 'superseded') THEN coalesce(a.packed, u.packed) END,
        ` + processingSet + `
 FROM ` + resultColumns + `
-WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status <> 'done' AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done', 'superseded') AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
 
 // actionsInsert gives a row to actions that had none; what it says is taken from the event. A row that has come to be
 // meanwhile (a copy of the payload) is brought to what the result says.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
     first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us)
-SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status <> 'done',
+SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
        u.attempt, CASE WHEN u.attempt > 0 THEN now() - u.latency_us * interval '1 microsecond' END,
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
-       CASE WHEN u.status IN ('done', 'dead_letter') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
-       u.response, CASE WHEN u.status <> 'done' THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0)
+       CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
+       u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0)
 FROM ` + resultColumns + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET status = EXCLUDED.status, open = EXCLUDED.open,
     attempts = greatest(a.attempts, EXCLUDED.attempts), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
     error = EXCLUDED.error, response = EXCLUDED.response,
-    packed = CASE EXCLUDED.status WHEN 'done' THEN NULL ELSE coalesce(a.packed, EXCLUDED.packed) END,
+    packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,
     result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us
-WHERE a.status <> 'done' AND EXCLUDED.status <> 'pending'`
+WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
 // What a row says of long work; see Result.Left.
 const (

@@ -75,12 +75,14 @@ func (r Result) validate() error {
 		return errors.New("a result has no claim")
 	case r.LaneSeq <= 0:
 		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Held, Processing}, r.Status):
+	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Held, Processing, Superseded}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
 		return fmt.Errorf("attempt %d", r.Attempt)
 	case (r.Status == Processing) != (r.Left > 0) || r.Silence < 0:
 		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
+	case r.Status == Superseded && r.Attempt != 0:
+		return fmt.Errorf("superseded after attempt %d", r.Attempt)
 	case r.NextIn < 0:
 		return fmt.Errorf("next attempt in %s", r.NextIn)
 	}

@@ -43,6 +43,8 @@ type completionKey struct {
 	claim  *Claim
 	bucket int64
 	code   int32
+	// superseded: the actions were not tried, and have ended all the same.
+	superseded bool
 }
 
 // maxResponses bounds the answers that one row of completions holds.
@@ -141,13 +143,13 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 	w.settled = append(w.settled, ref)
 }
 
-// plain says that a result is a first attempt that succeeded.
+// plain says that a result is a first attempt that succeeded, or that there will be none.
 func (r *Result) plain() bool {
-	return r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
+	return r.Status == Superseded || r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
 func (wr *windowResults) complete(r *Result) {
-	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code)}
+	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
 	if c == nil || c.size > maxResponses {
 		c = &completions{key: key, lanes: int16Column(64), latencies: int32Column(64), responses: bytesColumn(0)}
@@ -173,7 +175,7 @@ func (wr *windowResults) row(c rows, r *Result) {
 	c[7].int32(microseconds(r.Latency))
 	c[8].text(clean(r.Error, maxErrorText))
 	c[9].bytes(response(r))
-	if r.Status == Done {
+	if r.Status == Done || r.Status == Superseded {
 		c[10].null()
 	} else {
 		c[10].bytes(r.Packed)
@@ -242,7 +244,7 @@ func (c *completions) params() [][]byte {
 	if c.answered {
 		responses = c.responses.param()
 	}
-	return append(c.key.claim.fenceParams(), int64Param(c.key.bucket), int32Param(c.key.code), c.lanes.param(), c.latencies.param(), responses)
+	return append(c.key.claim.fenceParams(), int64Param(c.key.bucket), int32Param(c.key.code), c.lanes.param(), c.latencies.param(), responses, boolParam(c.key.superseded))
 }
 
 // fenceParams name a claim's fence: id, epoch, token.

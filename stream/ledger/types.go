@@ -31,6 +31,8 @@ type Spec struct {
 	Owner      string // this process, for people: host, pid
 	Actions    []ActionSpec
 	Policy     gate.Policy
+	// Latest says that lanes want to know of each action whether its payload is a delta (backlog: latest).
+	Latest bool
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
 	// Done and Dead are how long finished and dead actions stay readable, with what belongs to them, attempts and what was
@@ -161,6 +163,8 @@ const (
 	Unknown Status = "unknown"     // an unsafe attempt whose outcome nobody knows
 	// Processing: the destination has taken it and says later what came of it.
 	Processing Status = "processing"
+	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
+	Superseded Status = "superseded"
 )
 
 // Action is one effect of one event, as the ledger holds it.
@@ -174,6 +178,7 @@ type Action struct {
 	Entity      schemas.EntityKey
 	Version     schemas.Version
 	Late        bool
+	Payload     schemas.PayloadKind // empty where nobody has written it down; see Spec.Latest
 	Reason      gate.Reason
 	Pointer     Pointer
 	Source      string
@@ -197,7 +202,7 @@ type Action struct {
 type Result struct {
 	Claim    *Claim
 	LaneSeq  int64
-	Status   Status // Done, Failed, Dead, Unknown or Processing
+	Status   Status // Done, Failed, Dead, Unknown, Processing or Superseded
 	Attempt  int    // 1 for the first; 0 when no attempt was made
 	Class    string // closed list of stream.Class
 	Code     int    // HTTP status or 0
