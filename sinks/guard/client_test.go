@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"io"
 	"log"
@@ -23,50 +22,6 @@ import (
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-
-// dnsServer answers A questions with answers in turn (the last stays), AAAA with nothing, over UDP on loopback.
-func dnsServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int32) {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := new(atomic.Int32)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1500)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			i := 12
-			for buf[i] != 0 {
-				i += int(buf[i]) + 1
-			}
-			question := buf[12 : i+5]
-			isA := binary.BigEndian.Uint16(buf[i+1:]) == 1
-			reply := append([]byte{}, buf[0], buf[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
-			reply = append(reply, question...)
-			if isA {
-				k := int(asked.Add(1)) - 1
-				for text := range strings.SplitSeq(answers[min(k, len(answers)-1)], ",") {
-					addr := netip.MustParseAddr(text).As4()
-					reply[7]++
-					reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-					reply = append(reply, addr[:]...)
-				}
-			}
-			_ = n
-			_, _ = conn.WriteTo(reply, from)
-		}
-	}()
-	t.Cleanup(func() { conn.Close(); <-done })
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
-	}}, asked
-}
 
 func get(t *testing.T, c *Client, target string) (*http.Response, error) {
 	t.Helper()
