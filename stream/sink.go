@@ -74,6 +74,8 @@ type Action struct {
 	Reason  string // what the gate said of the event; empty where that was nothing
 	Event   *schemas.Event
 	Timeout time.Duration // the destination's; ctx ends with it
+	// Later is nil where the attempt's outcome is what Do brings back.
+	Later *Later
 	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;
 	// nil for sinks that are not [Joined]. tag is the server's word on it, empty where an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
@@ -97,6 +99,8 @@ type Outcome struct {
 	Code       int           // HTTP status, or 0
 	Response   []byte        // the first MaxResponse bytes of the answer
 	RetryAfter time.Duration // as the destination asked; 0 when it did not
+	// Later says that the destination has taken the action and says later what came of it; only where Action.Later is given.
+	Later bool
 }
 
 // MaxResponse is how much of an answer is kept.

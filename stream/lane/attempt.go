@@ -15,6 +15,9 @@ import (
 
 // run brings a head from the ready queue to a completion, or puts it back where no attempt could be made.
 func (l *Lanes) run(e *entry, d *destination) {
+	if l.answered(e, d) {
+		return
+	}
 	p := e.lane.part
 	event, err := l.payload(p.ctx, e)
 	switch {
@@ -134,6 +137,7 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
 		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: e.doubt, Timeout: d.Timeout, Commit: l.commit(e, d, began),
+		Later: l.later(e, d),
 	})
 	class := stream.ClassOf(err)
 	if class == stream.ClassBug && errors.Is(context.Cause(ctx), errTimeout) && errors.Is(err, context.DeadlineExceeded) {
@@ -161,6 +165,7 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 	switch judge(d.Retry, kind, class, n, began.Sub(e.FirstAt), wait) {
 	case succeeded:
 		res.Status = ledger.Done
+		d.taken(&res, out)
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, wait
 	case dead:
@@ -185,7 +190,7 @@ func (l *Lanes) call(ctx context.Context, sink stream.Sink, a stream.Action) (ou
 
 // copyFor is the payload copy that goes with an action's first failure: what waits or is dead must outlive the log.
 func (l *Lanes) copyFor(e *entry, status ledger.Status) []byte {
-	if e.copied || status == ledger.Done || e.event == nil {
+	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
 		return nil
 	}
 	packed, err := l.cfg.Codec.Pack(e.event)

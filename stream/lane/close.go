@@ -79,6 +79,9 @@ func (l *Lanes) forget(p *part, cause error) {
 	l.timers = slices.DeleteFunc(l.timers, func(e *entry) bool { return e.lane.part == p })
 	heap.Init(&l.timers)
 	for _, la := range p.lanes {
+		if la.out != nil {
+			l.unlend(la.out)
+		}
 		for e := la.head; e != nil; e = e.next {
 			if busy := e == la.head && (la.state == running || la.state == recording); !busy {
 				l.free(e)

@@ -21,7 +21,7 @@ type completion struct {
 func (l *Lanes) finish(e *entry, d *destination, res ledger.Result) {
 	p := e.lane.part
 	res.Claim, res.LaneSeq = p.claim, e.LaneSeq
-	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done
+	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
 	if !cancelled {
 		res.Packed = l.copyFor(e, res.Status)
 	}
@@ -32,6 +32,9 @@ func (l *Lanes) finish(e *entry, d *destination, res ledger.Result) {
 		l.discard(e)
 	} else {
 		e.lane.state = recording
+		if res.Status == ledger.Processing {
+			l.lend(e, d)
+		}
 		l.queue(completion{e: e, res: res})
 	}
 	l.wake()
@@ -103,6 +106,7 @@ func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
 // discard ends a running or recorded head without a trace.
 func (l *Lanes) discard(e *entry) {
 	l.free(e)
+	l.unlend(e)
 	e.lane.state = idle
 	l.settle(e.lane.part)
 }
@@ -252,6 +256,8 @@ func (l *Lanes) proceed(e *entry, res *ledger.Result) {
 	la.state = idle
 	l.settle(la.part)
 	switch {
+	case res.Status == ledger.Processing:
+		l.waitFor(e, res.Left, res.Silence, res.Silence)
 	case res.Status == ledger.Failed:
 		e.notBefore = time.Now().Add(res.NextIn)
 		l.land(e)

@@ -38,6 +38,7 @@ type Destination struct {
 	Retry   RetryPolicy
 	// Concurrency caps attempts under way at this destination; default a quarter of MaxInFlight, at least 1.
 	Concurrency int
+	Long        LongPolicy
 }
 
 // RetryPolicy says how often and when an action is tried again. A zero field takes its default.
@@ -58,6 +59,8 @@ type Config struct {
 	// Enrich is asked for every event before its attempt; nil leaves events as they are.
 	Enrich       stream.Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
+	// Later gives URL and token of an attempt at a destination that may finish later; required where there is one.
+	Later func(r ledger.AttemptRef, id schemas.ActionID) stream.Later
 	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
 	Alive stream.Alive
 	// OnFenced is told once of every claim whose fence a Record found lost, after the lanes have dropped it: on a
@@ -115,6 +118,7 @@ func (d Destination) withDefaults(maxInFlight int) Destination {
 	def(&d.Timeout, defaultTimeout)
 	def(&d.Concurrency, max(1, maxInFlight/4))
 	d.Retry = d.Retry.withDefaults()
+	def(&d.Long.Most, defaultMost)
 	return d
 }
 
@@ -150,6 +154,9 @@ func (c Config) validate() error {
 	for name, d := range c.Destinations {
 		need(d.Sink != nil, "destination %s has no sink", name)
 		need(d.Timeout >= 0 && d.Concurrency >= 0, "destination %s: timeout or concurrency is negative", name)
+		need(d.Long.Deadline >= 0 && d.Long.Heartbeat >= 0 && d.Long.Most >= 0, "destination %s: a bound of long work is negative", name)
+		_, able := c.Ledger.(longLedger)
+		need(d.Long.Deadline == 0 || c.Later != nil && able, "destination %s: nothing gives its calls the URL for their result", name)
 		r := d.Retry.withDefaults()
 		need(r.Attempts > 0 && r.Within > 0 && r.Min > 0 && r.Max >= r.Min,
 			"destination %s: retry needs attempts, within and min above zero and max not below min", name)

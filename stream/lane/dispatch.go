@@ -13,6 +13,7 @@ type destination struct {
 	name        string
 	first, last *lane // ready, oldest first
 	running     int
+	out         int // heads that it has taken and not ended
 	metrics     destinationMetrics
 }
 
@@ -36,7 +37,7 @@ func (d *destination) shift() {
 
 // take removes the head that runs next at d, or gives nil where none may.
 func (d *destination) take(l *Lanes) *entry {
-	for d.first != nil && d.running < d.Concurrency {
+	for d.first != nil && d.running < d.Concurrency && !d.full() {
 		la := d.first
 		if la.part.closing || la.part.gone {
 			d.shift()
@@ -143,6 +144,11 @@ func (l *Lanes) due() time.Duration {
 	now := time.Now()
 	for len(l.timers) > 0 && !l.timers[0].notBefore.After(now) {
 		e := heap.Pop(&l.timers).(*entry)
+		if e.lane.state == away {
+			l.overdue = append(l.overdue, e)
+			kick(l.toWatch)
+			continue
+		}
 		e.lane.state = idle
 		l.arm(e.lane)
 	}

@@ -28,9 +28,11 @@ type Lanes struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
+	long    longLedger // nil: the ledger has no such thing
 
 	toClock chan struct{} // capacity 1, never closed: the timers' top has changed
 	toLoad  chan struct{} // capacity 1, never closed: a part may have room
+	toWatch chan struct{} // capacity 1, never closed: something is overdue, or the first head is away
 
 	mu       sync.Mutex
 	toRun    *sync.Cond // workers wait for ready lanes
@@ -40,9 +42,11 @@ type Lanes struct {
 	turns    []*destination // the values of dests, in the order in which they take turns
 	turn     int
 	timers   timers
-	sleeping int // workers that wait
-	ready    int // lanes ready at all destinations
-	open     int // loaded actions
+	overdue  []*entry // away for too long, or silent for too long, as far as is known here
+	out      int      // heads away, and those about to be
+	sleeping int      // workers that wait
+	ready    int      // lanes ready at all destinations
+	open     int      // loaded actions
 
 	queuedBytes, flyingBytes int64
 	loads                    int // of unknown size, under way
@@ -67,7 +71,7 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l := &Lanes{
 		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
-		toClock: make(chan struct{}, 1), toLoad: make(chan struct{}, 1),
+		toClock: make(chan struct{}, 1), toLoad: make(chan struct{}, 1), toWatch: make(chan struct{}, 1),
 		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{}, group: cfg.MaxGroup,
 	}
 	l.toRun, l.toRecord = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
@@ -76,6 +80,7 @@ func New(cfg Config) (*Lanes, error) {
 		return nil, err
 	}
 	l.metrics = m
+	l.long, _ = cfg.Ledger.(longLedger)
 	for name, d := range cfg.Destinations {
 		l.addDestination(name, d)
 	}
@@ -119,6 +124,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	}
 	rest.Go(func() { l.clock(ctx) })
 	rest.Go(func() { l.load(ctx) })
+	rest.Go(func() { l.watch(ctx) })
 	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	recorder.Go(func() { l.record(recordCtx) })
 
@@ -155,7 +161,12 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 		p.safeFrom = time.Now()
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	actions, more, err := l.cfg.Ledger.Open(ctx, c, 0, min(l.cfg.MaxOpen, pageSize))
+	err := l.firstReports(ctx, p)
+	var actions []ledger.Action
+	more := false
+	if err == nil {
+		actions, more, err = l.cfg.Ledger.Open(ctx, c, 0, min(l.cfg.MaxOpen, pageSize))
+	}
 	if err != nil {
 		p.cancel(errClosed)
 		return fmt.Errorf("read open actions of %s/%d: %w", c.Partition.Topic, c.Partition.Number, err)

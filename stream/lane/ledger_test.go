@@ -23,6 +23,7 @@ import (
 type real struct {
 	*Lanes
 	t      *testing.T
+	l      *ledger.Ledger
 	ns     *ledger.Namespace
 	sink   *script
 	log    *eventLog
@@ -32,6 +33,7 @@ type real struct {
 	result chan string // "<event> <class>" of each attempt
 	schema string
 	join   bool // the sink is one whose actions are statements in the ledger's database
+	long   LongPolicy
 }
 
 var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
@@ -79,7 +81,7 @@ func onPostgres(t *testing.T) *real {
 		t.Fatal(err)
 	}
 	r := &real{
-		t: t, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000), schema: cfg.Schema,
+		t: t, l: l, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000), schema: cfg.Schema,
 	}
 	r.start()
 	return r
@@ -95,9 +97,10 @@ func (r *real) start() {
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
-			Sink: sink, Timeout: time.Second, Concurrency: 16, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
+			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
 		}},
 		Alive: func() bool { return true },
+		Later: func(ledger.AttemptRef, schemas.ActionID) stream.Later { return stream.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)

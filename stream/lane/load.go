@@ -147,7 +147,7 @@ func (l *Lanes) thirstAgain(p *part, goals map[*lane]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for la := range goals {
-		if la.state != standing && la.overflow() {
+		if !la.still() && la.overflow() {
 			p.thirsty[la] = struct{}{}
 		}
 	}
@@ -167,7 +167,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 		if la == nil || !wanted || actions[i].LaneSeq <= la.tail || actions[i].LaneSeq > goal {
 			continue
 		}
-		if la.state == standing || la.n >= l.cfg.LaneWindow || la.n > 0 && p.open >= l.cfg.MaxOpen {
+		if la.still() || la.n >= l.cfg.LaneWindow || la.n > 0 && p.open >= l.cfg.MaxOpen {
 			delete(goals, la) // in overflow still: thirsty again when its head is done
 			continue
 		}
@@ -185,7 +185,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 
 // quenched ends the scan of a lane that saw everything up to goal.
 func (l *Lanes) quenched(la *lane, goal int64) {
-	if la.state == standing {
+	if la.still() {
 		return
 	}
 	if la.skippedTo == goal { // else more was left meanwhile

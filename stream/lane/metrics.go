@@ -15,6 +15,7 @@ import (
 // metrics are the lanes' figures; every one carries the subscription.
 type metrics struct {
 	attempts *prometheus.CounterVec
+	long     *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -24,6 +25,10 @@ func newMetrics(l *Lanes) (*metrics, error) {
 			Name: "forebay_lane_attempts_total",
 			Help: "Attempts by destination and class of failure; class ok is success.",
 		}, []string{"destination", "class"}),
+		long: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forebay_lane_long_total",
+			Help: "Attempts that a destination took with 202, by what came of them: done, failed, dead_letter, deadline or silence.",
+		}, []string{"destination", "end"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "forebay_lane_attempt_duration_seconds",
 			Help:    "Duration of attempts by destination.",
@@ -39,12 +44,14 @@ func newMetrics(l *Lanes) (*metrics, error) {
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": l.cfg.Subscription}, l.cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds,
+		m.attempts, m.seconds, m.long,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(l.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
 			func() float64 { return float64(len(l.timers)) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
+		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
+			func() float64 { return float64(l.out) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
 			func() float64 { return float64(l.unrecorded) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
@@ -100,7 +107,7 @@ func (d *destinationMetrics) observe(class stream.Class, latency time.Duration) 
 // line logs one attempt: the canonical line.
 func (l *Lanes) line(e *entry, res *ledger.Result) {
 	level := slog.LevelInfo
-	if res.Status != ledger.Done {
+	if res.Status != ledger.Done && res.Status != ledger.Processing {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()

@@ -21,6 +21,7 @@ type entry struct {
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did
 	charge    charge         // payload bytes held on its account
+	long      long
 }
 
 // state is where a lane is on its way around.
@@ -33,6 +34,7 @@ const (
 	recording              // its result waits for the ledger
 	waiting                // the head waits for its time
 	standing               // dead or unknown head: waits for a person
+	away                   // the destination has taken the head and says later what came of it
 )
 
 // lane is the queue of one entity's actions.
@@ -45,7 +47,8 @@ type lane struct {
 	state      state
 	tail       int64 // see the package comment
 	skippedTo  int64
-	skipped    int // how many were left in the ledger, as far as known
+	skipped    int    // how many were left in the ledger, as far as known
+	out        *entry // the head, while away: it takes no place in the window
 }
 
 // overflow reports whether the lane left actions in the ledger.
@@ -53,10 +56,12 @@ func (la *lane) overflow() bool { return la.skippedTo > la.tail }
 
 // part is the lanes of one claim.
 type part struct {
-	claim    *ledger.Claim
-	lanes    map[schemas.EntityKey]*lane
-	open     int // loaded entries
-	parked   int // lanes standing
+	claim  *ledger.Claim
+	lanes  map[schemas.EntityKey]*lane
+	open   int // loaded entries
+	parked int // lanes standing
+	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read.
+	reports  map[int64]ledger.OpenReport
 	loadedTo int64
 	more     bool   // the ledger has, or may have, open actions beyond loadedTo
 	adds     uint64 // grows with each Add that was left to the ledger
@@ -78,7 +83,7 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 		la = &lane{part: p, entity: a.Entity}
 		p.lanes[a.Entity] = la
 	}
-	if la.state == standing || la.overflow() || la.n >= l.cfg.LaneWindow {
+	if la.still() || la.overflow() || la.n >= l.cfg.LaneWindow {
 		la.skippedTo = a.LaneSeq
 		la.skipped++
 		return
@@ -113,6 +118,10 @@ func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh b
 // restore sets when an action read back from the ledger may run: when its retry is due and, after an unclean claim,
 // not before what the owner before may have in flight has timed out.
 func (l *Lanes) restore(e *entry) {
+	if e.Status == ledger.Processing {
+		l.waitFor(e, max(e.Left, reportGrace), max(e.Quiet, e.Silence), e.Silence)
+		return
+	}
 	if e.NextIn > 0 {
 		e.notBefore = time.Now().Add(e.NextIn)
 	}
@@ -149,6 +158,9 @@ func (l *Lanes) arm(la *lane) {
 		delete(la.part.lanes, la.entity)
 	case e == nil:
 		la.part.thirsty[la] = struct{}{}
+	case l.concluded(e):
+	case e.Status == ledger.Processing:
+		l.leave(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		l.stand(la)
 	case e.notBefore.After(time.Now()):

@@ -1,0 +1,451 @@
+package lane
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Long work. A destination answers 202, the action is processing, and its lane is away: it keeps its head and nothing else, so
+// that it costs the others neither worker nor slot nor place in the window. It comes back when the destination has said what
+// came of it, or when it has been silent for too long:
+//
+//	running ──202──▶ recording ──▶ away ──report──────────▶ recording ──▶ done, failed, dead
+//	                                 └──deadline, silence──▶ recording ──▶ failed, unknown, dead
+//
+// A report counts as long as its action has not ended and no later attempt has begun, wherever the head is.
+
+// LongPolicy says how a destination may finish its actions later. The zero value: it may not, and 202 is success.
+type LongPolicy struct {
+	Deadline  time.Duration // how long the result is waited for, from the 202 on; 0: no long work
+	Heartbeat time.Duration // the longest silence before it; 0: no bound but the deadline
+	// Most caps what the destination works on at once, for this subscription in this process; default 1000.
+	Most int
+}
+
+const (
+	defaultMost = 1000
+	// reportEvery is how often the owner looks for reports: an index that is nearly always empty.
+	reportEvery = 500 * time.Millisecond
+	// reportGrace is how long after a claim the result is waited for at least: nobody may have been there to take it.
+	reportGrace = 30 * time.Second
+)
+
+// longLedger is implemented by ledgers that keep what destinations say later.
+type longLedger interface {
+	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
+	EndReport(ctx context.Context, r ledger.OpenReport) error
+	Quiet(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
+}
+
+// long is what an entry knows of its long work.
+type long struct {
+	dest    *destination // that has it; nil: none
+	until   time.Time    // the deadline
+	silent  time.Time    // when the silence is too long, as far as is known here; zero: never
+	silence time.Duration
+	applied int // attempt whose report was applied
+}
+
+// later is what an attempt carries; nil where the destination finishes nothing later.
+func (l *Lanes) later(e *entry, d *destination) *stream.Later {
+	if d.Long.Deadline == 0 {
+		return nil
+	}
+	out := l.cfg.Later(ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1}, e.ID)
+	out.Deadline, out.Heartbeat = d.Long.Deadline, d.Long.Heartbeat
+	return &out
+}
+
+// taken turns a success into processing where the destination says the rest later.
+func (d *destination) taken(res *ledger.Result, out stream.Outcome) {
+	if out.Later && d.Long.Deadline > 0 {
+		res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
+	}
+}
+
+// full reports whether the destination works on as much as it may.
+func (d *destination) full() bool { return d.Long.Deadline > 0 && d.running+d.out >= d.Long.Most }
+
+// lend counts a head as taken by d, unlend as not any more.
+func (l *Lanes) lend(e *entry, d *destination) {
+	if e.long.dest == nil {
+		e.long.dest = d
+		d.out++
+		l.out++
+	}
+}
+
+func (l *Lanes) unlend(e *entry) {
+	if d := e.long.dest; d != nil {
+		e.long.dest = nil
+		d.out--
+		l.out--
+		l.wake()
+	}
+}
+
+// waitFor sets how long the result of a head is waited for.
+func (l *Lanes) waitFor(e *entry, left, quiet, silence time.Duration) {
+	now := time.Now()
+	e.long.until, e.long.silent, e.long.silence = now.Add(left), time.Time{}, silence
+	if silence > 0 {
+		e.long.silent = now.Add(quiet)
+	}
+}
+
+// due is when the head has been away for too long, as far as is known here.
+func (w *long) due() time.Time {
+	if !w.silent.IsZero() && w.silent.Before(w.until) {
+		return w.silent
+	}
+	return w.until
+}
+
+// still reports whether the lane keeps nothing but its head in memory.
+func (la *lane) still() bool { return la.state == standing || la.state == away }
+
+// leave lets a lane wait for what its destination says of its head. What is behind is counted as left in the ledger.
+func (l *Lanes) leave(la *lane) {
+	e, behind := la.head, la.n-1
+	if behind > 0 || la.overflow() {
+		la.skippedTo = max(la.skippedTo, la.tail)
+	}
+	for la.head != nil {
+		l.pop(la)
+	}
+	la.tail, la.skipped, la.state, la.out = e.LaneSeq, la.skipped+behind, away, e
+	delete(la.part.thirsty, la)
+	if l.out == 0 {
+		kick(l.toWatch)
+	}
+	l.lend(e, l.destination(e.Destination))
+	l.watchFor(e)
+	kick(l.toLoad)
+}
+
+// watchFor sets the timer of a head that is away.
+func (l *Lanes) watchFor(e *entry) {
+	e.notBefore = e.long.due()
+	heap.Push(&l.timers, e)
+	if l.timers[0] == e {
+		kick(l.toClock)
+	}
+}
+
+// unwatch takes a head out of the timers.
+func (l *Lanes) unwatch(e *entry) {
+	if i := slices.Index(l.timers, e); i >= 0 {
+		heap.Remove(&l.timers, i)
+	}
+}
+
+// back makes what was away the head of its lane again.
+func (l *Lanes) back(e *entry) {
+	la := e.lane
+	l.unwatch(e)
+	l.unlend(e)
+	la.out, la.head, la.last, la.n, la.state = nil, e, e, 1, idle
+	la.part.open++
+	l.open++
+}
+
+// reported gives what was said of a head and still counts: its attempt is the last that is recorded, or the one after it,
+// which nobody came to record.
+func (l *Lanes) reported(e *entry) (ledger.OpenReport, bool) {
+	r, ok := e.lane.part.reports[e.LaneSeq]
+	return r, ok && r.Attempt >= e.Attempts && r.Attempt > e.long.applied && e.Status != ledger.Dead
+}
+
+// concluded applies what was said of an idle lane's head in the place of an attempt.
+func (l *Lanes) concluded(e *entry) bool {
+	r, ok := l.reported(e)
+	if ok {
+		l.conclude(e, l.said(e, &r))
+	}
+	return ok
+}
+
+// conclude hands the end of an idle lane's head to the completer.
+func (l *Lanes) conclude(e *entry, res ledger.Result) {
+	res.Claim, res.LaneSeq = e.lane.part.claim, e.LaneSeq
+	e.lane.state = recording
+	e.lane.part.busy++
+	l.queue(completion{e: e, res: res})
+}
+
+// answered applies what was said of a head that has just got its slot, in the place of the attempt.
+func (l *Lanes) answered(e *entry, d *destination) bool {
+	l.mu.Lock()
+	r, ok := l.reported(e)
+	if !ok {
+		l.mu.Unlock()
+		return false
+	}
+	if e.size == 0 { // its payload is not loaded after all
+		l.loads--
+	}
+	res := l.said(e, &r)
+	l.mu.Unlock()
+	l.finish(e, d, res)
+	return true
+}
+
+// said is what is to be recorded of a report. The destination has said what it did, so that a failure is judged as if
+// the sink were idempotent.
+func (l *Lanes) said(e *entry, r *ledger.OpenReport) ledger.Result {
+	e.long.applied = r.Attempt
+	res := ledger.Result{
+		Attempt: r.Attempt, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: l.latency(e),
+	}
+	switch r.Status {
+	case ledger.Dead:
+		res.Class = string(stream.ClassRejected)
+	case ledger.Failed:
+		l.again(e, &res, stream.Idempotent, stream.ClassBusy, r.Wait)
+	}
+	l.metrics.long.WithLabelValues(e.Destination, string(r.Status)).Inc()
+	l.line(e, &res)
+	return res
+}
+
+// timedOut is what is to be recorded of a head whose destination has not said anything in time.
+func (l *Lanes) timedOut(e *entry) ledger.Result {
+	end, text := "deadline", "no result before the deadline"
+	if e.long.due().Before(e.long.until) {
+		end, text = "silence", "no heartbeat for "+e.long.silence.String()
+	}
+	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: l.latency(e)}
+	l.again(e, &res, l.destination(e.Destination).Sink.Idempotency(), stream.ClassTimeout, 0)
+	l.metrics.long.WithLabelValues(e.Destination, end).Inc()
+	l.line(e, &res)
+	return res
+}
+
+// again judges an attempt that has failed later.
+func (l *Lanes) again(e *entry, res *ledger.Result, kind stream.Idempotency, class stream.Class, asked time.Duration) {
+	d := l.destination(e.Destination)
+	elapsed := time.Duration(0)
+	if !e.FirstAt.IsZero() {
+		elapsed = time.Since(e.FirstAt)
+	}
+	wait := Delay(d.Retry, res.Attempt, asked, l.cfg.Rand())
+	res.Class = string(class)
+	switch judge(d.Retry, kind, class, res.Attempt, elapsed, wait) {
+	case retry:
+		res.Status, res.NextIn = ledger.Failed, wait
+	case unknown:
+		res.Status = ledger.Unknown
+	default:
+		res.Status = ledger.Dead
+	}
+}
+
+// latency is how long an attempt has taken, where it is the first; when others began is not kept.
+func (l *Lanes) latency(e *entry) time.Duration {
+	if e.Attempts > 1 || e.FirstAt.IsZero() {
+		return 0
+	}
+	return time.Since(e.FirstAt)
+}
+
+// watch looks for reports and for heads that have been away for too long, until ctx ends. Where no destination finishes
+// anything later, it only waits.
+func (l *Lanes) watch(ctx context.Context) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		if !l.expecting() {
+			select {
+			case <-l.toWatch:
+			case <-ctx.Done():
+				return
+			}
+			tick.Reset(reportEvery)
+		}
+		select {
+		case <-tick.C:
+		case <-l.toWatch:
+		case <-ctx.Done():
+			return
+		}
+		overdue := l.takeOverdue() // before the reports: one that came in time is found
+		err := l.readReports(ctx)
+		if err == nil {
+			err = l.expire(ctx, overdue)
+		} else {
+			l.putOverdue(overdue)
+		}
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn("read what destinations said later, again in a moment", "error", err)
+			sleep(ctx, reportEvery)
+		}
+	}
+}
+
+// expecting reports whether anything may be said later.
+func (l *Lanes) expecting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.long != nil && (l.out > 0 || slices.ContainsFunc(l.turns, func(d *destination) bool { return d.Long.Deadline > 0 }))
+}
+
+func (l *Lanes) takeOverdue() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.overdue
+	l.overdue = nil
+	return list
+}
+
+func (l *Lanes) putOverdue(list []*entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.overdue = append(l.overdue, list...)
+}
+
+// firstReports reads what was said of a claim's actions before any of them runs.
+func (l *Lanes) firstReports(ctx context.Context, p *part) error {
+	if l.long == nil {
+		return nil
+	}
+	list, err := l.long.Reports(ctx, []*ledger.Claim{p.claim})
+	p.reports = map[int64]ledger.OpenReport{}
+	for _, r := range list {
+		p.reports[r.LaneSeq] = r
+	}
+	return err
+}
+
+// readReports reads what was said and applies what counts; what is late is noted as that.
+func (l *Lanes) readReports(ctx context.Context) error {
+	l.mu.Lock()
+	claims := make([]*ledger.Claim, 0, len(l.parts))
+	for c, p := range l.parts {
+		if !p.closing {
+			claims = append(claims, c)
+		}
+	}
+	l.mu.Unlock()
+	if len(claims) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	list, err := l.long.Reports(ctx, claims)
+	if err != nil {
+		return err
+	}
+	for _, r := range l.hear(claims, list) {
+		if err := l.long.EndReport(ctx, r); err != nil {
+			return err
+		}
+		l.log.Info("result came too late and changes nothing", "lane_seq", r.LaneSeq, "attempt", r.Attempt, "result", r.Status)
+	}
+	return nil
+}
+
+// hear gives the parts what was said to them and sets going the lanes that wait for it. It returns what is late.
+func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []ledger.OpenReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range claims {
+		if p := l.parts[c]; p != nil {
+			p.reports = map[int64]ledger.OpenReport{}
+		}
+	}
+	for _, r := range list {
+		p := l.parts[r.Claim]
+		switch {
+		case p == nil || p.closing:
+		case r.Past:
+			late = append(late, r)
+		default:
+			p.reports[r.LaneSeq] = r
+			if la := p.lanes[r.Entity]; la != nil {
+				l.heard(la, r.LaneSeq)
+			}
+		}
+	}
+	l.wake()
+	return late
+}
+
+// heard sets a lane going whose head something was said of: it is away, or waits for its next attempt, or stands because nobody
+// knew what became of it. Elsewhere the head finds it before its attempt.
+func (l *Lanes) heard(la *lane, laneSeq int64) {
+	switch {
+	case la.state == away && la.out.LaneSeq == laneSeq:
+		if _, counts := l.reported(la.out); counts {
+			l.back(la.out)
+			l.arm(la)
+		}
+	case la.state == waiting && la.head.LaneSeq == laneSeq:
+		l.unwatch(la.head)
+		la.state = idle
+		l.arm(la)
+	case la.state == standing && la.tail == laneSeq:
+		la.tail, la.skippedTo, la.state = laneSeq-1, max(la.skippedTo, laneSeq), idle
+		la.skipped++
+		la.part.parked--
+		la.part.thirsty[la] = struct{}{}
+		kick(l.toLoad)
+	}
+}
+
+// expire ends the wait for heads that have been away for too long. Heartbeats are not told to the owner, so it asks for them
+// first.
+func (l *Lanes) expire(ctx context.Context, overdue []*entry) error {
+	for len(overdue) > 0 {
+		c := overdue[0].lane.part.claim
+		var mine, rest []*entry
+		var seqs []int64
+		for _, e := range overdue {
+			if e.lane.part.claim != c {
+				rest = append(rest, e)
+				continue
+			}
+			mine, seqs = append(mine, e), append(seqs, e.LaneSeq)
+		}
+		quiet, err := l.quiet(ctx, c, seqs)
+		if err != nil {
+			l.putOverdue(overdue)
+			return err
+		}
+		l.giveUp(mine, quiet)
+		overdue = rest
+	}
+	return nil
+}
+
+func (l *Lanes) quiet(ctx context.Context, c *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return l.long.Quiet(ctx, c, seqs)
+}
+
+// giveUp ends the wait for those that are overdue indeed.
+func (l *Lanes) giveUp(list []*entry, quiet map[int64]time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range list {
+		la, now := e.lane, time.Now()
+		if la.out != e || la.part.closing || la.part.gone {
+			continue
+		}
+		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {
+			e.long.silent = now.Add(left)
+		}
+		if e.long.due().After(now) {
+			l.watchFor(e)
+			continue
+		}
+		l.back(e)
+		l.conclude(e, l.timedOut(e))
+	}
+	l.wake()
+}

@@ -1,0 +1,71 @@
+package lane
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// eventually waits for what the database and the lanes come to agree on.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("not so after 20 s: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (r *real) statusOf(ref ledger.AttemptRef) ledger.Status {
+	r.t.Helper()
+	s, err := r.l.ActionState(r.t.Context(), ref)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return s.Status
+}
+
+// The owner is killed with work out, a result and heartbeats come in meanwhile, and the next owner goes on with them: from the
+// times that Postgres has, with nothing twice.
+func TestPostgresLongWorkOverARestart(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.stop()
+	r.long = LongPolicy{Deadline: time.Hour, Heartbeat: 3 * time.Second}
+	r.start()
+	r.sink.do = take
+	for i, name := range []string{"reported", "beating", "silent"} { // one after the other, so that lane_seq is known
+		r.feed(name)
+		eventually(t, name+" is processing", func() bool {
+			return len(r.openActions()) == i+1 && r.statusOf(ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: int64(i + 1), Attempt: 1}) == ledger.Processing
+		})
+	}
+	ref := func(seq int64) ledger.AttemptRef {
+		return ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: seq, Attempt: 1}
+	}
+	r.feed("reported", "beating", "silent") // behind them
+	r.stop()                                // without a word: the fence is not released
+	if state, err := r.l.Report(t.Context(), ledger.Report{AttemptRef: ref(1), Status: ledger.Done, Code: 200}); err != nil || state != ledger.Recorded {
+		t.Fatal(state, err)
+	}
+	began := time.Now()
+	r.start()
+	same(t, "the claim is unclean", r.claim.Unclean, true)
+	for time.Since(began) < 5*time.Second {
+		if _, err := r.l.Beat(t.Context(), ref(2)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	same(t, "reported", r.statusOf(ref(1)), ledger.Done)
+	same(t, "beating", r.statusOf(ref(2)), ledger.Processing)
+	same(t, "beating is called once", fmt.Sprint(calls(r, "beating")), "[beating#2/1]")
+	eventually(t, "what was silent is attempted anew, and what was behind the reported one ran", func() bool {
+		return len(calls(r, "silent")) >= 2 && len(calls(r, "reported")) >= 2
+	})
+	same(t, "calls", fmt.Sprint(calls(r, "reported")[:2], calls(r, "silent")[:2]), "[reported#1/1 reported#4/1] [silent#3/1 silent#3/2]")
+	checkOrderOf(t, r)
+}

@@ -1,0 +1,514 @@
+package lane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// longMemory is the ledger in memory with long work. It is handed out with its own clock running, as the database's does.
+type longMemory struct {
+	*memory
+	lock  sync.Mutex
+	until map[int64]time.Time
+	beat  map[int64]time.Time
+	quiet map[int64]time.Duration // longest silence
+	said  []ledger.OpenReport
+	ended map[ledger.AttemptRef]string
+	fail  error // of what is read of long work
+}
+
+func newLongMemory(m *memory) *longMemory {
+	return &longMemory{memory: m, until: map[int64]time.Time{}, beat: map[int64]time.Time{}, quiet: map[int64]time.Duration{},
+		ended: map[ledger.AttemptRef]string{}}
+}
+
+func (m *longMemory) Open(ctx context.Context, c *ledger.Claim, after int64, limit int) ([]ledger.Action, bool, error) {
+	actions, more, err := m.memory.Open(ctx, c, after, limit)
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	for i := range actions {
+		if a := &actions[i]; a.Status == ledger.Processing {
+			a.NextIn, a.Left, a.Silence = 0, max(0, time.Until(m.until[a.LaneSeq])), m.quiet[a.LaneSeq]
+			a.Quiet = max(0, time.Until(m.beat[a.LaneSeq].Add(a.Silence)))
+		}
+	}
+	return actions, more, err
+}
+
+func (m *longMemory) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
+	fenced, err := m.memory.Record(ctx, results)
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	for _, r := range results {
+		switch {
+		case err != nil || fenced[r.Claim.ID]:
+		case r.Status == ledger.Processing:
+			m.until[r.LaneSeq], m.beat[r.LaneSeq], m.quiet[r.LaneSeq] = time.Now().Add(r.Left), time.Now(), r.Silence
+		case r.Reported:
+			m.end(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt}, "applied")
+		}
+	}
+	return fenced, err
+}
+
+func (m *longMemory) end(r ledger.AttemptRef, outcome string) {
+	m.ended[r] = outcome
+	m.said = slices.DeleteFunc(m.said, func(o ledger.OpenReport) bool { return o.AttemptRef == r })
+}
+
+func (m *longMemory) Reports(_ context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if m.fail != nil {
+		return nil, m.fail
+	}
+	for _, c := range claims {
+		for _, r := range m.said {
+			if r.Fence == c.ID {
+				a := m.action(c, r.LaneSeq)
+				r.Claim, r.Past = c, a.Status == ledger.Done || a.Status == ledger.Dead || a.Attempts > r.Attempt
+				if a.Status != ledger.Pending {
+					r.Entity = a.Entity
+				}
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (m *longMemory) EndReport(_ context.Context, r ledger.OpenReport) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.end(r.AttemptRef, "late")
+	return nil
+}
+
+func (m *longMemory) Quiet(_ context.Context, _ *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	out := map[int64]time.Duration{}
+	for _, s := range seqs {
+		out[s] = max(0, time.Until(m.beat[s].Add(m.quiet[s])))
+	}
+	return out, m.fail
+}
+
+// report is what the destination says later of an attempt of claim 1.
+func (m *longMemory) report(seq int64, attempt int, status ledger.Status) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.said = append(m.said, ledger.OpenReport{Report: ledger.Report{AttemptRef: ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}, Status: status, Code: 200}})
+}
+
+func (m *longMemory) outcome(seq int64, attempt int) string {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	return m.ended[ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}]
+}
+
+func (m *longMemory) alive(seq int64) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.beat[seq] = time.Now()
+}
+
+// take answers 202 wherever that is offered.
+func take(_ context.Context, a stream.Action) (stream.Outcome, error) {
+	return stream.Outcome{Code: 202, Later: a.Later != nil}, nil
+}
+
+// longRig is a rig whose destination finishes later.
+type longRig struct {
+	*rig
+	mem    *longMemory
+	change func(*Config)
+}
+
+func longWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *testing.T, r *longRig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &longRig{}
+		r.change = func(c *Config) {
+			if r.mem == nil {
+				r.mem = newLongMemory(c.Ledger.(*memory))
+			}
+			c.Ledger = r.mem
+			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) stream.Later {
+				return stream.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
+			}
+			d := c.Destinations[destName]
+			d.Long, d.Retry = policy, RetryPolicy{Min: time.Minute, Max: time.Minute, Attempts: 3}
+			c.Destinations[destName] = d
+			c.Rand = func() float64 { return 0.999 }
+			if change != nil {
+				change(c)
+			}
+		}
+		r.rig = setup(t, r.change)
+		defer func() { r.stop() }()
+		r.sink.do = take
+		r.begin(t)
+		f(t, r)
+	})
+}
+
+// restart is a new process on the same ledger; unclean: the one before was killed.
+func (r *longRig) restart(t *testing.T, unclean bool) {
+	t.Helper()
+	r.stop()
+	r.claim = claimOf(1)
+	r.claim.Unclean = unclean
+	r.again(t, r.change)
+	r.begin(t)
+}
+
+func (r *longRig) status(seq int64) ledger.Status { return r.mem.status(r.claim, seq) }
+
+var halfHour = LongPolicy{Deadline: 30 * time.Minute}
+
+func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
+	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
+		d := r.dests[destName]
+		d.Concurrency = 1
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if strings.HasPrefix(string(a.Event.Entity), "slow") {
+				return take(ctx, a)
+			}
+			return stream.Outcome{Code: 200}, nil
+		}
+		// More of them than workers, slots and places in the window, with more behind them than a lane's window.
+		for i := range 10 {
+			name := fmt.Sprint("slow", i)
+			r.add(name, name, name, name)
+		}
+		r.add("quick", "quick", "quick")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "processing", r.mem.count(r.claim, ledger.Processing), 10)
+		same(t, "done meanwhile", r.mem.count(r.claim, ledger.Done), 3)
+		same(t, "calls", len(r.sink.ids()), 13)
+		r.mu.Lock()
+		same(t, "workers, slots, window and bytes held", []int64{int64(r.sleeping), int64(d.running), int64(r.open), r.queuedBytes + r.flyingBytes}, []int64{1, 0, 0, 0})
+		r.mu.Unlock()
+
+		began := time.Now()
+		r.mem.report(1, 1, ledger.Done)
+		for r.status(2) != ledger.Processing {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the next head ran %s after the result", took)
+		}
+		same(t, "the first is done", r.status(1), ledger.Done)
+		same(t, "what was said is applied", r.mem.outcome(1, 1), "applied")
+		same(t, "calls", r.sink.ids()[13:], []string{"slow0#2"})
+	})
+}
+
+func TestReportsAreJudged(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.add("done", "failed", "dead")
+		synctest.Wait()
+		r.mem.report(1, 1, ledger.Done)
+		r.mem.report(2, 1, ledger.Failed)
+		r.mem.report(3, 1, ledger.Dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2), r.status(3)}, []ledger.Status{ledger.Done, ledger.Failed, ledger.Dead})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		same(t, "tried again", []any{r.status(2), r.mem.action(r.claim, 2).Attempts}, []any{ledger.Processing, 2})
+		for n := 2; n <= 3; n++ { // the third is the last
+			r.mem.report(2, n, ledger.Failed)
+			time.Sleep(2 * time.Minute)
+		}
+		synctest.Wait()
+		same(t, "spent", r.status(2), ledger.Dead)
+		var classes []string
+		for _, res := range append(r.mem.resultsOf(2), r.mem.resultsOf(3)...) {
+			classes = append(classes, string(res.Status)+" "+res.Class)
+		}
+		same(t, "recorded", classes, []string{"processing ", "failed unavailable", "processing ", "failed unavailable", "processing ", "dead_letter unavailable",
+			"processing ", "dead_letter rejected"})
+	})
+}
+
+// What is not heard of until its deadline is judged as a timeout, by the kind of its sink.
+func TestDeadline(t *testing.T) {
+	for kind, want := range map[stream.Idempotency]ledger.Status{stream.Idempotent: ledger.Failed, stream.Fenced: ledger.Failed, stream.Unsafe: ledger.Unknown} {
+		t.Run(string(kind), func(t *testing.T) {
+			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.kind = kind
+				r.add("a", "a")
+				time.Sleep(30*time.Minute - time.Second)
+				synctest.Wait()
+				same(t, "before the deadline", r.status(1), ledger.Processing)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				same(t, "after it", r.status(1), want)
+				last := r.mem.resultsOf(1)[len(r.mem.resultsOf(1))-1]
+				same(t, "class", []any{last.Class, last.Attempt, last.Error}, []any{"timeout", 1, "no result before the deadline"})
+				same(t, "the lane waits", r.sink.ids(), []string{"a#1"})
+			})
+		})
+	}
+}
+
+func TestHeartbeatsExtendAndTheirLossEnds(t *testing.T) {
+	longWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+		r.add("beats", "silent")
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			time.Sleep(50 * time.Second)
+			r.mem.alive(1)
+			synctest.Wait()
+		}
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Processing, ledger.Dead}) // three attempts of a minute, a minute apart
+		first := r.mem.resultsOf(2)[1]
+		same(t, "why", []any{first.Status, first.Class, first.Error}, []any{ledger.Failed, "timeout", "no heartbeat for 1m0s"})
+		if d := first.Latency; d < time.Minute || d > 61*time.Second {
+			t.Errorf("the silence was noticed after %s", d)
+		}
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		same(t, "once it is silent", r.status(1), ledger.Failed)
+		r.mem.mu.Lock()
+		opens := r.mem.opens
+		r.mem.mu.Unlock()
+		if opens > 5 {
+			t.Errorf("the ledger was asked for open actions %d times", opens)
+		}
+	})
+}
+
+// Heartbeats do not put the deadline off.
+func TestDeadlineInSpiteOfHeartbeats(t *testing.T) {
+	longWork(t, LongPolicy{Deadline: 5 * time.Minute, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+		r.add("a")
+		for range 11 {
+			time.Sleep(28 * time.Second)
+			r.mem.alive(1)
+		}
+		synctest.Wait()
+		same(t, "after the deadline", r.status(1), ledger.Failed)
+	})
+}
+
+// A report that comes after the timeout counts until the next attempt begins, and then changes nothing.
+func TestLateReport(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.add("a", "b")
+		time.Sleep(30*time.Minute + time.Second)
+		synctest.Wait()
+		same(t, "timed out", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Failed, ledger.Failed})
+		r.mem.report(1, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "it counts, at once", r.status(1), ledger.Done)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		same(t, "the other one is attempted anew", r.status(2), ledger.Processing)
+		r.mem.report(2, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "it changes nothing", []any{r.status(2), r.mem.outcome(2, 1)}, []any{ledger.Processing, "late"})
+		r.mem.report(2, 2, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "the second attempt's counts", r.status(2), ledger.Done)
+		calls := r.sink.ids()
+		slices.Sort(calls)
+		same(t, "calls", calls, []string{"a#1", "b#2", "b#2"})
+	})
+}
+
+// What nobody knew the outcome of ends with the word of who did it.
+func TestLateReportEndsWhatIsUnknown(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.sink.kind = stream.Unsafe
+		r.add("a", "a")
+		time.Sleep(30*time.Minute + time.Second)
+		synctest.Wait()
+		same(t, "timed out", r.status(1), ledger.Unknown)
+		r.mem.report(1, 1, ledger.Done)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Done, ledger.Processing})
+		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})
+	})
+}
+
+// A report at the last moment is found before the timeout.
+func TestReportAtTheDeadline(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.add("a")
+		synctest.Wait()
+		time.Sleep(30*time.Minute - time.Millisecond)
+		r.mem.report(1, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", r.status(1), ledger.Done)
+		same(t, "results", len(r.mem.resultsOf(1)), 2)
+	})
+}
+
+// The result is there before the 202: it waits for the attempt's end, whatever that says.
+func TestReportBeforeTheAnswer(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, stream.Action) (stream.Outcome, error){
+		"202": take, "500": failWith(stream.ClassBusy), "reset": failWith(stream.ClassNetwork),
+	} {
+		t.Run(name, func(t *testing.T) {
+			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+					time.Sleep(2 * time.Second)
+					return answer(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(time.Second)
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				same(t, "status", r.status(1), ledger.Done)
+				time.Sleep(time.Hour)
+				same(t, "calls", r.sink.ids(), []string{"a#1"})
+			})
+		})
+	}
+}
+
+// The owner dies with work out: the next one waits for the same result, for what is left of the time, and gives who was to send
+// a heartbeat a whole silence.
+func TestRestart(t *testing.T) {
+	longWork(t, LongPolicy{Deadline: 30 * time.Minute, Heartbeat: 10 * time.Minute}, nil, func(t *testing.T, r *longRig) {
+		r.add("a", "a", "b", "c")
+		synctest.Wait()
+		time.Sleep(5 * time.Minute)
+		r.stop()
+		time.Sleep(6 * time.Minute)
+		r.mem.report(1, 1, ledger.Done)
+		r.restart(t, true)
+		time.Sleep(6 * time.Second) // what may be in flight elsewhere holds a lane that runs, not one that waits for a result
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2), r.status(3), r.status(4)},
+			[]ledger.Status{ledger.Done, ledger.Processing, ledger.Processing, ledger.Processing})
+		r.mem.alive(3)
+		time.Sleep(9*time.Minute + 50*time.Second)
+		synctest.Wait()
+		same(t, "no heartbeat since the restart", []ledger.Status{r.status(3), r.status(4)}, []ledger.Status{ledger.Processing, ledger.Processing})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		same(t, "no heartbeat since the restart", []ledger.Status{r.status(3), r.status(4)}, []ledger.Status{ledger.Processing, ledger.Failed})
+		r.mem.alive(3)
+		time.Sleep(9*time.Minute + 30*time.Second)
+		synctest.Wait()
+		same(t, "the deadline is the first owner's", r.status(3), ledger.Failed)
+		calls := r.sink.ids()[:4]
+		slices.Sort(calls)
+		same(t, "calls", calls, []string{"a#1", "a#2", "b#3", "c#4"})
+	})
+}
+
+// The result came, the 202 did not come to be recorded, and the owner died: the next one does not act again.
+func TestReportOfAnAttemptThatNobodyRecorded(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.sink.do = func(ctx context.Context, _ stream.Action) (stream.Outcome, error) {
+			<-ctx.Done()
+			return stream.Outcome{}, ctx.Err()
+		}
+		r.add("a", "a")
+		time.Sleep(time.Second)
+		r.Drop(r.claim)
+		synctest.Wait()
+		r.mem.report(1, 1, ledger.Done)
+		r.sink.do = take
+		r.restart(t, true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})
+		same(t, "status", []any{r.status(1), r.status(2), r.mem.outcome(1, 1)}, []any{ledger.Done, ledger.Processing, "applied"})
+	})
+}
+
+// A destination that takes everything gets no more than it may have; what it has after a restart counts.
+func TestMostAtOnce(t *testing.T) {
+	longWork(t, LongPolicy{Deadline: time.Hour, Most: 3}, nil, func(t *testing.T, r *longRig) {
+		for i := range 10 {
+			r.add(fmt.Sprint("e", i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		same(t, "taken", r.mem.count(r.claim, ledger.Processing), 3)
+		r.restart(t, false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		same(t, "after a restart", r.mem.count(r.claim, ledger.Processing), 3)
+		r.mem.report(1, 1, ledger.Dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "one ended, one taken", []int{r.mem.count(r.claim, ledger.Processing), len(r.sink.ids())}, []int{3, 4})
+	})
+}
+
+// Closing a claim does not wait for long work, and counts nothing of it any more; nor does losing it.
+func TestCloseWithLongWork(t *testing.T) {
+	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.add("a", "a", "b")
+		synctest.Wait()
+		began := time.Now()
+		if err := r.Close(t.Context(), r.claim); err != nil || time.Since(began) > 0 {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		r.mem.report(1, 1, ledger.Done)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
+		r.mu.Lock()
+		same(t, "left behind", []int{r.out, r.dests[destName].out, len(r.timers), r.open}, []int{0, 0, 0, 0})
+		r.mu.Unlock()
+	})
+}
+
+// The ledger does not answer when the deadline passes: nothing is given up on a guess.
+func TestTroubleAtTheDeadline(t *testing.T) {
+	longWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+		r.add("a")
+		synctest.Wait()
+		r.mem.lock.Lock()
+		r.mem.fail = context.DeadlineExceeded
+		r.mem.lock.Unlock()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		same(t, "while the ledger is gone", r.status(1), ledger.Processing)
+		r.mem.alive(1)
+		r.mem.lock.Lock()
+		r.mem.fail = nil
+		r.mem.lock.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		same(t, "it was alive", r.status(1), ledger.Processing)
+	})
+}
+
+// Without a policy 202 is success, and the call offers nothing else.
+func TestNoLongWork(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+			return stream.Outcome{Code: 202, Later: true}, nil
+		}
+		r.add("a")
+		synctest.Wait()
+		same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
+		same(t, "offered", r.sink.calls[0].Later, (*stream.Later)(nil))
+	})
+}

@@ -1,0 +1,17 @@
+package stream
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Later is what an attempt carries where its destination may take the action (202) and say later what came of it.
+type Later struct {
+	URL   string         // of the action; POST <URL>/result and <URL>/heartbeat, GET <URL>
+	Token schemas.Secret // opens this attempt of this action and nothing else
+	// Deadline is how long the result is waited for, from the 202 on.
+	Deadline time.Duration
+	// Heartbeat is the longest silence before it; 0: none is asked for.
+	Heartbeat time.Duration
+}
