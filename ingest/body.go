@@ -6,12 +6,18 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // firstRead is what is reserved on a sender's word alone; more only as bytes arrive.
 const firstRead = 64 << 10
+
+// small is the length of the buffers that are used again, in bytes. Many bodies fit.
+const small = 4 << 10
+
+var buffers = sync.Pool{New: func() any { return new([small]byte) }}
 
 var errBudget = errors.New("too many bytes in flight")
 
@@ -28,25 +34,32 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
-// read reads the whole body, never nil, and says how many bytes of the budget it holds, also beside an error.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, held int64, err error) {
+// read reads the whole body, never nil, and says how many bytes of the budget it holds, also beside an error. The body
+// may lie in d.buffer.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
 	}
-	limited := http.MaxBytesReader(w, r.Body, h.c.MaxBody)
-	rc := http.NewResponseController(w)
+	from := r.Body
+	if r.ContentLength < 0 {
+		from = http.MaxBytesReader(w, r.Body, h.c.MaxBody)
+	}
 	// Where the writer has no deadline, the server's own timeout is what there is. After an error the deadline stays:
 	// the server then drains what is left of the body, which must end. See [Handler.patient] for the other case.
-	_ = rc.SetReadDeadline(time.Now().Add(h.c.ReadTimeout))
+	_ = http.NewResponseController(w).SetReadDeadline(d.started.Add(h.c.ReadTimeout))
 	size := int64(firstRead)
 	if n := r.ContentLength; n >= 0 && n < size {
-		size = n
+		size = max(n+1, small) // one more for the read that finds the end
 	}
-	size++ // for the read that finds the end
 	if !h.budget.take(size) {
 		return nil, 0, errBudget
 	}
-	held, body = size, make([]byte, 0, size)
+	if held = size; size == small {
+		d.buffer = buffers.Get().(*[small]byte)
+		body = d.buffer[:0]
+	} else {
+		body = make([]byte, 0, size)
+	}
 	for {
 		if len(body) == cap(body) {
 			grown := min(2*int64(cap(body)), h.c.MaxBody+1)
@@ -59,7 +72,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, hel
 			held = grown
 			body = append(make([]byte, 0, grown), body...)
 		}
-		n, err := limited.Read(body[len(body):cap(body)])
+		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
@@ -68,6 +81,20 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, hel
 			return nil, held, err
 		}
 	}
+}
+
+// reuse gives back the buffer of a delivery of which nobody keeps anything: not for a handshake, whose answer may lie
+// in it, nor for what the log did not take, which may still be on its way.
+func (d *delivery) reuse(o outcome) {
+	if d.buffer == nil || o != accepted && o != quarantined {
+		return
+	}
+	d.request.Body = nil
+	if d.event != nil {
+		d.event.Data = nil
+	}
+	buffers.Put(d.buffer)
+	d.buffer = nil
 }
 
 // patient takes the body's deadline away where the wait for the broker may outlast it: it would end the request's

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // chunked hides a body's length, so that it is sent in chunks.
@@ -198,3 +200,69 @@ func TestBodyIsKeptByteForByte(t *testing.T) {
 		t.Errorf("no body: %+v", a)
 	}
 }
+
+// What the log took is used again for the next body, and nothing else is: neither what the log still has nor what a
+// handshake answers with.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	log := &leaver{}
+	in := setup(t, func(c *Config, s *Source) { c.Log, s.MaxBody = log, ceiling })
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 60 {
+				id := fmt.Sprintf("%d-%d ", i, n)
+				body := id + strings.Repeat(string(rune('a'+i)), n*60)
+				want := 202
+				switch n % 4 {
+				case 1:
+					body, want = "challenge "+body, 200
+				case 2:
+					body, want = "leave "+body, 503
+				}
+				a := in.post(body)
+				if a.status != want || want == 200 && "challenge "+a.body != body {
+					t.Errorf("%d: %.40q", a.status, a.body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if log.taken != 8*30 || len(log.left) != 8*15 {
+		t.Errorf("%d taken, %d left", log.taken, len(log.left))
+	}
+	for e, text := range log.left {
+		if string(e.Data) != text {
+			t.Errorf("a body that the log still has has become %.40q, was %.40q", e.Data, text)
+		}
+	}
+}
+
+// leaver is a log that leaves some events on their way, and says so.
+type leaver struct {
+	mu    sync.Mutex
+	taken int
+	left  map[*schemas.Event]string
+}
+
+func (l *leaver) Append(_ context.Context, _ time.Time, _ string, e *schemas.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes.HasPrefix(e.Data, []byte("leave ")) {
+		if l.left == nil {
+			l.left = map[*schemas.Event]string{}
+		}
+		l.left[e] = string(e.Data)
+		return schemas.Errorf(schemas.Unavailable, "produce", "no answer in time")
+	}
+	var i, n int
+	if _, err := fmt.Sscanf(string(e.Data), "%d-%d ", &i, &n); err != nil || string(e.Data) != fmt.Sprintf("%d-%d ", i, n)+strings.Repeat(string(rune('a'+i)), n*60) {
+		return fmt.Errorf("a mixed body %.40q", e.Data)
+	}
+	l.taken++
+	return nil
+}
+
+func (l *leaver) Quarantine(context.Context, time.Time, string, *Delivery) error { return nil }

@@ -57,9 +57,10 @@ type delivery struct {
 	source     *Source // nil: unknown
 	started    time.Time
 	received   time.Time
-	read       time.Time // when the body was there
-	by         time.Time // when the log has to be done: the provider's deadline is near then
-	size       int       // of the body
+	read       time.Time    // when the body was there
+	by         time.Time    // when the log has to be done: the provider's deadline is near then
+	size       int          // of the body
+	buffer     *[small]byte // of the body; nil where it has one of its own
 	request    verify.Request
 	event      *schemas.Event
 }
@@ -72,6 +73,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		d.source = s
 	}
 	v := h.decide(w, r, &d)
+	d.reuse(v.outcome)
 	h.observe(r.Context(), &d, v)
 	if v.outcome == refused {
 		d.request = verify.Request{} // the body is not waited with
@@ -85,7 +87,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if h.c.Limiter != nil && !h.c.Limiter.AllowN(d.started, 1) {
 		return verdict{outcome: throttled, reason: "intake", wait: wait(h.c.Limiter)}
 	}
-	body, held, err := h.read(w, r)
+	body, held, err := h.read(w, r, d)
 	defer h.budget.release(held)
 	if err != nil {
 		return unread(err)

@@ -86,7 +86,7 @@ func (fakeMapping) Event(r *verify.Request, received time.Time) (*schemas.Event,
 		Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None}, Data: r.Body}, nil
 }
 
-// fakeLog remembers what it took; answer, where set, decides.
+// fakeLog remembers a copy of what it took; answer, where set, decides.
 type fakeLog struct {
 	answer func(ctx context.Context) error
 
@@ -111,7 +111,9 @@ func (l *fakeLog) Append(ctx context.Context, by time.Time, topic string, e *sch
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events, l.topics = append(l.events, e), append(l.topics, topic)
+	kept := *e
+	kept.Data = bytes.Clone(e.Data)
+	l.events, l.topics = append(l.events, &kept), append(l.topics, topic)
 	return nil
 }
 
@@ -121,7 +123,9 @@ func (l *fakeLog) Quarantine(ctx context.Context, by time.Time, topic string, d 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deliveries, l.topics = append(l.deliveries, d), append(l.topics, topic)
+	kept := *d
+	kept.Body = bytes.Clone(d.Body)
+	l.deliveries, l.topics = append(l.deliveries, &kept), append(l.topics, topic)
 	return nil
 }
 

@@ -149,11 +149,12 @@ func (p *Producer) Again(ctx context.Context, topic string, r *kgo.Record) (part
 
 // mapError gives kgo's errors their kinds.
 func mapError(topic string, err error) error {
+	if err == nil {
+		return nil
+	}
 	op := "produce to " + topic
 	kind := schemas.Internal
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		kind = schemas.Throttled
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
