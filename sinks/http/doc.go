@@ -8,5 +8,11 @@
 //	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own
 //	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already
 //
-// Any 2xx is success, 202 included; a place for long work. The statuses' meaning is the failure table, see [stream.Failures].
+// Any 2xx is success. The statuses' meaning is the failure table, see [stream.Failures].
+//
+// Where an action may be finished later, the call says how, and 202 means that the destination has taken it:
+//
+//	forebay-result-url, -heartbeat-url  where it says what came of it, and that it is still at work
+//	forebay-action-token                bearer token for both, of this attempt alone
+//	forebay-deadline, -heartbeat        seconds: how long the result is waited for, and the longest silence before it
 package httpsink

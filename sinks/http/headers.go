@@ -2,10 +2,12 @@ package httpsink
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
 )
 
 // setEvent writes the attributes of e as headers. Nothing of the original request's headers goes out: they are the
@@ -41,6 +43,22 @@ func setEvent(h http.Header, e *schemas.Event) {
 	set("traceparent", e.TraceParent)
 	set("tracestate", e.TraceState)
 }
+
+// setLater writes how the destination may finish later.
+func setLater(h http.Header, later *stream.Later) {
+	if later == nil {
+		return
+	}
+	h.Set("Forebay-Result-Url", later.URL+"/result")
+	h.Set("Forebay-Action-Token", later.Token.Reveal())
+	h.Set("Forebay-Deadline", seconds(later.Deadline))
+	if later.Heartbeat > 0 {
+		h.Set("Forebay-Heartbeat-Url", later.URL+"/heartbeat")
+		h.Set("Forebay-Heartbeat", seconds(later.Heartbeat))
+	}
+}
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 func timeText(t time.Time) string {
 	if t.IsZero() {

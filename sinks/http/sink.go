@@ -126,13 +126,18 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	if err != nil {
 		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassBug, Err: err}
 	}
+	redact := s.redact
+	if a.Later != nil {
+		redact = redact.And(a.Later.Token)
+	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return stream.Outcome{}, s.redact.Err(err)
+		return stream.Outcome{}, redact.Err(err)
 	}
 	defer resp.Body.Close()
 	out := stream.Outcome{
-		Code: resp.StatusCode, Response: s.redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+		Code: resp.StatusCode, Response: redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
 	if class := stream.ClassOfStatus(resp.StatusCode); class != stream.ClassOK {
 		return out, &stream.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
@@ -159,6 +164,7 @@ func (s *Sink) request(ctx context.Context, a stream.Action, body []byte, conten
 	h.Set("Webhook-Id", string(a.ID))
 	h.Set("Forebay-Attempt", strconv.Itoa(a.Attempt))
 	h.Set("Forebay-Late", strconv.FormatBool(a.Late))
+	setLater(h, a.Later)
 	hop(h, a.Event)
 	if len(s.keys) > 0 {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
