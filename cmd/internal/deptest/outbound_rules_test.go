@@ -1,0 +1,73 @@
+package deptest
+
+import (
+	"go/ast"
+	"strconv"
+	"strings"
+)
+
+// outbound are the names of the standard library that open connections or look names up, by package. What ends in "*"
+// stands for all names that begin so.
+var outbound = map[string][]string{
+	"net/http":   {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm"},
+	"net":        {"Dial*", "Resolver", "DefaultResolver", "Lookup*", "Resolve*"},
+	"crypto/tls": {"Dial*"},
+	"net/smtp":   {"*"},
+	"net/rpc":    {"*"},
+}
+
+// unguarded are the packages that may use them, with the reason. Everything else that leaves the process goes through
+// sinks/guard, which judges every address at its socket.
+var unguarded = map[string]string{
+	"sinks/guard":           "it is the guarded client",
+	"sinks/mcp":             "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
+	"cmd/internal/api":      "the client of the operator listener, whose address a person gives to a command",
+	"cmd/internal/cli":      "forebay send posts to the intake that a person names",
+	"cmd/internal/dev":      "forebay dev and demo call their own listeners on loopback",
+	"cmd/internal/embedded": "the library that downloads PostgreSQL for forebay dev has a client of its own",
+	"cmd/internal/bench":    "load and probes of what the bench itself has started",
+}
+
+// guarded are the packages that call addresses which teams write, so that each of them must rest on sinks/guard.
+var guarded = []string{"sinks/http", "sinks/api", "sinks/slack", "sinks/github", "sinks/pagerduty", "sinks/mcp", "sinks/postgres", "cmd/internal/app"}
+
+// opens lists the names of outbound that a file uses.
+func opens(f *ast.File) (found []string) {
+	as := map[string]string{} // the package that a name of this file stands for
+	for _, i := range f.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err != nil || outbound[path] == nil {
+			continue
+		}
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		if name == "." {
+			found = append(found, path+" by a dot")
+			continue
+		}
+		as[name] = path
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		x, ok := s.X.(*ast.Ident)
+		if ok && oneOf(s.Sel.Name, outbound[as[x.Name]]) {
+			found = append(found, as[x.Name]+"."+s.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+func oneOf(name string, list []string) bool {
+	for _, want := range list {
+		if prefix, ok := strings.CutSuffix(want, "*"); name == want || ok && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
