@@ -81,6 +81,19 @@ func NewActionID(namespace string, generation int32, source, eventID, action str
 	return ActionID("act_" + actionEncoding.EncodeToString(h[:]))
 }
 
+// Hash gives the 16 bytes that the id stands for; false where it is no id of an action.
+func (a ActionID) Hash() (h [16]byte, ok bool) {
+	text, ok := strings.CutPrefix(string(a), "act_")
+	if !ok || len(text) != actionEncoding.EncodedLen(len(h)) {
+		return h, false
+	}
+	b, err := actionEncoding.DecodeString(text)
+	if err != nil || actionEncoding.EncodeToString(b) != text { // the last character has bits to spare
+		return h, false
+	}
+	return [16]byte(b), true
+}
+
 // hashParts hashes parts with their lengths, so that no two lists of parts collide by their borders.
 func hashParts(parts ...string) [16]byte {
 	var room [512]byte // most fit, and then nothing is allocated

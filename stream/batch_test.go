@@ -15,6 +15,9 @@ func (k *taker) Open(context.Context, *ledger.Claim) error  { return nil }
 func (k *taker) Add(_ *ledger.Claim, items []Item)          { k.items = append(k.items, items...) }
 func (k *taker) Close(context.Context, *ledger.Claim) error { return nil }
 func (k *taker) Drop(*ledger.Claim)                         {}
+func (k *taker) Obey(context.Context, *ledger.Claim, ledger.Command) (string, error) {
+	return "", nil
+}
 
 // What lanes hold for hours must not keep the fetch alive that it came with: an event of each of a thousand fetches would
 // hold a thousand times their size.

@@ -97,6 +97,9 @@ type Config struct {
 	StopLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
+	// CommandSweep is how often the owner looks for what people ask of it, besides being told; default 500 ms. The index it
+	// looks into is nearly always empty.
+	CommandSweep time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -114,6 +117,7 @@ func (c Config) withDefaults() Config {
 	or(&c.IdleSweep, 10*time.Minute)
 	or(&c.MirrorInterval, 500*time.Millisecond)
 	or(&c.StopLook, 5*time.Second)
+	or(&c.CommandSweep, 500*time.Millisecond)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000
 	}
@@ -155,6 +159,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.CommandSweep) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

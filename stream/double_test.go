@@ -338,6 +338,7 @@ type lanesDouble struct {
 	onOpen   func() error
 	opened   func(c *ledger.Claim)
 	closeErr error
+	onObey   func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error)
 }
 
 func newLanes() *lanesDouble { return &lanesDouble{open: map[*ledger.Claim]bool{}} }
@@ -389,6 +390,16 @@ func (l *lanesDouble) Drop(c *ledger.Claim) {
 	defer l.lock()()
 	l.note("drop", c)
 	delete(l.open, c)
+}
+
+func (l *lanesDouble) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
+	l.mu.Lock()
+	open, on := l.open[c], l.onObey
+	l.mu.Unlock()
+	if !open || on == nil {
+		return "", nil
+	}
+	return on(ctx, c, cmd)
 }
 
 func (l *lanesDouble) has(call string) bool { return slices.Contains(l.calls, call) }

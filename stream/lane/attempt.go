@@ -29,6 +29,7 @@ func (l *Lanes) run(e *entry, d *destination) {
 		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)})
 	case err != nil:
 		l.putOff(e, d, err)
+	case l.overtaken(e, d, event):
 	case l.cfg.Enrich != nil:
 		l.enrich(e, d, event)
 	default:
@@ -112,7 +113,7 @@ func (l *Lanes) mark(e *entry) bool {
 	ctx := e.lane.part.ctx
 	committed := make(chan struct{})
 	l.submit(completion{e: e, marked: committed, res: ledger.Result{
-		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Unknown, Attempt: e.Attempts + 1,
+		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
 	}})
 	select {
 	case <-committed:
@@ -161,8 +162,9 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 	if kind == stream.Unsafe && stream.Untouched(err) {
 		kind = stream.Idempotent
 	}
-	wait := Delay(d.Retry, n, out.RetryAfter, l.cfg.Rand())
-	switch judge(d.Retry, kind, class, n, began.Sub(e.FirstAt), wait) {
+	tries, since := e.tries(n)
+	wait := Delay(d.Retry, tries, out.RetryAfter, l.cfg.Rand())
+	switch judge(d.Retry, kind, class, tries, began.Sub(since), wait) {
 	case succeeded:
 		res.Status = ledger.Done
 		d.taken(&res, out)

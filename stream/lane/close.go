@@ -121,4 +121,7 @@ func (l *Lanes) unwrite(p *part) {
 		}
 		l.toRecord.Wait()
 	}
+	for p.writing > 0 {
+		l.toRecord.Wait()
+	}
 }

@@ -20,7 +20,7 @@ type completion struct {
 // finish gives an attempt's slot back and its result to the completer.
 func (l *Lanes) finish(e *entry, d *destination, res ledger.Result) {
 	p := e.lane.part
-	res.Claim, res.LaneSeq = p.claim, e.LaneSeq
+	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
 	if !cancelled {
 		res.Packed = l.copyFor(e, res.Status)

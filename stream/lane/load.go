@@ -103,6 +103,7 @@ func (l *Lanes) takePage(p *part, actions []ledger.Action, more bool, adds uint6
 		}
 	}
 	p.more = more || p.adds != adds
+	l.arrived(p)
 }
 
 // refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all: it
@@ -147,7 +148,7 @@ func (l *Lanes) thirstAgain(p *part, goals map[*lane]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for la := range goals {
-		if !la.still() && la.overflow() {
+		if !la.still() && la.state != retired && la.overflow() {
 			p.thirsty[la] = struct{}{}
 		}
 	}
@@ -185,7 +186,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 
 // quenched ends the scan of a lane that saw everything up to goal.
 func (l *Lanes) quenched(la *lane, goal int64) {
-	if la.still() {
+	if la.still() || la.state == retired {
 		return
 	}
 	if la.skippedTo == goal { // else more was left meanwhile

@@ -35,6 +35,7 @@ const (
 	waiting                // the head waits for its time
 	standing               // dead or unknown head: waits for a person
 	away                   // the destination has taken the head and says later what came of it
+	retired                // read anew under another lane of the entity
 )
 
 // lane is the queue of one entity's actions.
@@ -49,6 +50,7 @@ type lane struct {
 	skippedTo  int64
 	skipped    int    // how many were left in the ledger, as far as known
 	out        *entry // the head, while away: it takes no place in the window
+	again      int64  // read it anew from this action on, as soon as its head is neither running nor recording; 0: no
 }
 
 // overflow reports whether the lane left actions in the ledger.
@@ -66,6 +68,8 @@ type part struct {
 	more     bool   // the ledger has, or may have, open actions beyond loadedTo
 	adds     uint64 // grows with each Add that was left to the ledger
 	thirsty  map[*lane]struct{}
+	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
+	writing  int                         // transactions of commands under way
 
 	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
 	ctx      context.Context
@@ -94,7 +98,7 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 // append puts an action at the end of its lane and arms the lane when it is the head.
 func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
-	e.doubt = !fresh && la.part.claim.Unclean // read from the ledger: it may be older than the claim
+	e.doubt = !fresh && (la.part.claim.Unclean || a.Redrive != nil) // read from the ledger: it may be older than the claim
 	e.Packed = nil
 	if !fresh {
 		l.restore(e)
@@ -154,6 +158,8 @@ func (l *Lanes) arm(la *lane) {
 	e := la.head
 	switch {
 	case la.part.closing || la.part.gone:
+	case la.again > 0:
+		l.reload(la)
 	case e == nil && !la.overflow():
 		delete(la.part.lanes, la.entity)
 	case e == nil:

@@ -17,8 +17,12 @@ type CommandKind string
 const (
 	// Release lets an event run that is set aside, or everything that waits on its line, across the gap.
 	Release CommandKind = "release"
-	// Discard gives up an event that is set aside.
+	// Discard gives up an event that is set aside, or an action that is dead or whose outcome is unknown.
 	Discard CommandKind = "discard"
+	// Again lets an action run again that is dead or whose outcome is unknown, and what stands behind it go on in order.
+	Again CommandKind = "redrive"
+	// Tell says what came of an action whose outcome is unknown, or that somebody has done instead.
+	Tell CommandKind = "result"
 )
 
 // Command is one such request, for the owner.
@@ -28,8 +32,11 @@ type Command struct {
 	Kind   CommandKind
 	Offset int64 // of the event in the buffer
 	Line   gate.LineKey
-	By     string
-	Reason string
+	// LaneSeq is the action that the command is about; 0: it is about an event in the buffer.
+	LaneSeq int64
+	Detail  CommandDetail
+	By      string
+	Reason  string
 }
 
 // CommandStatus is what became of a command.
@@ -79,19 +86,22 @@ func (l *Ledger) CommandStatus(ctx context.Context, id int64) (s CommandStatus, 
 	return s, nil
 }
 
-// Commands reads what is asked of the owner of claims, oldest first, at most a hundred.
+// MaxCommands is how many commands are read at once.
+const MaxCommands = 100
+
+// Commands reads what is asked of the owner of claims, oldest first, at most MaxCommands.
 func (n *Namespace) Commands(ctx context.Context, claims []*Claim) ([]Command, error) {
 	ids := make([]int32, len(claims))
 	for i, c := range claims {
 		ids[i] = c.ID
 	}
 	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
-SELECT c.id, c.fence, c.kind, c.log_offset, c.entity, c.clock, c.asked_by, c.reason FROM commands c
-WHERE c.fence = ANY ($1) AND c.ended_at IS NULL ORDER BY c.id LIMIT 100`, ids)
+SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0), c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0), coalesce(c.detail, '{}') FROM commands c
+WHERE c.fence = ANY ($1) AND c.ended_at IS NULL ORDER BY c.id LIMIT $2`, ids, MaxCommands)
 	var list []Command
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (c Command, err error) {
-			return c, r.Scan(&c.ID, &c.Claim, &c.Kind, &c.Offset, &c.Line.Entity, &c.Line.Clock, &c.By, &c.Reason)
+			return c, r.Scan(&c.ID, &c.Claim, &c.Kind, &c.Offset, &c.Line.Entity, &c.Line.Clock, &c.By, &c.Reason, &c.LaneSeq, &c.Detail)
 		})
 	}
 	if err != nil {
@@ -104,7 +114,7 @@ WHERE c.fence = ANY ($1) AND c.ended_at IS NULL ORDER BY c.id LIMIT 100`, ids)
 // fence. What is not there any more is noted as that.
 func (n *Namespace) Obey(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
 	op := fmt.Sprintf("obey command %d of %s", cmd.ID, n.spec.Name)
-	if c == nil || c.cache == nil || c.ID != cmd.Claim {
+	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
 	w := &work{Slice: Slice{Claim: c}, expire: true, command: &cmd}

@@ -18,6 +18,8 @@ type Ledger struct {
 	joined *pgxpool.Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
+
+	listeners listeners
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).

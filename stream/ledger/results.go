@@ -114,7 +114,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 
 func resultRows(n int) rows {
 	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
-		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n)}
+		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n)}
 }
 
 // action decides where the end of an attempt is written. What has ended already stays as it is.
@@ -182,6 +182,11 @@ func (wr *windowResults) row(c rows, r *Result) {
 	}
 	c[11].int64(r.Left.Microseconds())
 	c[12].int64(r.Silence.Microseconds())
+	if id, ok := r.ID.Hash(); ok {
+		c[13].uuid(id)
+	} else {
+		c[13].null()
+	}
 }
 
 // attempt adds a row for an attempt that has ended, unless it is a first one that simply succeeded.

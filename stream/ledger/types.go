@@ -165,6 +165,10 @@ const (
 	Processing Status = "processing"
 	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
 	Superseded Status = "superseded"
+	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or a
+	// person gave it up.
+	Stale     Status = "stale"
+	Discarded Status = "discarded"
 )
 
 // Action is one effect of one event, as the ledger holds it.
@@ -188,6 +192,7 @@ type Action struct {
 	Attempts    int
 	FirstAt     time.Time     // of the first attempt; zero before
 	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
+	Redrive     *Redrive      // nil: nobody has asked to run it again
 	Record      int           // see Applied.Actions; -1 elsewhere
 	// Left is how long the result of a Processing action is still waited for, Quiet for how long without a sign of life; 0 is
 	// over. Silence is how long that may be from sign to sign; 0: none is asked for.
@@ -198,14 +203,23 @@ type Action struct {
 	Packed  []byte
 }
 
+// Redrive is a person's wish that an action which was dead, or whose outcome was unknown, runs again.
+type Redrive struct {
+	At    time.Time // the retry policy counts from here
+	Spent int       // attempts that were made before
+	// Force lets it run whatever has been started since: a person wants it so, or it has parked its lane, so that nothing has.
+	Force bool
+}
+
 // Result is the end of one attempt, or a change of an action's status, to be recorded under the fence.
 type Result struct {
 	Claim    *Claim
 	LaneSeq  int64
-	Status   Status // Done, Failed, Dead, Unknown, Processing or Superseded
-	Attempt  int    // 1 for the first; 0 when no attempt was made
-	Class    string // closed list of stream.Class
-	Code     int    // HTTP status or 0
+	ID       schemas.ActionID // kept with the action's row, so that it is found by it; empty where it is not at hand
+	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
+	Attempt  int              // 1 for the first; 0 when no attempt was made
+	Class    string           // closed list of stream.Class
+	Code     int              // HTTP status or 0
 	Latency  time.Duration
 	Error    string
 	Response []byte        // the first 4 KiB of the answer

@@ -14,6 +14,8 @@ ALTER TABLE asides ATTACH PARTITION asides_w{id} FOR VALUES IN ({id});
 CREATE TABLE actions_w{id} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX actions_w{id}_lane ON actions_w{id} (fence, lane_seq);
 CREATE INDEX actions_w{id}_open ON actions_w{id} (fence, lane_seq) WHERE open;
+CREATE INDEX actions_w{id}_dead ON actions_w{id} (fence, lane_seq) WHERE status IN ('dead_letter', 'unknown');
+CREATE INDEX actions_w{id}_id ON actions_w{id} (action_id) WHERE action_id IS NOT NULL;
 ALTER TABLE actions ATTACH PARTITION actions_w{id} FOR VALUES IN ({id});
 
 CREATE TABLE completions_w{id} (LIKE completions INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE);

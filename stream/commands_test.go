@@ -1,0 +1,101 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// deaf is a namespace that is told of nothing.
+type deaf struct{ *ledger.Namespace }
+
+func (deaf) Listen(func()) func() { return func() {} }
+
+// A command about an action reaches the lanes of the partition's owner at once, through a NOTIFY, and where that is lost,
+// by the owner's looking. What the lanes put off comes again; what they have done does not.
+func TestCommandsReachTheLanes(t *testing.T) {
+	t.Parallel()
+	for _, hears := range []bool{true, false} {
+		t.Run(fmt.Sprintf("hears=%v", hears), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			l, n := realLedger(t, arrival)
+			lanes := newLanes()
+			var mu sync.Mutex
+			var claim *ledger.Claim
+			lanes.opened = func(c *ledger.Claim) { mu.Lock(); defer mu.Unlock(); claim = c }
+			tries := make(chan string, 10)
+			answers := []string{"not now", "cannot"}
+			if hears {
+				answers = nil // nobody would tell again
+			}
+			lanes.onObey = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
+				if len(answers) == 0 {
+					o, err := n.ObeyLane(ctx, c, cmd)
+					tries <- o.Outcome
+					return o.Outcome, err
+				}
+				tries <- answers[0]
+				if answers[0] == "cannot" {
+					err = schemas.Errorf(schemas.Unavailable, "obey", "just now")
+				}
+				answers = answers[1:]
+				return "", err
+			}
+			want := append(slices.Clone(answers), "runs again")
+			cfg := r.config(n, lanes)
+			if hears {
+				cfg.CommandSweep = time.Hour
+			} else {
+				cfg.Ledger = deaf{n}
+			}
+			r.start(cfg)
+			r.produce(0, 1)
+			lanes.until(t, "the action", func() bool { return len(lanes.items) == 1 })
+			mu.Lock()
+			c := claim
+			mu.Unlock()
+			id := schemas.NewActionID(testGroup, 0, "/acme/orders", "e1", "run")
+			if _, err := n.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
+				t.Fatal(err)
+			}
+			command, err := l.AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{}, "jo", "mended")
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			for i := range want {
+				select {
+				case got := <-tries:
+					if got != want[i] {
+						t.Errorf("try %d: %q, want %q", i, got, want[i])
+					}
+				case <-time.After(patience):
+					t.Fatalf("try %d never came", i)
+				}
+				if i == 0 && time.Since(began) > time.Second {
+					t.Errorf("it took %s", time.Since(began))
+				}
+			}
+			select {
+			case again := <-tries:
+				t.Errorf("obeyed again: %q", again)
+			case <-time.After(50 * time.Millisecond):
+			}
+			for s, err := l.CommandStatus(t.Context(), command); ; s, err = l.CommandStatus(t.Context(), command) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.EndedAt != nil {
+					break
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// CommandDetail goes with a command about an action.
+type CommandDetail struct {
+	// Force runs an action again although a newer one of its entity has been started since (P4).
+	Force bool `json:"force,omitempty"`
+	// OutcomeUnknown lets one run again whose outcome is unknown: it may be done twice.
+	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
+	// Status, of a Tell, is what became of the action: Done.
+	Status Status `json:"status,omitempty"`
+}
+
+// ActionRef is where an action stands.
+type ActionRef struct {
+	Fence   int32
+	LaneSeq int64
+	Status  Status
+}
+
+// FindAction finds the row of an action by its id. Kind NotFound where none has it: most actions that were done at their
+// first attempt have no row of their own.
+func (l *Ledger) FindAction(ctx context.Context, id schemas.ActionID) (ref ActionRef, err error) {
+	op := fmt.Sprintf("find action %s", clean(string(id), 64))
+	hash, ok := id.Hash()
+	if !ok {
+		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
+	}
+	err = l.read.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
+WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
+SELECT fence, lane_seq, status FROM known
+UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+    JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+    WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
+      AND action_id(s.name, s.generation, e.source, e.event_id, x.name) = $1)
+LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
+	case err != nil:
+		return ref, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return ref, nil
+}
+
+// AskAction writes a command about an action. It is obeyed by whoever owns the action's partition, or will. Kinds: NotFound
+// where there is no such action, Conflict where it is neither dead nor unknown, or is asked about already, Invalid where
+// the command does not fit.
+func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind CommandKind, d CommandDetail, by, reason string) (command int64, err error) {
+	op := fmt.Sprintf("%s action %s", kind, clean(string(id), 64))
+	switch {
+	case by == "" || reason == "":
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	case kind != Again && kind != Discard && kind != Tell:
+		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
+	case kind == Tell && d.Status != Done:
+		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
+	}
+	ref, err := l.FindAction(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case ref.Status != Dead && ref.Status != Unknown:
+		return 0, schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", ref.Status)
+	case kind == Again && ref.Status == Unknown && !d.OutcomeUnknown:
+		return 0, schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
+	}
+	err = l.read.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
+		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+		WHERE a.fence = $1 AND a.lane_seq = $2
+		  AND NOT EXISTS (SELECT FROM commands c WHERE c.fence = $1 AND c.lane_seq = $2 AND c.ended_at IS NULL) RETURNING id`,
+		ref.Fence, ref.LaneSeq, string(kind), clean(by, 200), clean(reason, 1000), d).Scan(&command)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
+	case err != nil:
+		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return command, nil
+}
+
+// Obeyed is what a command about an action came to.
+type Obeyed struct {
+	Fenced  bool // somebody else holds the fence: nothing was written
+	Outcome string
+	Status  Status // of the action now; empty where it has no row
+}
+
+// ObeyLane does what a command asks of an action, in one transaction with the note that it is done, under the fence: a
+// crash in between does it once. It tries until ctx ends or it knows what came of it; obeying again tells what the first
+// time came to. The caller owns the lane: nothing of the action is running or waits to be recorded.
+func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obeyed, err error) {
+	op := fmt.Sprintf("obey command %d of %s", cmd.ID, n.spec.Name)
+	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
+		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
+	}
+	for try := 0; ; try++ {
+		if wait := backoff(ctx, try); wait != nil {
+			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
+		}
+		o = Obeyed{}
+		err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.obey(ctx, tx, c, cmd) })
+		switch {
+		case err == nil:
+			return o, nil
+		case ctx.Err() == nil && (troubleOf(err) == permanent || troubleOf(err) == badData):
+			return o, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
+		}
+		n.ledger.cfg.Logger.WarnContext(ctx, "command again", "subscription", n.spec.Name, "command", cmd.ID, "try", try+1, "error", redact(err))
+	}
+}
+
+func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, c *Claim, cmd Command) error {
+	held, err := c.held(ctx, tx)
+	if o.Fenced = !held; err != nil || o.Fenced {
+		return err
+	}
+	err = tx.QueryRow(ctx, `SELECT status FROM actions WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`, c.ID, cmd.LaneSeq).Scan(&o.Status)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	var before *string
+	if err = tx.QueryRow(ctx, `SELECT outcome FROM commands WHERE id = $1 FOR UPDATE`, cmd.ID).Scan(&before); err != nil {
+		return err
+	}
+	if before != nil {
+		o.Outcome = *before
+		return nil
+	}
+	if err = o.change(ctx, tx, cmd); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, cmd.ID, o.Outcome, c.Epoch)
+	return err
+}
+
+// change brings the action's row to what is asked.
+func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
+	was := o.Status
+	switch {
+	case was != Dead && was != Unknown:
+		if was == "" {
+			was = "done or has not been tried yet"
+		}
+		o.Outcome = fmt.Sprintf("nothing to do: it is %s", was)
+		return nil
+	case cmd.Kind == Again && was == Unknown && !cmd.Detail.OutcomeUnknown:
+		o.Outcome = "refused: its outcome is unknown by now, so that it may be done twice"
+		return nil
+	}
+	switch cmd.Kind {
+	case Again:
+		o.Status, o.Outcome = Failed, "runs again"
+		return exactly(tx.Exec(ctx, `UPDATE actions a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
+			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+parksLane+` FROM effects x
+			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`, cmd.Claim, cmd.LaneSeq, cmd.Detail.Force))
+	case Discard:
+		o.Status, o.Outcome = Discarded, "given up"
+	case Tell:
+		o.Status, o.Outcome = Done, "told to be done"
+	default:
+		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
+		return nil
+	}
+	return exactly(tx.Exec(ctx, `UPDATE actions SET status = $3, open = false, finished_at = now(), packed = NULL
+		WHERE fence = $1 AND lane_seq = $2`, cmd.Claim, cmd.LaneSeq, string(o.Status)))
+}

@@ -1,0 +1,295 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/google/go-cmp/cmp"
+)
+
+// actionID is the id of an event's action run.
+func actionID(event string) schemas.ActionID {
+	return schemas.NewActionID("acme.triage", 0, "/acme/github", event, "run")
+}
+
+// die makes an action a dead letter.
+func (f *fixture) die(c *Claim, laneSeq int64, event string, attempt int) {
+	f.t.Helper()
+	f.record(Result{Claim: c, LaneSeq: laneSeq, ID: actionID(event), Status: Dead, Attempt: attempt, Code: 400, Class: "rejected",
+		Error: "no such repository", Packed: []byte("packed " + event)})
+}
+
+// askAction asks something of an action.
+func (f *fixture) askAction(event string, kind CommandKind, d CommandDetail) int64 {
+	f.t.Helper()
+	id, err := f.l.AskAction(f.t.Context(), actionID(event), kind, d, "jo", "the repository is back")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+// commands reads what is asked of a claim's owner.
+func (f *fixture) commands(c *Claim) []Command {
+	f.t.Helper()
+	asked, err := f.n.Commands(f.t.Context(), []*Claim{c})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return asked
+}
+
+// obeyLane obeys everything that is asked about actions, and says what it came to; the second time it does nothing.
+func (f *fixture) obeyLane(c *Claim) (done []string) {
+	f.t.Helper()
+	for _, cmd := range f.commands(c) {
+		first, err := f.n.ObeyLane(f.t.Context(), c, cmd)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		again, err := f.n.ObeyLane(f.t.Context(), c, cmd)
+		if d := cmp.Diff(first, again); d != "" || err != nil {
+			f.t.Error("obeyed again: ", d, err)
+		}
+		done = append(done, fmt.Sprintf("%d:%s:%s", cmd.LaneSeq, first.Outcome, first.Status))
+	}
+	return done
+}
+
+func (f *fixture) openAs(c *Claim) (list []string) {
+	f.t.Helper()
+	open, _, err := f.n.Open(f.t.Context(), c, 0, 100)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, a := range open {
+		list = append(list, fmt.Sprintf("%d:%s:%s:%d", a.LaneSeq, a.EventID, a.Status, a.Attempts))
+	}
+	return list
+}
+
+// The database makes the same ids as this process does.
+func TestActionIDInTheDatabase(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for _, event := range []string{"e-1", "", "\"quoted\" ü€\U0001F600", "a/b"} {
+		want, ok := schemas.NewActionID("acme.triage", 7, "/acme/github", event, "run").Hash()
+		if got := one[[16]byte](f, `SELECT action_id('acme.triage', 7, '/acme/github', $1, 'run')`, event); got != want || !ok {
+			t.Errorf("%q: %x, want %x", event, got, want)
+		}
+	}
+}
+
+func TestRedriveOfADeadAction(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
+	f.die(c, 1, "e-1", 3)
+	command := f.askAction("e-1", Again, CommandDetail{})
+	if _, err := f.l.AskAction(t.Context(), actionID("e-1"), Again, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("asked twice: %v", err)
+	}
+	if d := cmp.Diff([]string{"1:runs again:failed"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+	if s, err := f.l.CommandStatus(t.Context(), command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Again {
+		t.Errorf("%+v %v", s, err)
+	}
+	for range 2 { // in the memory of the claim, and read back by the next one
+		open, _, err := f.n.Open(t.Context(), c, 0, 10)
+		if err != nil || len(open) != 2 {
+			t.Fatal(lanes(open), err)
+		}
+		a := open[0]
+		if r := a.Redrive; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || r.Spent != 3 || r.At.IsZero() || !r.Force {
+			t.Errorf("%+v %+v", a, a.Redrive)
+		}
+		c = f.claim(0)
+	}
+	f.die(c, 1, "e-1", 4)
+	f.askAction("e-1", Again, CommandDetail{})
+	f.obeyLane(c)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 5})
+	if got := one[string](f, `SELECT concat_ws(' ', status, deaths, spent, open, packed IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 2 4 f t" {
+		t.Error(got)
+	}
+	if _, err := f.l.AskAction(t.Context(), actionID("e-1"), Again, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("it is done: %v", err)
+	}
+}
+
+// What is discarded or told to be done is over: the lane goes on, and nothing of it is kept to be sent.
+func TestDiscardAndTell(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2))
+	f.die(c, 1, "a-1", 1)
+	f.record(Result{Claim: c, LaneSeq: 3, ID: actionID("b-1"), Status: Unknown, Attempt: 1, Packed: []byte("packed")})
+	if _, err := f.l.AskAction(t.Context(), actionID("b-1"), Again, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("run again without a word about the outcome: %v", err)
+	}
+	f.askAction("a-1", Discard, CommandDetail{})
+	f.askAction("b-1", Tell, CommandDetail{Status: Done})
+	if d := cmp.Diff([]string{"1:given up:discarded", "3:told to be done:done"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+	for range 2 {
+		if d := cmp.Diff([]string{"2:a-2:pending:0", "4:b-2:pending:0"}, f.openAs(c)); d != "" {
+			t.Error(d)
+		}
+		c = f.claim(0)
+	}
+	if n := one[int](f, `SELECT count(*) FROM actions WHERE packed IS NOT NULL`); n != 0 {
+		t.Errorf("%d payload copies are kept", n)
+	}
+}
+
+func TestRedriveOfAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	f.record(Result{Claim: c, LaneSeq: 1, ID: actionID("a-1"), Status: Unknown, Attempt: 1})
+	f.die(c, 2, "b-1", 1)
+	f.askAction("a-1", Again, CommandDetail{OutcomeUnknown: true})
+	f.askAction("b-1", Again, CommandDetail{}) // asked while it was dead
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Unknown, Attempt: 2})
+	want := []string{"1:runs again:failed", "2:refused: its outcome is unknown by now, so that it may be done twice:unknown"}
+	if d := cmp.Diff(want, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+	if got := one[int](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != 0 {
+		t.Errorf("an unknown outcome counts as %d deaths", got)
+	}
+}
+
+// A command for an action that has ended meanwhile changes nothing and says so.
+func TestCommandForWhatIsDone(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	f.die(c, 1, "e-1", 1)
+	f.askAction("e-1", Again, CommandDetail{})
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 2})
+	if d := cmp.Diff([]string{"1:nothing to do: it is done:done"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFencedOwnerObeysNothingOfLanes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	zombie := f.claim(0)
+	f.apply(zombie, seq(0, "e", 1))
+	f.die(zombie, 1, "e-1", 1)
+	f.askAction("e-1", Again, CommandDetail{})
+	asked := f.commands(zombie)
+	c := f.claim(0)
+	if o, err := f.n.ObeyLane(t.Context(), zombie, asked[0]); err != nil || !o.Fenced {
+		t.Error(o, err)
+	}
+	if fenced, err := f.n.EndStale(t.Context(), zombie, 1); err != nil || !fenced {
+		t.Error(fenced, err)
+	}
+	if got := one[string](f, `SELECT status FROM actions WHERE lane_seq = 1`); got != "dead_letter" {
+		t.Error(got)
+	}
+	if d := cmp.Diff([]string{"1:runs again:failed"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAskActionRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "f", 1))
+	f.die(c, 1, "e-1", 1)
+	for name, ask := range map[string]struct {
+		id   schemas.ActionID
+		kind CommandKind
+		d    CommandDetail
+		by   string
+		want schemas.Kind
+	}{
+		"no id":               {"act_nonsense", Again, CommandDetail{}, "jo", schemas.Invalid},
+		"an id of nothing":    {actionID("nothing"), Again, CommandDetail{}, "jo", schemas.NotFound},
+		"never tried":         {actionID("f-1"), Again, CommandDetail{}, "jo", schemas.NotFound},
+		"nobody asks":         {actionID("e-1"), Again, CommandDetail{}, "", schemas.Invalid},
+		"release":             {actionID("e-1"), Release, CommandDetail{}, "jo", schemas.Invalid},
+		"told to be nonsense": {actionID("e-1"), Tell, CommandDetail{Status: "nonsense"}, "jo", schemas.Invalid},
+	} {
+		if _, err := f.l.AskAction(t.Context(), ask.id, ask.kind, ask.d, ask.by, "because"); schemas.KindOf(err) != ask.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := one[int](f, `SELECT count(*) FROM commands`); n != 0 {
+		t.Errorf("%d commands", n)
+	}
+}
+
+// What died with its gap has never had an attempt, and is found all the same.
+func TestActionsDeadWithAGapAreFound(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Then, s.Policy.GapWait = gate.ThenDeadLetter, time.Microsecond })
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+	for !one[bool](f, `SELECT deadline < now() FROM buffer`) {
+		continue
+	}
+	f.expire(c)
+	f.askAction("e-3", Again, CommandDetail{})
+	if d := cmp.Diff([]string{"2:runs again:failed"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"1:e-1:pending:0", "2:e-3:failed:0"}, f.openAs(c)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "a", 3), seq(3, "b", 1), seq(4, "b", 2), seq(5, "c", 1), seq(6, "d", 1), seq(7, "d", 2))
+	for i, event := range []string{"a-1", "", "", "b-1", "", "c-1", "d-1"} {
+		if event != "" {
+			f.die(c, int64(i+1), event, 1)
+			f.askAction(event, Again, CommandDetail{})
+		}
+	}
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 8, Status: Failed, Attempt: 1, NextIn: time.Hour})
+	f.obeyLane(c)
+	check := func(c *Claim, want map[string]bool) {
+		t.Helper()
+		open, _, err := f.n.Open(t.Context(), c, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range open {
+			if a.Redrive == nil {
+				continue
+			}
+			got, err := f.n.Overtaken(t.Context(), c, a)
+			if err != nil || got != want[a.EventID] || a.Redrive.Force {
+				t.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Redrive)
+			}
+		}
+	}
+	// a: the next one is done; b: the next one has not been tried; c: there is none; d: the next one is under way.
+	check(c, map[string]bool{"a-1": true, "d-1": true})
+	// After an unclean claim nobody knows of b whether the owner before has begun.
+	check(f.claim(0), map[string]bool{"a-1": true, "b-1": true, "d-1": true})
+	if fenced, err := f.n.EndStale(t.Context(), f.claim(0), 1); err != nil || fenced {
+		t.Error(fenced, err)
+	}
+	if got := one[string](f, `SELECT concat_ws(' ', status, open) FROM actions WHERE lane_seq = 1`); got != "stale f" {
+		t.Error(got)
+	}
+}

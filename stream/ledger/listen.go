@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// listeners are told of new commands through one connection of the process, which lives as long as somebody listens. What
+// is told is a hint: it may be lost with the connection, or by a pooler that does not pass notifications on, and says
+// nothing of what was asked before. Who listens looks by itself as well.
+type listeners struct {
+	mu   sync.Mutex
+	next int
+	of   map[int]listener
+	stop func() // ends the connection and waits; nil: there is none
+}
+
+type listener struct {
+	subscription int32
+	told         func()
+}
+
+// Listen calls told whenever a command was written for the namespace's subscription, and after every reconnection, until
+// stop is called; after stop it is not called any more. told must not wait.
+func (n *Namespace) Listen(told func()) (stop func()) {
+	s := &n.ledger.listeners
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.next
+	s.next++
+	if s.of == nil {
+		s.of = map[int]listener{}
+	}
+	s.of[id] = listener{n.id, told}
+	if s.stop == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); n.ledger.listen(ctx) }()
+		s.stop = func() { cancel(); <-ended }
+	}
+	return func() { s.remove(id) }
+}
+
+func (s *listeners) remove(id int) {
+	s.mu.Lock()
+	delete(s.of, id)
+	var stop func()
+	if len(s.of) == 0 {
+		stop, s.stop = s.stop, nil
+	}
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// tell calls those that listen to a subscription; to any where it is empty.
+func (s *listeners) tell(subscription string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.of {
+		if subscription == "" || subscription == strconv.Itoa(int(l.subscription)) {
+			l.told()
+		}
+	}
+}
+
+// listen keeps the connection until ctx ends.
+func (l *Ledger) listen(ctx context.Context) {
+	for try := 0; ctx.Err() == nil; try++ {
+		if try > 0 {
+			select {
+			case <-time.After(min(time.Duration(try)*100*time.Millisecond, 5*time.Second)):
+			case <-ctx.Done():
+				return
+			}
+		}
+		err := l.listenOnce(ctx, func() { try = 0; l.listeners.tell("") })
+		if err != nil && ctx.Err() == nil {
+			l.cfg.Logger.WarnContext(ctx, "commands are found by looking only; listening again in a moment", "error", redact(err))
+		}
+	}
+}
+
+func (l *Ledger) listenOnce(ctx context.Context, ready func()) error {
+	cfg := l.hot.Config().ConnConfig.Copy()
+	cfg.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"forebay_commands_" + l.cfg.Schema}.Sanitize()); err != nil {
+		return err
+	}
+	ready()
+	for {
+		said, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		l.listeners.tell(said.Payload)
+	}
+}
