@@ -19,6 +19,7 @@ type call struct {
 	version string // ce-entityversion
 	begin   time.Time
 	end     time.Time // zero: never answered
+	status  int       // of the answer
 }
 
 // agent is the destination: it records every call in the order in which the calls began.
@@ -68,7 +69,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	a.mu.Lock()
-	a.calls[at].end = time.Now()
+	a.calls[at].end, a.calls[at].status = time.Now(), status
 	close(a.grew)
 	a.grew = make(chan struct{})
 	a.mu.Unlock()
