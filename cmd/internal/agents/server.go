@@ -1,0 +1,379 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Config makes the handler.
+type Config struct {
+	Keys   *Keys
+	Ledger Ledger
+	Logger *slog.Logger // nil logs nothing
+	// Registerer takes the metrics; nil: none.
+	Registerer prometheus.Registerer
+}
+
+const (
+	maxBody    = 64 << 10
+	maxWait    = 7 * 24 * time.Hour // of retry_after
+	askTimeout = 10 * time.Second
+	retryAfter = "5" // seconds, while the ledger is away
+)
+
+type server struct {
+	Config
+	requests *prometheus.CounterVec
+}
+
+// New makes the handler. Safe for concurrent use.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Keys == nil || cfg.Ledger == nil {
+		return nil, errors.New("agents listener: a part of its configuration is missing")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	s := &server{Config: cfg, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forebay_agents_requests_total", Help: "Requests to the agents listener by question and status.",
+	}, []string{"question", "status"})}
+	if err := cfg.Registerer.Register(s.requests); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	for _, q := range []struct {
+		name, method, path string
+		ask                func(*http.Request) (int, any, error)
+	}{
+		{"result", http.MethodPost, "/v1/actions/{id}/result", s.result},
+		{"heartbeat", http.MethodPost, "/v1/actions/{id}/heartbeat", s.heartbeat},
+		{"action", http.MethodGet, "/v1/actions/{id}", s.action},
+		{"event", http.MethodGet, "/v1/events/{team}/{source}/{id}", s.event},
+	} {
+		mux.HandleFunc(q.method+" "+q.path, s.answering(q.name, q.ask))
+		mux.HandleFunc(q.path, s.answering(q.name, func(*http.Request) (int, any, error) { return 0, nil, notAllowed(q.method) }))
+	}
+	mux.HandleFunc("/", s.answering("none", func(*http.Request) (int, any, error) {
+		return 0, nil, refuse(http.StatusNotFound, "there is nothing at this path")
+	}))
+	return mux, nil
+}
+
+// refusal is an answer that says no.
+type refusal struct {
+	status int
+	detail string
+	allow  string // of 405
+}
+
+func (r *refusal) Error() string { return r.detail }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+func notAllowed(method string) error {
+	return &refusal{status: http.StatusMethodNotAllowed, detail: "only " + method + " is understood here", allow: method}
+}
+
+// unauthorized is the same for a token that is missing, wrong, or of something else, and for what there is not: nobody learns
+// from it what there is.
+var unauthorized = &refusal{status: http.StatusUnauthorized, detail: "the token is missing or does not open this"}
+
+// statuses maps kinds of errors to HTTP.
+var statuses = map[schemas.Kind]int{
+	schemas.Invalid: http.StatusBadRequest, schemas.NotFound: http.StatusNotFound, schemas.Conflict: http.StatusConflict,
+	schemas.Unavailable: http.StatusServiceUnavailable,
+}
+
+// answering writes what ask gives.
+func (s *server) answering(name string, ask func(*http.Request) (int, any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		status, body, err := ask(r)
+		if err != nil {
+			status, body = s.no(w, name, err)
+		}
+		s.requests.WithLabelValues(name, strconv.Itoa(status)).Inc()
+		write(w, status, body)
+	}
+}
+
+// no is the answer to an error.
+func (s *server) no(w http.ResponseWriter, name string, err error) (int, problem) {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		status, known := statuses[schemas.KindOf(err)]
+		if !known {
+			status = http.StatusInternalServerError
+		}
+		r = &refusal{status: status, detail: err.Error()}
+		if status >= http.StatusInternalServerError {
+			s.Logger.Warn("a question of an agent", "question", name, "error", err)
+			r.detail = "the ledger does not answer now; ask again"
+		}
+	}
+	switch r.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", r.allow)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	return r.status, problem{Type: "about:blank", Title: http.StatusText(r.status), Status: r.status, Detail: r.detail}
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	kind := "application/json"
+	if _, ok := body.(problem); ok {
+		kind = "application/problem+json"
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// NoLedger answers a question to the ledger in a place that has none. where is the public URL of one that has; may be empty.
+func NoLedger(w http.ResponseWriter, where string) {
+	if where == "" {
+		where = "the address of listen.agents"
+	}
+	write(w, http.StatusMisdirectedRequest, problem{Type: "about:blank", Title: http.StatusText(http.StatusMisdirectedRequest),
+		Status: http.StatusMisdirectedRequest,
+		Detail: "this is the intake, which has no ledger; ask " + where + ", of a process with the stream role (forebay serve --roles stream)"})
+}
+
+// bearer is the token of a request; empty where it has none.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// attempt is the attempt whose token the request has, and where its action stands. The token is looked at before anything else.
+func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state ledger.ActionState, err error) {
+	id := r.PathValue("id")
+	ref, ok := s.Keys.OpenAction(bearer(r), id)
+	if !ok {
+		return ref, state, unauthorized
+	}
+	state, err = s.Ledger.ActionState(r.Context(), ref)
+	if err == nil && string(state.ID) != id {
+		err = refuse(http.StatusNotFound, "the ledger does not know this action; it is not the one that the token was made with")
+	}
+	return ref, state, err
+}
+
+func (s *server) result(r *http.Request) (int, any, error) {
+	ref, state, err := s.attempt(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	var said Result
+	if err := readJSON(r, &said); err != nil {
+		return 0, nil, err
+	}
+	report, err := said.report(ref, bearer(r))
+	if err != nil {
+		return 0, nil, err
+	}
+	became, err := s.Ledger.Report(r.Context(), report)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.Logger.Info("result of an action", "action_id", state.ID, "subscription", state.Subscription, "destination", state.Destination,
+		"attempt", ref.Attempt, "result", report.Status, "state", became)
+	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(became)}
+	switch became {
+	case ledger.Differs:
+		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
+	case ledger.Late:
+		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", ended(ref, &state))
+	case ledger.Repeated:
+		return http.StatusOK, item, nil
+	}
+	return http.StatusAccepted, item, nil
+}
+
+// ended says why an attempt is past.
+func ended(ref ledger.AttemptRef, s *ledger.ActionState) string {
+	if s.Attempts > ref.Attempt {
+		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
+	}
+	if s.Status == ledger.Failed || s.Status == ledger.Unknown {
+		return fmt.Sprintf("the action is %s; a result still counts until it is attempted anew", s.Status)
+	}
+	return fmt.Sprintf("the action is %s", s.Status)
+}
+
+func (s *server) heartbeat(r *http.Request) (int, any, error) {
+	ref, state, err := s.attempt(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	alive, err := s.Ledger.Beat(r.Context(), ref)
+	if err == nil && alive {
+		state, err = s.Ledger.ActionState(r.Context(), ref)
+	}
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case !alive && (state.Attempts >= ref.Attempt || state.Status == ledger.Done || state.Status == ledger.Dead):
+		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", ended(ref, &state))
+	}
+	return http.StatusOK, itemOf(ref, &state), nil
+}
+
+func (s *server) action(r *http.Request) (int, any, error) {
+	ref, state, err := s.attempt(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, itemOf(ref, &state), nil
+}
+
+func itemOf(ref ledger.AttemptRef, s *ledger.ActionState) ActionItem {
+	item := ActionItem{ID: string(s.ID), Name: s.Name, Subscription: s.Subscription, Destination: s.Destination, Source: s.Source,
+		EventID: s.EventID, Status: s.Status, Attempt: ref.Attempt, Attempts: s.Attempts, ResultBy: utc(s.ResultBy)}
+	if s.Silence > 0 && s.BeatAt != nil {
+		by := s.BeatAt.Add(s.Silence)
+		item.HeartbeatBy = utc(&by)
+	}
+	if s.Reported != "" {
+		item.Result = &SaidItem{Status: said(s.Reported), State: s.Outcome}
+		if s.Outcome == "" {
+			item.Result.State = string(ledger.Recorded)
+		}
+	}
+	return item
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// said is a status as destinations write it.
+func said(s ledger.Status) string {
+	if s == ledger.Dead {
+		return "dead"
+	}
+	return string(s)
+}
+
+func (s *server) event(r *http.Request) (int, any, error) {
+	team, source, id := r.PathValue("team"), r.PathValue("source"), r.PathValue("id")
+	token := bearer(r)
+	if token == "" {
+		token = r.URL.Query().Get("token")
+	}
+	if !s.Keys.OpenEvent(token, team, source, id) {
+		return 0, nil, unauthorized
+	}
+	item, err := s.Ledger.Event(r.Context(), team, source, id)
+	return http.StatusOK, item, err
+}
+
+// readJSON reads one JSON value, strictly: a result with a typing slip must not be taken for another one.
+func readJSON(r *http.Request, to any) error {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
+			return refuse(http.StatusUnsupportedMediaType, "the body must be application/json")
+		}
+	}
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(to)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the JSON object")
+		}
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "the body is no result: %v", err)
+	}
+	return nil
+}
+
+// report checks a result and brings it to the ledger's form, without the token, which agents may echo.
+func (said *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, error) {
+	r := ledger.Report{AttemptRef: ref, Code: said.Code}
+	switch said.Status {
+	case "done":
+		r.Status = ledger.Done
+	case "failed":
+		r.Status = ledger.Failed
+		if said.Retryable != nil && !*said.Retryable {
+			r.Status = ledger.Dead
+		}
+	case "dead":
+		r.Status = ledger.Dead
+	default:
+		return r, refuse(http.StatusBadRequest, `status must be "done", "failed" or "dead"`)
+	}
+	switch {
+	case said.Code < 0 || said.Code > 999:
+		return r, refuse(http.StatusBadRequest, "code must be between 0 and 999")
+	case r.Status != ledger.Failed && said.RetryAfter != 0:
+		return r, refuse(http.StatusBadRequest, "retry_after is for a result that is failed and retryable")
+	case said.RetryAfter < 0 || said.RetryAfter > maxWait.Seconds():
+		return r, refuse(http.StatusBadRequest, "retry_after must be between 0 and %d seconds", int(maxWait.Seconds()))
+	case r.Status == ledger.Done && said.Error != "":
+		return r, refuse(http.StatusBadRequest, "error is for a result that is not done")
+	}
+	r.Wait = time.Duration(said.RetryAfter * float64(time.Second))
+	clean := redact.New(token)
+	r.Error = string(clean.Bytes([]byte(said.Error)))
+	r.Response = clean.Bytes(textOf(said.Response))
+	return r, nil
+}
+
+// textOf is a JSON text without its quotes, anything else as it was written.
+func textOf(raw json.RawMessage) []byte {
+	var text string
+	if string(raw) == "null" {
+		return nil
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		return []byte(text)
+	}
+	return raw
+}

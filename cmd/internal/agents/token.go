@@ -1,0 +1,95 @@
+package agents
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Keys make and open tokens: an HMAC-SHA256 of a server secret over what the token opens. The first secret makes them, any of
+// them opens them, so that secrets can be rotated. There is no list of tokens and none is stored. Safe for concurrent use.
+//
+//	fba1_ base64url(fence, lane_seq, attempt, mac)   one attempt of one action
+//	fbe1_ base64url(mac)                             the status of one event, to read
+//
+// That an action's token says where the action is in the ledger saves an index by action id.
+type Keys struct{ keys [][]byte }
+
+const (
+	actionPrefix = "fba1_"
+	eventPrefix  = "fbe1_"
+	refSize      = 4 + 8 + 4
+)
+
+// NewKeys takes the secrets of `agents.secrets`; at least one.
+func NewKeys(secrets []schemas.Secret) *Keys {
+	k := &Keys{}
+	for _, s := range secrets {
+		k.keys = append(k.keys, []byte(s.Reveal()))
+	}
+	return k
+}
+
+// Action is the token of an attempt.
+func (k *Keys) Action(r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
+	place := binary.BigEndian.AppendUint32(make([]byte, 0, refSize+sha256.Size), uint32(r.Fence))
+	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
+	place = binary.BigEndian.AppendUint32(place, uint32(r.Attempt))
+	sum := mac(k.keys[0], "action", string(place), string(id))
+	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
+}
+
+// OpenAction gives the attempt whose token it is, if it is one of action id.
+func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
+	text, prefixed := strings.CutPrefix(token, actionPrefix)
+	raw, err := encoding.DecodeString(text)
+	if !prefixed || err != nil || len(raw) != refSize+sha256.Size {
+		return r, false
+	}
+	place, sum := raw[:refSize], raw[refSize:]
+	if !k.made(sum, "action", string(place), id) {
+		return r, false
+	}
+	r.Fence = int32(binary.BigEndian.Uint32(place))
+	r.LaneSeq = int64(binary.BigEndian.Uint64(place[4:]))
+	r.Attempt = int(binary.BigEndian.Uint32(place[12:]))
+	return r, true
+}
+
+// Event is the token that reads the status of an event.
+func (k *Keys) Event(team, source, id string) string {
+	return eventPrefix + encoding.EncodeToString(mac(k.keys[0], "event", team, source, id))
+}
+
+// OpenEvent reports whether a token is that event's.
+func (k *Keys) OpenEvent(token, team, source, id string) bool {
+	text, prefixed := strings.CutPrefix(token, eventPrefix)
+	sum, err := encoding.DecodeString(text)
+	return prefixed && err == nil && k.made(sum, "event", team, source, id)
+}
+
+// made compares with every key, in a time that does not tell which part differs.
+func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
+	for _, key := range k.keys {
+		ok = hmac.Equal(sum, mac(key, parts...)) || ok
+	}
+	return ok
+}
+
+// encoding is strict, so that a token has one spelling.
+var encoding = base64.RawURLEncoding.Strict()
+
+// mac is over parts that cannot run into each other; the first one says what it is for.
+func mac(key []byte, parts ...string) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, p := range append([]string{"forebay token 1"}, parts...) {
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(p))))
+		h.Write([]byte(p))
+	}
+	return h.Sum(nil)
+}

@@ -1,0 +1,86 @@
+package agents
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func keys(secrets ...string) *Keys {
+	var list []schemas.Secret
+	for _, s := range secrets {
+		list = append(list, schemas.NewSecret(s))
+	}
+	return NewKeys(list)
+}
+
+// TestTokensOpenWhatTheyWereMadeFor and nothing else, whichever of the secrets made them.
+func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringN(0, 40, -1)
+		r := ledger.AttemptRef{Fence: rapid.Int32Range(1, 1<<30).Draw(t, "fence"), LaneSeq: rapid.Int64Min(1).Draw(t, "lane_seq"),
+			Attempt: rapid.IntRange(1, 1<<30).Draw(t, "attempt")}
+		id, other := name.Draw(t, "id"), name.Draw(t, "other id")
+		old, rotated, strange := keys("old"), keys("new", "old"), keys("strange")
+		token := old.Action(r, schemas.ActionID(id)).Reveal()
+		if got, ok := rotated.OpenAction(token, id); !ok || got != r {
+			t.Errorf("%+v %v", got, ok)
+		}
+		if _, ok := rotated.OpenAction(token, other); ok != (other == id) {
+			t.Error("it opens another action")
+		}
+		if _, ok := strange.OpenAction(token, id); ok {
+			t.Error("another server opens it")
+		}
+		team, source := name.Draw(t, "team"), name.Draw(t, "source")
+		event := old.Event(team, source, id)
+		if !rotated.OpenEvent(event, team, source, id) || strange.OpenEvent(event, team, source, id) {
+			t.Error("the event's token")
+		}
+		if rotated.OpenEvent(event, source, team, id) != (team == source) || rotated.OpenEvent(event, team+source, "", id) != (source == "") {
+			t.Error("parts run into each other")
+		}
+		if _, ok := old.OpenAction(event, id); ok || old.OpenEvent(token, team, source, id) {
+			t.Error("one scope opens the other")
+		}
+		// Any change of it opens nothing.
+		i, c := rapid.IntRange(0, len(token)-1).Draw(t, "place"), rapid.Byte().Draw(t, "byte")
+		if changed := token[:i] + string([]byte{c}) + token[i+1:]; changed != token {
+			if _, ok := old.OpenAction(changed, id); ok {
+				t.Errorf("%s opens as %s", changed, token)
+			}
+		}
+	})
+}
+
+func TestTokensDoNotPrint(t *testing.T) {
+	t.Parallel()
+	token := keys("k").Action(ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1}, "act_1")
+	if text := fmt.Sprintf("%v %+v %#v", token, token, struct{ T schemas.Secret }{token}); strings.Contains(text, token.Reveal()[:12]) {
+		t.Error(text)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	k := keys("secret")
+	r := ledger.AttemptRef{Fence: 1, LaneSeq: 2, Attempt: 3}
+	good, event := k.Action(r, "act_1").Reveal(), k.Event("a", "b", "c")
+	f.Add(good)
+	f.Add(event)
+	f.Add("fba1_")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, token string) {
+		if _, ok := k.OpenAction(token, "act_1"); ok != (token == good) {
+			t.Errorf("%q opens: %v", token, ok)
+		}
+		if k.OpenEvent(token, "a", "b", "c") != (token == event) {
+			t.Errorf("%q opens the event", token)
+		}
+	})
+}

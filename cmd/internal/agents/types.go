@@ -1,0 +1,93 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Ledger is what the listener asks. Errors are *schemas.Error.
+type Ledger interface {
+	Report(ctx context.Context, r ledger.Report) (ledger.ReportState, error)
+	Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error)
+	ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.ActionState, error)
+	// Event says what became of an event of a source, in all subscriptions that know it.
+	Event(ctx context.Context, team, source, id string) (EventItem, error)
+}
+
+// Result is what a destination says of its attempt.
+type Result struct {
+	Status string `json:"status"` // done, failed (may be tried again) or dead (is not to be tried again)
+	// Retryable false turns failed into dead.
+	Retryable *bool `json:"retryable"`
+	// RetryAfter is the least time until the next attempt, in seconds.
+	RetryAfter float64         `json:"retry_after"`
+	Code       int             `json:"code"`     // a status as of HTTP, for people
+	Error      string          `json:"error"`    // why it failed
+	Response   json.RawMessage `json:"response"` // what came of it: a text is kept as it is, anything else as JSON, 4 KiB of it
+}
+
+// ResultItem answers a result.
+type ResultItem struct {
+	ID      string `json:"id"`
+	Attempt int    `json:"attempt"`
+	State   string `json:"state"` // recorded, or repeated: the same was said before
+}
+
+// ActionItem is where an action stands.
+type ActionItem struct {
+	ID           string        `json:"id"`
+	Name         string        `json:"name"`
+	Subscription string        `json:"subscription"`
+	Destination  string        `json:"destination"`
+	Source       string        `json:"source"`
+	EventID      string        `json:"event_id"`
+	Status       ledger.Status `json:"status"`
+	Attempt      int           `json:"attempt"`                // the token's
+	Attempts     int           `json:"attempts"`               // recorded so far
+	ResultBy     *time.Time    `json:"result_by,omitempty"`    // while it is processing
+	HeartbeatBy  *time.Time    `json:"heartbeat_by,omitempty"` // while it is processing, where heartbeats are asked for
+	Result       *SaidItem     `json:"result,omitempty"`
+}
+
+// SaidItem is what was said of the token's attempt.
+type SaidItem struct {
+	Status string `json:"status"`
+	State  string `json:"state"` // recorded, applied or late
+}
+
+// EventItem is what became of an event.
+type EventItem struct {
+	Team          string        `json:"team"`
+	Source        string        `json:"source"`
+	ID            string        `json:"id"`
+	Status        string        `json:"status"` // of the subscription that is the furthest from done; received where none knows it yet
+	Subscriptions []EventInItem `json:"subscriptions"`
+}
+
+// EventInItem is what became of an event in one subscription.
+type EventInItem struct {
+	Subscription string            `json:"subscription"`
+	Status       string            `json:"status"`
+	Decision     string            `json:"decision"`
+	Reason       string            `json:"reason,omitempty"`
+	Actions      []EventActionItem `json:"actions"`
+}
+
+// EventActionItem is one of an event's actions.
+type EventActionItem struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Status   string `json:"status"`
+	Attempts int    `json:"attempts"`
+}
+
+// problem is an answer by RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
