@@ -176,7 +176,8 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 		}
 	}
 	copies = slices.Clone(copies)
-	slices.SortFunc(copies, func(a, b Copy) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
+	slices.SortStableFunc(copies, func(a, b Copy) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
+	copies = slices.CompactFunc(copies, func(a, b Copy) bool { return a.LaneSeq == b.LaneSeq }) // a statement takes one each
 	for len(copies) > 0 && !fenced {
 		group := copies[:1]
 		for size := len(copies[0].Packed); len(group) < min(len(copies), copyRows); group = copies[:len(group)+1] {

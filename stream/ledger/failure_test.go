@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -14,44 +15,46 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// One poisoned row among many is quarantined with its bytes, everything around it is applied, in order.
+// One poisoned row among a thousand is quarantined with its bytes, everything around it is applied, in order.
 func TestPoisonedRowIsBisectedAndQuarantined(t *testing.T) {
 	t.Parallel()
 	poison := map[string]func(*Record){
-		"NUL in a text":        func(r *Record) { r.Type = "a\x00b" },
-		"invalid UTF-8":        func(r *Record) { r.ID = "\xff\xfe" },
-		"empty id":             func(r *Record) { r.ID = "" },
-		"oversize key":         func(r *Record) { r.Entity = schemas.EntityKey(incompressible(9000)) },
-		"unknown version kind": func(r *Record) { r.Version.Clock = "c\x00" },
+		"NUL in a text":      func(r *Record) { r.Type = "a\x00b" },
+		"invalid UTF-8":      func(r *Record) { r.ID = "\xff\xfe" },
+		"empty id":           func(r *Record) { r.ID = "" },
+		"oversize key":       func(r *Record) { r.Entity = schemas.EntityKey(incompressible(9000)) },
+		"NUL in a clock":     func(r *Record) { r.Version.Clock = "c\x00" },
+		"key of a wide rune": func(r *Record) { r.Entity = schemas.EntityKey(incompressible(2800) + "\u00e9\xc3") },
 	}
+	const n, bad = 1000, 633
 	for name, spoil := range poison {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
 			c, d := f.claim(0), f.claim(1)
 			var records []Record
-			for i := range int64(50) {
+			for i := range int64(n) {
 				records = append(records, seq(i, "e", i+1))
 			}
-			records[33].Entity = "alone"
-			records[33].Version = schemas.Version{Kind: schemas.Sequence, Value: 1}
-			spoil(&records[33])
-			for i := range records[34:] {
-				records[34+i].Version.Value--
+			records[bad].Entity = "alone"
+			records[bad].Version = schemas.Version{Kind: schemas.Sequence, Value: 1}
+			spoil(&records[bad])
+			for i := range records[bad+1:] {
+				records[bad+1+i].Version.Value--
 			}
 			out, err := f.n.Apply(t.Context(), []Slice{slice(d, seq(0, "d", 1)), slice(c, records...)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			a := out[1]
-			if d := cmp.Diff([]int{33}, a.Quarantined); d != "" {
+			if d := cmp.Diff([]int{bad}, a.Quarantined); d != "" {
 				t.Error(d)
 			}
-			if len(a.Outcomes) != 50 || len(a.Actions) != 49 || len(out[0].Actions) != 1 {
+			if len(a.Outcomes) != n || len(a.Actions) != n-1 || len(out[0].Actions) != 1 {
 				t.Fatalf("%d outcomes, %d and %d actions", len(a.Outcomes), len(a.Actions), len(out[0].Actions))
 			}
 			for i, o := range a.Outcomes {
-				if o.Record != i || (o.Decision == gate.Quarantined) != (i == 33) {
+				if o.Record != i || (o.Decision == gate.Quarantined) != (i == bad) {
 					t.Errorf("outcome %d: %+v", i, o)
 				}
 			}
@@ -61,13 +64,35 @@ func TestPoisonedRowIsBisectedAndQuarantined(t *testing.T) {
 				}
 			}
 			got := one[string](f, `SELECT log_offset || ' ' || decision || '/' || reason || ' ' || (error <> '')::text || ' ' || (raw IS NOT NULL)::text FROM asides`)
-			if got != "33 quarantined/data_rejected true true" {
+			if got != "633 quarantined/data_rejected true true" {
 				t.Error(got)
 			}
-			if next := one[int](f, `SELECT max(next_offset) FROM progress`); next != 50 {
+			if next := one[int](f, `SELECT max(next_offset) FROM progress`); next != n {
 				t.Errorf("next offset %d", next)
 			}
 		})
+	}
+}
+
+// Nothing that a record can say as a number or a time is out of a column's range.
+func TestExtremesAreWritten(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	low := record(0, "low", "e", schemas.Version{Kind: schemas.Monotonic, Epoch: 0, Value: math.MinInt64, Sub: math.MinInt32})
+	low.ReceivedAt, low.AppendTime = time.Date(-292_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-6000, 1, 1, 0, 0, 0, 0, time.UTC)
+	high := record(1, "high", "e", schemas.Version{Kind: schemas.Monotonic, Epoch: math.MaxInt64, Value: math.MaxInt64, Sub: math.MaxInt32})
+	high.ReceivedAt, high.AppendTime = time.Date(292_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	ahead := seq(2, "s", math.MaxInt64)
+	ahead.First = new(int64(math.MinInt64))
+	if a := f.apply(c, low, high, ahead, seq(math.MaxInt64-1, "t", math.MinInt64)); len(a.Outcomes) != 4 || len(a.Quarantined) > 0 {
+		t.Errorf("%v, quarantined %v", decisions(a), a.Quarantined)
+	}
+	if c = f.claim(0); c.Next.Offset != math.MaxInt64 {
+		t.Errorf("next offset %d", c.Next.Offset)
+	}
+	if got := f.open(c); len(got) < 3 {
+		t.Errorf("open %v", got)
 	}
 }
 
