@@ -21,6 +21,7 @@ const (
 	ClassForbidden Class = "forbidden"    // our own guard refused the address
 	ClassTemplate  Class = "template"     // what is to be sent cannot be made of this event
 	ClassPayload   Class = "payload_lost" // the event's bytes are gone
+	ClassDropped   Class = "dropped"      // the destination's rate is used up, and it is configured to drop then
 	ClassBug       Class = "internal"     // our own fault
 )
 

@@ -17,8 +17,10 @@ type Failure struct {
 	Then  Then
 	// Most is how many attempts are made at most, where that is less than the destination allows; 0 is no such bound.
 	Most int
-	// Alert says that a person is told when the action is dead: something has to be mended.
+	// Alert says that a person is told when the action is dead: something has to be mended. Mend says what; it is there
+	// with Alert alone.
 	Alert bool
+	Mend  string
 	// Hold says that with a Retry-After the whole destination waits, not this action alone.
 	Hold bool
 	// PauseAfter is how many of these in a row pause a destination that is an [Endpoint]; 0 never does.
@@ -26,11 +28,12 @@ type Failure struct {
 }
 
 // failures is the one table of what may come of an attempt. Sinks read classes of statuses from it, lanes what follows;
-// DESIGN.md shows it, and a test compares the two. The first row that holds a status counts. Then, Most and Alert are
-// the same in all rows of a class.
+// DESIGN.md shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Alert
+// and Mend are the same in all rows of a class.
 var failures = []Failure{
 	{What: "2xx", Codes: [][2]int{{200, 299}}, Class: ClassOK, Then: ThenDone},
-	{What: "401, 403", Codes: [][2]int{{401, 401}, {403, 403}}, Class: ClassDenied, Then: ThenDead, Alert: true},
+	{What: "401, 403", Codes: [][2]int{{401, 401}, {403, 403}}, Class: ClassDenied, Then: ThenDead, Alert: true,
+		Mend: "mend the destination's credentials, or what they may do, then replay"},
 	{What: "404", Codes: [][2]int{{404, 404}}, Class: ClassRejected, Then: ThenDead, PauseAfter: 5},
 	{What: "410", Codes: [][2]int{{410, 410}}, Class: ClassRejected, Then: ThenDead, PauseAfter: 1},
 	{What: "429", Codes: [][2]int{{429, 429}}, Class: ClassThrottled, Then: ThenRetried, Hold: true},
@@ -39,10 +42,14 @@ var failures = []Failure{
 	{What: "400, 422, any other status, redirects among them", Codes: [][2]int{{0, 999}}, Class: ClassRejected, Then: ThenDead},
 	{What: "no answer in time", Class: ClassTimeout, Then: ThenRetried},
 	{What: "a connection that is refused, reset or cut off, or fails in TLS", Class: ClassNetwork, Then: ThenRetried},
-	{What: "a name that does not resolve", Class: ClassDNS, Then: ThenRetried, Most: 3, Alert: true},
-	{What: "an address that Forebay's own guard refuses", Class: ClassForbidden, Then: ThenDead, Alert: true},
+	{What: "a name that does not resolve", Class: ClassDNS, Then: ThenRetried, Most: 3, Alert: true,
+		Mend: "mend the host name in the destination's URL, or the name server of this machine, then replay"},
+	{What: "an address that Forebay's own guard refuses", Class: ClassForbidden, Then: ThenDead, Alert: true,
+		Mend: "mend the destination's URL, or list the network that it leads to in allow_networks, then replay"},
 	{What: "a template that fails on the event", Class: ClassTemplate, Then: ThenDead},
-	{What: "the event's bytes are gone", Class: ClassPayload, Then: ThenDead, Alert: true},
+	{What: "the event's bytes are gone", Class: ClassPayload, Then: ThenDead, Alert: true,
+		Mend: "the log no longer has its event: give the source's topic a longer retention, and have the provider send the event again"},
+	{What: "the destination's own rate is used up, with `on_limit: drop`", Class: ClassDropped, Then: ThenDead},
 	{What: "a fault of Forebay's own", Class: ClassBug, Then: ThenRetried},
 }
 
@@ -103,6 +110,9 @@ func (c Class) Retried() bool { return of(c).Then == ThenRetried }
 
 // Most is how many attempts are made at most when they end with c; 0: as many as the destination allows.
 func (c Class) Most() int { return of(c).Most }
+
+// Mend is what a person has to mend where actions are dead by c; empty for classes that nobody is told of.
+func (c Class) Mend() string { return of(c).Mend }
 
 // Alerted reports whether a person is told of an action that is dead by c.
 func (c Class) Alerted() bool { return of(c).Alert }

@@ -33,6 +33,7 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 	want := map[Class]follows{
 		ClassOK: {}, ClassRejected: {}, ClassDenied: {alerted: true}, ClassForbidden: {alerted: true}, ClassTemplate: {},
 		ClassPayload: {alerted: true}, ClassThrottled: {retried: true}, ClassBusy: {retried: true}, ClassTimeout: {retried: true},
+		ClassDropped: {},
 		ClassNetwork: {retried: true}, ClassDNS: {retried: true, alerted: true, most: 3}, ClassBug: {retried: true},
 	}
 	got := map[Class]follows{}
@@ -46,8 +47,18 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 		t.Error("a class that a sink made up is not our own fault")
 	}
 	for _, f := range Failures() {
-		if first := of(f.Class); f.Then != first.Then || f.Most != first.Most || f.Alert != first.Alert {
+		if first := of(f.Class); f.Then != first.Then || f.Most != first.Most || f.Alert != first.Alert || f.Mend != first.Mend {
 			t.Errorf("%s and %s are of class %q and differ", f.What, first.What, f.Class)
+		}
+	}
+}
+
+// TestAlertsSayWhatToMend: who is told is told what to do.
+func TestAlertsSayWhatToMend(t *testing.T) {
+	t.Parallel()
+	for _, c := range Classes() {
+		if c.Alerted() != (c.Mend() != "") {
+			t.Errorf("class %q is alerted: %v, and says %q", c, c.Alerted(), c.Mend())
 		}
 	}
 }
