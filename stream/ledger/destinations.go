@@ -1,0 +1,119 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// DestinationState is what is kept of a destination.
+type DestinationState struct {
+	Paused  *Pause    // nil: it is not paused
+	Failing time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
+}
+
+// Pause keeps every process from attempting anything at a destination until it is resumed.
+type Pause struct {
+	At     time.Time
+	By     string
+	Class  string // of the last failure, where the destination was paused by itself; else empty
+	Reason string
+}
+
+// Destinations reads what is kept of destinations, by "<team>/<destination>". What is not in it is neither paused nor
+// failing.
+func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState, error) {
+	const op = "read the pauses of destinations"
+	rows, err := l.read.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at, coalesce(p.paused_by, ''),
+		coalesce(p.class, ''), coalesce(p.reason, '')
+		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
+		ON p.destination = d.name`)
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	states := map[string]DestinationState{}
+	var (
+		name        string
+		failing, at *time.Time
+		p           Pause
+	)
+	_, err = pgx.ForEachRow(rows, []any{&name, &failing, &at, &p.By, &p.Class, &p.Reason}, func() error {
+		var s DestinationState
+		if failing != nil {
+			s.Failing = *failing
+		}
+		if at != nil {
+			p.At = *at
+			s.Paused = new(p)
+		}
+		states[name] = s
+		return nil
+	})
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return states, nil
+}
+
+// PauseDestination pauses a destination, in all processes. One that is paused already stays so as it is: what comes back
+// is the pause that stands. Its time is the database's.
+func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
+	op := "pause destination " + name
+	if p.By == "" || p.Reason == "" {
+		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	}
+	// The update changes nothing: it makes the row that stands come back.
+	err := l.read.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
+		RETURNING paused_at, paused_by, class, reason`, name, clean(p.By, 200), clean(p.Class, 100), clean(p.Reason, 1000)).
+		Scan(&p.At, &p.By, &p.Class, &p.Reason)
+	if err != nil {
+		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return p, nil
+}
+
+// ResumeDestination ends the pause of a destination, which then counts as one that never failed. It gives the pause that
+// it ended. Kinds: Conflict where the destination is not paused, Invalid without who asks and why.
+func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
+	op := "resume destination " + name
+	if by == "" || reason == "" {
+		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	}
+	err = pgx.BeginFunc(ctx, l.read, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `UPDATE pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
+			WHERE destination = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, class, reason`,
+			name, clean(by, 200), clean(reason, 1000)).Scan(&p.At, &p.By, &p.Class, &p.Reason)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return p, schemas.Errorf(schemas.Conflict, op, "it is not paused")
+	case err != nil:
+		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return p, nil
+}
+
+// FailDestination keeps since when nothing gets through to a destination; an earlier time that is kept stays. Zero:
+// something has got through.
+func (l *Ledger) FailDestination(ctx context.Context, name string, since time.Time) error {
+	var err error
+	if since.IsZero() {
+		_, err = l.read.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+	} else {
+		_, err = l.read.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
+	}
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: redact(err)}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestPausesOfDestinations: a pause stands until it is resumed, for everybody who opens the ledger, and only once.
+func TestPausesOfDestinations(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	open := func() *Ledger {
+		l, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Close)
+		return l
+	}
+	one, other := open(), open()
+	states := func(l *Ledger) map[string]DestinationState {
+		t.Helper()
+		got, err := l.Destinations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := states(one); len(got) != 0 {
+		t.Errorf("at first: %+v", got)
+	}
+	since := time.Now().Add(-3 * time.Hour).Round(time.Microsecond)
+	for _, at := range []time.Time{since, since.Add(time.Hour)} {
+		if err := one.FailDestination(t.Context(), "acme/agent", at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := one.PauseDestination(t.Context(), "acme/agent", Pause{By: "forebay", Class: "timeout", Reason: "100 failures\x00 in a row"})
+	if err != nil || first.By != "forebay" || first.Reason != "100 failures\ufffd in a row" || time.Since(first.At).Abs() > time.Minute {
+		t.Fatalf("%+v %v", first, err)
+	}
+	again, err := other.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "they move"})
+	if err != nil || !cmp.Equal(again, first) {
+		t.Errorf("paused twice: %+v %v", again, err)
+	}
+	if _, err := other.PauseDestination(t.Context(), "acme/mail", Pause{By: "ann", Reason: "they move"}); err != nil {
+		t.Fatal(err)
+	}
+	got := states(other)
+	if s := got["acme/agent"]; len(got) != 2 || !s.Failing.Equal(since) || s.Paused == nil || !cmp.Equal(*s.Paused, first) {
+		t.Errorf("read elsewhere: %+v", got)
+	}
+	if s := got["acme/mail"]; !s.Failing.IsZero() || s.Paused == nil || s.Paused.By != "ann" || s.Paused.Class != "" {
+		t.Errorf("read elsewhere: %+v", s)
+	}
+	ended, err := other.ResumeDestination(t.Context(), "acme/agent", "bob", "they are back")
+	if err != nil || !cmp.Equal(ended, first) {
+		t.Errorf("resume: %+v %v", ended, err)
+	}
+	if got := states(one); len(got) != 1 || got["acme/mail"].Paused == nil {
+		t.Errorf("after the resume, also its failures are gone: %+v", got)
+	}
+	if _, err := one.ResumeDestination(t.Context(), "acme/agent", "bob", "they are back"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "not paused") {
+		t.Errorf("resumed twice: %v", err)
+	}
+	if p, err := one.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "once more"}); err != nil || p.By != "ann" {
+		t.Errorf("paused anew: %+v %v", p, err)
+	}
+	for _, who := range [][2]string{{"", "why"}, {"ann", ""}} {
+		_, err := one.PauseDestination(t.Context(), "acme/x", Pause{By: who[0], Reason: who[1]})
+		if schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("pause by %q: %v", who, err)
+		}
+		if _, err := one.ResumeDestination(t.Context(), "acme/mail", who[0], who[1]); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("resume by %q: %v", who, err)
+		}
+	}
+}
+
+func TestDestinationsWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	l, err := Open(t.Context(), schemaFor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	_, err = l.Destinations(t.Context())
+	_, paused := l.PauseDestination(t.Context(), "a/b", Pause{By: "x", Reason: "y"})
+	_, resumed := l.ResumeDestination(t.Context(), "a/b", "x", "y")
+	for _, err := range []error{err, paused, resumed, l.FailDestination(t.Context(), "a/b", time.Now()), l.FailDestination(t.Context(), "a/b", time.Time{})} {
+		if schemas.KindOf(err) != schemas.Unavailable {
+			t.Error(err)
+		}
+	}
+}
