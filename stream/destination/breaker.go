@@ -1,0 +1,158 @@
+package destination
+
+import (
+	"math"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+// Breaking is a state of the breaker.
+type Breaking string
+
+const (
+	Closed     Breaking = "closed"     // everything may begin
+	Open       Breaking = "open"       // nothing, until its wait is over
+	HalfOpen   Breaking = "half_open"  // one attempt at a time
+	Recovering Breaking = "recovering" // more and more
+)
+
+// ramp is how a destination recovers: from one attempt at a time to all of them and, after a hold, from half the pace
+// of before to all of it.
+type ramp struct {
+	since  time.Time
+	base   float64 // attempts a second before; 0: at any pace
+	bucket bucket
+}
+
+// share is how much of the recovery has passed, in [0, 1].
+func (d *Destination) share(now time.Time) float64 {
+	return min(1, max(0, float64(now.Sub(d.ramp.since))/float64(d.policy.Recovery)))
+}
+
+// allowed is how many attempts may be under way, 0 for any number, and when that grows by itself to more than there are.
+func (d *Destination) allowed(now time.Time) (n int, grows time.Time) {
+	most := d.policy.Concurrency
+	switch {
+	case d.breaker == HalfOpen:
+		return 1, grows
+	case d.breaker != Recovering || most == 0:
+		return most, grows
+	}
+	if d.running < most {
+		grows = d.ramp.since.Add(time.Duration(float64(d.running)/float64(most)*float64(d.policy.Recovery)) + 1)
+	}
+	return max(1, int(math.Ceil(d.share(now)*float64(most)))), grows
+}
+
+// pace is how many attempts a second may begin, apart from the configured rate; 0: any number.
+func (d *Destination) pace(now time.Time) float64 {
+	if d.breaker != Recovering {
+		return 0
+	}
+	return d.ramp.base * (1 + d.share(now)) / 2
+}
+
+// thaw ends what time ends: an open breaker becomes half-open, a hold a recovery, and a recovery ends. Called where
+// neither an open breaker's wait nor a hold lies ahead.
+func (d *Destination) thaw(now time.Time) {
+	held := !d.held.IsZero()
+	d.held = time.Time{}
+	switch {
+	case d.breaker == Open:
+		d.become(HalfOpen)
+	case held && d.breaker != HalfOpen:
+		d.recover(now)
+	case d.breaker == Recovering && d.share(now) >= 1:
+		d.ramp, d.wait = ramp{}, d.policy.Breaker.Wait
+		d.become(Closed)
+	}
+}
+
+// recover begins a recovery.
+func (d *Destination) recover(now time.Time) {
+	if d.policy.Recovery == 0 {
+		d.ramp, d.wait = ramp{}, d.policy.Breaker.Wait
+		d.become(Closed)
+		return
+	}
+	d.ramp.since, d.ramp.bucket = now, bucket{}
+	d.become(Recovering)
+}
+
+func (d *Destination) become(b Breaking) {
+	if d.breaker == b {
+		return
+	}
+	d.breaker = b
+	d.metrics.transitions.WithLabelValues(string(b)).Inc()
+	switch b {
+	case Open:
+		d.log.Warn("destination's breaker opens: nothing is attempted for a while", "until", d.until)
+	case Closed:
+		d.log.Info("destination's breaker is closed again")
+	default:
+		d.log.Info("destination's breaker changes", "breaker", b)
+	}
+}
+
+// troubling reports whether a class says that the destination as a whole does not work.
+func troubling(c stream.Class) bool {
+	switch c {
+	case stream.ClassThrottled, stream.ClassBusy, stream.ClassTimeout, stream.ClassNetwork, stream.ClassDNS:
+		return true
+	}
+	return false
+}
+
+// learn takes in what an attempt brought. A destination that answers, whatever it says of the one action, works.
+func (d *Destination) learn(o *Outcome) {
+	if o.Class == stream.ClassOK && d.breaker == Closed { // nearly all of them
+		d.troubles = 0
+		d.count(time.Time{}, o)
+		return
+	}
+	now := time.Now()
+	held := d.hold(now, o)
+	switch {
+	case held && o.Class == stream.ClassThrottled: // it works, and says how long it wants to be left alone
+	case troubling(o.Class):
+		d.trouble(now)
+	case o.Class == stream.ClassOK, o.Class == stream.ClassRejected, o.Class == stream.ClassDenied:
+		d.troubles = 0
+		if d.breaker == HalfOpen {
+			d.recover(now)
+		}
+	}
+	d.count(now, o)
+}
+
+func (d *Destination) trouble(now time.Time) {
+	d.troubles++
+	most := d.policy.Breaker.Failures
+	switch {
+	case d.breaker == Open: // begun before
+	case d.breaker == HalfOpen, most > 0 && d.troubles >= most:
+		d.troubles = 0
+		d.until = now.Add(d.wait)
+		d.wait = min(2*d.wait, d.policy.Breaker.MaxWait)
+		d.become(Open)
+	case d.breaker == Recovering:
+		d.ramp.since = now.Add(-now.Sub(d.ramp.since) / 2)
+	}
+}
+
+// hold holds the destination where an answer says for how long, and reports whether it does.
+func (d *Destination) hold(now time.Time, o *Outcome) bool {
+	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !stream.Holds(o.Class, o.Code) {
+		return false
+	}
+	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))
+	if !d.held.After(now) {
+		d.ramp.base = max(1, d.meter.perSecond(now))
+		d.metrics.holds.Inc()
+		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
+	}
+	d.held = later(d.held, until)
+	return true
+}

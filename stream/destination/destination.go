@@ -1,0 +1,185 @@
+package destination
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config makes a Destination.
+type Config struct {
+	Name   string // "<team>/<destination>"
+	Policy Policy
+	Logger *slog.Logger // nil logs nothing
+	// Registerer takes the destination's metrics; nil: none.
+	Registerer prometheus.Registerer
+}
+
+// Destination is one configured destination in one process.
+type Destination struct {
+	name    string
+	policy  Policy
+	log     *slog.Logger
+	metrics *metrics
+	changed chan struct{} // capacity 1, never closed: there is something for the [Keeper]
+
+	mu      sync.Mutex
+	teams   map[string]*team
+	turns   turns
+	running int // attempts begun, and turns given
+
+	breaker  Breaking
+	troubles int           // in a row, for the breaker
+	wait     time.Duration // for how long the breaker opens next
+	until    time.Time     // when it may half-open
+	held     time.Time     // as an answer asked; zero: not held
+	ramp     ramp
+	rate     bucket
+	meter    meter
+
+	paused    *Pause // nil: it is not
+	unsaved   bool   // paused by itself, and the ledger does not know
+	failures  int    // in a row, for the pause
+	failing   time.Time
+	succeeded bool // since the Keeper looked last
+	kept      bool // the ledger knows since when it fails
+	gone      int  // answers in a row that the place is gone
+	goneCode  int
+
+	timer *time.Timer
+	armed time.Time // when the timer fires; zero: not armed
+}
+
+// New makes a destination that nobody uses yet.
+func New(cfg Config) (*Destination, error) {
+	if err := cfg.Policy.validate(); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", cfg.Name, err)
+	}
+	logger := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	d := &Destination{
+		name: cfg.Name, policy: cfg.Policy, log: logger.With("destination", cfg.Name),
+		changed: make(chan struct{}, 1), teams: map[string]*team{}, breaker: Closed, wait: cfg.Policy.Breaker.Wait,
+	}
+	d.metrics = newMetrics()
+	if cfg.Registerer != nil {
+		if err := d.register(cfg.Registerer); err != nil {
+			return nil, fmt.Errorf("destination %s: %w", cfg.Name, err)
+		}
+	}
+	return d, nil
+}
+
+// Name is "<team>/<destination>".
+func (d *Destination) Name() string { return d.name }
+
+// room reports whether an attempt may begin now. Where only time is missing, again says when to look again; else it is
+// zero: an attempt has to end, or a pause.
+func (d *Destination) room(now time.Time) (ok bool, again time.Time) {
+	switch {
+	case d.paused != nil:
+		return false, again
+	case d.breaker == Open && now.Before(d.until):
+		return false, later(d.until, d.held)
+	case now.Before(d.held):
+		return false, d.held
+	}
+	d.thaw(now)
+	if allowed, next := d.allowed(now); allowed > 0 && d.running >= allowed {
+		return false, next
+	}
+	if r := d.policy.Rate; r.OnLimit == Queue {
+		if d.rate.pour(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
+			return false, d.rate.next(r.perSecond())
+		}
+	}
+	if pace := d.pace(now); pace > 0 {
+		if d.ramp.bucket.pour(now, pace, 1); !d.ramp.bucket.has() {
+			return false, sooner(d.ramp.bucket.next(pace), d.ramp.since.Add(d.policy.Recovery))
+		}
+	}
+	return true, again
+}
+
+func (r Rate) perSecond() float64 { return float64(r.Limit) / r.Per.Seconds() }
+
+// begin charges an attempt that room allows.
+func (d *Destination) begin(now time.Time) {
+	d.running++
+	d.meter.add(now)
+	if d.policy.Rate.OnLimit == Queue {
+		d.rate.tokens--
+	}
+	if d.breaker == Recovering {
+		d.ramp.bucket.tokens--
+	}
+}
+
+// limited takes a token where the absence of one makes nobody wait, and reports that there was none.
+func (d *Destination) limited(now time.Time) bool {
+	r := d.policy.Rate
+	if r.OnLimit == "" || r.OnLimit == Queue {
+		return false
+	}
+	if d.rate.pour(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
+		return true
+	}
+	d.rate.tokens--
+	return false
+}
+
+// serve gives turns to who waits, as far as there is room, and sets the timer where only time is missing.
+func (d *Destination) serve() {
+	if d.turns.empty() {
+		return
+	}
+	now := time.Now()
+	for !d.turns.empty() {
+		ok, again := d.room(now)
+		if !ok {
+			d.look(again)
+			return
+		}
+		d.begin(now)
+		u := d.turns.next()
+		u.turn = true
+		u.call()
+	}
+}
+
+// look sets the timer, unless it fires before.
+func (d *Destination) look(again time.Time) {
+	if again.IsZero() || !d.armed.IsZero() && !again.Before(d.armed) {
+		return
+	}
+	d.armed = again
+	if d.timer == nil {
+		d.timer = time.AfterFunc(time.Until(again), d.fire)
+	} else {
+		d.timer.Reset(time.Until(again))
+	}
+}
+
+func (d *Destination) fire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.armed = time.Time{}
+	d.serve()
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

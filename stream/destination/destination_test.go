@@ -1,0 +1,755 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func setup(t testing.TB, p Policy) *Destination {
+	t.Helper()
+	d, err := New(Config{Name: "acme/agent", Policy: p, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// worker is a user of the tests: it notes when it is called.
+type worker struct {
+	*User
+	mu    sync.Mutex
+	calls int
+}
+
+func (d *Destination) worker(team string) *worker {
+	w := &worker{}
+	w.User = d.Join(team, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.calls++
+	})
+	return w
+}
+
+func (w *worker) called() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
+
+var (
+	fine    = &Outcome{Code: 200}
+	broken  = &Outcome{Class: stream.ClassBusy, Code: 500}
+	refused = &Outcome{Class: stream.ClassRejected, Code: 422}
+)
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// try takes and ends an attempt at once; false where it has to wait.
+func (w *worker) try(o *Outcome) bool {
+	if w.Take() != Go {
+		w.Pass()
+		return false
+	}
+	w.End(o)
+	return true
+}
+
+// takes is how many attempts may begin now.
+func (w *worker) takes() (n int) {
+	for w.Take() == Go {
+		n++
+	}
+	w.Pass()
+	return n
+}
+
+func TestZeroPolicyBoundsNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t, Policy{}).worker("acme")
+	for range 10_000 {
+		if w.Take() != Go {
+			t.Fatal("it waits")
+		}
+	}
+	for range 10_000 {
+		w.End(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Hour})
+	}
+	same(t, "state", w.d.Status().State, StateRunning)
+}
+
+func TestPolicyIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Policy{
+		{Concurrency: -1}, {MaxHold: -1}, {Recovery: -1}, {Pause: AutoPause{Failures: -1}}, {Pause: AutoPause{After: -1}}, {Breaker: Breaker{Failures: -1}},
+		{Rate: Rate{Limit: 1}}, {Rate: Rate{Limit: 1, Per: 1, Burst: 1, OnLimit: "wait"}}, {Rate: Rate{Limit: -1, Per: 1, Burst: 1, OnLimit: Queue}},
+		{Breaker: Breaker{Failures: 1}}, {Breaker: Breaker{Failures: 1, Wait: 2, MaxWait: 1}},
+	} {
+		if _, err := New(Config{Name: "acme/agent", Policy: p}); err == nil || !strings.Contains(err.Error(), "acme/agent") {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+func TestConcurrencyIsOfAllUsers(t *testing.T) {
+	t.Parallel()
+	d := setup(t, Policy{Concurrency: 3})
+	a, b := d.worker("a"), d.worker("b")
+	same(t, "a and b", []Answer{a.Take(), b.Take(), a.Take(), b.Take()}, []Answer{Go, Go, Go, Wait})
+	if turn := a.End(fine); turn {
+		t.Error("a does not wait and has a turn")
+	}
+	same(t, "b is called", b.called(), 1)
+	same(t, "the slot is b's", a.Take(), Wait)
+	same(t, "b", b.Take(), Go)
+	if turn := a.End(nil); !turn || a.called() != 0 {
+		t.Errorf("who ends and is next is told by End, not called: %v, %d calls", turn, a.called())
+	}
+}
+
+// TestTurns has one team with three users that always have something and one with a single user: teams take turns, and
+// users in them.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	d := setup(t, Policy{Concurrency: 1})
+	users := map[string]*worker{}
+	for _, name := range []string{"big/1", "big/2", "big/3", "small/1"} {
+		team, _, _ := strings.Cut(name, "/")
+		users[name] = d.worker(team)
+	}
+	if users["big/1"].Take() != Go {
+		t.Fatal("nobody waits")
+	}
+	for _, name := range []string{"big/1", "big/2", "big/3", "small/1"} {
+		if users[name].Take() != Wait {
+			t.Fatal("there is one slot")
+		}
+	}
+	var got []string
+	last := users["big/1"]
+	for range 8 {
+		last.End(fine)
+		for _, name := range slices.Sorted(maps.Keys(users)) {
+			if u := users[name]; u.HasTurn() {
+				got, last = append(got, name), u
+			}
+		}
+		if last.Take() != Go {
+			t.Fatal("no turn")
+		}
+		last.Take() // there is more
+	}
+	same(t, "turns", got, []string{"big/1", "small/1", "big/2", "small/1", "big/3", "small/1", "big/1", "small/1"})
+}
+
+func TestTurnPassesOn(t *testing.T) {
+	t.Parallel()
+	d := setup(t, Policy{Concurrency: 1})
+	a, b, c := d.worker("a"), d.worker("b"), d.worker("c")
+	a.Take()
+	for _, u := range []*worker{b, c} {
+		u.Take()
+	}
+	a.End(fine)
+	b.Pass()
+	same(t, "c is called once b has passed", []int{b.called(), c.called()}, []int{1, 1})
+	a.Take()
+	c.Leave()
+	same(t, "a is called once c has left", a.called(), 1)
+	same(t, "who has left gets nothing", c.Take(), Wait)
+	same(t, "a", a.Take(), Go)
+	if d.Status().Waiting != 0 {
+		t.Error("who has left waits")
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: 3, Wait: 10 * time.Second, MaxWait: 30 * time.Second}, Recovery: 8 * time.Second})
+		w := d.worker("acme")
+		for _, o := range []*Outcome{broken, broken, fine, broken, broken, refused, broken, broken} {
+			w.try(o)
+		}
+		same(t, "an answer ends the row", d.Status().State, StateRunning)
+		w.try(broken)
+		same(t, "after three in a row", d.Status().State, StateOpen)
+		for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
+			calls := w.called()
+			if w.Take() != Wait {
+				t.Fatal("open, and it does not wait")
+			}
+			time.Sleep(wait - time.Nanosecond)
+			synctest.Wait()
+			same(t, "calls before the wait is over", w.called(), calls)
+			time.Sleep(2 * time.Nanosecond)
+			synctest.Wait()
+			same(t, "calls after it", w.called(), calls+1)
+			same(t, "state", d.Status().State, StateHalfOpen)
+			same(t, "the first and the second", []Answer{w.Take(), w.Take()}, []Answer{Go, Wait})
+			w.Pass()
+			w.End(broken)
+			same(t, "state after a failure", d.Status().State, StateOpen)
+		}
+		time.Sleep(30 * time.Second)
+		w.try(&Outcome{Class: stream.ClassForbidden}) // nobody was asked
+		same(t, "state after a probe that says nothing", d.Status().State, StateHalfOpen)
+		w.try(refused)
+		same(t, "state after an answer", d.Status().State, StateRecovering)
+		same(t, "at once", w.takes(), 1)
+		w.End(fine)
+		time.Sleep(2*time.Second + 1)
+		same(t, "after a quarter of the recovery", w.takes(), 3)
+		w.Take()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "the growing share calls who waits", w.HasTurn(), true)
+		w.Pass()
+		for range 3 {
+			w.End(fine)
+		}
+		time.Sleep(5 * time.Second)
+		same(t, "state after the recovery", d.Status().State, StateRunning)
+		same(t, "all of them", w.takes(), 8)
+		for range 8 {
+			w.End(broken)
+		}
+		same(t, "the wait begins anew", d.Status().OpenUntil.Sub(time.Now()), 10*time.Second)
+		for to, want := range map[Breaking]float64{Open: 6, HalfOpen: 5, Recovering: 1, Closed: 1} {
+			if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues(string(to))); to != HalfOpen && got != want || to == HalfOpen && got < 4 {
+				t.Errorf("%v transitions to %s, want %v", got, to, want)
+			}
+		}
+	})
+}
+
+// TestRecoveryFallsBack: a failure while it recovers halves what it has come to, a row of them opens the breaker.
+func TestRecoveryFallsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 10, Breaker: Breaker{Failures: 3, Wait: time.Second, MaxWait: time.Second}, Recovery: 10 * time.Second})
+		w := d.worker("acme")
+		for range 3 {
+			w.try(broken)
+		}
+		time.Sleep(time.Second)
+		w.try(fine)
+		time.Sleep(8 * time.Second)
+		w.try(broken)
+		n := w.takes()
+		same(t, "after a failure at 8 of 10", n, 4)
+		for range n {
+			w.End(fine)
+		}
+		for range 3 {
+			w.try(broken)
+		}
+		same(t, "after three in a row", d.Status().State, StateOpen)
+	})
+}
+
+// TestLateAnswers: what began before the breaker opened neither closes it nor makes it wait longer.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: 3, Wait: 10 * time.Second, MaxWait: time.Minute}, Recovery: 8 * time.Second})
+		w := d.worker("acme")
+		same(t, "attempts", w.takes(), 8)
+		for range 3 {
+			w.End(broken)
+		}
+		until := d.Status().OpenUntil
+		w.End(broken)
+		w.End(fine)
+		w.End(broken)
+		same(t, "state", d.Status().State, StateOpen)
+		same(t, "until", d.Status().OpenUntil, until)
+		time.Sleep(10 * time.Second)
+		same(t, "half-open with two under way", w.Take(), Wait)
+		w.End(fine)
+		w.End(broken)
+		same(t, "state: they are taken for the probe", d.Status().State, StateRecovering)
+	})
+}
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+	for _, f := range stream.Failures() {
+		code := 0
+		if len(f.Codes) > 0 {
+			code = f.Codes[0][0]
+		}
+		t.Run(f.What, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute})
+				w := d.worker("acme")
+				w.try(&Outcome{Class: f.Class, Code: code, RetryAfter: 10 * time.Second})
+				same(t, "held", d.Status().State == StateHeld, f.Hold)
+				if !f.Hold {
+					return
+				}
+				w.Take()
+				time.Sleep(5 * time.Second)
+				d.worker("other").try(nil)
+				same(t, "held until", d.Status().HeldUntil.Sub(time.Now()), 5*time.Second)
+				time.Sleep(5*time.Second - 1)
+				synctest.Wait()
+				same(t, "called too early", w.called(), 0)
+				time.Sleep(1)
+				synctest.Wait()
+				same(t, "called", w.called(), 1)
+			})
+		})
+	}
+}
+
+func TestHoldIsCapped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute})
+		w := d.worker("acme")
+		w.Take()
+		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 1000 * time.Hour})
+		same(t, "held for", time.Until(d.Status().HeldUntil), time.Minute)
+		time.Sleep(30 * time.Second)
+		w.End(&Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: time.Second})
+		same(t, "a shorter one does not end it", time.Until(d.Status().HeldUntil), 30*time.Second)
+		time.Sleep(30 * time.Second)
+		same(t, "after it", w.Take(), Go)
+	})
+}
+
+// TestResumesSlower: a destination that took 100 a second until it asked to be left alone gets half of that at first,
+// then more and more.
+func TestResumesSlower(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute, Recovery: 100 * time.Second})
+		w := d.worker("acme")
+		for range 300 {
+			w.try(fine)
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 10 * time.Second})
+		time.Sleep(10 * time.Second)
+		persecond := func() (n int) {
+			for range 10_000 {
+				if w.try(fine) {
+					n++
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+			return n
+		}
+		near := func(got, want int) {
+			t.Helper()
+			if got < want-3 || got > want+3 {
+				t.Errorf("%d a second, want %d", got, want)
+			}
+		}
+		near(persecond(), 50)
+		time.Sleep(49 * time.Second)
+		near(persecond(), 75)
+		time.Sleep(45 * time.Second)
+		near(persecond(), 98)
+		time.Sleep(10 * time.Second)
+		near(persecond(), 10_000)
+		same(t, "state", d.Status().State, StateRunning)
+	})
+}
+
+// TestSlowDestinationIsNotStuck: the pace of one that has hardly been used is no reason to wait beyond its recovery.
+func TestSlowDestinationIsNotStuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute, Recovery: 10 * time.Second})
+		w := d.worker("acme")
+		w.try(fine)
+		time.Sleep(time.Hour)
+		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Second})
+		time.Sleep(time.Second)
+		w.try(fine)
+		same(t, "right after", w.Take(), Wait)
+		time.Sleep(2*time.Second + 1)
+		synctest.Wait()
+		same(t, "two seconds later", w.HasTurn(), true)
+	})
+}
+
+func TestBucketQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Rate: Rate{Limit: 6, Per: time.Minute, Burst: 2, OnLimit: Queue}})
+		w := d.worker("acme")
+		began := time.Now()
+		var at []time.Duration
+		for len(at) < 5 {
+			switch w.Take() {
+			case Go:
+				at = append(at, time.Since(began).Round(time.Millisecond))
+				w.End(fine)
+			case Wait:
+				before := w.called()
+				time.Sleep(10*time.Second + time.Millisecond)
+				synctest.Wait()
+				same(t, "called by the token, not by looking", w.called(), before+1)
+			case Over:
+				t.Fatal("over")
+			}
+		}
+		for i, want := range []time.Duration{0, 0, 10 * time.Second, 20 * time.Second, 30 * time.Second} {
+			if off := at[i] - want; off < 0 || off > 5*time.Millisecond {
+				t.Errorf("attempt %d after %s, want %s", i, at[i], want)
+			}
+		}
+	})
+}
+
+func TestBucketDropsAndFails(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []OnLimit{Drop, Error} {
+		synctest.Test(t, func(t *testing.T) {
+			d := setup(t, Policy{Concurrency: 1, Rate: Rate{Limit: 1, Per: time.Second, Burst: 2, OnLimit: mode}})
+			w := d.worker("acme")
+			var got []Answer
+			for range 3 {
+				got = append(got, w.Take())
+				w.End(fine)
+			}
+			time.Sleep(time.Second)
+			got = append(got, w.Take())
+			same(t, "answers", got, []Answer{Go, Go, Over, Go})
+			same(t, "mode", w.OnLimit(), mode)
+			same(t, "who waits for a slot", w.Take(), Wait)
+			w.End(fine)
+			same(t, "has its turn, without a token", w.Take(), Over)
+			same(t, "counted", testutil.ToFloat64(d.metrics.limited), 2.0)
+		})
+	}
+}
+
+func TestPausesAfterFailuresInARow(t *testing.T) {
+	t.Parallel()
+	for _, f := range stream.Failures() {
+		t.Run(f.What, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := setup(t, Policy{Pause: AutoPause{Failures: 10}})
+				w := d.worker("acme")
+				o := &Outcome{Class: f.Class}
+				if len(f.Codes) > 0 {
+					o.Code = f.Codes[0][0]
+				}
+				for range 9 {
+					w.try(broken)
+				}
+				w.try(o)
+				pauses := map[stream.Class]bool{stream.ClassDenied: true, stream.ClassThrottled: true, stream.ClassBusy: true, stream.ClassTimeout: true,
+					stream.ClassNetwork: true, stream.ClassDNS: true, stream.ClassForbidden: true}[f.Class]
+				same(t, "paused", d.Status().Paused != nil, pauses)
+				if pauses {
+					same(t, "why", *d.Status().Paused, Pause{At: time.Now(), By: "forebay", Class: string(f.Class), Reason: "10 failures in a row"})
+					same(t, "an attempt", w.Take(), Wait)
+					return
+				}
+				w.try(broken)
+				same(t, "success alone ends the row", d.Status().Paused == nil, f.Class == stream.ClassOK)
+			})
+		})
+	}
+}
+
+func TestPausesAfterNothingButFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Pause: AutoPause{After: 72 * time.Hour}})
+		w := d.worker("acme")
+		w.try(broken)
+		time.Sleep(71 * time.Hour)
+		w.try(fine)
+		w.try(broken)
+		since := time.Now()
+		for range 71 {
+			time.Sleep(time.Hour)
+			w.try(broken)
+		}
+		w.try(refused) // says nothing of it
+		same(t, "after 71 h", d.Status().State, StateRunning)
+		time.Sleep(time.Hour)
+		w.try(refused)
+		same(t, "what it says of one action", d.Status().State, StateRunning)
+		w.try(broken)
+		same(t, "after 72 h", d.Status().Paused, &Pause{At: time.Now(), By: "forebay", Class: "unavailable",
+			Reason: "nothing but failures since " + since.UTC().Format(time.RFC3339)})
+	})
+}
+
+func TestPausesWhereThePlaceIsGone(t *testing.T) {
+	t.Parallel()
+	for _, f := range stream.Failures() {
+		for _, endpoint := range []bool{true, false} {
+			if f.PauseAfter == 0 {
+				continue
+			}
+			t.Run(fmt.Sprint(f.What, endpoint), func(t *testing.T) {
+				t.Parallel()
+				d := setup(t, Policy{Endpoint: endpoint})
+				w := d.worker("acme")
+				gone := &Outcome{Class: f.Class, Code: f.Codes[0][0]}
+				for range f.PauseAfter - 1 {
+					w.try(gone)
+				}
+				if f.PauseAfter > 1 {
+					w.try(refused)
+					for range f.PauseAfter - 1 {
+						w.try(gone)
+						w.try(&Outcome{Class: stream.ClassTimeout}) // nobody answered
+					}
+				}
+				same(t, "before", d.Status().Paused == nil, true)
+				w.try(gone)
+				same(t, "paused", d.Status().Paused != nil, endpoint)
+				if endpoint && !strings.Contains(d.Status().Paused.Reason, fmt.Sprint("status ", f.Codes[0][0])) {
+					t.Error(d.Status().Paused.Reason)
+				}
+			})
+		}
+	}
+}
+
+// kept is a Store in memory.
+type kept struct {
+	mu     sync.Mutex
+	states map[string]ledger.DestinationState
+	err    error
+	writes int
+}
+
+func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.states), k.err
+}
+
+func (k *kept) PauseDestination(_ context.Context, name string, p Pause) (Pause, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return p, k.err
+	}
+	s := k.states[name]
+	if s.Paused == nil {
+		k.writes++
+		p.At = p.At.Round(time.Microsecond)
+		s.Paused = &p
+		k.states[name] = s
+	}
+	return *s.Paused, nil
+}
+
+func (k *kept) resume(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.states, name)
+}
+
+func (k *kept) FailDestination(_ context.Context, name string, since time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return k.err
+	}
+	k.writes++
+	s := k.states[name]
+	s.Failing = since
+	k.states[name] = s
+	return nil
+}
+
+func (k *kept) fail(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+}
+
+// keep runs a Keeper until the test ends.
+func keep(t *testing.T, k *kept, now <-chan struct{}, list ...*Destination) {
+	t.Helper()
+	keeper := &Keeper{Store: k, Destinations: map[string]*Destination{}, Logger: slog.New(slog.DiscardHandler), Now: now}
+	for _, d := range list {
+		keeper.Destinations[d.Name()] = d
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { keeper.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// TestPausesReachEveryProcess: what one process finds out pauses the other, and both go on when it is resumed.
+func TestPausesReachEveryProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{states: map[string]ledger.DestinationState{}}
+		policy := Policy{Concurrency: 4, Endpoint: true, Recovery: 10 * time.Second}
+		one, other := setup(t, policy), setup(t, policy)
+		now := make(chan struct{}, 1)
+		keep(t, k, now, one)
+		keep(t, k, nil, other)
+		w, v := one.worker("acme"), other.worker("acme")
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		k.fail(errors.New("postgres is away"))
+		w.try(&Outcome{Class: stream.ClassRejected, Code: 410})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		same(t, "as long as nobody can be told", []State{one.Status().State, other.Status().State}, []State{StatePaused, StateRunning})
+		k.fail(nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		same(t, "then", []State{one.Status().State, other.Status().State}, []State{StatePaused, StatePaused})
+		same(t, "written once", k.writes, 1)
+		same(t, "waits", []Answer{w.Take(), v.Take()}, []Answer{Wait, Wait})
+		k.resume("acme/agent")
+		now <- struct{}{}
+		synctest.Wait()
+		same(t, "at once where it is told", []int{w.called(), v.called()}, []int{1, 0})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "within a second elsewhere", []int{w.called(), v.called()}, []int{1, 1})
+		same(t, "and slowly", []State{one.Status().State, other.Status().State}, []State{StateRecovering, StateRecovering})
+	})
+}
+
+func TestPauseOfAPersonStandsBesideItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		theirs := Pause{At: time.Now(), By: "ann@ops", Reason: "they move"}
+		k := &kept{states: map[string]ledger.DestinationState{"acme/agent": {Paused: &theirs}}}
+		d := setup(t, Policy{Endpoint: true})
+		w := d.worker("acme")
+		w.Take()
+		w.End(&Outcome{Class: stream.ClassRejected, Code: 410})
+		keep(t, k, nil, d)
+		synctest.Wait()
+		same(t, "pause", *d.Status().Paused, theirs)
+	})
+}
+
+// TestFailureOutlivesAProcess: the 72 h go on in the next process, and end where any process gets through.
+func TestFailureOutlivesAProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{states: map[string]ledger.DestinationState{}}
+		policy := Policy{Pause: AutoPause{After: 72 * time.Hour}}
+		one, next, other := setup(t, policy), setup(t, policy), setup(t, policy)
+		keep(t, k, nil, one)
+		one.worker("acme").try(broken)
+		since := time.Now()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		same(t, "what has failed for half a minute is not told", k.writes, 0)
+		time.Sleep(40 * time.Hour)
+		keep(t, k, nil, next)
+		keep(t, k, nil, other)
+		synctest.Wait()
+		same(t, "the next process knows", next.Status().Failing.Equal(since), true)
+		w := next.worker("acme")
+		w.try(broken)
+		other.worker("acme").try(fine)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		same(t, "ended by another process", k.states["acme/agent"].Failing.IsZero(), true)
+		time.Sleep(35 * time.Hour)
+		w.try(broken)
+		same(t, "35 h after that", next.Status().State, StateRunning)
+		time.Sleep(37 * time.Hour)
+		synctest.Wait()
+		w.try(broken)
+		same(t, "72 h after that", next.Status().State, StatePaused)
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		for _, name := range []string{"acme/agent", "acme/other"} {
+			d, err := New(Config{Name: name, Policy: Policy{Concurrency: 2, MaxHold: time.Minute}, Registerer: reg})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := d.worker("acme")
+			w.Take()
+			if name == "acme/agent" {
+				w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 30 * time.Second})
+				w.Take()
+			}
+		}
+		want := `# HELP forebay_destination_hold_seconds For how long the destination is still to be left alone, as it asked.
+# TYPE forebay_destination_hold_seconds gauge
+forebay_destination_hold_seconds{destination="acme/agent"} 30
+forebay_destination_hold_seconds{destination="acme/other"} 0
+# HELP forebay_destination_running_attempts Attempts under way at the destination.
+# TYPE forebay_destination_running_attempts gauge
+forebay_destination_running_attempts{destination="acme/agent"} 1
+forebay_destination_running_attempts{destination="acme/other"} 1
+# HELP forebay_destination_waiting_subscriptions Subscriptions that have something to attempt at the destination and may not now.
+# TYPE forebay_destination_waiting_subscriptions gauge
+forebay_destination_waiting_subscriptions{destination="acme/agent"} 1
+forebay_destination_waiting_subscriptions{destination="acme/other"} 0
+`
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "forebay_destination_hold_seconds",
+			"forebay_destination_running_attempts", "forebay_destination_waiting_subscriptions"); err != nil {
+			t.Error(err)
+		}
+		if n, err := testutil.GatherAndCount(reg, "forebay_destination_state"); n != 2*len(States()) || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
+
+// BenchmarkAdmission is what a destination costs an attempt that need not wait.
+func BenchmarkAdmission(b *testing.B) {
+	for _, bb := range []struct {
+		name   string
+		policy Policy
+	}{
+		{"all bounds", Policy{Concurrency: 64, MaxHold: time.Hour, Recovery: time.Minute, Endpoint: true,
+			Breaker: Breaker{Failures: 10, Wait: time.Second, MaxWait: time.Minute}, Pause: AutoPause{Failures: 100, After: time.Hour}}},
+		{"and a rate", Policy{Concurrency: 64, Rate: Rate{Limit: 1 << 30, Per: time.Second, Burst: 1 << 30, OnLimit: Queue}}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			w := setup(b, bb.policy).worker("acme")
+			b.ReportAllocs()
+			for b.Loop() {
+				if w.Take() != Go {
+					b.Fatal("it waits")
+				}
+				w.End(fine)
+			}
+		})
+	}
+}

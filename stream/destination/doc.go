@@ -1,0 +1,16 @@
+// Package destination holds what all lanes of a process share of a configured destination: how many attempts may be
+// under way, how often one may begin, and whether any may begin at all.
+//
+//	            Failures in a row            its wait is over          an attempt succeeds
+//	┌─ closed ────────────────────▶ open ────────────────────▶ half_open ──────────────▶ recovering ─┐
+//	│    ▲                           ▲                             │                        │   │    │
+//	│    │                           └──── the attempt fails ──────┘    Failures in a row ──┘   │    │
+//	│    └────────────────────── Recovery has passed ───────────────────────────────────────────┘    │
+//	└──────────────── a Retry-After held it, or a pause has ended ──────────────────▶ recovering ◀───┘
+//
+// An attempt begins only where [User.Take] says so. Where it says [Wait], the user is called once its turn has come:
+// teams take turns, within a team its subscriptions, and whatever a subscription has takes turns there. Waiting uses up
+// nothing: a destination that is open, held, paused, out of tokens or busy costs no attempt.
+//
+// No goroutine belongs to a destination, and at most one timer. All methods are safe for concurrent use; none waits.
+package destination

@@ -1,0 +1,155 @@
+package destination
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Store keeps what all processes share of destinations; [ledger.Ledger] implements it.
+type Store interface {
+	// Destinations reads what is kept, by name. What is not in it is neither paused nor failing.
+	Destinations(ctx context.Context) (map[string]ledger.DestinationState, error)
+	// Pause keeps a pause. Where the destination is paused already, that pause stays.
+	PauseDestination(ctx context.Context, name string, p ledger.Pause) (ledger.Pause, error)
+	// FailDestination keeps since when nothing succeeds; zero: something did. An earlier time stays.
+	FailDestination(ctx context.Context, name string, since time.Time) error
+}
+
+// Keeper brings the destinations of a process and the store together: pauses of people and of other processes reach
+// the lanes, and what a process finds out outlives it.
+type Keeper struct {
+	Store        Store
+	Destinations map[string]*Destination
+	Logger       *slog.Logger
+	// Now is a channel of capacity one that asks for a look at once; it is never closed. Nil: nobody asks.
+	Now <-chan struct{}
+}
+
+const (
+	lookEvery = time.Second
+	askWithin = 5 * time.Second
+	// failingFor is how long a destination fails before the store is told: most have mended by then.
+	failingFor = time.Minute
+)
+
+// Run looks about every second until ctx ends. What the store does not take now it gets the next time.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	told := make(chan struct{}, 1) // closed by nobody
+	for _, d := range k.Destinations {
+		d.mu.Lock()
+		d.changed = told
+		if d.unsaved {
+			d.tell()
+		}
+		d.mu.Unlock()
+	}
+	well := true
+	for {
+		err := k.Look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if well != (err == nil) {
+			if well = err == nil; well {
+				k.Logger.Info("pauses of destinations are read again")
+			} else {
+				k.Logger.Warn("pauses of destinations cannot be read or kept; it is tried again", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-told:
+		case <-k.Now:
+		}
+	}
+}
+
+// Look tells the store what it does not know and takes over what it knows, once.
+func (k *Keeper) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(k.Destinations))
+	for _, name := range names {
+		if p := k.Destinations[name].toSave(); p != nil {
+			kept, err := k.Store.PauseDestination(ctx, name, *p)
+			if err != nil {
+				return err
+			}
+			k.Destinations[name].saved(kept)
+		}
+	}
+	kept, err := k.Store.Destinations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if since, tell := k.Destinations[name].meet(kept[name]); tell {
+			if err := k.Store.FailDestination(ctx, name, since); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// toSave is a pause that the store does not know.
+func (d *Destination) toSave() *Pause {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.unsaved {
+		return nil
+	}
+	return d.paused
+}
+
+// saved says what the store keeps now.
+func (d *Destination) saved(kept Pause) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unsaved {
+		d.paused, d.unsaved = &kept, false
+	}
+}
+
+// meet takes over what the store keeps. It says what the store is to be told of since when nothing succeeds, and
+// whether it is.
+func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	switch {
+	case d.unsaved: // found since
+	case kept.Paused == nil && d.paused != nil:
+		d.resume(now)
+	case kept.Paused != nil && (d.paused == nil || !d.paused.At.Equal(kept.Paused.At)):
+		d.pause(kept.Paused)
+	}
+	succeeded := d.succeeded
+	d.succeeded = false
+	switch {
+	case succeeded && !kept.Failing.IsZero(): // here or, until now, elsewhere
+		return time.Time{}, true
+	case !kept.Failing.IsZero():
+		d.kept = true
+		if d.failing.IsZero() || kept.Failing.Before(d.failing) {
+			d.failing = kept.Failing
+		}
+	case d.kept: // another process has got through
+		d.kept = false
+		if !d.failing.IsZero() {
+			d.failing = now
+		}
+	case !d.failing.IsZero() && now.Sub(d.failing) >= failingFor:
+		return d.failing, true
+	}
+	return since, false
+}

@@ -1,0 +1,65 @@
+package destination
+
+import (
+	"errors"
+	"time"
+)
+
+// Policy says how a destination is treated. The zero value bounds nothing.
+type Policy struct {
+	// Concurrency caps attempts under way in this process; 0: no cap.
+	Concurrency int
+	Rate        Rate
+	Breaker     Breaker
+	// MaxHold is the longest that an answer's Retry-After holds the destination; 0: it holds only the action that got it.
+	MaxHold time.Duration
+	// Recovery is how long it takes until all of Concurrency, and the pace of before, are used again after the breaker was
+	// open, a hold or a pause; 0: at once.
+	Recovery time.Duration
+	Pause    AutoPause
+	// Endpoint says that the destination is one place, which answers that it is gone pause: see [stream.Endpoint].
+	Endpoint bool
+}
+
+// Rate is a token bucket; the zero value is none.
+type Rate struct {
+	Limit   int           // tokens per Per
+	Per     time.Duration // above zero
+	Burst   int           // tokens at most
+	OnLimit OnLimit
+}
+
+// OnLimit is what becomes of an action that finds no token.
+type OnLimit string
+
+const (
+	Queue OnLimit = "queue" // it waits
+	Drop  OnLimit = "drop"  // it is dead at once
+	Error OnLimit = "error" // its attempt fails
+)
+
+// Breaker opens after failures in a row; the zero value never opens.
+type Breaker struct {
+	Failures int
+	// Wait is for how long it opens at first; doubled by each attempt that fails when it is over, up to MaxWait.
+	Wait, MaxWait time.Duration
+}
+
+// AutoPause says when the destination is paused by itself; a zero field never does.
+type AutoPause struct {
+	Failures int           // this many in a row
+	After    time.Duration // nothing but failures for this long
+}
+
+func (p Policy) validate() error {
+	if p.Concurrency < 0 || p.MaxHold < 0 || p.Recovery < 0 || p.Pause.Failures < 0 || p.Pause.After < 0 || p.Breaker.Failures < 0 {
+		return errors.New("a limit is negative")
+	}
+	if r := p.Rate; r != (Rate{}) && (r.Limit <= 0 || r.Per <= 0 || r.Burst <= 0 || r.OnLimit != Queue && r.OnLimit != Drop && r.OnLimit != Error) {
+		return errors.New("rate needs limit, per and burst above zero and one of queue, drop and error")
+	}
+	if b := p.Breaker; b.Failures > 0 && (b.Wait <= 0 || b.MaxWait < b.Wait) {
+		return errors.New("breaker needs a wait above zero that is not above the longest")
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package destination
+
+import "time"
+
+// State is what keeps a destination from its attempts, most important first.
+type State string
+
+const (
+	StatePaused     State = "paused"
+	StateOpen       State = "open"
+	StateHeld       State = "held"
+	StateHalfOpen   State = "half_open"
+	StateRecovering State = "recovering"
+	StateRunning    State = "running"
+)
+
+// States are all of them.
+func States() []State {
+	return []State{StatePaused, StateOpen, StateHeld, StateHalfOpen, StateRecovering, StateRunning}
+}
+
+// Status is how a destination stands in this process.
+type Status struct {
+	State     State
+	Breaker   Breaking
+	Running   int       // attempts under way
+	Failures  int       // in a row
+	Failing   time.Time // since when nothing succeeded, in any process; zero: the last one did, or none was made
+	HeldUntil time.Time // as an answer asked; zero: not held
+	OpenUntil time.Time // when an open breaker lets one attempt begin; zero: not open
+	Paused    *Pause    // nil: not paused; not to be changed
+	// Waiting is how many subscriptions have something to attempt and may not now.
+	Waiting int
+}
+
+// Status is how the destination stands now.
+func (d *Destination) Status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	s := Status{Breaker: d.breaker, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Waiting: d.turns.waiting()}
+	if d.held.After(now) {
+		s.HeldUntil = d.held
+	}
+	switch {
+	case d.breaker == Open && d.until.After(now):
+		s.OpenUntil = d.until
+	case d.breaker == Open:
+		s.Breaker = HalfOpen // with the next who asks
+	case d.breaker == Recovering && d.share(now) >= 1:
+		s.Breaker = Closed
+	}
+	s.State = s.state()
+	return s
+}
+
+func (s *Status) state() State {
+	switch {
+	case s.Paused != nil:
+		return StatePaused
+	case s.Breaker == Open:
+		return StateOpen
+	case !s.HeldUntil.IsZero():
+		return StateHeld
+	case s.Breaker == HalfOpen:
+		return StateHalfOpen
+	case s.Breaker == Recovering:
+		return StateRecovering
+	}
+	return StateRunning
+}

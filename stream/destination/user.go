@@ -1,0 +1,131 @@
+package destination
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+)
+
+// User is one subscription's way to a destination.
+type User struct {
+	d    *Destination
+	team *team
+	call func()
+
+	waiting bool // in d.turns
+	turn    bool // an attempt is charged that Take has not yet given out
+	left    bool
+}
+
+// Answer is what Take says.
+type Answer int
+
+const (
+	Wait Answer = iota // later: call says when to ask again
+	Go                 // now; End ends it
+	Over               // there is no token: the action is not attempted but dropped, or fails; End ends it
+)
+
+// Join makes a user. call is called, with the destination locked and by any goroutine, when Take has something to give
+// to a user that waits: it must neither wait nor call the destination.
+func (d *Destination) Join(teamName string, call func()) *User {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tm := d.teams[teamName]
+	if tm == nil {
+		tm = &team{name: teamName}
+		d.teams[teamName] = tm
+	}
+	return &User{d: d, team: tm, call: call}
+}
+
+// Take asks for an attempt. After Wait the user is called once its turn has come: it then has to take its turn, or
+// Pass it on.
+func (u *User) Take() Answer {
+	d, now := u.d, time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case u.turn:
+		u.turn = false
+	case u.left:
+		return Wait
+	case !d.turns.empty():
+		d.turns.add(u)
+		return Wait
+	default:
+		ok, again := d.room(now)
+		if !ok {
+			d.turns.add(u)
+			d.look(again)
+			return Wait
+		}
+		d.begin(now)
+	}
+	if d.limited(now) {
+		d.metrics.limited.Inc()
+		return Over
+	}
+	return Go
+}
+
+// OnLimit is what becomes of an action that Take says Over of.
+func (u *User) OnLimit() OnLimit { return u.d.policy.Rate.OnLimit }
+
+// HasTurn reports whether a turn waits for Take.
+func (u *User) HasTurn() bool {
+	u.d.mu.Lock()
+	defer u.d.mu.Unlock()
+	return u.turn
+}
+
+// Pass gives up the place among those who wait, and a turn that has been given.
+func (u *User) Pass() {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u.pass()
+	d.serve()
+}
+
+func (u *User) pass() {
+	u.d.turns.remove(u)
+	if u.turn {
+		u.turn = false
+		u.d.running--
+	}
+}
+
+// Leave is Pass for good: the user gets nothing more. Attempts that are under way are ended as ever.
+func (u *User) Leave() {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u.left = true
+	u.pass()
+	d.serve()
+}
+
+// Outcome is what a destination learns from an attempt.
+type Outcome struct {
+	Class      stream.Class
+	Code       int           // HTTP status, or 0
+	RetryAfter time.Duration // as the answer asked; 0 when it did not
+}
+
+// End ends an attempt; told is nil where none was made or it says nothing of the destination. It reports whether the
+// user has a turn: then it is not called.
+func (u *User) End(told *Outcome) (turn bool) {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running--
+	if told != nil {
+		d.learn(told)
+	}
+	call := u.call
+	u.call = func() {}
+	d.serve()
+	u.call = call
+	return u.turn
+}
