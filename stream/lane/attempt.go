@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
+	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -25,11 +26,12 @@ func (l *Lanes) run(e *entry, d *destination) {
 		l.abandon(e, d)
 	case err != nil && stream.ClassOf(err) == stream.ClassPayload:
 		d.metrics.attempts[stream.ClassPayload].Inc()
-		l.log.Error("payload lost", "event_id", e.EventID, "source", e.Source, "action_id", e.ID, "error", err)
-		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)})
+		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)}, nil)
 	case err != nil:
 		l.putOff(e, d, err)
 	case l.overtaken(e, d, event):
+	case e.over:
+		l.limit(e, d)
 	case l.cfg.Enrich != nil:
 		l.enrich(e, d, event)
 	default:
@@ -45,7 +47,8 @@ func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
 	case d.Sink.Idempotency() == stream.Unsafe && !l.mark(e):
 		l.abandon(e, d)
 	default:
-		l.finish(e, d, l.attempt(e, d, event))
+		res, told := l.attempt(e, d, event)
+		l.finish(e, d, res, &told)
 	}
 }
 
@@ -130,8 +133,8 @@ func (l *Lanes) mark(e *entry) bool {
 	return ctx.Err() == nil
 }
 
-// attempt makes one attempt and says what is to be recorded of it.
-func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.Result {
+// attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
+func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
 	out, err := l.call(ctx, d.Sink, stream.Action{
@@ -145,7 +148,7 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) ledger.R
 		class = stream.ClassTimeout
 	}
 	cancel()
-	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err)
+	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err), shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
 }
 
 // judged is what is to be recorded of an attempt that began at began and has just ended with class.

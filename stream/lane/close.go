@@ -98,18 +98,28 @@ func (l *Lanes) forget(p *part, cause error) {
 // unready takes the part's lanes out of the ready queues.
 func (l *Lanes) unready(p *part) {
 	for _, d := range l.turns {
-		la := d.first
-		d.first, d.last = nil, nil
-		for la != nil {
-			next := la.nextReady
-			if la.part == p {
-				la.nextReady, la.state = nil, idle
-				l.ready--
-			} else {
-				d.push(la)
-			}
-			la = next
+		l.unreadyAt(d, func(la *lane) bool { return la.part == p })
+	}
+}
+
+// unreadyAt takes lanes out of the ready queue of one destination.
+func (l *Lanes) unreadyAt(d *destination, out func(*lane) bool) {
+	la := d.first
+	if !d.asleep {
+		l.ready -= d.n
+	}
+	d.first, d.last, d.n = nil, nil, 0
+	for la != nil {
+		next := la.nextReady
+		if out(la) {
+			la.nextReady, la.state = nil, idle
+		} else {
+			l.enqueue(d, la)
 		}
+		la = next
+	}
+	if d.first == nil {
+		d.pass()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -17,18 +18,22 @@ type completion struct {
 	marked chan struct{}
 }
 
-// finish gives an attempt's slot back and its result to the completer.
-func (l *Lanes) finish(e *entry, d *destination, res ledger.Result) {
+// finish gives an attempt's slot back and its result to the completer. told is what the destination learns from it; nil
+// where it was not asked.
+func (l *Lanes) finish(e *entry, d *destination, res ledger.Result, told *shared.Outcome) {
 	p := e.lane.part
 	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
-	if !cancelled {
+	if cancelled {
+		told = nil // what failed because we cancelled it says nothing about the destination
+	} else {
 		res.Packed = l.copyFor(e, res.Status)
+		l.alert(e, d, &res)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.running--
-	if p.gone || cancelled { // what failed because we cancelled it says nothing about the destination
+	l.release(d, told)
+	if p.gone || cancelled {
 		l.discard(e)
 	} else {
 		e.lane.state = recording
@@ -71,7 +76,7 @@ func (l *Lanes) queue(c completion) {
 func (l *Lanes) abandon(e *entry, d *destination) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.running--
+	l.release(d, nil)
 	l.discard(e)
 	l.wake()
 }
@@ -89,7 +94,7 @@ func (l *Lanes) putOff(e *entry, d *destination, err error) {
 func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.running--
+	l.release(d, nil)
 	p := e.lane.part
 	if p.gone {
 		l.discard(e)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
+	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -36,7 +37,9 @@ type Destination struct {
 	// Timeout bounds one attempt; default 10 s.
 	Timeout time.Duration
 	Retry   RetryPolicy
-	// Concurrency caps attempts under way at this destination; default a quarter of MaxInFlight, at least 1.
+	// Shared is what all subscriptions share of the destination: it admits every attempt. Nil: Concurrency alone does.
+	Shared *shared.Destination
+	// Concurrency caps attempts under way where nothing is shared; default a quarter of MaxInFlight, at least 1.
 	Concurrency int
 	Long        LongPolicy
 }
@@ -114,11 +117,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (d Destination) withDefaults(maxInFlight int) Destination {
+func (d Destination) withDefaults(name string, maxInFlight int) Destination {
 	def(&d.Timeout, defaultTimeout)
 	def(&d.Concurrency, max(1, maxInFlight/4))
 	d.Retry = d.Retry.withDefaults()
 	def(&d.Long.Most, defaultMost)
+	if d.Shared == nil {
+		own, err := shared.New(shared.Config{Name: name, Policy: shared.Policy{Concurrency: d.Concurrency}})
+		if err != nil {
+			panic(err) // Concurrency is above zero
+		}
+		d.Shared = own
+	}
 	return d
 }
 

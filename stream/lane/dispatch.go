@@ -4,20 +4,43 @@ import (
 	"container/heap"
 	"context"
 	"time"
+
+	shared "github.com/forebay-io/forebay/stream/destination"
 )
 
-// destination is a configured sink with its lanes that are ready. A place for breaker, bucket and pause: take is
-// asked before every attempt.
+// destination is a configured sink with its lanes that are ready. Take of what all subscriptions share of it is asked
+// before every attempt; where it says to wait, the destination is asleep until its turn comes.
 type destination struct {
 	Destination
 	name        string
 	first, last *lane // ready, oldest first
-	running     int
-	out         int // heads that it has taken and not ended
+	n           int   // how many
+	running     int   // attempts of these lanes
+	out         int   // heads that it has taken and not ended
+	asleep      bool  // it waits for its turn; its lanes do not count in Lanes.ready
+	roused      bool  // its turn has come and is not taken yet
+	user        *shared.User
 	metrics     destinationMetrics
 }
 
+// enqueue puts a lane behind those that are ready at d.
+func (l *Lanes) enqueue(d *destination, la *lane) {
+	d.push(la)
+	if !d.asleep {
+		l.ready++
+	}
+}
+
+// dequeue takes the first lane out.
+func (l *Lanes) dequeue(d *destination) {
+	d.shift()
+	if !d.asleep {
+		l.ready--
+	}
+}
+
 func (d *destination) push(la *lane) {
+	d.n++
 	la.nextReady = nil
 	if d.last == nil {
 		d.first = la
@@ -29,6 +52,7 @@ func (d *destination) push(la *lane) {
 
 func (d *destination) shift() {
 	la := d.first
+	d.n--
 	d.first, la.nextReady = la.nextReady, nil
 	if d.first == nil {
 		d.last = nil
@@ -37,22 +61,28 @@ func (d *destination) shift() {
 
 // take removes the head that runs next at d, or gives nil where none may.
 func (d *destination) take(l *Lanes) *entry {
-	for d.first != nil && d.running < d.Concurrency && !d.full() {
-		la := d.first
-		if la.part.closing || la.part.gone {
-			d.shift()
-			l.ready--
-			la.state = idle
-			continue
-		}
-		if !l.fits(la.head) {
-			return nil
-		}
-		d.shift()
-		l.ready--
-		return la.head
+	if d.asleep {
+		return nil
 	}
-	return nil
+	for d.first != nil && (d.first.part.closing || d.first.part.gone) {
+		d.first.state = idle
+		l.dequeue(d)
+	}
+	if d.first == nil || d.full() || !l.fits(d.first.head) {
+		d.pass()
+		return nil
+	}
+	answer := d.user.Take()
+	if answer == shared.Wait {
+		l.ready -= d.n
+		d.asleep = true
+		return nil
+	}
+	d.roused = false
+	e := d.first.head
+	e.over = answer == shared.Over
+	l.dequeue(d)
+	return e
 }
 
 // pick takes the next head, destinations in turn, and charges it as running.
@@ -76,6 +106,43 @@ func (l *Lanes) start(e *entry, d *destination) {
 	e.lane.part.busy++
 	d.running++
 	l.fly(e)
+}
+
+// release gives an attempt's slot back; told is nil where the destination learns nothing from it.
+func (l *Lanes) release(d *destination, told *shared.Outcome) {
+	d.running--
+	if d.user.End(told) {
+		l.rouse(d)
+	}
+}
+
+// rouse lets a destination go on whose turn has come.
+func (l *Lanes) rouse(d *destination) {
+	if !d.asleep {
+		return
+	}
+	d.asleep, d.roused = false, true
+	l.ready += d.n
+	if d.first == nil || l.unrecorded >= l.cfg.MaxUnrecorded {
+		d.pass()
+	}
+}
+
+// rouseAll rouses every destination that was called.
+func (l *Lanes) rouseAll() {
+	for _, d := range l.turns {
+		if d.asleep && d.user.HasTurn() {
+			l.rouse(d)
+		}
+	}
+}
+
+// pass gives a turn up that nothing takes now.
+func (d *destination) pass() {
+	if d.roused {
+		d.roused = false
+		d.user.Pass()
+	}
 }
 
 // work runs attempts until Run ends.
@@ -141,6 +208,7 @@ func (l *Lanes) delay(e *entry) {
 func (l *Lanes) due() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.rouseAll()
 	now := time.Now()
 	for len(l.timers) > 0 && !l.timers[0].notBefore.After(now) {
 		e := heap.Pop(&l.timers).(*entry)
@@ -159,7 +227,7 @@ func (l *Lanes) due() time.Duration {
 	return l.timers[0].notBefore.Sub(now)
 }
 
-// clock turns the timers.
+// clock turns the timers and rouses destinations.
 func (l *Lanes) clock(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -22,7 +22,7 @@ func (l *Lanes) enrich(e *entry, d *destination, event *schemas.Event) {
 	case later:
 		l.postpone(e, d, notYet.Wait)
 	case err != nil:
-		l.finish(e, d, l.judged(e, d, stream.Idempotent, began, out, stream.ClassOf(err), err))
+		l.finish(e, d, l.judged(e, d, stream.Idempotent, began, out, stream.ClassOf(err), err), nil)
 	case full == event:
 		l.act(e, d, event)
 	default:

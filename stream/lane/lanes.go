@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ type Lanes struct {
 	overdue  []*entry // away for too long, or silent for too long, as far as is known here
 	out      int      // heads away, and those about to be
 	sleeping int      // workers that wait
-	ready    int      // lanes ready at all destinations
+	ready    int      // lanes ready at all destinations that are not asleep
 	open     int      // loaded actions
 
 	queuedBytes, flyingBytes int64
@@ -89,7 +90,9 @@ func New(cfg Config) (*Lanes, error) {
 }
 
 func (l *Lanes) addDestination(name string, d Destination) *destination {
-	dest := &destination{name: name, Destination: d.withDefaults(l.cfg.MaxInFlight), metrics: l.metrics.of(name)}
+	dest := &destination{name: name, Destination: d.withDefaults(name, l.cfg.MaxInFlight), metrics: l.metrics.of(name)}
+	team, _, _ := strings.Cut(l.cfg.Subscription, ".")
+	dest.user = dest.Shared.Join(team, func() { kick(l.toClock) })
 	l.dests[name] = dest
 	l.turns = append(l.turns, dest)
 	return dest
@@ -150,6 +153,9 @@ func (l *Lanes) halt() {
 	l.stopped = true
 	for _, p := range l.parts {
 		p.cancel(errStopped)
+	}
+	for _, d := range l.turns {
+		d.user.Leave()
 	}
 	l.toRun.Broadcast()
 }

@@ -191,7 +191,7 @@ func (l *Lanes) answered(e *entry, d *destination) bool {
 	}
 	res := l.said(e, &r)
 	l.mu.Unlock()
-	l.finish(e, d, res)
+	l.finish(e, d, res, nil)
 	return true
 }
 

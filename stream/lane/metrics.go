@@ -16,6 +16,7 @@ import (
 type metrics struct {
 	attempts *prometheus.CounterVec
 	long     *prometheus.CounterVec
+	alerts   *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -29,6 +30,10 @@ func newMetrics(l *Lanes) (*metrics, error) {
 			Name: "forebay_lane_long_total",
 			Help: "Attempts that a destination took with 202, by what came of them: done, failed, dead_letter, deadline or silence.",
 		}, []string{"destination", "end"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forebay_lane_alerts_total",
+			Help: "Actions that are dead of something that a person has to mend, by destination and class of failure.",
+		}, []string{"destination", "class"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "forebay_lane_attempt_duration_seconds",
 			Help:    "Duration of attempts by destination.",
@@ -44,7 +49,7 @@ func newMetrics(l *Lanes) (*metrics, error) {
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": l.cfg.Subscription}, l.cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.seconds, m.long,
+		m.attempts, m.alerts, m.seconds, m.long,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(l.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
@@ -72,25 +77,23 @@ func (l *Lanes) parkedLanes() float64 {
 	return float64(n)
 }
 
-// classes are the values of the class label besides ok.
-var classes = []stream.Class{
-	stream.ClassOK, stream.ClassRejected, stream.ClassDenied, stream.ClassThrottled, stream.ClassBusy, stream.ClassTimeout,
-	stream.ClassNetwork, stream.ClassForbidden, stream.ClassPayload, stream.ClassBug,
-}
-
 // destinationMetrics are one destination's, resolved once because attempts are many.
 type destinationMetrics struct {
 	attempts map[stream.Class]prometheus.Counter
+	alerts   map[stream.Class]prometheus.Counter // of the classes that have them
 	seconds  prometheus.Observer
 }
 
 func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
-		attempts: make(map[stream.Class]prometheus.Counter, len(classes)),
-		seconds:  m.seconds.WithLabelValues(destination),
+		attempts: map[stream.Class]prometheus.Counter{}, alerts: map[stream.Class]prometheus.Counter{},
+		seconds: m.seconds.WithLabelValues(destination),
 	}
-	for _, c := range classes {
+	for _, c := range stream.Classes() {
 		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))
+		if c.Alerted() {
+			d.alerts[c] = m.alerts.WithLabelValues(destination, string(c))
+		}
 	}
 	return d
 }

@@ -172,18 +172,7 @@ func (l *Lanes) reload(la *lane) {
 
 // unqueue takes a lane out of the ready ones of its destination.
 func (l *Lanes) unqueue(la *lane) {
-	d := l.destination(la.head.Destination)
-	next := d.first
-	d.first, d.last = nil, nil
-	for next != nil {
-		at := next
-		next = at.nextReady
-		if at != la {
-			d.push(at)
-		}
-	}
-	la.nextReady, la.state = nil, idle
-	l.ready--
+	l.unreadyAt(l.destination(la.head.Destination), func(o *lane) bool { return o == la })
 }
 
 // overtaken asks, before an attempt of an action that a person runs again, whether a newer one of its entity has been
@@ -233,7 +222,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 	}
 	l.mu.Lock()
 	p.writing--
-	d.running--
+	l.release(d, nil)
 	lost := fenced && !p.gone
 	if lost {
 		l.forget(p, errFenced)

@@ -17,6 +17,7 @@ type entry struct {
 	event     *schemas.Event // nil: to be loaded
 	size      int            // payload bytes; 0 as long as they are not known
 	copied    bool           // the ledger holds a payload copy
+	over      bool           // the destination's rate is used up: no attempt
 	doubt     bool           // the owner before may have made an attempt that nobody recorded
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did
@@ -173,8 +174,7 @@ func (l *Lanes) arm(la *lane) {
 		l.delay(e)
 	default:
 		la.state = ready
-		l.destination(e.Destination).push(la)
-		l.ready++
+		l.enqueue(l.destination(e.Destination), la)
 	}
 }
 

@@ -40,12 +40,16 @@ const (
 //
 //	class                                        idempotent, fenced                unsafe
 //	none                                         succeeded                         succeeded
-//	rejected, denied, forbidden, payload_lost    dead                              dead
+//	one that is not retried                      dead                              dead
 //	throttled                                    retry until spent, then dead      the same: the destination did not act
-//	unavailable, timeout, network, internal      retry until spent, then dead      unknown: it may have acted
+//	any other                                    retry until spent, then dead      unknown: it may have acted
 //
-// An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
+// Spent is what the policy says, or fewer attempts where the class has a bound of its own. An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
 func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n int, elapsed, wait time.Duration) verdict {
+	most := p.Attempts
+	if n := class.Most(); n > 0 {
+		most = min(most, n)
+	}
 	switch {
 	case class == stream.ClassOK:
 		return succeeded
@@ -53,7 +57,7 @@ func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n int, el
 		return dead
 	case kind == stream.Unsafe && class != stream.ClassThrottled:
 		return unknown
-	case n >= p.Attempts || elapsed+wait > p.Within:
+	case n >= most || elapsed+wait > p.Within:
 		return dead
 	}
 	return retry

@@ -58,7 +58,7 @@ func TestJudgeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
-		class := rapid.SampledFrom(classes).Draw(t, "class")
+		class := rapid.SampledFrom(stream.Classes()).Draw(t, "class")
 		n := rapid.IntRange(1, 60).Draw(t, "n")
 		elapsed := time.Duration(rapid.Int64Range(0, int64(2000*time.Hour)).Draw(t, "elapsed"))
 		wait := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "wait"))
@@ -72,7 +72,9 @@ func TestJudgeProperty(t *testing.T) {
 			t.Fatalf("an unsafe attempt that may have acted (%q) is retried", class)
 		case got == unknown && kind != stream.Unsafe:
 			t.Fatalf("a %s sink ends as unknown", kind)
-		case got == dead && class.Retried() && n < p.Attempts && elapsed+wait <= p.Within:
+		case class.Most() > 0 && got == retry && n >= class.Most():
+			t.Fatalf("%q is retried after %d attempts", class, n)
+		case got == dead && class.Retried() && n < p.Attempts && (class.Most() == 0 || n < class.Most()) && elapsed+wait <= p.Within:
 			t.Fatalf("dead before its time: %q", class)
 		}
 	})

@@ -1,0 +1,398 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forebay-io/forebay/stream"
+	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const otherName = "acme/other"
+
+func newShared(t *testing.T, p shared.Policy) *shared.Destination {
+	t.Helper()
+	d, err := shared.New(shared.Config{Name: destName, Policy: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// sharing puts a shared destination under the rig's sink, and another one beside it that always works.
+func sharing(d *shared.Destination, other *script) func(*Config) {
+	return func(c *Config) {
+		own := c.Destinations[destName]
+		own.Shared = d
+		c.Destinations[destName] = own
+		c.Destinations[otherName] = Destination{Sink: other, Concurrency: 1}
+	}
+}
+
+func toOther(a *ledger.Action) { a.Destination = otherName }
+
+// answerWith is what a script gives.
+func answerWith(out stream.Outcome, class stream.Class) func(context.Context, stream.Action) (stream.Outcome, error) {
+	return func(context.Context, stream.Action) (stream.Outcome, error) {
+		return out, &stream.AttemptError{Class: class, Err: errors.New("scripted")}
+	}
+}
+
+// TestBlockedDestination: nothing is attempted at a destination that is paused, held, open or out of tokens, for as long
+// as it is; that costs no attempt, and others go on. Then all of it runs, in order.
+func TestBlockedDestination(t *testing.T) {
+	paused := func(t *testing.T, d *shared.Destination) (resume func()) {
+		kept := &kept{states: map[string]ledger.DestinationState{destName: {Paused: &shared.Pause{By: "ann", Reason: "they move"}}}}
+		k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
+		if err := k.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			clear(kept.states)
+			if err := k.Look(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		policy  shared.Policy
+		first   func(context.Context, stream.Action) (stream.Outcome, error) // what blocks it; nil: a pause
+		ids     []string                                                     // the calls that are made before
+		blocked time.Duration
+	}{
+		{"paused", shared.Policy{Concurrency: 4}, nil, nil, time.Hour},
+		{"held", shared.Policy{Concurrency: 4, MaxHold: time.Hour},
+			answerWith(stream.Outcome{Code: 503, RetryAfter: time.Hour}, stream.ClassBusy), []string{"first#1"}, time.Hour},
+		{"open", shared.Policy{Concurrency: 4, Breaker: shared.Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}},
+			answerWith(stream.Outcome{}, stream.ClassNetwork), []string{"first#1"}, time.Hour},
+		{"out of tokens", shared.Policy{Concurrency: 4, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: shared.Queue}},
+			answerWith(stream.Outcome{}, stream.ClassRejected), []string{"first#1"}, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, other := newShared(t, tt.policy), &script{}
+				r := setup(t, sharing(d, other))
+				defer r.stop()
+				r.begin(t)
+				resume := func() {}
+				if tt.first == nil {
+					resume = paused(t, d)
+				}
+				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+					if a.Event.Entity == "first" {
+						return tt.first(ctx, a)
+					}
+					return stream.Outcome{Code: 200}, nil
+				}
+				if tt.first != nil {
+					r.add("first")
+					synctest.Wait()
+				}
+				r.add("a", "a", "b")
+				for range 100 {
+					r.Add(r.claim, []stream.Item{r.make("elsewhere", toOther)})
+				}
+				time.Sleep(tt.blocked - time.Minute)
+				synctest.Wait()
+				same(t, "calls as long as it is blocked", r.sink.ids(), tt.ids)
+				same(t, "calls elsewhere", len(other.ids()), 100)
+				r.mu.Lock()
+				same(t, "workers that wait", r.sleeping, r.cfg.MaxInFlight)
+				r.mu.Unlock()
+				resume()
+				time.Sleep(4 * time.Hour)
+				synctest.Wait()
+				got := slices.DeleteFunc(r.sink.ids(), func(id string) bool { return strings.HasPrefix(id, "first") })
+				slices.Sort(got)
+				n := len(tt.ids)
+				want := []string{fmt.Sprint("a#", n+1), fmt.Sprint("a#", n+2), fmt.Sprint("b#", n+3)}
+				same(t, "calls in the end", got, want)
+				for i := n + 1; i <= n+3; i++ {
+					same(t, "attempts", r.mem.action(r.claim, int64(i)).Attempts, 1)
+				}
+			})
+		})
+	}
+}
+
+// kept is a Store in memory for pauses alone.
+type kept struct {
+	states map[string]ledger.DestinationState
+}
+
+func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
+	return k.states, nil
+}
+func (k *kept) PauseDestination(context.Context, string, shared.Pause) (p shared.Pause, err error) {
+	return p, nil
+}
+func (k *kept) FailDestination(context.Context, string, time.Time) error { return nil }
+
+// TestClaimsAreGivenUpAtABlockedDestination: what waits there holds no partition.
+func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newShared(t, shared.Policy{Concurrency: 1, MaxHold: time.Hour})
+		r := setup(t, sharing(d, &script{}))
+		defer r.stop()
+		r.begin(t)
+		r.sink.do = answerWith(stream.Outcome{Code: 429, RetryAfter: time.Hour}, stream.ClassThrottled)
+		r.add("a")
+		synctest.Wait()
+		r.add("b", "c", "d")
+		synctest.Wait()
+		began := time.Now()
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Error(err)
+		}
+		same(t, "the close took", time.Since(began), time.Duration(0))
+		r.sink.do = nil
+		r.begin(t) // claimed again
+		time.Sleep(time.Minute)
+		same(t, "calls before the hold is over", len(r.sink.ids()), 1)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		same(t, "all done then", r.mem.count(r.claim, ledger.Done), 4)
+		same(t, "slots", d.Status().Running, 0)
+	})
+}
+
+// TestFairBetweenTeams: a destination that two teams share is busy with 100,000 actions of the one; the next event of the
+// other has its turn after the one that has waited already, and in a team its subscriptions take turns.
+func TestFairBetweenTeams(t *testing.T) {
+	const backlog = 100_000
+	synctest.Test(t, func(t *testing.T) {
+		d, order := newShared(t, shared.Policy{Concurrency: 1}), []string(nil)
+		sink := &script{do: func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+			order = append(order, a.Subscription+" "+string(a.Event.Entity)) // one at a time
+			time.Sleep(time.Second)
+			return stream.Outcome{Code: 200}, nil
+		}}
+		team := func(name string) *rig {
+			r := setup(t, func(c *Config) {
+				c.Subscription = name
+				c.MaxOpen = backlog
+				c.Destinations = map[string]Destination{destName: {Sink: sink, Shared: d}}
+			})
+			r.begin(t)
+			return r
+		}
+		big, small := team("big.all"), team("small.all")
+		defer big.stop()
+		defer small.stop()
+		bigger := team("big.more")
+		defer bigger.stop()
+		items := make([]stream.Item, backlog)
+		for i := range items {
+			items[i] = big.make(fmt.Sprint("e", i%50_000), nil)
+		}
+		big.Add(big.claim, items)
+		time.Sleep(10*time.Second - 1)
+		small.add("x", "y", "x")
+		bigger.add("p", "q")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		same(t, "calls", order[9:20], []string{"big.all e9", // under way
+			"big.all e10", "small.all x", "big.more p", "small.all y", "big.all e11", "small.all x", "big.more q", "big.all e12", "big.all e13", "big.all e14"})
+	})
+}
+
+// TestRateOfADestination: what finds no token is dropped or fails, without a call.
+func TestRateOfADestination(t *testing.T) {
+	for _, tt := range []struct {
+		mode   shared.OnLimit
+		status ledger.Status
+		class  stream.Class
+		n      int // attempts
+	}{{shared.Drop, ledger.Dead, stream.ClassDropped, 0}, {shared.Error, ledger.Failed, stream.ClassThrottled, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newShared(t, shared.Policy{Concurrency: 1, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 2, OnLimit: tt.mode}})
+			r := setup(t, sharing(d, &script{}))
+			defer r.stop()
+			r.begin(t)
+			for range 3 {
+				r.Add(r.claim, []stream.Item{r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })})
+			}
+			synctest.Wait()
+			same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})
+			res := r.mem.resultsOf(3)
+			if len(res) != 1 {
+				t.Fatal(res)
+			}
+			same(t, "result", []any{res[0].Status, res[0].Class, res[0].Attempt, res[0].Error, res[0].Packed != nil},
+				[]any{tt.status, string(tt.class), tt.n, "the destination's rate is used up", true})
+			same(t, "slots", d.Status().Running, 0)
+		})
+	}
+}
+
+// TestMostAndAlerts: a class's own bound counts, and whoever has to mend it is told.
+func TestMostAndAlerts(t *testing.T) {
+	for _, class := range stream.Classes() {
+		if class == stream.ClassOK {
+			continue
+		}
+		var out safeBuffer
+		reg := prometheus.NewRegistry()
+		in(t, func(c *Config) {
+			c.Logger, c.Registerer = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})), reg
+		}, func(t *testing.T, r *rig) {
+			r.sink.do = failWith(class)
+			r.add("a")
+			time.Sleep(48 * time.Hour)
+			synctest.Wait()
+			want := 1
+			if class.Retried() {
+				want = 7
+			}
+			if class == stream.ClassDNS {
+				want = 3
+			}
+			same(t, "attempts of "+string(class), len(r.sink.ids()), want)
+			same(t, "status", r.mem.status(r.claim, 1), ledger.Dead)
+			lines := out.lines(t)
+			if !class.Alerted() {
+				same(t, "lines of "+string(class), len(lines), 0)
+				return
+			}
+			if len(lines) != 1 || lines[0]["msg"] != "action is dead; "+class.Mend() || lines[0]["destination"] != destName || lines[0]["class"] != string(class) {
+				t.Error(lines)
+			}
+			same(t, "counted", testutil.ToFloat64(r.metrics.alerts.WithLabelValues(destName, string(class))), 1.0)
+		})
+	}
+}
+
+// TestOutcomesReachTheDestination: the answer of an attempt counts, one that nobody gave does not.
+func TestOutcomesReachTheDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newShared(t, shared.Policy{Concurrency: 4, Endpoint: true})
+		r := setup(t, sharing(d, &script{}))
+		defer r.stop()
+		r.begin(t)
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.Entity == "gone" {
+				return answerWith(stream.Outcome{Code: 410}, stream.ClassRejected)(ctx, a)
+			}
+			<-ctx.Done()
+			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+		}
+		r.add("hangs")
+		synctest.Wait()
+		r.Drop(r.claim)
+		synctest.Wait()
+		same(t, "after an attempt that we cancelled", d.Status().Failures, 0)
+		r.begin(t)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		same(t, "after one that timed out", d.Status().Failures, 1)
+		r.add("gone")
+		synctest.Wait()
+		same(t, "after 410", d.Status().State, shared.StatePaused)
+	})
+}
+
+// TestSharedSlotsComeBack plays subscriptions of teams at one destination whose claims come and go while attempts fail,
+// hang and succeed: in the end everything is done, in order, and no slot and no turn is lost.
+func TestSharedSlotsComeBack(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playShared(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func playShared(t *testing.T, rng *rand.Rand) {
+	d := newShared(t, shared.Policy{Concurrency: 2, Recovery: time.Second, MaxHold: time.Second,
+		Breaker: shared.Breaker{Failures: 3, Wait: 100 * time.Millisecond, MaxWait: time.Second},
+		Rate:    shared.Rate{Limit: 200, Per: time.Second, Burst: 5, OnLimit: shared.Queue}})
+	var mu, drawing sync.Mutex
+	draw := func(n int) int {
+		drawing.Lock()
+		defer drawing.Unlock()
+		return rng.IntN(n)
+	}
+	under, most, last, calm := 0, 0, map[string]int64{}, false
+	sink := &script{do: func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		mu.Lock()
+		under++
+		most = max(most, under)
+		lane := a.Subscription + string(a.Event.Entity)
+		var seq int64
+		fmt.Sscan(a.Event.ID[strings.Index(a.Event.ID, "#")+1:], &seq)
+		if seq < last[lane] {
+			t.Errorf("%s after %d", a.Event.ID, last[lane])
+		}
+		last[lane] = seq
+		what, wait := draw(10), time.Duration(draw(30))*time.Millisecond
+		if calm {
+			what = 9
+		}
+		mu.Unlock()
+		defer func() { mu.Lock(); under--; mu.Unlock() }()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: ctx.Err()}
+		}
+		switch what {
+		case 0:
+			return stream.Outcome{Code: 429, RetryAfter: 50 * time.Millisecond}, &stream.AttemptError{Class: stream.ClassThrottled, Err: errors.New("scripted")}
+		case 1, 2, 3:
+			return failWith(stream.ClassBusy)(ctx, a)
+		}
+		return stream.Outcome{Code: 200}, nil
+	}}
+	var rigs []*rig
+	for _, name := range []string{"one.a", "one.b", "two.a"} {
+		r := setup(t, func(c *Config) {
+			c.Subscription, c.MaxInFlight = name, 1+draw(4)
+			c.Destinations = map[string]Destination{destName: {Sink: sink, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
+		})
+		defer r.stop()
+		r.begin(t)
+		rigs = append(rigs, r)
+	}
+	for range 200 {
+		r := rigs[draw(len(rigs))]
+		switch draw(8) {
+		case 0:
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_ = r.Close(ctx, r.claim)
+			cancel()
+			r.begin(t)
+		case 1:
+			r.Drop(r.claim)
+			r.begin(t)
+		default:
+			r.add(fmt.Sprint("e", draw(5)), fmt.Sprint("e", draw(5)))
+		}
+		time.Sleep(time.Duration(draw(50)) * time.Millisecond)
+	}
+	mu.Lock()
+	calm = true
+	mu.Unlock()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	for _, r := range rigs {
+		same(t, r.cfg.Subscription+" is done", r.mem.count(r.claim, ledger.Done), int(r.seq))
+	}
+	s := d.Status()
+	same(t, "slots, waiting, state", []any{s.Running, s.Waiting, s.State}, []any{0, 0, shared.StateRunning})
+	if most > 2 {
+		t.Errorf("%d attempts at once", most)
+	}
+}
