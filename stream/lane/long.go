@@ -172,7 +172,7 @@ func (l *Lanes) concluded(e *entry) bool {
 
 // conclude hands the end of an idle lane's head to the completer.
 func (l *Lanes) conclude(e *entry, res ledger.Result) {
-	res.Claim, res.LaneSeq = e.lane.part.claim, e.LaneSeq
+	res.Claim, res.LaneSeq, res.ID = e.lane.part.claim, e.LaneSeq, e.ID
 	e.lane.state = recording
 	e.lane.part.busy++
 	l.queue(completion{e: e, res: res})
@@ -230,12 +230,13 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 func (l *Lanes) again(e *entry, res *ledger.Result, kind stream.Idempotency, class stream.Class, asked time.Duration) {
 	d := l.destination(e.Destination)
 	elapsed := time.Duration(0)
-	if !e.FirstAt.IsZero() {
-		elapsed = time.Since(e.FirstAt)
+	tries, since := e.tries(res.Attempt)
+	if !since.IsZero() {
+		elapsed = time.Since(since)
 	}
-	wait := Delay(d.Retry, res.Attempt, asked, l.cfg.Rand())
+	wait := Delay(d.Retry, tries, asked, l.cfg.Rand())
 	res.Class = string(class)
-	switch judge(d.Retry, kind, class, res.Attempt, elapsed, wait) {
+	switch judge(d.Retry, kind, class, tries, elapsed, wait) {
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, wait
 	case unknown:
@@ -389,11 +390,7 @@ func (l *Lanes) heard(la *lane, laneSeq int64) {
 		la.state = idle
 		l.arm(la)
 	case la.state == standing && la.tail == laneSeq:
-		la.tail, la.skippedTo, la.state = laneSeq-1, max(la.skippedTo, laneSeq), idle
-		la.skipped++
-		la.part.parked--
-		la.part.thirsty[la] = struct{}{}
-		kick(l.toLoad)
+		l.runAgain(la.part, la.entity, laneSeq)
 	}
 }
 

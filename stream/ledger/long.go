@@ -102,7 +102,7 @@ func (l *Ledger) report(ctx context.Context, r Report) (ReportState, error) {
 		return Repeated, nil
 	}
 	state, err := l.ActionState(ctx, r.AttemptRef)
-	if err != nil || !state.past(r.Attempt) {
+	if err != nil || !state.Past(r.Attempt) {
 		return Recorded, nil // it is kept; the owner finds out what it still changes
 	}
 	// Unless the owner was as fast: then the action has ended by this very word.
@@ -144,9 +144,13 @@ type ActionState struct {
 	Outcome  string // applied or late
 }
 
-// past says that a report of this attempt changes nothing any more.
-func (s *ActionState) past(attempt int) bool {
-	return s.Status == Done || s.Status == Dead || s.Attempts > attempt
+// Past says that a report of this attempt changes nothing any more: the action has ended, or a later attempt is recorded.
+func (s *ActionState) Past(attempt int) bool {
+	switch s.Status {
+	case Pending, Failed, Processing, Unknown, "":
+		return s.Attempts > attempt
+	}
+	return true
 }
 
 // ActionState reads where the action of an attempt stands. Kind NotFound where the ledger keeps it no longer.
@@ -231,7 +235,7 @@ WHERE r.fence = ANY ($1) AND r.ended_at IS NULL ORDER BY r.id LIMIT 1000`, ids)
 			if now.Status == "" && r.Claim.over(r.LaneSeq) {
 				now.Status = Done
 			}
-			r.Past = now.past(r.Attempt)
+			r.Past = now.Past(r.Attempt)
 			return r, err
 		})
 	}

@@ -250,7 +250,7 @@ func (s *server) heartbeat(r *http.Request) (int, any, error) {
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case !alive && (state.Attempts >= ref.Attempt || state.Status == ledger.Done || state.Status == ledger.Dead):
+	case !alive && (state.Attempts >= ref.Attempt || state.Past(ref.Attempt)):
 		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", ended(ref, &state))
 	}
 	return http.StatusOK, itemOf(ref, &state), nil
