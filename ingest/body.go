@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -14,10 +13,8 @@ import (
 // firstRead is what is reserved on a sender's word alone; more only as bytes arrive.
 const firstRead = 64 << 10
 
-// small is the length of the buffers that are used again, in bytes. Many bodies fit.
+// small is the room of each delivery, in bytes. Many bodies fit.
 const small = 4 << 10
-
-var buffers = sync.Pool{New: func() any { return new([small]byte) }}
 
 var errBudget = errors.New("too many bytes in flight")
 
@@ -35,7 +32,7 @@ func (b *budget) take(n int64) bool {
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
 // read reads the whole body, never nil, and says how many bytes of the budget it holds, also beside an error. The body
-// may lie in d.buffer.
+// may lie in d.room.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
@@ -55,8 +52,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 		return nil, 0, errBudget
 	}
 	if held = size; size == small {
-		d.buffer = buffers.Get().(*[small]byte)
-		body = d.buffer[:0]
+		body = d.room[:0]
 	} else {
 		body = make([]byte, 0, size)
 	}
@@ -81,20 +77,6 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 			return nil, held, err
 		}
 	}
-}
-
-// reuse gives back the buffer of a delivery of which nobody keeps anything: not for a handshake, whose answer may lie
-// in it, nor for what the log did not take, which may still be on its way.
-func (d *delivery) reuse(o outcome) {
-	if d.buffer == nil || o != accepted && o != quarantined {
-		return
-	}
-	d.request.Body = nil
-	if d.event != nil {
-		d.event.Data = nil
-	}
-	buffers.Put(d.buffer)
-	d.buffer = nil
 }
 
 // patient takes the body's deadline away where the wait for the broker may outlast it: it would end the request's

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -57,29 +58,41 @@ type delivery struct {
 	source     *Source // nil: unknown
 	started    time.Time
 	received   time.Time
-	read       time.Time    // when the body was there
-	by         time.Time    // when the log has to be done: the provider's deadline is near then
-	size       int          // of the body
-	buffer     *[small]byte // of the body; nil where it has one of its own
+	read       time.Time // when the body was there
+	by         time.Time // when the log has to be done: the provider's deadline is near then
+	size       int       // of the body
 	request    verify.Request
 	event      *schemas.Event
+	room       *[small]byte // for the body; used again
+}
+
+var deliveries = sync.Pool{New: func() any { return &delivery{room: new([small]byte)} }}
+
+// done lets the next request have the delivery, unless the log may still have its body. It is answered by now.
+func (d *delivery) done(o outcome) {
+	if o == unavailable || o == broken {
+		return
+	}
+	*d = delivery{room: d.room}
+	deliveries.Put(d)
 }
 
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	h.metrics.inFlight.Inc()
 	defer h.metrics.inFlight.Dec()
-	d := delivery{team: r.PathValue("team"), name: r.PathValue("source"), started: time.Now(), received: h.c.Now()}
+	d := deliveries.Get().(*delivery)
+	d.team, d.name, d.started, d.received = r.PathValue("team"), r.PathValue("source"), time.Now(), h.c.Now()
 	if s, ok := h.c.Sources(d.team, d.name); ok {
 		d.source = s
 	}
-	v := h.decide(w, r, &d)
-	d.reuse(v.outcome)
-	h.observe(r.Context(), &d, v)
+	v := h.decide(w, r, d)
+	h.observe(r.Context(), d, v)
 	if v.outcome == refused {
 		d.request = verify.Request{} // the body is not waited with
-		hold(r.Context(), &d)
+		hold(r.Context(), d)
 	}
-	h.answer(w, &d, v)
+	h.answer(w, d, v)
+	d.done(v.outcome)
 }
 
 // decide runs the delivery through limit, verify, name and produce.
