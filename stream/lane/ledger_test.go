@@ -30,7 +30,8 @@ type real struct {
 	claim  *ledger.Claim
 	offset int64
 	stop   func()
-	result chan string // "<event> <class>" of each attempt
+	result chan string          // "<event> <class>" of each attempt
+	shape  func(*schemas.Event) // of what is fed; nil: as it is
 	schema string
 	join   bool // the sink is one whose actions are statements in the ledger's database
 	long   LongPolicy
@@ -139,6 +140,9 @@ func (r *real) feed(entities ...string) {
 		e := &schemas.Event{
 			ID: fmt.Sprintf("%s#%d", name, r.offset+1), Source: "/acme/orders", Type: "order", Entity: schemas.EntityKey(name),
 			Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Snapshot, Data: []byte(`{}`),
+		}
+		if r.shape != nil {
+			r.shape(e)
 		}
 		e.Hash = schemas.HashBody(e.Data)
 		events = append(events, e)

@@ -59,6 +59,7 @@ type InboxItem struct {
 	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time     `json:"decided_at"`
 	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
+	Behind       int64         `json:"behind,omitempty"`   // events that stand still behind it; only from Inbox
 	Actions      []InboxAction `json:"actions,omitempty"`  // only from InboxItem
 
 	fence, window, laneCount int32
@@ -109,7 +110,7 @@ type InboxPage struct {
 // before any was tried). Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
 // the decision.
 func InboxStatuses() []string {
-	return []string{"received", "buffered", "processing", "done", "superseded", "failed", "dead_letter", "parked", "unknown",
+	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 
@@ -146,6 +147,9 @@ func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
 	page := InboxPage{Items: items}
+	if err := l.inboxBehind(ctx, items); err != nil {
+		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
 	if len(items) > q.Limit {
 		page.Items = items[:q.Limit]
 		page.Next = cursorOf(&page.Items[q.Limit-1])

@@ -60,8 +60,9 @@ const inboxEvents = `
                     WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
                     WHEN bool_or(x.status = 'processing') THEN 'processing'
                     WHEN bool_and(coalesce(x.status = 'superseded', c.superseded, false)) THEN 'superseded'
-                    WHEN bool_and(coalesce(x.status IN ('done', 'superseded'), c.at IS NOT NULL)) THEN 'done'
-                    WHEN bool_or(coalesce(x.status IN ('done', 'superseded'), c.at IS NOT NULL)) THEN 'processing'
+                    WHEN bool_and(coalesce(NOT x.open, c.at IS NOT NULL)) THEN CASE WHEN bool_or(x.status = 'discarded') THEN 'discarded'
+                         WHEN bool_or(x.status = 'stale') THEN 'stale' ELSE 'done' END
+                    WHEN bool_or(coalesce(NOT x.open, c.at IS NOT NULL)) THEN 'processing'
                     ELSE 'received' END AS status,
                sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(x.next_at) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error

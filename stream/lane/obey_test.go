@@ -1,0 +1,316 @@
+package lane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// ask asks something of an event's action and has the lanes obey; it gives the outcomes.
+func (r *real) ask(kind ledger.CommandKind, d ledger.CommandDetail, events ...string) (out []string) {
+	r.t.Helper()
+	for _, event := range events {
+		id := schemas.NewActionID("acme.triage", 0, "/acme/orders", event, "run")
+		if _, err := r.l.AskAction(r.t.Context(), id, kind, d, "jo", "mended"); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return r.obeyAsked()
+}
+
+// obeyAsked has the lanes obey what is asked, until nothing is left.
+func (r *real) obeyAsked() (out []string) {
+	r.t.Helper()
+	for {
+		asked, err := r.ns.Commands(r.t.Context(), []*ledger.Claim{r.claim})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(asked) == 0 {
+			return out
+		}
+		for _, cmd := range asked {
+			outcome, err := r.Obey(r.t.Context(), r.claim, cmd)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if outcome != "" {
+				out = append(out, outcome)
+			}
+		}
+	}
+}
+
+// rest waits until n lanes stand and nothing is under way.
+func (r *real) rest(standing int) {
+	r.t.Helper()
+	for limit := time.Now().Add(30 * time.Second); ; {
+		r.mu.Lock()
+		p := r.parts[r.claim]
+		still := p != nil && p.busy == 0 && p.parked == standing && len(p.thirsty) == 0 && len(r.timers) == 0 && r.ready == 0 && len(r.pending) == 0
+		r.mu.Unlock()
+		if still {
+			return
+		}
+		if time.Now().After(limit) {
+			r.t.Fatalf("not at rest: %+v", p)
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-r.t.Context().Done():
+		}
+	}
+}
+
+// anew goes on with another namespace, with the lane's on_dead and an order by version.
+func (r *real) anew(onDead ledger.OnDead) {
+	r.t.Helper()
+	r.settled()
+	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
+		r.t.Fatal(err)
+	}
+	r.stop()
+	ns, err := r.l.Namespace(r.t.Context(), ledger.Spec{
+		Name: "acme.triage", Owner: "test", Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: onDead}},
+		Policy: gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
+			MaxPerEntity: 100, MaxBuffered: 1000},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.ns = ns
+	r.shape = func(e *schemas.Event) { e.Version = schemas.Version{Kind: schemas.Monotonic, Value: r.offset + 1} }
+	r.start()
+}
+
+// A parked lane is run again with its head: everything behind it goes on in order, each once, also what had stayed in the
+// ledger, and what came meanwhile.
+func TestRedriveOfAParkedLane(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	broken := true
+	r.ends(func(a stream.Action) stream.Class {
+		if broken && a.Event.Entity == "bad" {
+			return stream.ClassRejected
+		}
+		return stream.ClassOK
+	})
+	r.feed("bad", "good", "bad", "bad")
+	r.until(2)
+	for range 40 { // more than a lane's window
+		r.feed("bad")
+	}
+	r.rest(1)
+	same(t, "dead again", r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1"), []string{"runs again"})
+	r.until(1)
+	r.rest(1)
+	r.sink.mu.Lock()
+	broken = false
+	r.sink.mu.Unlock()
+	r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1")
+	r.feed("bad", "good")
+	r.until(45)
+	r.rest(0)
+	want := []string{"bad#1/1", "bad#1/2", "bad#1/3", "bad#3/1", "bad#4/1"}
+	for i := range 41 {
+		want = append(want, fmt.Sprintf("bad#%d/1", 5+i))
+	}
+	same(t, "calls of bad", calls(r, "bad"), want)
+	same(t, "open", len(r.openActions()), 0)
+}
+
+// What is given up or told to be done makes way; only the head of its lane holds it.
+func TestDiscardOfAHead(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.ends(func(a stream.Action) stream.Class {
+		if a.Event.ID == "bad#1" || a.Event.ID == "odd#2" {
+			return stream.ClassRejected
+		}
+		return stream.ClassOK
+	})
+	r.feed("bad", "odd", "bad", "odd", "odd")
+	r.until(2)
+	r.rest(2)
+	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "bad#1"), []string{"given up"})
+	r.until(1)
+	r.rest(1)
+	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "odd#2"), []string{"told to be done"})
+	r.until(2)
+	r.rest(0)
+	same(t, "calls of bad", calls(r, "bad"), []string{"bad#1/1", "bad#3/1"})
+	same(t, "calls of odd", calls(r, "odd"), []string{"odd#2/1", "odd#4/1", "odd#5/1"})
+}
+
+// A person who runs an action again grants all attempts anew.
+func TestRedriveGrantsAttemptsAnew(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.ends(func(a stream.Action) stream.Class {
+		if a.Attempt < 10 {
+			return stream.ClassBusy
+		}
+		return stream.ClassOK
+	})
+	r.feed("a", "a")
+	r.until(7)
+	r.rest(1)
+	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	r.until(3 + 7) // the one behind it has its own to make
+	r.rest(1)
+	same(t, "of the first", len(calls(r, "a")), 7+3+7)
+	same(t, "open", r.openActions(), []string{"a#2 dead_letter 7"})
+}
+
+// P4: after on_dead: continue an older snapshot than what has been started is stale, a delta runs marked late, and what
+// is forced runs; what nothing newer was started of runs as it is.
+func TestRedriveOutOfOrder(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.anew(ledger.Continue)
+	dead := map[string]bool{"snap#1": true, "forced#2": true, "delta#3": true, "last#4": true}
+	late := map[string]bool{}
+	r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.mu.Lock()
+		defer r.sink.mu.Unlock()
+		late[fmt.Sprintf("%s/%d", a.Event.ID, a.Attempt)] = a.Late
+		defer func() { r.result <- a.Event.ID }()
+		if dead[a.Event.ID] {
+			return stream.Outcome{Code: 400}, &stream.AttemptError{Class: stream.ClassRejected, Err: fmt.Errorf("no")}
+		}
+		return stream.Outcome{Code: 200}, nil
+	}
+	shape := r.shape
+	r.shape = func(e *schemas.Event) {
+		shape(e)
+		if strings.HasPrefix(e.ID, "delta") {
+			e.Payload = schemas.Delta
+		}
+	}
+	r.feed("snap", "forced", "delta", "last", "snap", "forced", "delta")
+	r.until(7)
+	r.rest(0)
+	r.sink.mu.Lock()
+	clear(dead)
+	r.sink.mu.Unlock()
+	r.ask(ledger.Again, ledger.CommandDetail{}, "snap#1", "delta#3", "last#4")
+	r.ask(ledger.Again, ledger.CommandDetail{Force: true}, "forced#2")
+	r.until(3)
+	r.feed("snap")
+	r.until(1)
+	r.rest(0)
+	same(t, "snap", calls(r, "snap"), []string{"snap#1/1", "snap#5/1", "snap#8/1"})
+	same(t, "forced", calls(r, "forced"), []string{"forced#2/1", "forced#6/1", "forced#2/2"})
+	same(t, "delta", calls(r, "delta"), []string{"delta#3/1", "delta#7/1", "delta#3/2"})
+	same(t, "last", calls(r, "last"), []string{"last#4/1", "last#4/2"})
+	same(t, "late", late["delta#3/2"], true)
+	same(t, "not late", late["last#4/2"] || late["forced#2/2"], false)
+	ref, err := r.l.FindAction(t.Context(), schemas.NewActionID("acme.triage", 0, "/acme/orders", "snap#1", "run"))
+	if err != nil || ref.Status != ledger.Stale {
+		t.Error(ref, err)
+	}
+}
+
+// An action whose lane is busy with another goes into its place: it runs next, before those that stand behind it.
+func TestRedriveIntoABusyLane(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.anew(ledger.Continue)
+	r.shape = nil // no versions: nothing is newer than anything
+	hold := make(chan struct{})
+	tries := 0
+	r.ends(func(a stream.Action) stream.Class {
+		switch a.Event.ID {
+		case "a#1":
+			if tries++; tries == 1 {
+				return stream.ClassRejected
+			}
+		case "a#2":
+			<-hold
+		}
+		return stream.ClassOK
+	})
+	r.feed("a", "a", "a", "a")
+	r.until(1)
+	for len(calls(r, "a")) < 2 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	same(t, "asked", r.ask(ledger.Again, ledger.CommandDetail{}, "a#1"), []string{"runs again"})
+	close(hold)
+	r.until(4)
+	r.rest(0)
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#1/2", "a#3/1", "a#4/1"})
+}
+
+// While an action's attempt is under way nothing is done about it; a claim that is not served here, or is fenced, leaves
+// the command to its next owner, and then it is done once.
+func TestObeyWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.sink.kind = stream.Unsafe
+	hold := make(chan struct{})
+	r.ends(func(a stream.Action) stream.Class {
+		if a.Attempt == 1 {
+			<-hold
+			return stream.ClassRejected
+		}
+		return stream.ClassOK
+	})
+	r.feed("a", "a")
+	for len(calls(r, "a")) < 1 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	// The mark of the attempt says unknown for as long as it lasts.
+	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
+	if _, err := r.l.AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := r.ns.Commands(t.Context(), []*ledger.Claim{r.claim})
+	if err != nil || len(asked) != 1 {
+		t.Fatal(asked, err)
+	}
+	if outcome, err := r.Obey(t.Context(), r.claim, asked[0]); outcome != "" || err != nil {
+		t.Errorf("%q %v", outcome, err)
+	}
+	close(hold)
+	r.until(1)
+	r.rest(1)
+	old := r.claim
+	r.settled()
+	if outcome, err := r.Obey(t.Context(), old, asked[0]); outcome != "" || err != nil {
+		t.Errorf("after Close: %q %v", outcome, err)
+	}
+	// Somebody else claims; these lanes do not know yet.
+	if err := r.Open(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	var fencedOff []*ledger.Claim
+	r.cfg.OnFenced = func(c *ledger.Claim) { fencedOff = append(fencedOff, c) }
+	if r.claim, err = r.claimAnew(); err != nil {
+		t.Fatal(err)
+	}
+	if outcome, err := r.Obey(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
+		t.Errorf("fenced: %q %v %d", outcome, err, len(fencedOff))
+	}
+	r.ends(func(stream.Action) stream.Class { return stream.ClassOK })
+	if err := r.Open(t.Context(), r.claim); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the next owner", r.obeyAsked(), []string{"runs again"})
+	r.until(2)
+	r.rest(0)
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#2/1"})
+}

@@ -1,0 +1,125 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+)
+
+func (f *fixture) dead(q DeadLetterQuery) (list []string) {
+	f.t.Helper()
+	for {
+		page, err := f.l.DeadLetters(f.t.Context(), q)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, d := range page.Items {
+			list = append(list, fmt.Sprintf("%s %s %s %d+%d", d.EventID, d.Status, d.Class, d.Deaths, d.Behind))
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return list
+		}
+	}
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c, d := f.claim(0), f.claim(1)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "a", 2), seq(3, "c", 1), seq(4, "a", 3), seq(5, "ok", 1))
+	f.apply(d, seq(0, "d", 1))
+	before := time.Now().Add(-time.Minute)
+	f.die(c, 1, "a-1", 2)
+	f.die(d, 1, "d-1", 1)
+	f.record(Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: Unknown, Attempt: 1},
+		Result{Claim: c, LaneSeq: 4, ID: actionID("c-1"), Status: Dead, Attempt: 1, Class: "timeout"}, Result{Claim: c, LaneSeq: 6, Status: Done, Attempt: 1})
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "dead_letter", Entity: "a"})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Behind != 2 {
+		t.Errorf("in the inbox: %+v %v", page.Items, err)
+	}
+	all := []string{"a-1 dead_letter rejected 1+2", "b-1 unknown unknown 0+0", "c-1 dead_letter timeout 1+0", "d-1 dead_letter rejected 1+0"}
+	for limit := range 3 {
+		if diff := cmp.Diff(all, f.dead(DeadLetterQuery{Limit: limit})); diff != "" {
+			t.Errorf("pages of %d: %s", limit, diff)
+		}
+	}
+	for want, q := range map[string]DeadLetterQuery{
+		"2 by entity a":      {Entity: "a"},
+		"3 by class":         {Class: "unknown"},
+		"4 by destination":   {Destination: "acme/coder"},
+		"0 of another one":   {Destination: "acme/other"},
+		"4 since":            {Since: before, Team: "acme", Subscription: "triage", Source: "/acme/github", Type: "com.github.issues.labeled"},
+		"0 since tomorrow":   {Since: time.Now().Add(24 * time.Hour)},
+		"0 of another team":  {Team: "other"},
+		"2 by a fingerprint": {Fingerprint: must(f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}))[0].Fingerprint},
+	} {
+		n := map[byte]int{'0': 0, '2': 1, '3': 1, '4': 4}[want[0]]
+		if want == "2 by a fingerprint" {
+			n = 2
+		}
+		if got := f.dead(q); len(got) != n {
+			t.Errorf("%s: %q", want, got)
+		}
+	}
+	groups, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{})
+	if err != nil || len(groups) != 3 || groups[0].Class != "rejected" || groups[0].Count != 2 || groups[0].Entities != 2 || groups[0].Last.Before(before) {
+		t.Errorf("%+v %v", groups, err)
+	}
+	for _, q := range []DeadLetterQuery{{Limit: 1001}, {Limit: -1}, {Cursor: "nonsense"}, {Type: "a\x00"}} {
+		if _, err := f.l.DeadLetters(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Dead three times, an action is flagged; what was asked about it and every attempt are told.
+func TestDeadLetterIsFlagged(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	for i := range 3 {
+		f.die(c, 1, "e-1", i+1)
+		d, err := f.l.DeadLetter(t.Context(), actionID("e-1"))
+		if err != nil || d.Flagged() != (i == 2) || int(d.Deaths) != i+1 || len(d.History) != i+1 || len(d.Commands) != i || d.Code != 400 ||
+			d.Error != "no such repository" || d.DiedAt.IsZero() || d.Status != Dead || !d.Parks || d.ID != actionID("e-1") || d.Owner != "test" {
+			t.Errorf("%d: %+v %v", i, d, err)
+		}
+		if i < 2 {
+			f.askAction("e-1", Again, CommandDetail{})
+			if d, err := f.l.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.Asked {
+				t.Errorf("%d: %+v %v", i, d, err)
+			}
+			f.obeyLane(c)
+		}
+	}
+	packed, _, err := f.l.DeadPayload(t.Context(), must(f.l.DeadLetter(t.Context(), actionID("e-1"))).DeadLetter)
+	if err != nil || string(packed) != "packed e-1" {
+		t.Errorf("%q %v", packed, err)
+	}
+	f.askAction("e-1", Discard, CommandDetail{})
+	f.obeyLane(c)
+	d, err := f.l.DeadLetter(t.Context(), actionID("e-1"))
+	if err != nil || d.Status != Discarded || d.Parks || len(d.Commands) != 3 || d.Commands[2].Outcome != "given up" {
+		t.Errorf("%+v %v", d, err)
+	}
+	if i, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || i.Status != "discarded" {
+		t.Errorf("in the inbox: %+v %v", i, err)
+	}
+	if got := f.dead(DeadLetterQuery{}); len(got) != 0 {
+		t.Errorf("left: %q", got)
+	}
+	if _, err := f.l.DeadLetter(t.Context(), actionID("nothing")); schemas.KindOf(err) != schemas.NotFound {
+		t.Error(err)
+	}
+}
