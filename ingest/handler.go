@@ -62,8 +62,9 @@ type delivery struct {
 	by         time.Time // when the log has to be done: the provider's deadline is near then
 	size       int       // of the body
 	request    verify.Request
-	event      *schemas.Event
-	room       *[small]byte // for the body; used again
+	event      *schemas.Event // &made, once it is valid
+	made       schemas.Event
+	room       *[small]byte // for the body; used again, as that of the event's headers
 }
 
 var deliveries = sync.Pool{New: func() any { return &delivery{room: new([small]byte)} }}
@@ -73,7 +74,9 @@ func (d *delivery) done(o outcome) {
 	if o == unavailable || o == broken {
 		return
 	}
+	headers := d.made.Headers[:0]
 	*d = delivery{room: d.room}
+	d.made.Headers = headers
 	deliveries.Put(d)
 }
 
@@ -120,7 +123,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
 		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
 	}
-	answer, event, err := h.understand(d)
+	answer, err := h.understand(d)
 	if answer != nil {
 		return verdict{outcome: handshake, handshake: answer}
 	}
@@ -129,6 +132,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
+	event := &d.made
 	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
 	if err := event.Validate(); err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
@@ -150,21 +154,20 @@ func (h *Handler) url(r *http.Request) string {
 	return "http://" + r.Host + r.URL.RequestURI()
 }
 
-// understand gives a handshake's answer, or the event, or an *Unusable. A panic of a mapping is the fault of a
-// mapping, not of the delivery, which is kept like any other that cannot be understood.
-func (h *Handler) understand(d *delivery) (answer *provider.Answer, event *schemas.Event, err error) {
+// understand gives a handshake's answer, or makes the event, or gives an *Unusable. A panic of a mapping is the fault of
+// a mapping, not of the delivery, which is kept like any other that cannot be understood.
+func (h *Handler) understand(d *delivery) (answer *provider.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.c.Logger.Error("mapping panicked", "team", d.team, "source", d.name, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
-			answer, event, err = nil, nil, &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
+			answer, err = nil, &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
 		}
 	}()
 	m := d.source.mapper()
 	if a, ok := m.Challenge(&d.request); ok {
-		return a, nil, nil
+		return a, nil
 	}
-	event, err = m.Event(&d.request, d.received)
-	return nil, event, err
+	return nil, m.Read(&d.request, d.received, &d.made)
 }
 
 // quarantine keeps an authentic delivery that cannot become an event.

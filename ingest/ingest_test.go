@@ -71,10 +71,10 @@ func (fakeMapping) Challenge(r *verify.Request) (*provider.Answer, bool) {
 	return nil, false
 }
 
-func (fakeMapping) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
+func (fakeMapping) Read(r *verify.Request, received time.Time, e *schemas.Event) error {
 	switch string(r.Body) {
 	case "unusable":
-		return nil, &provider.Unusable{Reason: "missing_field", Detail: "/id"}
+		return &provider.Unusable{Reason: "missing_field", Detail: "/id"}
 	case "panic":
 		panic("a mapping's bug about " + secret)
 	}
@@ -82,8 +82,9 @@ func (fakeMapping) Event(r *verify.Request, received time.Time) (*schemas.Event,
 	if len(id) > 600 {
 		id = "large"
 	}
-	return &schemas.Event{ID: id, Source: "/acme/orders", Type: "t", Entity: "e", Time: received, RecordedTime: received,
-		Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None}, Data: r.Body}, nil
+	*e = schemas.Event{ID: id, Source: "/acme/orders", Type: "t", Entity: "e", Time: received, RecordedTime: received,
+		Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None}, Data: r.Body}
+	return nil
 }
 
 // fakeLog remembers a copy of what it took; answer, where set, decides.

@@ -26,7 +26,7 @@ type Source struct {
 // mapping is what intake needs of a [provider.Source] behind the signature.
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
-	Event(r *verify.Request, received time.Time) (*schemas.Event, error)
+	Read(r *verify.Request, received time.Time, e *schemas.Event) error
 	// SecretHeaders are those that carry a secret itself instead of proving one.
 	SecretHeaders() []string
 	// Proof is what a later verification reads.

@@ -29,7 +29,8 @@ func Compile(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{Team: cfg.Team, Name: cfg.Name, Preset: p.name, MaxBody: p.maxBody, Deadline: p.deadline,
-		preset: p, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{}}
+		preset: p, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{},
+		deliveries: sync.Pool{New: func() any { return new(delivery) }}}
 	if cfg.MaxBody > 0 {
 		s.MaxBody = cfg.MaxBody
 	}
@@ -102,7 +103,6 @@ func (s *Source) compileRules(e *EventConfig) error {
 		return nil
 	}
 	s.set, err = scan.Compile(c.pointers...)
-	s.buffers = &sync.Pool{New: func() any { return new([]scan.Value) }}
 	return err
 }
 

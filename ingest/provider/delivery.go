@@ -17,7 +17,7 @@ import (
 type delivery struct {
 	src      *Source
 	req      *verify.Request
-	buffer   *[]scan.Value
+	buffer   []scan.Value // used again
 	values   []scan.Value // by slot; nil when there is no JSON text
 	form     url.Values   // nil when the body is not a form
 	fromForm bool         // the JSON text is a field of the form
@@ -25,23 +25,33 @@ type delivery struct {
 	inputs   *inputs      // of expressions; nil until one asks
 }
 
-// open reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
+// open takes a request apart; close ends the use of what it gives.
 func (s *Source) open(r *verify.Request) (*delivery, *Unusable) {
-	d := &delivery{src: s, req: r}
-	text := r.Body
+	d := s.deliveries.Get().(*delivery)
+	d.src, d.req = s, r
+	if bad := d.parse(); bad != nil {
+		d.close()
+		return nil, bad
+	}
+	return d, nil
+}
+
+// parse reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
+func (d *delivery) parse() *Unusable {
+	s, text := d.src, d.req.Body
 	if s.forms && d.mediaType() == "application/x-www-form-urlencoded" {
 		var err error
-		if d.form, err = url.ParseQuery(string(r.Body)); err != nil {
-			return nil, unusable(BadForm, "the body is not a form")
+		if d.form, err = url.ParseQuery(string(text)); err != nil {
+			return unusable(BadForm, "the body is not a form")
 		}
 		payload, bad := d.field(s.preset.formPayload)
 		switch {
 		case bad != nil:
-			return nil, bad
+			return bad
 		case payload == "" && s.preset.formPayload != "" && s.preset.formRule == "":
-			return nil, unusable(MissingField, "no form:%s", s.preset.formPayload)
+			return unusable(MissingField, "no form:%s", s.preset.formPayload)
 		case payload == "":
-			return d, nil
+			return nil
 		}
 		text, d.fromForm = []byte(payload), true
 	}
@@ -49,24 +59,21 @@ func (s *Source) open(r *verify.Request) (*delivery, *Unusable) {
 		d.text = []byte{}
 	}
 	if s.set == nil {
-		return d, nil
+		return nil
 	}
-	d.buffer = s.buffers.Get().(*[]scan.Value)
-	values, err := s.set.Scan(text, *d.buffer)
+	values, err := s.set.Scan(text, d.buffer)
 	if err != nil {
-		d.close()
-		return nil, scanReason(err)
+		return scanReason(err)
 	}
-	*d.buffer, d.values = values, values
-	return d, nil
+	d.buffer, d.values = values, values
+	return nil
 }
 
-// close gives the buffer back; texts that were read are copies.
+// close lets the next request have d; texts that were read are copies.
 func (d *delivery) close() {
-	if d.buffer != nil {
-		d.src.buffers.Put(d.buffer)
-		d.buffer, d.values = nil, nil
-	}
+	s := d.src
+	*d = delivery{buffer: d.buffer}
+	s.deliveries.Put(d)
 }
 
 func scanReason(err error) *Unusable {
@@ -231,11 +238,8 @@ func (d *delivery) contentType() string {
 	return ""
 }
 
-func (d *delivery) headers() []schemas.Header {
-	if len(d.src.headers) == 0 {
-		return nil
-	}
-	kept := make([]schemas.Header, 0, len(d.src.headers))
+// headers appends those that the source keeps.
+func (d *delivery) headers(kept []schemas.Header) []schemas.Header {
 	for _, h := range d.src.headers {
 		for _, v := range d.req.Header[h.canonical] {
 			if printable(v) && len(v) <= maxHeader {
@@ -243,9 +247,6 @@ func (d *delivery) headers() []schemas.Header {
 				break // one of each
 			}
 		}
-	}
-	if len(kept) == 0 {
-		return nil
 	}
 	return kept
 }

@@ -28,40 +28,54 @@ const (
 // delivery is authentic and must be kept, not refused. The event shares r's body and must not outlive its reuse; its
 // trace fields are intake's to set.
 func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
+	e := new(schemas.Event)
+	if err := s.Read(r, received, e); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Read is [Source.Event] into e, the room of whose headers is used again. After an error e is nothing.
+func (s *Source) Read(r *verify.Request, received time.Time, e *schemas.Event) error {
 	d, bad := s.open(r)
 	if bad != nil {
-		return nil, bad
+		return bad
 	}
 	defer d.close()
+	if bad := d.event(received, e); bad != nil {
+		return bad
+	}
+	return nil
+}
+
+func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	m, bad := d.rule()
 	if bad != nil {
-		return nil, bad
+		return bad
 	}
-	e := &schemas.Event{Source: s.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first,
-		DataContentType: d.contentType(), Headers: d.headers(), Data: r.Body}
+	*e = schemas.Event{Source: d.src.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first,
+		DataContentType: d.contentType(), Headers: d.headers(e.Headers[:0]), Data: d.req.Body}
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
 	stripped := d.withoutVolatile(m)
 	e.Hash = schemas.HashBody(stripped)
 	if e.ID, bad = d.id(m, stripped); bad != nil {
-		return nil, bad
+		return bad
 	}
 	if e.Type, bad = d.typ(m); bad != nil {
-		return nil, bad
+		return bad
 	}
 	if e.Entity, bad = d.entity(m); bad != nil {
-		return nil, bad
+		return bad
 	}
 	if bad = d.version(m, e); bad != nil {
-		return nil, bad
+		return bad
 	}
 	if m.deleted != nil {
-		if e.Deleted, bad = d.holds(m.deleted); bad != nil {
-			return nil, bad
-		}
+		e.Deleted, bad = d.holds(m.deleted)
 	}
-	return e, nil
+	return bad
 }
 
 func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
@@ -129,7 +143,8 @@ func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
 // version puts the first clock that is there on e, and its time, where it is one.
 func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	e.Version = schemas.Version{Kind: schemas.None}
-	for _, c := range m.clocks {
+	for i := range m.clocks {
+		c := &m.clocks[i]
 		text, kind, bad := d.typed(c.from)
 		if bad != nil {
 			return bad
@@ -161,10 +176,10 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 			}
 			v.Value = n
 		}
-		if v.Epoch, bad = d.epoch(&c); bad != nil {
+		if v.Epoch, bad = d.epoch(c); bad != nil {
 			return bad
 		}
-		if v.Sub, bad = d.sub(&c); bad != nil {
+		if v.Sub, bad = d.sub(c); bad != nil {
 			return bad
 		}
 		e.Version = v

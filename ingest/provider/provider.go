@@ -40,7 +40,8 @@ type Source struct {
 	headers  []header
 	secret   []string
 	proof    verify.Proof
-	buffers  *sync.Pool // of *[]scan.Value
+
+	deliveries sync.Pool // of *delivery
 }
 
 // header is an original request header that is kept.
