@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+)
+
+// Of the conditions that keep a window each is enough alone: with it the window stays, and without it goes.
+func TestEachConditionAloneKeepsAWindow(t *testing.T) {
+	t.Parallel()
+	type scene struct {
+		*fixture
+		c *Claim
+	}
+	result := func(lane int64, status Status) func(*scene) {
+		return func(s *scene) { s.record(Result{Claim: s.c, LaneSeq: lane, Status: status, Attempt: 1}) }
+	}
+	exec := func(sql string) func(*scene) { return func(s *scene) { s.exec(sql) } }
+	idle := func(s *scene) {
+		if err := s.n.CaughtUp(s.t.Context(), time.Now(), []*Claim{s.c}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	records := func(records ...Record) func(*scene) { return func(s *scene) { s.apply(s.c, records...) } }
+	newer := func(r Record) Record {
+		r.AppendTime = time.Now()
+		return r
+	}
+	all := func(steps ...func(*scene)) func(*scene) {
+		return func(s *scene) {
+			for _, step := range steps {
+				step(s)
+			}
+		}
+	}
+	within := SweepConfig{Horizon: time.Hour, Done: time.Hour, Dead: time.Hour}
+	for name, tt := range map[string]struct {
+		actions []ActionSpec
+		in      func(*scene) // into the window
+		keep    func(*scene) // once it is closed and old
+		cfg     SweepConfig
+		let     func(*scene) // go, under within
+		drops   int          // then; 0 is 1
+	}{
+		"dedupe remembers":     {keep: exec(`UPDATE subscriptions SET dedupe = '300 hours'`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
+		"dedupe never forgets": {keep: exec(`UPDATE subscriptions SET dedupe = NULL`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
+		"its provider may repeat": {cfg: SweepConfig{Horizon: 300 * time.Hour, Done: time.Hour, Dead: time.Hour},
+			keep: exec(`UPDATE progress SET processed_at = now() + interval '900 hours'`)},
+		"what is done is readable":           {cfg: SweepConfig{Horizon: time.Hour, Done: 300 * time.Hour, Dead: time.Hour}},
+		"its subscription keeps it":          {keep: exec(`UPDATE subscriptions SET keep_done = '300 hours'`), let: exec(`UPDATE subscriptions SET keep_done = NULL`)},
+		"a partition has not passed its end": {keep: exec(`UPDATE progress SET processed_at = (SELECT closed_at FROM windows WHERE state = 'closed') + interval '59 minutes'`), let: idle},
+		"a partition was never claimed": {keep: exec(`INSERT INTO fences (subscription, topic, topic_id, partition)
+			SELECT subscription, topic, topic_id, 7 FROM fences LIMIT 1`), let: exec(`DELETE FROM fences WHERE partition = 7`)},
+		"an event waits": {in: records(seq(1, "w", 1), seq(2, "w", 3)), keep: all(result(2, Done), idle), let: all(records(newer(seq(10, "w", 2))), func(s *scene) {
+			s.record(Result{Claim: s.c, LaneSeq: 4, Status: Done, Attempt: 1}, Result{Claim: s.c, LaneSeq: 5, Status: Done, Attempt: 1})
+			idle(s)
+		})},
+		"an event is held for a person": {in: records(seq(1, "w", 1), seq(2, "w", 3)),
+			keep: all(result(2, Done), idle, exec(`UPDATE buffer SET decision = 'held', deadline = NULL`)), let: exec(`DELETE FROM buffer`)},
+		"an action is untried": {in: records(seq(1, "w", 1)), let: all(result(2, Done), idle), keep: func(s *scene) {
+			if err := s.n.Release(s.t.Context(), s.c); err != nil { // writes the mark to right behind what is settled
+				s.t.Fatal(err)
+			}
+		}},
+		"an action failed":     {in: all(records(seq(1, "w", 1)), result(2, Failed)), keep: idle, let: all(result(2, Done), idle)},
+		"an action is unknown": {in: all(records(seq(1, "w", 1)), result(2, Unknown)), keep: idle, let: all(result(2, Done), idle)},
+		"a lane stands behind it": {in: all(records(seq(1, "w", 1)), result(2, Dead)), keep: all(idle, exec(`UPDATE actions SET finished_at = now() - interval '900 days' WHERE open`)),
+			let: all(result(2, Done), idle)},
+		"what is dead is readable": {actions: []ActionSpec{{"run", "acme/coder", Continue}}, cfg: SweepConfig{Horizon: time.Hour, Done: time.Hour, Dead: 300 * time.Hour},
+			in: all(records(seq(1, "w", 1)), result(2, Dead)), keep: idle, let: exec(`UPDATE actions SET finished_at = now() - interval '2 hours' WHERE open`)},
+		"its event runs in the next": {in: records(seq(1, "w", 1), seq(2, "w", 3)), keep: all(result(2, Done), records(newer(seq(10, "w", 2))), result(4, Done), idle),
+			let: all(result(5, Done), idle)},
+		"it ran in this one, for an event of the one before": {drops: 2, in: all(records(seq(1, "w", 1), seq(2, "w", 3)), func(s *scene) { s.turnWindow() },
+			records(newer(seq(3, "w", 2))), result(2, Done), result(3, Done)), keep: idle, let: all(result(4, Done), idle)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &scene{fixture: setup(t, func(spec *Spec) {
+				if tt.actions != nil {
+					spec.Actions = tt.actions
+				}
+			})}
+			s.c = s.claim(0)
+			do := func(f func(*scene)) {
+				if f != nil {
+					f(s)
+				}
+			}
+			s.apply(s.c, seq(0, "e", 1))
+			result(1, Done)(s)
+			do(tt.in)
+			s.turnWindow()
+			s.ageWindows(200 * time.Hour)
+			s.apply(s.c, newer(seq(9, "later", 1)))
+			if tt.in == nil {
+				idle(s)
+			}
+			do(tt.keep)
+			sweep := func(cfg SweepConfig) int {
+				t.Helper()
+				swept, err := s.l.Sweep(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(swept.Dropped)
+			}
+			cfg := tt.cfg
+			if cfg == (SweepConfig{}) {
+				cfg = within
+			}
+			if sweep(cfg) != 0 {
+				t.Fatal("dropped")
+			}
+			do(tt.let)
+			if n := sweep(within); n != max(tt.drops, 1) {
+				t.Errorf("dropped %d", n)
+			}
+		})
+	}
+}
