@@ -283,6 +283,27 @@ func TestLinesAndLabels(t *testing.T) {
 	}
 }
 
+// A source's counters are those of the handler that serves it, the first of several and the next.
+func TestCountsOfASharedSource(t *testing.T) {
+	t.Parallel()
+	first := setup(t, nil)
+	second := setup(t, nil)
+	second.source = first.source
+	for i, in := range []*intake{first, second, second, first, second} {
+		if a := in.post(fmt.Sprint(i)); a.status != 202 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	for in, want := range map[*intake]float64{first: 2, second: 3} {
+		if got := in.count("accepted", ""); got != want {
+			t.Errorf("%v accepted, want %v", got, want)
+		}
+		if got := testutil.ToFloat64(in.handler.metrics.bytes.WithLabelValues("acme", "orders")); got != want {
+			t.Errorf("%v bytes, want %v", got, want)
+		}
+	}
+}
+
 // Nobody fills the log by sending what is refused; what is kept aside has its line always.
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
@@ -310,6 +331,30 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestStatusURL: the answer says where to ask, where that is known, and stays JSON whatever the id is.
+func TestStatusURL(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"https://a.example/v1/events/acme/orders/%22?token=x&y": `{"id":"o\"1","status_url":"https://a.example/v1/events/acme/orders/%22?token=x\u0026y"}`,
+		"": `{"id":"o\"1"}`,
+	} {
+		in := setup(t, func(c *Config, _ *Source) {
+			c.StatusURL = func(team, source, id string) string {
+				if team != "acme" || source != "orders" || id != `o"1` {
+					t.Errorf("%s %s %s", team, source, id)
+				}
+				return url
+			}
+		})
+		if a := in.post(`o"1`); a.status != 202 || a.body != want {
+			t.Errorf("%d %s, want %s", a.status, a.body, want)
+		}
+		if a := in.post("unusable"); a.status != 202 || a.body != `{"id":null}` {
+			t.Errorf("quarantined: %d %s", a.status, a.body)
 		}
 	}
 }

@@ -58,12 +58,33 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// counted are a source's counters for what happens most.
+type counted struct {
+	in              *metrics // that they were found in
+	accepted, bytes prometheus.Counter
+}
+
 func (m *metrics) observe(d *delivery, v verdict, took time.Duration) {
+	m.seconds.Observe(took.Seconds())
+	if d.source != nil && v.outcome == accepted {
+		c := m.counted(d)
+		c.accepted.Inc()
+		c.bytes.Add(float64(d.size))
+		return
+	}
 	team, source := d.team, d.name
 	if d.source == nil {
 		team, source = unknown, unknown
 	}
 	m.deliveries.WithLabelValues(team, source, string(v.outcome), v.reason).Inc()
 	m.bytes.WithLabelValues(team, source).Add(float64(d.size))
-	m.seconds.Observe(took.Seconds())
+}
+
+func (m *metrics) counted(d *delivery) *counted {
+	c := d.source.counted.Load()
+	if c == nil || c.in != m {
+		c = &counted{m, m.deliveries.WithLabelValues(d.team, d.name, string(accepted), ""), m.bytes.WithLabelValues(d.team, d.name)}
+		d.source.counted.Store(c)
+	}
+	return c
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -18,6 +19,8 @@ type Source struct {
 	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not use it up, and so do not show by
 	// its exhaustion that the source exists. A source that is configured anew keeps its limit by keeping its Limiter.
 	Limiter *rate.Limiter
+
+	counted atomic.Pointer[counted]
 
 	// mapping replaces the provider's in tests.
 	mapping mapping
