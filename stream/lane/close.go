@@ -43,6 +43,9 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
 	}
+	if n := p.latest.doubts(); n > 0 {
+		return fmt.Errorf("close lanes of %s/%d: nobody knows of %d actions whether the owner before tried them", c.Partition.Topic, c.Partition.Number, n)
+	}
 	if left := l.unclean(p); left > 0 {
 		return fmt.Errorf("close lanes of %s/%d: calls of the owner before may be in flight for another %s",
 			c.Partition.Topic, c.Partition.Number, left)

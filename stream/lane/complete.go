@@ -14,6 +14,8 @@ import (
 type completion struct {
 	e   *entry
 	res ledger.Result
+	// rest are the entries behind e that are superseded with it.
+	rest []*entry
 	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
 	marked chan struct{}
 }
@@ -137,6 +139,9 @@ func (l *Lanes) record(ctx context.Context) {
 		results = results[:0]
 		for i := range group {
 			results = append(results, group[i].res)
+			for _, e := range group[i].rest {
+				results = append(results, supersededResult(e))
+			}
 		}
 		fenced, err := l.cfg.Ledger.Record(groupCtx, results)
 		clear(results) // lets go of packed copies and answers
@@ -172,7 +177,7 @@ func (l *Lanes) gather(ctx context.Context) (context.Context, []completion, bool
 			l.toRecord.Wait()
 		}
 		group := l.committing[:0]
-		n := min(len(l.pending), l.group)
+		n := l.upto(l.group)
 		for _, c := range l.pending[:n] {
 			if c.e.lane.part.gone {
 				l.drop(c)
@@ -190,6 +195,15 @@ func (l *Lanes) gather(ctx context.Context) (context.Context, []completion, bool
 		l.abort = abort
 		return groupCtx, group, true
 	}
+}
+
+// upto is how many pending completions make a group of at most so many results, and at least one.
+func (l *Lanes) upto(results int) (n int) {
+	for n < len(l.pending) && (n == 0 || results > len(l.pending[n].rest)) {
+		results -= 1 + len(l.pending[n].rest)
+		n++
+	}
+	return n
 }
 
 // drop forgets a completion. The mark of an unsafe attempt is still with its worker, which settles it.
@@ -239,6 +253,9 @@ func (l *Lanes) committed(group []completion, fenced map[int32]bool) (lost []*le
 		case c.marked != nil:
 			l.unrecorded--
 			close(c.marked)
+		case c.res.Status == ledger.Superseded:
+			l.unrecorded--
+			l.passOver(c)
 		default:
 			l.unrecorded--
 			l.proceed(c.e, &c.res)
@@ -258,6 +275,7 @@ func (l *Lanes) proceed(e *entry, res *ledger.Result) {
 	e.Attempts = max(e.Attempts, res.Attempt)
 	e.copied = e.copied || res.Packed != nil
 	e.Status = res.Status
+	la.part.latest.told(&e.Action)
 	la.state = idle
 	l.settle(la.part)
 	switch {
@@ -267,6 +285,7 @@ func (l *Lanes) proceed(e *entry, res *ledger.Result) {
 		e.notBefore = time.Now().Add(res.NextIn)
 		l.land(e)
 	case res.Status == ledger.Done, res.Status == ledger.Dead && e.OnDead == ledger.Continue:
+		la.part.latest.ended(&e.Action)
 		l.pop(la)
 	}
 	l.arm(la) // dead and unknown heads stand

@@ -56,9 +56,11 @@ type RetryPolicy struct {
 type Config struct {
 	Subscription string // "<team>.<subscription>"
 	Generation   int32
-	Ledger       Ledger
-	Payloads     stream.Payloads
-	Codec        Codec
+	// Latest ends what a newer version overtook before it was tried (backlog: latest). The ledger's Spec says so, too.
+	Latest   bool
+	Ledger   Ledger
+	Payloads stream.Payloads
+	Codec    Codec
 	// Enrich is asked for every event before its attempt; nil leaves events as they are.
 	Enrich       stream.Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"

@@ -64,8 +64,7 @@ func (d *destination) take(l *Lanes) *entry {
 	if d.asleep {
 		return nil
 	}
-	for d.first != nil && (d.first.part.closing || d.first.part.gone) {
-		d.first.state = idle
+	for d.first != nil && l.aside(d.first) {
 		l.dequeue(d)
 	}
 	if d.first == nil || d.full() || !l.fits(d.first.head) {
@@ -83,6 +82,16 @@ func (d *destination) take(l *Lanes) *entry {
 	e.over = answer == shared.Over
 	l.dequeue(d)
 	return e
+}
+
+// aside reports whether a lane that is ready goes aside, and sets it so: its claim is being given up, or its head is not to
+// run any more.
+func (l *Lanes) aside(la *lane) bool {
+	if la.part.closing || la.part.gone {
+		la.state = idle
+		return true
+	}
+	return l.supersede(la)
 }
 
 // pick takes the next head, destinations in turn, and charges it as running.

@@ -72,7 +72,7 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	var out []ledger.Action
 	for _, seq := range slices.Sorted(maps.Keys(m.rows[c.ID])) {
 		r := m.rows[c.ID][seq]
-		open := r.Status != ledger.Done && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
+		open := r.Status != ledger.Done && r.Status != ledger.Superseded && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
 		if seq <= after || !open {
 			continue
 		}
@@ -113,7 +113,7 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 		if r == nil {
 			return nil, fmt.Errorf("no action %d", res.LaneSeq)
 		}
-		if r.Status == ledger.Done || r.Status == ledger.Dead {
+		if r.Status == ledger.Done || r.Status == ledger.Dead || r.Status == ledger.Superseded {
 			return nil, fmt.Errorf("action %d is %s already", res.LaneSeq, r.Status)
 		}
 		r.Status = res.Status

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -26,10 +28,11 @@ var (
 // Lanes runs the actions of one subscription in this process; it implements [stream.Lanes]. All methods are safe for
 // concurrent use.
 type Lanes struct {
-	cfg     Config
-	log     *slog.Logger
-	metrics *metrics
-	long    longLedger // nil: the ledger has no such thing
+	cfg        Config
+	log        *slog.Logger
+	metrics    *metrics
+	long       longLedger // nil: the ledger has no such thing
+	superseded prometheus.Counter
 
 	toClock chan struct{} // capacity 1, never closed: the timers' top has changed
 	toLoad  chan struct{} // capacity 1, never closed: a part may have room
@@ -82,6 +85,9 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l.metrics = m
 	l.long, _ = cfg.Ledger.(longLedger)
+	if l.superseded, err = newSuperseded(&cfg); err != nil {
+		return nil, err
+	}
 	for name, d := range cfg.Destinations {
 		l.addDestination(name, d)
 	}
@@ -183,6 +189,12 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 		p.cancel(errStopped)
 		return errStopped
 	}
+	if l.cfg.Latest {
+		p.latest = newLatest(c.Unclean)
+		if !more {
+			p.latest.read(actions, false)
+		}
+	}
 	l.parts[c] = p
 	l.takePage(p, actions, more, 0)
 	l.wake()
@@ -197,6 +209,9 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 	p := l.parts[c]
 	if p == nil || p.closing {
 		return // the next owner reads them from the ledger
+	}
+	for i := range items {
+		p.latest.add(&items[i].Action)
 	}
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {

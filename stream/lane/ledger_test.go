@@ -33,6 +33,7 @@ type real struct {
 	result chan string          // "<event> <class>" of each attempt
 	shape  func(*schemas.Event) // of what is fed; nil: as it is
 	schema string
+	latest bool // backlog
 	join   bool // the sink is one whose actions are statements in the ledger's database
 	long   LongPolicy
 }
@@ -96,7 +97,7 @@ func (r *real) start() {
 		sink = joined{r.sink}
 	}
 	l, err := New(Config{
-		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
+		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
 			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
 		}},

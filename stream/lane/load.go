@@ -38,6 +38,9 @@ func (l *Lanes) load(ctx context.Context) {
 // loadOne reads one page for every part that has room for one. It says whether there was any.
 func (l *Lanes) loadOne(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.roomy() {
+		if err := l.readBacklog(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
+			return worked, err
+		}
 		if err := l.advance(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
 			return worked, err
 		}
@@ -54,7 +57,7 @@ func (l *Lanes) roomy() (parts []*part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.parts {
-		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0) {
+		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 || p.latest.unread()) {
 			parts = append(parts, p)
 		}
 	}

@@ -71,6 +71,7 @@ type part struct {
 	thirsty  map[*lane]struct{}
 	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
 	writing  int                         // transactions of commands under way
+	latest   *latest                     // nil: backlog: all
 
 	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
 	ctx      context.Context
@@ -170,6 +171,7 @@ func (l *Lanes) arm(la *lane) {
 		l.leave(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		l.stand(la)
+	case la.part.latest.unread(): // armed when it is
 	case e.notBefore.After(time.Now()):
 		l.delay(e)
 	default:

@@ -237,9 +237,7 @@ func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.Even
 // fill writes one event's actions, one per ActionSpec, into their places.
 func (t *try) fill(out []Action, w *work, laneSeq int64, a Action) {
 	spec := &t.n.spec
-	if !spec.Latest {
-		a.Payload = "" // as it is read back
-	}
+	a.Payload = t.payload(a.Payload)
 	for i, s := range spec.Actions {
 		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
 		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)

@@ -22,9 +22,9 @@ func (t *try) deltas(out *writer) error {
 			switch {
 			case !remembered(v, r):
 			case v.Version.Word != "":
-				words.bool(r.Payload == schemas.Delta)
+				words.bool(isDelta(r.Payload))
 			default:
-				numbers.bool(r.Payload == schemas.Delta)
+				numbers.bool(isDelta(r.Payload))
 			}
 		}
 	}
@@ -35,6 +35,14 @@ func (t *try) deltas(out *writer) error {
 	return nil
 }
 
+// payload is the kind of an action's payload as it is read back.
+func (t *try) payload(k schemas.PayloadKind) schemas.PayloadKind {
+	if !t.n.spec.Latest {
+		return ""
+	}
+	return kindOfPayload(isDelta(k))
+}
+
 // remembered reports whether a record gets a row of events; see writer.work.
 func remembered(v *verdict, r *Record) bool {
 	switch v.Decision {
@@ -43,6 +51,9 @@ func remembered(v *verdict, r *Record) bool {
 	}
 	return !r.Filtered
 }
+
+// isDelta: one of unknown kind goes as a delta.
+func isDelta(k schemas.PayloadKind) bool { return k != schemas.Snapshot }
 
 func kindOfPayload(delta bool) schemas.PayloadKind {
 	if delta {

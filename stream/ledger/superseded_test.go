@@ -116,8 +116,14 @@ func TestPayloadKindIsReadBack(t *testing.T) {
 	}
 	filtered := seq(4, "x", 1)
 	filtered.Filtered = true
+	unknown := seq(0, "u", 1)
+	unknown.Payload = ""
+	got := payloads(f.apply(f.claim(1), unknown).Actions)
+	if d := cmp.Diff([]string{"u-1 delta"}, got); d != "" {
+		t.Error(d)
+	}
 	f.apply(c, seq(0, "a", 1), delta(seq(1, "b", 1)), word(2, "w-a", "a"), delta(word(3, "w-b", "b")), filtered, seq(5, "a", 1), delta(seq(6, "a", 3)), seq(7, "b", 3))
-	got := payloads(f.apply(c, delta(seq(8, "a", 2)), seq(9, "b", 2)).Actions)
+	got = payloads(f.apply(c, delta(seq(8, "a", 2)), seq(9, "b", 2)).Actions)
 	if d := cmp.Diff([]string{"a-2 delta", "a-3 delta", "b-2 snapshot", "b-3 snapshot"}, got); d != "" {
 		t.Error(d)
 	}

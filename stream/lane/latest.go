@@ -1,0 +1,216 @@
+package lane
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash/maphash"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// latest is what a part with backlog: latest knows of all of its open actions, loaded or not: of every line, by action
+// name, which is the newest version. It is read from the ledger before the first attempt, and kept by what is added. All
+// methods take nil, which is backlog: all.
+type latest struct {
+	newest map[lineKey]newest
+	// tried are the actions that the owner before may have tried without a word of it in the ledger: the first open one of
+	// every entity, after an unclean claim. They run.
+	tried   map[int64]struct{}
+	met     map[schemas.EntityKey]struct{} // entities, while tried is being found; else nil
+	added   int64                          // the first action that was added: the claim is older than it; 0: none
+	readTo  int64
+	reading bool // not all open actions are known yet: no head runs
+}
+
+// lineKey is a digest of entity, clock and action name.
+type lineKey [16]byte
+
+// newest is the first and the last action of a line's newest version. Everything before the first is overtaken: the gate
+// applies in order. What was late when it came is, before the last one.
+type newest struct {
+	first, last int64
+	version     uint64 // a digest, to tell another action of the same version
+}
+
+func newLatest(unclean bool) *latest {
+	b := &latest{newest: map[lineKey]newest{}, reading: true}
+	if unclean {
+		b.tried, b.met = map[int64]struct{}{}, map[schemas.EntityKey]struct{}{}
+	}
+	return b
+}
+
+func keyOf(a *ledger.Action) lineKey {
+	text := make([]byte, 0, 128)
+	for _, s := range []string{string(a.Entity), a.Version.Clock, a.Name} {
+		text = append(append(text, s...), 0)
+	}
+	sum := sha256.Sum256(text)
+	return lineKey(sum[:16])
+}
+
+var versionSeed = maphash.MakeSeed()
+
+// note takes an open action. Versions that the gate did not compare overtake nothing: those of arrival order, late ones, and
+// those that a person let go.
+func (b *latest) note(a *ledger.Action) {
+	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven {
+		return
+	}
+	v := a.Version
+	v.Kind, v.Clock = "", "" // as Version.Compare
+	key, now := keyOf(a), newest{a.LaneSeq, a.LaneSeq, maphash.Comparable(versionSeed, v)}
+	was, known := b.newest[key]
+	switch {
+	case known && was.version == now.version:
+		now.first, now.last = min(was.first, now.first), max(was.last, now.last)
+	case known && was.last > now.last:
+		return
+	}
+	b.newest[key] = now
+}
+
+// add takes an action that is younger than the claim.
+func (b *latest) add(a *ledger.Action) {
+	if b == nil {
+		return
+	}
+	if b.added == 0 {
+		b.added = a.LaneSeq
+	}
+	delete(b.tried, a.LaneSeq)
+	b.note(a)
+}
+
+// read takes a page of open actions; the last one ends the reading.
+func (b *latest) read(actions []ledger.Action, more bool) {
+	for i := range actions {
+		a := &actions[i]
+		b.note(a)
+		b.readTo = a.LaneSeq
+		if b.met == nil || b.added > 0 && a.LaneSeq >= b.added {
+			continue
+		}
+		if _, known := b.met[a.Entity]; !known {
+			b.met[a.Entity] = struct{}{}
+			if a.Status == ledger.Pending && a.Attempts == 0 {
+				b.tried[a.LaneSeq] = struct{}{}
+			}
+		}
+	}
+	if !more {
+		b.reading, b.met = false, nil
+	}
+}
+
+func (b *latest) unread() bool { return b != nil && b.reading }
+
+// overtaken reports whether an action has never been tried, carries a whole state, and stands before a newer one.
+func (b *latest) overtaken(a *ledger.Action) bool {
+	if b == nil || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
+		return false
+	}
+	if _, tried := b.tried[a.LaneSeq]; tried {
+		return false
+	}
+	n := b.newest[keyOf(a)]
+	return n.first > a.LaneSeq || a.Late && n.last > a.LaneSeq
+}
+
+// told forgets the doubt about an action of which the ledger has an attempt now.
+func (b *latest) told(a *ledger.Action) {
+	if b != nil {
+		delete(b.tried, a.LaneSeq)
+	}
+}
+
+// ended forgets an action that has come to its end.
+func (b *latest) ended(a *ledger.Action) {
+	if b == nil {
+		return
+	}
+	if key := keyOf(a); b.newest[key].last == a.LaneSeq {
+		delete(b.newest, key)
+	}
+}
+
+// doubts is how many actions the owner before may have tried, of which nobody has found out more.
+func (b *latest) doubts() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.tried)
+}
+
+// readBacklog reads the next page of a part's open actions for what it is to know of them. Once that is all, the lanes go.
+func (l *Lanes) readBacklog(ctx context.Context, p *part) error {
+	l.mu.Lock()
+	reading := p.latest.unread() && !p.closing && !p.gone
+	l.mu.Unlock()
+	if !reading {
+		return nil
+	}
+	actions, more, err := l.cfg.Ledger.Open(ctx, p.claim, p.latest.readTo, pageSize) // readTo is the loader's alone
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.latest.read(actions, more)
+	if more || p.closing || p.gone {
+		return nil
+	}
+	for _, la := range p.lanes {
+		if la.state == idle && la.head != nil {
+			l.arm(la)
+		}
+	}
+	l.wake()
+	return nil
+}
+
+// supersede gives the actions at the front of a lane that are overtaken to the completer. It says whether there were any.
+func (l *Lanes) supersede(la *lane) bool {
+	b, e := la.part.latest, la.head
+	if !b.overtaken(&e.Action) {
+		return false
+	}
+	c := completion{e: e, res: supersededResult(e)}
+	for next := e.next; next != nil && b.overtaken(&next.Action); next = next.next {
+		c.rest = append(c.rest, next)
+	}
+	la.state = recording
+	la.part.busy++
+	l.queue(c)
+	return true
+}
+
+func supersededResult(e *entry) ledger.Result {
+	return ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
+}
+
+// passOver moves a lane on behind what was superseded and is recorded now.
+func (l *Lanes) passOver(c *completion) {
+	la := c.e.lane
+	la.state = idle
+	l.settle(la.part)
+	for range 1 + len(c.rest) {
+		l.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
+		la.part.latest.ended(&la.head.Action)
+		l.pop(la)
+	}
+	l.superseded.Add(float64(1 + len(c.rest)))
+	l.arm(la)
+}
+
+func newSuperseded(cfg *Config) (prometheus.Counter, error) {
+	c := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "forebay_lane_superseded_total",
+		Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
+	})
+	return c, prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer).Register(c)
+}
