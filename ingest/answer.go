@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,7 +22,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	case accepted:
 		header["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write(appendID(make([]byte, 0, len(d.event.ID)+len(`{"id":""}`)), d.event.ID))
+		_, _ = w.Write(h.taken(d))
 		return
 	case quarantined:
 		header["Content-Type"] = jsonType
@@ -59,6 +60,19 @@ func writeProblem(w http.ResponseWriter, status int) {
 	w.Header()["Content-Type"] = problemType
 	w.WriteHeader(status)
 	_, _ = w.Write(problems[status])
+}
+
+// taken is the body that says that an event is durable.
+func (h *Handler) taken(d *delivery) []byte {
+	b := appendID(make([]byte, 0, len(d.event.ID)+len(`{"id":""}`)), d.event.ID)
+	if h.c.StatusURL == nil {
+		return b
+	}
+	text, err := json.Marshal(h.c.StatusURL(d.team, d.name, d.event.ID))
+	if err != nil || len(text) <= len(`""`) {
+		return b
+	}
+	return append(append(append(b[:len(b)-1], `,"status_url":`...), text...), '}')
 }
 
 // appendID appends {"id": id} as JSON. id is a valid event's: UTF-8 without control characters.

@@ -37,6 +37,8 @@ type Config struct {
 	// PublicURL is the URL before the request's path as providers call it, "https://hooks.example.com", for schemes
 	// that sign it. Default: from the request.
 	PublicURL string
+	// StatusURL is where it can be asked what became of an event; nil or an empty one: the answer does not say.
+	StatusURL func(team, source, id string) string
 	// Now is the intake's clock; default [time.Now].
 	Now func() time.Time
 	// Logger gets one line a delivery; default none.

@@ -231,6 +231,11 @@ func TestReportRefusesNonsense(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for attempt, status := range []Status{Done, Failed, Dead} {
+		if got := f.said(Report{AttemptRef: ref(c, 2, attempt+1), Status: status, Error: "with a \x00", Wait: time.Second}); got != Recorded {
+			t.Errorf("%s: %s", status, got)
+		}
+	}
 	if _, err := f.l.ActionState(t.Context(), ref(c, 99, 1)); schemas.KindOf(err) == schemas.Unavailable || err == nil {
 		t.Errorf("an action that never was: %v", err)
 	}

@@ -48,6 +48,7 @@ type App struct {
 	intake   *intake  // nil without the role
 	stream   *streams // nil without the role
 	operator *listener
+	agents   *listener // nil without the role, or where nobody listens
 }
 
 // New compiles sources and destinations. Nothing starts and nothing is connected before Start.
@@ -99,16 +100,25 @@ func (a *App) Start() error {
 			return err
 		}
 	}
+	if err := a.bindAgents(); err != nil {
+		a.operator.Close()
+		if a.intake != nil {
+			a.intake.listener.Close()
+		}
+		return err
+	}
 	return nil
 }
 
-// Addr is where a started process listens: "intake" or "operator"; nil for what it does not have.
+// Addr is where a started process listens: "intake", "operator" or "agents"; nil for what it does not have.
 func (a *App) Addr(name string) net.Addr {
 	switch {
 	case name == "operator" && a.operator != nil:
 		return a.operator.Addr()
 	case name == "intake" && a.intake != nil && a.intake.listener != nil:
 		return a.intake.listener.Addr()
+	case name == "agents" && a.agents != nil:
+		return a.agents.Addr()
 	}
 	return nil
 }
@@ -149,6 +159,9 @@ func (a *App) Run(ctx context.Context) error {
 	if a.intake != nil {
 		g.Go(func() error { return a.intake.serve(gctx) })
 	}
+	if a.agents != nil {
+		g.Go(func() error { return a.serveAgents(gctx) })
+	}
 	g.Go(func() error { return a.work(gctx) })
 
 	<-gctx.Done()
@@ -158,6 +171,9 @@ func (a *App) Run(ctx context.Context) error {
 	defer cancel()
 	if a.intake != nil {
 		a.intake.stop(drain)
+	}
+	if a.agents != nil {
+		a.stopAgents(drain)
 	}
 	err := g.Wait()
 	a.close(drain)

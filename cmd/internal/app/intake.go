@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
@@ -43,7 +44,7 @@ func newIntake(a *App) (*intake, error) {
 	}
 	in.handler, err = ingest.New(ingest.Config{
 		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, PublicURL: a.file().Listen.PublicURL,
-		Logger: a.log, Registerer: a.registry,
+		StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
 	a.ready.set("intake", errNotStarted)
 	return in, err
@@ -56,6 +57,10 @@ func (in *intake) bind(a *App) (err error) {
 
 // serveHTTP answers 503 until the topics have been checked and once the process stops: providers try again.
 func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := r.URL.Path; strings.HasPrefix(p, "/v1/actions/") || strings.HasPrefix(p, "/v1/events/") {
+		agents.NoLedger(w, in.a.file().Agents.PublicURL)
+		return
+	}
 	if !in.accepts.Load() {
 		w.Header().Set("Retry-After", "5")
 		w.Header().Set("Connection", "close")

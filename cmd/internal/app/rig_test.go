@@ -271,6 +271,13 @@ func order(name string, rev int) *verify.Request {
 // send signs with secret and posts; it returns the status.
 func (p *process) send(source, secret string, r *verify.Request) int {
 	p.t.Helper()
+	status, _ := p.post(source, secret, r)
+	return status
+}
+
+// post is send that returns the answer, too.
+func (p *process) post(source, secret string, r *verify.Request) (status int, body []byte) {
+	p.t.Helper()
 	cfg := p.app.file().Source("acme", source)
 	cfg.Secrets = []schemas.Secret{schemas.NewSecret(secret)}
 	compiled, err := provider.Compile(cfg)
@@ -290,8 +297,10 @@ func (p *process) send(source, secret string, r *verify.Request) int {
 		p.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, body
 }
 
 func (p *process) accepted(source, secret string, r *verify.Request) {

@@ -97,7 +97,7 @@ func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destinati
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", full, err)
 			}
-			all[full] = lane.Destination{Sink: sink, Timeout: d.Timeout.Std(), Retry: lane.RetryPolicy{
+			all[full] = lane.Destination{Sink: sink, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
 				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 			}}

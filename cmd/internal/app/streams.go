@@ -216,7 +216,7 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive,
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
-		Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
+		Later: later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 

@@ -42,6 +42,7 @@ func (ck *checker) run() {
 	ck.kafka()
 	ck.postgres()
 	ck.listen()
+	ck.agents()
 	ck.topics("topics", ck.c.Topics)
 	topics := map[string]string{} // the source's path by its topic
 	for _, name := range slices.Sorted(maps.Keys(ck.c.Teams)) {

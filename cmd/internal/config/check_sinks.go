@@ -26,7 +26,7 @@ type sinkType struct {
 // sinkTypes are the types that a destination may have today, each with its own file.
 var sinkTypes = map[string]sinkType{
 	"exec": {keys: []string{"command", "env", "idempotent"}, check: (*checker).execSink},
-	"http": {keys: []string{"url", "secret", "headers", "allow_networks", "params"}, check: (*checker).httpSink, params: func(*Destination) []template.Param { return httpsink.Params() }},
+	"http": {keys: []string{"url", "secret", "headers", "allow_networks", "params", "long"}, check: (*checker).longSink, params: func(*Destination) []template.Param { return httpsink.Params() }},
 	"kafka": {
 		keys: []string{"topic", "idempotent", "params"}, check: (*checker).kafkaSink,
 		params: func(*Destination) []template.Param { return kafkasink.Params() },

@@ -10,6 +10,7 @@ type Config struct {
 	Listen   Listen           `yaml:"listen"`
 	Topics   Topics           `yaml:"topics"`
 	Exec     Exec             `yaml:"exec"`
+	Agents   Agents           `yaml:"agents"`
 	TeamsDir string           `yaml:"teams_dir"`
 	Teams    map[string]*Team `yaml:"teams"`
 
@@ -39,6 +40,7 @@ type Postgres struct {
 type Listen struct {
 	Intake    string `yaml:"intake"`
 	Operator  string `yaml:"operator"`
+	Agents    string `yaml:"agents"`
 	PublicURL string `yaml:"public_url"`
 }
 
@@ -53,6 +55,12 @@ type Topics struct {
 // Exec says whether this process runs commands at all.
 type Exec struct {
 	Enabled bool `yaml:"enabled"`
+}
+
+// Agents says how destinations report what they finish later, and how senders ask what became of their events.
+type Agents struct {
+	PublicURL string           `yaml:"public_url"`
+	Secrets   []schemas.Secret `yaml:"secrets"`
 }
 
 // Team owns sources, destinations and subscriptions.
@@ -190,6 +198,7 @@ type Destination struct {
 	BaseURL       string         `yaml:"base_url"`
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
+	Long          *Long          `yaml:"long"`
 	AllowNetworks []string       `yaml:"allow_networks"`
 	Params        Params         `yaml:"params"`
 	Command       []string       `yaml:"command"`
@@ -202,6 +211,13 @@ type Destination struct {
 	Statement     string         `yaml:"statement"`
 	KeyTable      string         `yaml:"key_table"`
 	KeyRetention  Duration       `yaml:"key_retention"`
+}
+
+// Long says how a destination may answer 202 and say later what came of an action.
+type Long struct {
+	Deadline  Duration `yaml:"deadline"`
+	Heartbeat Duration `yaml:"heartbeat"` // zero: none is asked for
+	Most      int      `yaml:"most"`
 }
 
 // Env are variables of a command's environment by name. All of their values are taken for secrets.

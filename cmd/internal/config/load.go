@@ -40,6 +40,10 @@ func part(path string) string {
 		return "kafka"
 	case path == "listen.intake":
 		return "intake"
+	case path == "listen.agents":
+		return "agents"
+	case strings.HasPrefix(path, "agents.secrets"):
+		return "tokens"
 	case len(steps) > 2 && steps[0] == "teams" && steps[2] == "destinations":
 		return "destinations"
 	case len(steps) > 5 && steps[2] == "subscriptions" && steps[5] == "params":
@@ -53,8 +57,8 @@ func part(path string) string {
 }
 
 var uses = map[Role][]string{
-	RoleIntake:  {"kafka", "intake", "secrets"},
-	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches"},
+	RoleIntake:  {"kafka", "intake", "secrets", "tokens"},
+	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches", "agents", "tokens"},
 	RoleTopics:  {"kafka"},
 	RoleMigrate: {"postgres"},
 	RoleSend:    {"intake", "secrets"},

@@ -63,6 +63,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "listen", doc: "Addresses to listen on."},
 		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
 		{name: "exec", doc: "Commands on this machine; off unless enabled here."},
+		{name: "agents", doc: "What destinations that finish later, and senders that ask, get to know of listen.agents."},
 		{name: "teams_dir", doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
@@ -84,6 +85,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
 		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
+		{name: "agents", doc: "Address for results and heartbeats of destinations that finish later, and for status_url; of the stream role. It needs agents.secrets.", computed: "none: nothing can be finished later"},
 		{name: "public_url", doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com.", computed: "from the request"},
 	}},
 	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{
@@ -94,6 +96,15 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Exec](): {doc: "Commands that destinations of type exec run on the machine of the process.", fields: []field{
 		{name: "enabled", doc: "Whether this process runs them: whoever writes a team's file can then run programs here.", def: "false"},
+	}},
+	reflect.TypeFor[Agents](): {doc: "Listener for destinations that finish later, and for senders.", fields: []field{
+		{name: "public_url", doc: "What they call before /v1/actions and /v1/events: https://agents.example.com. Given, the intake answers with a status_url.", computed: "none: nothing can be finished later, and answers of the intake have no status_url"},
+		{name: "secrets", doc: "Secrets of 32 characters or more that tokens are made with: the first makes them, any opens them. The same in every process."},
+	}},
+	reflect.TypeFor[Long](): {doc: "A destination that may answer 202 and say later what came of an action (POST /v1/actions/{id}/result).", fields: []field{
+		{name: "deadline", doc: "How long the result is waited for, from the 202 on; then the attempt has timed out.", required: true},
+		{name: "heartbeat", doc: "Longest silence before it: no heartbeat for that long, and the attempt has timed out.", computed: "no heartbeats"},
+		{name: "most", doc: "Most actions that it works on at once, for one subscription in one process.", def: "1000", minimum: 1},
 	}},
 	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"policy", "budget", "rights"}, fields: []field{
 		{name: "sources", doc: "Intake endpoints by name."},
@@ -193,7 +204,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
-	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"rate", "breaker", "tls", "result"}, fields: []field{
+	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"rate", "breaker", "tls"}, fields: []field{
 		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "mcp", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go; the endpoint of an mcp server."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
@@ -203,6 +214,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "base_url", doc: "Where the API is, in front of its paths.", computed: "the provider's own"},
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
+		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},

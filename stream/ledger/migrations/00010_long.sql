@@ -30,7 +30,7 @@ CREATE TABLE results (
     fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
     lane_seq    bigint NOT NULL,
     attempt     int NOT NULL CHECK (attempt > 0),
-    status      text COLLATE "C" NOT NULL CHECK (status IN ('done', 'failed', 'dead')),
+    status      text COLLATE "C" NOT NULL CHECK (status IN ('done', 'failed', 'dead_letter')),
     wait_us     bigint NOT NULL DEFAULT 0 CHECK (wait_us >= 0), -- before the next attempt, at least
     code        int NOT NULL DEFAULT 0,
     error       text NOT NULL DEFAULT '',

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/agents"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// longPolicy is how a destination may finish later; nil: it may not.
+func longPolicy(l *config.Long) lane.LongPolicy {
+	if l == nil {
+		return lane.LongPolicy{}
+	}
+	return lane.LongPolicy{Deadline: l.Deadline.Std(), Heartbeat: l.Heartbeat.Std(), Most: l.Most}
+}
+
+// later gives calls the URL and the token for their result; nil where nobody listens.
+func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) stream.Later {
+	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
+		return nil
+	}
+	keys := agents.NewKeys(c.Agents.Secrets)
+	return func(r ledger.AttemptRef, id schemas.ActionID) stream.Later {
+		return stream.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, id)}
+	}
+}
+
+// statusURL says where it can be asked what became of an event; nil where nobody listens. The token reads that and nothing
+// else, so that the URL works as it is.
+func statusURL(c *config.Config) func(team, source, id string) string {
+	if c.Agents.PublicURL == "" {
+		return nil
+	}
+	keys := agents.NewKeys(c.Agents.Secrets)
+	return func(team, source, id string) string {
+		return c.Agents.PublicURL + "/v1/events/" + url.PathEscape(team) + "/" + url.PathEscape(source) + "/" + url.PathEscape(id) +
+			"?token=" + keys.Event(team, source, id)
+	}
+}
+
+// bindAgents binds the listener of destinations that finish later, where this process has one.
+func (a *App) bindAgents() error {
+	if a.stream == nil || a.file().Listen.Agents == "" {
+		return nil
+	}
+	handler, err := agents.New(agents.Config{
+		Keys: agents.NewKeys(a.file().Agents.Secrets), Ledger: desk{a.stream}, Logger: a.log, Registerer: a.registry,
+	})
+	if err == nil {
+		a.agents, err = listen("agents", a.file().Listen.Agents, handler, a.log)
+	}
+	return err
+}
+
+func (a *App) serveAgents(ctx context.Context) error {
+	err := a.agents.serve()
+	if ctx.Err() == nil && err == nil {
+		err = errors.New("agents listener: closed")
+	}
+	return err
+}
+
+// stopAgents waits a moment for those who are being answered; they can ask another process.
+func (a *App) stopAgents(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	a.agents.shutdown(ctx)
+}
+
+// desk answers agents from the ledger.
+type desk struct{ s *streams }
+
+var _ agents.Ledger = desk{}
+
+func (d desk) ledger() (*ledger.Ledger, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.s.ledger == nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "answer an agent", "the ledger is not open yet")
+	}
+	return d.s.ledger, nil
+}
+
+func (d desk) Report(ctx context.Context, r ledger.Report) (ledger.ReportState, error) {
+	l, err := d.ledger()
+	if err != nil {
+		return "", err
+	}
+	return l.Report(ctx, r)
+}
+
+func (d desk) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
+	l, err := d.ledger()
+	if err != nil {
+		return false, err
+	}
+	return l.Beat(ctx, r)
+}
+
+func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.ActionState, error) {
+	l, err := d.ledger()
+	if err != nil {
+		return ledger.ActionState{}, err
+	}
+	return l.ActionState(ctx, r)
+}
+
+// Event asks every subscription of the source.
+func (d desk) Event(ctx context.Context, team, source, id string) (agents.EventItem, error) {
+	out := agents.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []agents.EventInItem{}}
+	l, err := d.ledger()
+	if err != nil {
+		return out, err
+	}
+	t := d.s.a.file().Teams[team]
+	if t == nil {
+		return out, nil
+	}
+	worst := -1
+	for _, name := range sortedKeys(t.Subscriptions) {
+		if !slices.Contains(t.Subscriptions[name].Sources, source) {
+			continue
+		}
+		item, err := l.InboxItem(ctx, team, name, fullSource(team, source), id)
+		if schemas.KindOf(err) == schemas.NotFound {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		out.Subscriptions = append(out.Subscriptions, eventIn(name, &item))
+		if rank := slices.Index(fromDone, item.Status); rank > worst || len(out.Subscriptions) == 1 {
+			worst, out.Status = rank, item.Status
+		}
+	}
+	return out, nil
+}
+
+// fromDone are the statuses of an event by how far from done they are; others are an end as done is.
+var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
+
+func eventIn(subscription string, i *ledger.InboxItem) agents.EventInItem {
+	out := agents.EventInItem{Subscription: subscription, Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Actions: []agents.EventActionItem{}}
+	for n := range i.Actions {
+		a := &i.Actions[n]
+		out.Actions = append(out.Actions, agents.EventActionItem{ID: string(a.ID), Name: a.Name, Status: string(a.Status), Attempts: a.Attempts})
+	}
+	return out
+}

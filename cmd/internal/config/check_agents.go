@@ -1,0 +1,60 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"time"
+)
+
+// minSecret is how long a secret of tokens is at least, in bytes.
+const minSecret = 32
+
+// agents checks the listener of destinations that finish later with what it needs.
+func (ck *checker) agents() {
+	a := ck.c.Agents
+	if address := ck.c.Listen.Agents; address != "" && !ck.skip("listen.agents") {
+		ck.address("listen.agents", address)
+	}
+	if len(a.Secrets) == 0 && (ck.listensAgents() || a.PublicURL != "") && !ck.skip("agents.secrets") && ck.options.uses("agents.secrets[0]") {
+		ck.problem("agents.secrets", "is missing: tokens are made with it. `openssl rand -hex 32` makes one")
+	}
+	for i, s := range a.Secrets {
+		if path := "agents.secrets[" + itoa(i) + "]"; !ck.skip(path) && len(s.Reveal()) < minSecret {
+			ck.problem(path, "is shorter than %d characters. `openssl rand -hex 32` makes one", minSecret)
+		}
+	}
+	if a.PublicURL == "" || ck.skip("agents.public_url") {
+		return
+	}
+	if u, err := url.Parse(a.PublicURL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "http" && u.Scheme != "https" || strings.HasSuffix(a.PublicURL, "/") {
+		ck.problem("agents.public_url", "is not a URL such as https://agents.example.com, without a slash at its end")
+	}
+	if !ck.listensAgents() {
+		ck.problem("agents.public_url", "leads nowhere: listen.agents is not set")
+	}
+}
+
+// listensAgents reports whether the file says where agents are listened to. What this process does not resolve counts.
+func (ck *checker) listensAgents() bool {
+	return ck.c.Listen.Agents != "" || ck.skip("listen.agents")
+}
+
+// longSink is httpSink of a destination that may finish later.
+func (ck *checker) longSink(path string, d *Destination) {
+	ck.httpSink(path, d)
+	if d.Long == nil {
+		return
+	}
+	path += ".long"
+	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.skip("agents.public_url") {
+		ck.problem(path, "needs listen.agents and agents.public_url: nobody could say what came of an action")
+	}
+	if !ck.written(path + ".deadline") { // said already
+		return
+	}
+	ck.between(path+".deadline", d.Long.Deadline, Duration(time.Second), Duration(30*24*time.Hour))
+	if d.Long.Heartbeat != 0 {
+		ck.between(path+".heartbeat", d.Long.Heartbeat, Duration(time.Second), d.Long.Deadline)
+	}
+}
