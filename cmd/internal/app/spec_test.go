@@ -41,3 +41,22 @@ func TestEveryKeyReachesTheLedger(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBacklogReachesTheLedger: lanes and ledger are told of it alike.
+func TestBacklogReachesTheLedger(t *testing.T) {
+	t.Parallel()
+	for backlog, want := range map[string]bool{"all": false, "latest": true} {
+		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(strings.Replace(rankedFile, "equal: first,", "backlog: "+backlog+",", 1)), Embedded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := specOf(c, sourceName{"acme", "first"}).Latest; got != want {
+			t.Errorf("backlog: %s: %v in the ledger", backlog, got)
+		}
+		s := &streams{a: &App{}, fetches: &fetches{}}
+		s.a.current.Store(c)
+		if got := s.lanes(sourceName{"acme", "first"}, nil, nil, nil).Latest; got != want {
+			t.Errorf("backlog: %s: %v in the lanes", backlog, got)
+		}
+	}
+}

@@ -192,7 +192,7 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 		host = "unknown"
 	}
 	spec := ledger.Spec{
-		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(),
+		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(), Latest: sub.Backlog == config.BacklogLatest,
 		Done: sub.Retention.Done.Std(), Dead: sub.Retention.Dead.Std(), MaxAge: sub.Gap.MaxWait.Std(), Forget: sub.Expire.Std(),
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
@@ -215,7 +215,8 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive,
 		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
 	}
 	return lane.Config{
-		Subscription: at.team + "." + at.name, Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
+		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
+		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
 		Later: later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }

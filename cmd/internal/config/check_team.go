@@ -121,6 +121,9 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 			ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
 		}
 	}
+	if sub.Backlog == BacklogLatest && sub.Order == "arrival" && !ck.skip(path+".order") {
+		ck.problem(path+".backlog", "latest: in order of arrival no version overtakes another: it goes with order: version")
+	}
 	if sub.Start == "first" && !sub.allSequence(t) {
 		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")
 	}

@@ -249,6 +249,9 @@ type Subscription struct {
 	Actions   []Action  `yaml:"actions"`
 }
 
+// BacklogLatest is the word of Subscription.Backlog for the newest state alone.
+const BacklogLatest = "latest"
+
 // Gap says how long a missing event is waited for and what follows.
 type Gap struct {
 	Wait Duration `yaml:"wait"`

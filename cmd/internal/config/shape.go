@@ -243,7 +243,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for a person (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
 		{name: "stale", doc: "What becomes of an event whose entity has gone on to a newer version."},
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
-		{name: "backlog", doc: "Which waiting actions run.", def: "all", values: []string{"all"}, later: []string{"latest"}},
+		{name: "backlog", doc: "Which waiting actions run: all, or of whole states (payload: snapshot) that were never tried only the latest of a line; the others end as superseded.", def: "all", values: []string{"all", "latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and what was set aside."},
