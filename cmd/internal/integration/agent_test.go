@@ -17,6 +17,8 @@ type call struct {
 	event   string // ce-id
 	entity  string // ce-partitionkey
 	version string // ce-entityversion
+	result  string // forebay-result-url, and its token
+	token   string
 	begin   time.Time
 	end     time.Time // zero: never answered
 	status  int       // of the answer
@@ -51,6 +53,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := call{
 		key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
 		entity: r.Header.Get("ce-partitionkey"), version: r.Header.Get("ce-entityversion"), begin: time.Now(),
+		result: r.Header.Get("forebay-result-url"), token: r.Header.Get("forebay-action-token"),
 	}
 	a.mu.Lock()
 	at := len(a.calls)

@@ -148,6 +148,7 @@ type process struct {
 	cmd      *exec.Cmd
 	intake   string // http://...
 	operator string // host:port
+	agents   string // host:port, where the config has ${env:AGENTS}
 	log      string
 	gone     chan struct{} // closed when it has ended
 }
@@ -173,19 +174,19 @@ func (r *rig) start(roles string) *process {
 // launch starts a program of forebay's that serves.
 func (r *rig) launch(args ...string) *process {
 	r.t.Helper()
-	intake, operator := freeAddress(r.t), freeAddress(r.t)
+	intake, operator, agents := freeAddress(r.t), freeAddress(r.t), freeAddress(r.t)
 	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", args[0], time.Now().UnixNano())))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	cmd := exec.Command(forebay, args...)
-	cmd.Env = r.env(intake, operator)
+	cmd.Env = append(r.env(intake, operator), "AGENTS="+agents)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	p := &process{t: r.t, cmd: cmd, intake: "http://" + intake, operator: operator, log: log.Name(), gone: make(chan struct{})}
+	p := &process{t: r.t, cmd: cmd, intake: "http://" + intake, operator: operator, agents: agents, log: log.Name(), gone: make(chan struct{})}
 	go func() {
 		cmd.Wait()
 		log.Close()

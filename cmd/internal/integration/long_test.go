@@ -1,0 +1,235 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/testrig"
+)
+
+// longRig is a rig whose shop takes the orders of entities that begin with "slow" and says later what came of them.
+func longRig(t *testing.T, b testrig.Broker, long string) *rig {
+	t.Helper()
+	r := newRig(t, b, options{gap: "{wait: 60s, then: park}"})
+	r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
+listen: {agents: "${env:AGENTS}", intake: "${env:INTAKE}",`)
+	r.edit("shop: {type: http,", "shop: {long: "+long+", type: http,")
+	r.agent.answer = func(c call) int {
+		if strings.HasPrefix(c.entity, "slow") {
+			return http.StatusAccepted
+		}
+		return http.StatusOK
+	}
+	return r
+}
+
+// callOf is the newest call for an event, which must be there.
+func (a *agent) callOf(t *testing.T, event string) call {
+	t.Helper()
+	var found call
+	for _, c := range a.snapshot() {
+		if c.event == event {
+			found = c
+		}
+	}
+	if found.result == "" || found.token == "" {
+		t.Fatalf("no call for %s that says how it may be finished: %+v", event, found)
+	}
+	return found
+}
+
+// at is a URL of agents.test at the process.
+func (p *process) at(t *testing.T, public string) string {
+	t.Helper()
+	u, err := url.Parse(public)
+	if err != nil || u.Host != "agents.test" {
+		t.Fatal(public, err)
+	}
+	u.Host = p.agents
+	return u.String()
+}
+
+// say posts a result, or a heartbeat, and gives status and body.
+func (p *process) say(t *testing.T, public, token, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.at(t, public), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// statusURL is what the intake answers to a delivery, or to it again.
+func (r *rig) statusURL(d delivery) string {
+	r.t.Helper()
+	resp, err := http.DefaultClient.Do(d.request(r.t.Context(), r.intake.Load().intake, r.team))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		StatusURL string `json:"status_url"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.StatusURL == "" {
+		r.t.Fatalf("the intake answered %d without a status_url: %v", resp.StatusCode, err)
+	}
+	return answer.StatusURL
+}
+
+// waitStatus follows a status_url until it says so.
+func (p *process) waitStatus(t *testing.T, public, want string) {
+	t.Helper()
+	last := ""
+	for began := time.Now(); time.Since(began) < 40*time.Second; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(p.at(t, public))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Status string }
+		err = json.NewDecoder(resp.Body).Decode(&answer)
+		resp.Body.Close()
+		if last = answer.Status; err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.StatusCode, err)
+		}
+		if last == want {
+			return
+		}
+	}
+	t.Fatalf("%s says %q, want %q", public, last, want)
+}
+
+// TestLongWorkWhilePartitionsMove: work is out at a destination while partitions move to another process and the first owner
+// is killed; the results come in at the one that owns nothing of it yet. Lanes behind long work wait, others do not, nothing
+// runs twice, and who delivered sees it done.
+func TestLongWorkWhilePartitionsMove(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := longRig(t, b, "{deadline: 5m, heartbeat: 2m}")
+		r.serve("intake")
+		first := r.serve("stream")
+		const entities = 8
+		slow := func(e, n int) delivery { return order(fmt.Sprintf("slow-%d", e), n) }
+		quick := func(e, n int) delivery { return order(fmt.Sprintf("quick-%d", e), n) }
+		deliver := func(d delivery) {
+			t.Helper()
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for e := range entities {
+			deliver(slow(e, 1))
+			deliver(slow(e, 2))
+			deliver(quick(e, 1))
+		}
+		for e := range entities {
+			first.waitStatus(t, r.statusURL(slow(e, 1)), "processing")
+			first.waitStatus(t, r.statusURL(quick(e, 1)), "done")
+		}
+		second := r.serve("stream") // some of the partitions move to it, with the work that is out
+		for e := range entities {
+			deliver(quick(e, 2))
+		}
+		for e := range entities {
+			second.waitStatus(t, r.statusURL(quick(e, 2)), "done")
+		}
+		if n := r.agent.acted(); n != 3*entities {
+			t.Errorf("the agent has seen %d events, want %d: what is behind long work waits", n, 3*entities)
+		}
+		// One result to an owner that lives, heartbeats to any, the others while the owner of some is dead.
+		one := r.agent.callOf(t, slow(0, 1).id)
+		if status, body := first.say(t, one.result, one.token, `{"status":"done"}`); status != http.StatusAccepted {
+			t.Error(status, body)
+		}
+		first.waitStatus(t, r.statusURL(slow(0, 1)), "done")
+		second.waitStatus(t, r.statusURL(slow(0, 2)), "processing") // so that it is not in flight when its owner dies
+		first.kill()
+		for e := 1; e < entities; e++ {
+			c := r.agent.callOf(t, slow(e, 1).id)
+			if status, body := second.say(t, strings.Replace(c.result, "/result", "/heartbeat", 1), c.token, ""); status != http.StatusOK {
+				t.Error(status, body)
+			}
+			for _, want := range []int{http.StatusAccepted, http.StatusOK} { // recorded, and repeated
+				if status, body := second.say(t, c.result, c.token, `{"status":"done","code":200,"response":"packed"}`); status != want {
+					t.Error(status, body)
+				}
+			}
+			if status, _ := second.say(t, c.result, one.token, `{"status":"done"}`); status != http.StatusUnauthorized {
+				t.Errorf("the token of another action: %d", status)
+			}
+		}
+		for e := range entities {
+			second.waitStatus(t, r.statusURL(slow(e, 1)), "done")
+			second.waitStatus(t, r.statusURL(slow(e, 2)), "processing")
+			c := r.agent.callOf(t, slow(e, 2).id)
+			if status, body := second.say(t, c.result, c.token, `{"status":"done"}`); status != http.StatusAccepted {
+				t.Error(status, body)
+			}
+		}
+		for e := range entities {
+			second.waitStatus(t, r.statusURL(slow(e, 2)), "done")
+		}
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+		if strings.Contains(first.output()+second.output(), "fba1_") {
+			t.Error("a token is in the log")
+		}
+	})
+}
+
+// TestLongWorkIsLost: a heartbeat that does not come ends the attempt, the next one has a token of its own, and the word of the
+// first is late.
+func TestLongWorkIsLost(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := longRig(t, b, "{deadline: 5m, heartbeat: 2s}")
+		p := r.serve("intake,stream")
+		d := order("slow-1", 1)
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 1, 30*time.Second)
+		first := r.agent.callOf(t, d.id)
+		for began := time.Now(); r.agent.seen(d.id) < 2; time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				t.Fatal("it is not attempted anew")
+			}
+		}
+		second := r.agent.callOf(t, d.id)
+		if second.key != first.key || second.token == first.token || second.result != first.result {
+			t.Errorf("%+v after %+v", second, first)
+		}
+		p.waitStatus(t, r.statusURL(d), "processing")
+		if status, body := p.say(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
+			t.Error(status, body)
+		}
+		beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
+		for range 25 { // more than twice as long as the silence that was too long
+			if status, body := p.say(t, beat, second.token, ""); status != http.StatusOK {
+				t.Fatal(status, body)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		if status, body := p.say(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
+			t.Error(status, body)
+		}
+		p.waitStatus(t, r.statusURL(d), "done")
+		if n := r.agent.seen(d.id); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+	})
+}
