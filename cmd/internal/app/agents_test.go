@@ -60,15 +60,21 @@ func (a *taker) wait(t *testing.T, event string, n int) []http.Header {
 
 const tokenSecret = "the-server's-secret-of-32-characters-and-more"
 
-// withAgents is a rig whose destination may finish later.
-func withAgents(t *testing.T, r *rig, long string) (address string) {
+// freePort is an address that nobody listens at.
+func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address = l.Addr().String()
-	l.Close()
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// withAgents is a rig whose destination may finish later.
+func withAgents(t *testing.T, r *rig, long string) (address string) {
+	t.Helper()
+	address = freePort(t)
 	r.text = strings.NewReplacer(
 		`operator: "127.0.0.1:0"}`, fmt.Sprintf(`operator: "127.0.0.1:0", agents: %q}`+"\nagents: {public_url: \"http://%s\", secrets: [%q]}", address, address, tokenSecret),
 		"retry: {", "long: "+long+", retry: {",
