@@ -596,9 +596,9 @@ func (k *kept) fail(err error) {
 }
 
 // keep runs a Keeper until the test ends.
-func keep(t *testing.T, k *kept, now <-chan struct{}, list ...*Destination) {
+func keep(t *testing.T, k *kept, list ...*Destination) *Keeper {
 	t.Helper()
-	keeper := &Keeper{Store: k, Destinations: map[string]*Destination{}, Logger: slog.New(slog.DiscardHandler), Now: now}
+	keeper := &Keeper{Store: k, Destinations: map[string]*Destination{}, Logger: slog.New(slog.DiscardHandler)}
 	for _, d := range list {
 		keeper.Destinations[d.Name()] = d
 	}
@@ -606,6 +606,7 @@ func keep(t *testing.T, k *kept, now <-chan struct{}, list ...*Destination) {
 	var running sync.WaitGroup
 	running.Go(func() { keeper.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
+	return keeper
 }
 
 // TestPausesReachEveryProcess: what one process finds out pauses the other, and both go on when it is resumed.
@@ -615,9 +616,8 @@ func TestPausesReachEveryProcess(t *testing.T) {
 		k := &kept{states: map[string]ledger.DestinationState{}}
 		policy := Policy{Concurrency: 4, Endpoint: true, Recovery: 10 * time.Second}
 		one, other := setup(t, policy), setup(t, policy)
-		now := make(chan struct{}, 1)
-		keep(t, k, now, one)
-		keep(t, k, nil, other)
+		here := keep(t, k, one)
+		keep(t, k, other)
 		w, v := one.worker("acme"), other.worker("acme")
 		synctest.Wait()
 		time.Sleep(100 * time.Millisecond)
@@ -633,9 +633,10 @@ func TestPausesReachEveryProcess(t *testing.T) {
 		same(t, "written once", k.writes, 1)
 		same(t, "waits", []Answer{w.Take(), v.Take()}, []Answer{Wait, Wait})
 		k.resume("acme/agent")
-		now <- struct{}{}
-		synctest.Wait()
-		same(t, "at once where it is told", []int{w.called(), v.called()}, []int{1, 0})
+		if err := here.Look(t.Context()); err != nil {
+			t.Error(err)
+		}
+		same(t, "at once where somebody looks", []int{w.called(), v.called()}, []int{1, 0})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		same(t, "within a second elsewhere", []int{w.called(), v.called()}, []int{1, 1})
@@ -652,7 +653,7 @@ func TestPauseOfAPersonStandsBesideItsOwn(t *testing.T) {
 		w := d.worker("acme")
 		w.Take()
 		w.End(&Outcome{Class: stream.ClassRejected, Code: 410})
-		keep(t, k, nil, d)
+		keep(t, k, d)
 		synctest.Wait()
 		same(t, "pause", *d.Status().Paused, theirs)
 	})
@@ -665,15 +666,15 @@ func TestFailureOutlivesAProcess(t *testing.T) {
 		k := &kept{states: map[string]ledger.DestinationState{}}
 		policy := Policy{Pause: AutoPause{After: 72 * time.Hour}}
 		one, next, other := setup(t, policy), setup(t, policy), setup(t, policy)
-		keep(t, k, nil, one)
+		keep(t, k, one)
 		one.worker("acme").try(broken)
 		since := time.Now()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		same(t, "what has failed for half a minute is not told", k.writes, 0)
 		time.Sleep(40 * time.Hour)
-		keep(t, k, nil, next)
-		keep(t, k, nil, other)
+		keep(t, k, next)
+		keep(t, k, other)
 		synctest.Wait()
 		same(t, "the next process knows", next.Status().Failing.Equal(since), true)
 		w := next.worker("acme")

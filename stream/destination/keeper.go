@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -26,8 +27,8 @@ type Keeper struct {
 	Store        Store
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
-	// Now is a channel of capacity one that asks for a look at once; it is never closed. Nil: nobody asks.
-	Now <-chan struct{}
+
+	looking sync.Mutex // one look after the other: an old answer would undo what a newer one has brought
 }
 
 const (
@@ -41,7 +42,7 @@ const (
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	told := make(chan struct{}, 1) // closed by nobody
+	told := make(chan struct{}, 1) // never closed
 	for _, d := range k.Destinations {
 		d.mu.Lock()
 		d.changed = told
@@ -68,13 +69,14 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-told:
-		case <-k.Now:
 		}
 	}
 }
 
-// Look tells the store what it does not know and takes over what it knows, once.
+// Look tells the store what it does not know and takes over what it knows, once. Run does it; others may, to be sooner.
 func (k *Keeper) Look(ctx context.Context) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	names := slices.Sorted(maps.Keys(k.Destinations))
