@@ -40,6 +40,8 @@ type Config struct {
 	Inbox Inbox
 	// Stops is nil like Inbox.
 	Stops Stops
+	// Destinations is nil like Inbox.
+	Destinations Destinations
 	// Quarantine is required.
 	Quarantine    Quarantine
 	Sources       func() []SourceItem
@@ -77,6 +79,10 @@ func New(cfg Config) (http.Handler, error) {
 	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
 	asked.HandleFunc("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
 	asked.HandleFunc("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
+	asked.HandleFunc("GET /v1/destinations", s.destinations)
+	asked.HandleFunc("GET /v1/destinations/{team}/{destination}", s.destination)
+	asked.HandleFunc("POST /v1/destinations/{team}/{destination}/pause", s.pause)
+	asked.HandleFunc("POST /v1/destinations/{team}/{destination}/resume", s.resume)
 	asked.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path))
 	})

@@ -130,7 +130,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
 	}
 	if a.stream != nil {
-		cfg.Inbox, cfg.Stops = &inbox{a.stream}, &stops{a}
+		cfg.Inbox, cfg.Stops, cfg.Destinations = &inbox{a.stream}, &stops{a}, places{a.stream}
 	}
 	return api.New(cfg)
 }

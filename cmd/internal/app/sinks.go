@@ -9,11 +9,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	logsink "github.com/forebay-io/forebay/sinks/log"
 	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
 )
 
@@ -86,8 +89,8 @@ func networks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// destinations builds the sinks of all teams, by "<team>/<destination>".
-func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destination, error) {
+// destinations builds the sinks of all teams with what their subscriptions share of them, by "<team>/<destination>".
+func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.Destination, error) {
 	all := map[string]lane.Destination{}
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Destinations) {
@@ -97,7 +100,11 @@ func destinations(c *config.Config, log *slog.Logger) (map[string]lane.Destinati
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", full, err)
 			}
-			all[full] = lane.Destination{Sink: sink, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+			shared, err := destination.New(destination.Config{Name: full, Policy: policyOf(d, sink), Logger: log, Registerer: metrics})
+			if err != nil {
+				return nil, err
+			}
+			all[full] = lane.Destination{Sink: sink, Shared: shared, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
 				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 			}}

@@ -18,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -30,21 +31,24 @@ const futureSkew = 5 * time.Minute
 type streams struct {
 	a            *App
 	destinations map[string]lane.Destination
+	keeper       *destination.Keeper // of what destinations share with other processes
 	fetches      *fetches
 	payloads     *stream.LogPayloads
 
-	mu     sync.Mutex
-	ledger *ledger.Ledger     // nil until Postgres has answered
-	again  *producer.Producer // of what is redriven; nil until something is
-	subs   map[sourceName]*stream.Subscription
+	mu      sync.Mutex
+	ledger  *ledger.Ledger     // nil until Postgres has answered
+	again   *producer.Producer // of what is redriven; nil until something is
+	subs    map[sourceName]*stream.Subscription
+	lanesOf map[sourceName]*lane.Lanes
 }
 
 func newStreams(a *App) (*streams, error) {
-	s := &streams{a: a, subs: map[sourceName]*stream.Subscription{}}
+	s := &streams{a: a, subs: map[sourceName]*stream.Subscription{}, lanesOf: map[sourceName]*lane.Lanes{}}
 	var err error
-	if s.destinations, err = destinations(a.file(), a.log); err != nil {
+	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
 		return nil, err
 	}
+	s.keeper = newKeeper(s.destinations, a.log)
 	metrics, err := backfill.NewMetrics(a.registry)
 	if err != nil {
 		return nil, err
@@ -54,6 +58,7 @@ func newStreams(a *App) (*streams, error) {
 		return nil, problems
 	}
 	a.ready.set("ledger", errNotStarted)
+	a.ready.set("destinations", errNotStarted)
 	for team, t := range a.file().Teams {
 		for name := range t.Subscriptions {
 			a.ready.set("subscription "+team+"."+name, errNotStarted)
@@ -79,7 +84,7 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.ledger = opened
+	s.ledger, s.keeper.Store = opened, opened
 	s.mu.Unlock()
 	s.a.ready.ask("ledger", opened.Ping)
 	return opened, nil
@@ -98,8 +103,13 @@ func (s *streams) run(ctx context.Context) error {
 	s.mu.Lock()
 	s.payloads = payloads
 	s.mu.Unlock()
+	// Nothing is attempted before it is known what is paused.
+	if err := s.a.patiently(ctx, "destinations", s.keeper.Look); err != nil {
+		return err
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.sweep(gctx, l); return nil })
+	g.Go(func() error { s.keeper.Run(gctx); return nil })
 	for _, team := range sortedKeys(s.a.file().Teams) {
 		for _, name := range sortedKeys(s.a.file().Teams[team].Subscriptions) {
 			g.Go(func() error { return s.subscription(gctx, l, sourceName{team, name}) })
@@ -160,7 +170,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 		return err
 	}
 	s.mu.Lock()
-	s.subs[at] = sub
+	s.subs[at], s.lanesOf[at] = sub, lanes
 	s.mu.Unlock()
 	s.a.ready.ask("subscription "+group, func(context.Context) error { return sub.Ready() })
 
@@ -210,14 +220,16 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 }
 
 func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive, fenced func(*ledger.Claim)) lane.Config {
-	own := map[string]lane.Destination{}
-	for name := range s.a.file().Teams[at.team].Destinations {
+	own, most := map[string]lane.Destination{}, 0
+	for name, d := range s.a.file().Teams[at.team].Destinations {
 		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
+		most = max(most, d.Concurrency)
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
-		Later: later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
+		MaxInFlight: max(256, 4*most), // so that one destination that hangs leaves room for others
+		Later:       later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 

@@ -86,6 +86,12 @@ type grammar struct {
 		Get    subscriptionsGetCmd    `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
 		Accept subscriptionsAcceptCmd `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
 	} `cmd:"" help:"Consumers."`
+	Destinations struct {
+		List   destinationsListCmd   `cmd:"" help:"List the destinations of a running process, and what keeps them from being called."`
+		Get    destinationsGetCmd    `cmd:"" help:"Show one destination."`
+		Pause  destinationsPauseCmd  `cmd:"" help:"Attempt nothing more at a destination, in all processes, until it is resumed."`
+		Resume destinationsResumeCmd `cmd:"" help:"End a pause, slowly at first."`
+	} `cmd:"" help:"Where actions go."`
 	Version versionCmd `cmd:"" help:"Print version, revision and Go version."`
 }
 

@@ -181,6 +181,7 @@ func (ck *checker) networks(path string, list []string) []netip.Prefix {
 func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)
+	ck.bounds(path, d)
 	if ck.skip(path + ".type") {
 		return
 	}

@@ -210,6 +210,7 @@ func (ck *checker) actions(path string, t *Team, actions []Action) {
 			ck.missing(at+".to", "destination", a.To, keys(t.Destinations))
 		} else {
 			ck.actionParams(at, a, d)
+			ck.dropped(at, a, d)
 		}
 	}
 }

@@ -64,6 +64,11 @@ func (c *Config) fillComputed() {
 			}
 			s.fill(c.Topics)
 		}
+		for _, d := range team.Destinations {
+			if d.Rate != nil && d.Rate.Burst == 0 {
+				d.Rate.Burst = d.Rate.Limit
+			}
+		}
 		for _, sub := range team.Subscriptions {
 			sub.fill(c, team)
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // withDestination is the design's file with another destination in the place of its own, and a line at its top.
@@ -59,6 +60,21 @@ func TestDestinations(t *testing.T) {
 		{"mcp with other errors", "", "type: mcp\nurl: https://x.example\ntool_errors: ignore\nparams: {tool: t}", `"ignore" is not one of dead, retry`},
 		{"http with headers", "", "type: http\nurl: https://x.example\nheaders: {X-Api-Key: \"${env:CODER_SECRET}\"}", ""},
 		{"http with a bad header", "", "type: http\nurl: https://x.example\nheaders: {\"a b\": c}", `"a b" is not the name of a header`},
+		{"http with every bound", "", "type: http\nurl: https://x.example\nconcurrency: 8\nrate: {limit: 10, per: 1m, burst: 2, on_limit: error}\nbreaker: {failures: 3, wait: 1s, max_wait: 1m}\nmax_hold: 5m\nrecovery: 1m\npause: {failures: 50, after: 1d}", ""},
+		{"http with no bound", "", "type: http\nurl: https://x.example\nbreaker: {failures: 0}\nmax_hold: 0s\nrecovery: 0s\npause: {failures: 0, after: 0s}", ""},
+		{"no concurrency", "", "type: log\nconcurrency: 0", "coder.concurrency: must be at least 1"},
+		{"much concurrency", "", "type: log\nconcurrency: 5000", "coder.concurrency: 5000 is more than 1000"},
+		{"a rate without a limit", "", "type: log\nrate: {per: 1m}", "coder.rate: limit is missing"},
+		{"a rate as of sources", "", "type: log\nrate: {per_second: 5}", "coder.rate.per_second: unknown key"},
+		{"a rate in no time", "", "type: log\nrate: {limit: 1, per: 0s}", "coder.rate.per: 0s is not between 1ms and 1d"},
+		{"a rate that does something else", "", "type: log\nrate: {limit: 1, on_limit: wait}", `coder.rate.on_limit: "wait" is not one of queue, drop, error`},
+		{"drop and park", "", "type: log\nrate: {limit: 1, on_limit: drop}", "triage.actions[0].on_dead: must be continue: destination coder drops"},
+		{"a breaker that waits less", "", "type: log\nbreaker: {wait: 10m}", "coder.breaker.wait: 10m is more than max_wait 5m"},
+		{"a breaker without a wait", "", "type: log\nbreaker: {wait: 0s}", "coder.breaker.wait: 0s is not between 10ms and 1d"},
+		{"a negative breaker", "", "type: log\nbreaker: {failures: -1}", "coder.breaker.failures: must be at least 0"},
+		{"a long hold", "", "type: log\nmax_hold: 7d", "coder.max_hold: 7d is not between 0s and 1d"},
+		{"a slow recovery", "", "type: log\nrecovery: 2h", "coder.recovery: 2h is not between 0s and 1h"},
+		{"a late pause", "", "type: log\npause: {after: 400d}", "coder.pause.after: 400d is not between 0s and 365d"},
 		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,6 +87,19 @@ func TestDestinations(t *testing.T) {
 				t.Errorf("no %q in\n%v", tt.want, problems)
 			}
 		})
+	}
+}
+
+// A rate's burst is its limit where nothing else is said, and an action that is dropped continues.
+func TestRateOfADestination(t *testing.T) {
+	t.Parallel()
+	text := withDestination(t, "", "type: log\nrate: {limit: 7, on_limit: drop}")
+	c, problems := load(strings.Replace(text, "on_dead: park", "on_dead: continue", 1), designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if got, want := *c.Teams["acme"].Destinations["coder"].Rate, (CallRate{Limit: 7, Per: Duration(time.Second), Burst: 7, OnLimit: "drop"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

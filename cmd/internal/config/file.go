@@ -199,6 +199,12 @@ type Destination struct {
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
 	Long          *Long          `yaml:"long"`
+	Concurrency   int            `yaml:"concurrency"`
+	Rate          *CallRate      `yaml:"rate"`
+	Breaker       Breaker        `yaml:"breaker"`
+	MaxHold       Duration       `yaml:"max_hold"`
+	Recovery      Duration       `yaml:"recovery"`
+	Pause         AutoPause      `yaml:"pause"`
 	AllowNetworks []string       `yaml:"allow_networks"`
 	Params        Params         `yaml:"params"`
 	Command       []string       `yaml:"command"`
@@ -229,6 +235,27 @@ type Retry struct {
 	Within   Duration `yaml:"within"`
 	Min      Duration `yaml:"min"`
 	Max      Duration `yaml:"max"`
+}
+
+// CallRate is the token bucket of a destination.
+type CallRate struct {
+	Limit   int      `yaml:"limit"`
+	Per     Duration `yaml:"per"`
+	Burst   int      `yaml:"burst"`
+	OnLimit string   `yaml:"on_limit"`
+}
+
+// Breaker says when a destination is left alone for a while; 0 failures: never.
+type Breaker struct {
+	Failures int      `yaml:"failures"`
+	Wait     Duration `yaml:"wait"`
+	MaxWait  Duration `yaml:"max_wait"`
+}
+
+// AutoPause says when a destination is paused by itself; zero fields: never.
+type AutoPause struct {
+	Failures int      `yaml:"failures"`
+	After    Duration `yaml:"after"`
 }
 
 // Subscription is a team's consumer.

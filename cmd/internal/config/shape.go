@@ -204,7 +204,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
-	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"rate", "breaker", "tls"}, fields: []field{
+	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"tls"}, fields: []field{
 		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "mcp", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
 		{name: "url", doc: "Where http calls go; the endpoint of an mcp server."},
 		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
@@ -215,6 +215,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
+		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process.", def: "64", minimum: 1},
+		{name: "rate", doc: "Limit on attempts, for all subscriptions of a process; none when absent."},
+		{name: "breaker", doc: "When it is left alone for a while, as it does not work: nothing is attempted then, and no attempt used up."},
+		{name: "max_hold", doc: "Longest that its answers 429 and 503 with a Retry-After keep all attempts waiting; 0s: they keep their own action waiting only.", def: "1h"},
+		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
+		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
@@ -233,6 +239,21 @@ var shapes = map[reflect.Type]*shape{
 		{name: "within", doc: "Longest time from the first attempt.", def: "24h"},
 		{name: "min", doc: "First delay.", def: "1s"},
 		{name: "max", doc: "Longest delay.", def: "1h"},
+	}},
+	reflect.TypeFor[CallRate](): {doc: "A token bucket: limit tokens per time.", fields: []field{
+		{name: "limit", doc: "How many attempts.", required: true, minimum: 1},
+		{name: "per", doc: "In what time.", def: "1s"},
+		{name: "burst", doc: "How many at once.", computed: "as limit", minimum: 1},
+		{name: "on_limit", doc: "What becomes of an action that is over it: queue waits, drop makes it dead at once (its action then needs on_dead: continue), error is a failed attempt.", def: "queue", values: []string{"queue", "drop", "error"}},
+	}},
+	reflect.TypeFor[Breaker](): {doc: "Opens after failures in a row, lets one attempt through after a while, and closes slowly.", fields: []field{
+		{name: "failures", doc: "How many in a row open it: no answer, 429, 408, 425 and 5xx; 0: never.", def: "10"},
+		{name: "wait", doc: "For how long it opens at first; doubled by each attempt that fails after it.", def: "5s"},
+		{name: "max_wait", doc: "For how long at most.", def: "5m"},
+	}},
+	reflect.TypeFor[AutoPause](): {doc: "When a destination is paused by itself; one of type http also when it answers 410, or 404 five times in a row.", fields: []field{
+		{name: "failures", doc: "After how many failures in a row; 0: however many.", def: "1000"},
+		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
 	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
 		{name: "sources", doc: "Sources of the same team.", required: true},

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// placesFake records what it was asked.
+type placesFake struct {
+	asked []string
+	req   PauseRequest
+	err   error
+}
+
+var pausedItem = DestinationItem{Team: "acme", Destination: "agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Waiting: 3,
+	HeldUntil: new(time.Unix(5, 0).UTC()), Paused: &PauseItem{Since: time.Unix(4, 0).UTC(), By: "forebay", Class: "timeout", Reason: "1000 failures in a row"}}
+
+func (f *placesFake) Destinations(context.Context) ([]DestinationItem, error) {
+	return []DestinationItem{pausedItem}, f.err
+}
+
+func (f *placesFake) Destination(_ context.Context, team, name string) (*DestinationItem, error) {
+	f.asked = []string{"get", team, name}
+	return &pausedItem, f.err
+}
+
+func (f *placesFake) Pause(_ context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
+	f.asked, f.req = []string{"pause", team, name}, r
+	return &pausedItem, f.err
+}
+
+func (f *placesFake) Resume(_ context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
+	f.asked, f.req = []string{"resume", team, name}, r
+	return &pausedItem, f.err
+}
+
+func TestDestinationsOverTheWire(t *testing.T) {
+	t.Parallel()
+	f := &placesFake{}
+	c, _ := setup(t, func(cfg *Config) { cfg.Destinations = f })
+	page, err := c.Destinations(t.Context())
+	if err != nil || len(page.Items) != 1 || !cmp.Equal(page.Items[0], pausedItem) {
+		t.Errorf("%+v %v", page, err)
+	}
+	want := PauseRequest{Reason: "they move", By: "ann@ops"}
+	for what, call := range map[string]func() (*DestinationItem, error){
+		"get":    func() (*DestinationItem, error) { return c.Destination(t.Context(), "acme", "agent") },
+		"pause":  func() (*DestinationItem, error) { return c.Pause(t.Context(), "acme", "agent", want) },
+		"resume": func() (*DestinationItem, error) { return c.Resume(t.Context(), "acme", "agent", want) },
+	} {
+		f.err, f.req = nil, want
+		item, err := call()
+		if err != nil || !cmp.Equal(*item, pausedItem) || f.req != want {
+			t.Errorf("%s: %+v %v, asked %+v", what, item, err, f.req)
+		}
+		if d := cmp.Diff([]string{what, "acme", "agent"}, f.asked); d != "" {
+			t.Error(d)
+		}
+		for _, kind := range schemas.Kinds() {
+			f.err = schemas.Errorf(kind, "ask", "because")
+			if _, err := call(); schemas.KindOf(err) != kind {
+				t.Errorf("%s: %s came back as %v", what, kind, err)
+			}
+		}
+	}
+}
+
+func TestPauseTakesNothingButItsRequest(t *testing.T) {
+	t.Parallel()
+	f := &placesFake{}
+	c, _ := setup(t, func(cfg *Config) { cfg.Destinations = f })
+	post := func(verb, kind, body string) int {
+		t.Helper()
+		resp, err := http.Post(c.base+"/v1/destinations/acme/agent/"+verb, kind, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, verb := range []string{"pause", "resume"} {
+		for _, tt := range []struct {
+			kind, body string
+			want       int
+		}{
+			{"application/json", `{"reason":"x","by":"ann"}`, 200}, {"application/json", `{"dry_run":true}`, 200},
+			{"application/json", `{"by":"ann"}`, 400}, {"application/json", `{"reason":"x","for":"1h"}`, 400}, {"application/json", `{}{}`, 400},
+			{"text/plain", `{"reason":"x"}`, 400}, {"application/json", `{"reason":"` + strings.Repeat("x", 1<<17) + `"}`, 413},
+		} {
+			if got := post(verb, tt.kind, tt.body); got != tt.want {
+				t.Errorf("%s %.40s: %d, want %d", verb, tt.body, got, tt.want)
+			}
+		}
+	}
+	resp, err := http.Get(c.base + "/v1/destinations?team=acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 400 {
+		t.Errorf("a filter that does not exist: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,166 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// policyOf is what the configuration says of a destination with this sink.
+func policyOf(d *config.Destination, sink stream.Sink) destination.Policy {
+	_, endpoint := sink.(stream.Endpoint)
+	p := destination.Policy{
+		Concurrency: d.Concurrency, MaxHold: d.MaxHold.Std(), Recovery: d.Recovery.Std(), Endpoint: endpoint,
+		Breaker: destination.Breaker{Failures: d.Breaker.Failures, Wait: d.Breaker.Wait.Std(), MaxWait: d.Breaker.MaxWait.Std()},
+		Pause:   destination.AutoPause{Failures: d.Pause.Failures, After: d.Pause.After.Std()},
+	}
+	if r := d.Rate; r != nil {
+		p.Rate = destination.Rate{Limit: r.Limit, Per: r.Per.Std(), Burst: r.Burst, OnLimit: destination.OnLimit(r.OnLimit)}
+	}
+	return p
+}
+
+// newKeeper makes a keeper that gets its store once that is open.
+func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.Keeper {
+	k := &destination.Keeper{Destinations: map[string]*destination.Destination{}, Logger: log}
+	for name, d := range all {
+		k.Destinations[name] = d.Shared
+	}
+	return k
+}
+
+// places answers of destinations as this process knows them, and pauses them in the ledger, for all.
+type places struct{ s *streams }
+
+func (p places) Destinations(context.Context) ([]api.DestinationItem, error) {
+	var items []api.DestinationItem
+	waiting := p.s.waiting()
+	c := p.s.a.file()
+	for _, team := range sortedKeys(c.Teams) {
+		for _, name := range sortedKeys(c.Teams[team].Destinations) {
+			full := team + "/" + name
+			shared := p.s.destinations[full].Shared
+			if shared == nil {
+				continue // new since the start
+			}
+			item := destinationItem(shared.Status())
+			d := c.Teams[team].Destinations[name]
+			item.Team, item.Destination, item.Type, item.Concurrency, item.Waiting = team, name, d.Type, d.Concurrency, waiting[full]
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// waiting sums up what the lanes of all subscriptions have waiting, by destination.
+func (s *streams) waiting() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := map[string]int{}
+	for _, lanes := range s.lanesOf {
+		for name, n := range lanes.Waiting() {
+			sum[name] += n
+		}
+	}
+	return sum
+}
+
+func destinationItem(s destination.Status) api.DestinationItem {
+	item := api.DestinationItem{State: string(s.State), Breaker: string(s.Breaker), Running: s.Running, ConsecutiveFailures: s.Failures,
+		FailingSince: timeOrNull(s.Failing), HeldUntil: timeOrNull(s.HeldUntil), OpenUntil: timeOrNull(s.OpenUntil)}
+	if s.Paused != nil {
+		item.Paused = pauseItem(*s.Paused)
+	}
+	return item
+}
+
+func pauseItem(p ledger.Pause) *api.PauseItem {
+	return &api.PauseItem{Since: p.At.UTC(), By: p.By, Class: p.Class, Reason: p.Reason}
+}
+
+func (p places) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {
+	items, err := p.Destinations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if items[i].Team == team && items[i].Destination == name {
+			return &items[i], nil
+		}
+	}
+	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s is configured; `forebay destinations list -o id` lists them", team, name)
+}
+
+func (p places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	asked := ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		stands, err := ledger.Pause{}, error(nil)
+		switch {
+		case now != nil:
+			stands = *now
+		case r.DryRun:
+			return nil
+		default:
+			if stands, err = l.PauseDestination(ctx, team+"/"+name, asked); err != nil {
+				return err
+			}
+			if stands.By == asked.By && stands.Reason == asked.Reason {
+				p.s.a.log.Warn("destination paused", "destination", team+"/"+name, "by", stands.By, "reason", stands.Reason)
+				return nil
+			}
+		}
+		return schemas.Errorf(schemas.Conflict, "", "%s/%s is paused already, since %s by %s: %s", team, name,
+			stands.At.UTC().Format("2006-01-02 15:04:05"), stands.By, stands.Reason)
+	})
+}
+
+func (p places) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		if r.DryRun && now == nil {
+			return schemas.Errorf(schemas.Conflict, "", "%s/%s is not paused", team, name)
+		}
+		if r.DryRun {
+			return nil
+		}
+		_, err := l.ResumeDestination(ctx, team+"/"+name, cmp.Or(r.By, "unknown"), r.Reason)
+		if err == nil {
+			p.s.a.log.Warn("destination resumed", "destination", team+"/"+name, "by", r.By, "reason", r.Reason)
+		}
+		return err
+	})
+}
+
+// change does something with the pause of a destination that stands in the ledger, and gives the destination as it then
+// is. The other processes follow within a second.
+func (p places) change(ctx context.Context, team, name string, dry bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
+	if _, err := p.Destination(ctx, team, name); err != nil {
+		return nil, err
+	}
+	p.s.mu.Lock()
+	l := p.s.ledger
+	p.s.mu.Unlock()
+	if l == nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "pause or resume a destination", "the ledger is not open yet; /readyz says why")
+	}
+	states, err := l.Destinations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(l, states[team+"/"+name].Paused); err != nil {
+		return nil, err
+	}
+	if !dry {
+		if err := p.s.keeper.Look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return p.Destination(ctx, team, name)
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+type destinationsListCmd struct{ listenerFlag }
+
+func (c *destinationsListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Destinations(e.ctx)
+	if err != nil {
+		return err
+	}
+	type item = api.DestinationItem
+	return list(e, page, destinationID,
+		column[item]{"destination", false, destinationID},
+		column[item]{"type", false, func(i item) string { return i.Type }},
+		column[item]{"state", false, func(i item) string { return i.State }},
+		column[item]{"running", false, func(i item) string { return fmt.Sprintf("%d/%d", i.Running, i.Concurrency) }},
+		column[item]{"waiting", false, func(i item) string { return strconv.Itoa(i.Waiting) }},
+		column[item]{"failures", false, func(i item) string { return strconv.Itoa(i.ConsecutiveFailures) }},
+		column[item]{"until", false, untilText},
+		column[item]{"why", false, func(i item) string { return pauseText(i.Paused) }},
+		column[item]{"breaker", true, func(i item) string { return i.Breaker }},
+		column[item]{"failing since", true, func(i item) string { return clockOr(i.FailingSince) }})
+}
+
+func destinationID(i api.DestinationItem) string { return i.Team + "/" + i.Destination }
+
+// untilText is when attempts go on by themselves, where that is known.
+func untilText(i api.DestinationItem) string {
+	switch {
+	case i.Paused != nil:
+		return ""
+	case i.OpenUntil == nil, i.HeldUntil != nil && i.HeldUntil.After(*i.OpenUntil):
+		return clockOr(i.HeldUntil)
+	}
+	return clockOr(i.OpenUntil)
+}
+
+func pauseText(p *api.PauseItem) string {
+	if p == nil {
+		return ""
+	}
+	return p.By + ": " + p.Reason
+}
+
+// destinationArg names a destination: TEAM/DESTINATION.
+type destinationArg struct {
+	ID string `arg:"" name:"team/destination" help:"The destination, as -o id lists it."`
+}
+
+func (a destinationArg) names() (team, name string, err error) {
+	team, name, ok := strings.Cut(a.ID, "/")
+	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
+		return "", "", usage("%q is not TEAM/DESTINATION; `forebay destinations list -o id` lists them", a.ID)
+	}
+	return team, name, nil
+}
+
+type destinationsGetCmd struct {
+	listenerFlag
+	destinationArg
+}
+
+func (c *destinationsGetCmd) Run(e *env) error {
+	team, name, err := c.names()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	item, err := client.Destination(e.ctx, team, name)
+	if err != nil {
+		return err
+	}
+	return showDestination(e, item)
+}
+
+func showDestination(e *env, i *api.DestinationItem) error {
+	return one(e, i, destinationID(*i), func(w io.Writer) {
+		line := func(name, value string) {
+			if value != "" {
+				fmt.Fprintf(w, "%-15s %s\n", name, plain(value))
+			}
+		}
+		line("destination", destinationID(*i))
+		line("type", i.Type)
+		line("state", i.State)
+		if p := i.Paused; p != nil {
+			line("paused", clock(p.Since)+" by "+p.By)
+			line("why", p.Reason)
+			line("class", p.Class)
+			line("run", fmt.Sprintf("forebay destinations resume %s --reason TEXT", destinationID(*i)))
+		}
+		line("breaker", i.Breaker)
+		line("open until", clockOr(i.OpenUntil))
+		line("held until", clockOr(i.HeldUntil))
+		line("running", fmt.Sprintf("%d of %d", i.Running, i.Concurrency))
+		line("waiting", strconv.Itoa(i.Waiting))
+		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")
+		line("failing since", clockOr(i.FailingSince))
+	})
+}
+
+// pauseFlags are those of pause and resume.
+type pauseFlags struct {
+	listenerFlag
+	destinationArg
+	Reason string `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
+	DryRun bool   `help:"Show the destination and change nothing."`
+}
+
+func (c *pauseFlags) request() (api.PauseRequest, error) {
+	req := api.PauseRequest{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	if req.Reason == "" && !c.DryRun {
+		return req, usage("--reason is needed: it is kept with the pause")
+	}
+	return req, nil
+}
+
+type destinationsPauseCmd struct{ pauseFlags }
+
+func (c *destinationsPauseCmd) Run(e *env) error {
+	return c.change(e, (*api.Client).Pause, "paused: nothing more is attempted, in any process within a second")
+}
+
+type destinationsResumeCmd struct{ pauseFlags }
+
+func (c *destinationsResumeCmd) Run(e *env) error {
+	return c.change(e, (*api.Client).Resume, "resumed: attempts go on, slowly at first, in every process within a second")
+}
+
+type pauseCall = func(c *api.Client, ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
+
+// change pauses or resumes, and says what that means.
+func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
+	team, name, err := c.names()
+	if err != nil {
+		return err
+	}
+	req, err := c.request()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	item, err := do(client, e.ctx, team, name, req)
+	if err != nil {
+		return err
+	}
+	if err := showDestination(e, item); err != nil {
+		return err
+	}
+	if c.DryRun {
+		done = "dry run: nothing was changed"
+	}
+	fmt.Fprintln(e.Stderr, done)
+	return nil
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// places are two destinations; the first is paused and resumed as asked.
+type places struct{ items []api.DestinationItem }
+
+func (p *places) Destinations(context.Context) ([]api.DestinationItem, error) { return p.items, nil }
+
+func (p *places) Destination(_ context.Context, team, name string) (*api.DestinationItem, error) {
+	for i := range p.items {
+		if p.items[i].Team == team && p.items[i].Destination == name {
+			return &p.items[i], nil
+		}
+	}
+	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s", team, name)
+}
+
+func (p *places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	i, err := p.Destination(ctx, team, name)
+	switch {
+	case err != nil || r.DryRun:
+		return i, err
+	case i.Paused != nil:
+		return nil, schemas.Errorf(schemas.Conflict, "", "paused already")
+	}
+	i.State, i.Paused = "paused", &api.PauseItem{Since: time.Unix(1_800_000_000, 0), By: r.By, Reason: r.Reason}
+	return i, nil
+}
+
+func (p *places) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	i, err := p.Destination(ctx, team, name)
+	if err == nil && !r.DryRun {
+		i.State, i.Paused = "recovering", nil
+	}
+	return i, err
+}
+
+// TestDestinations drives the commands against the operator's server.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_800_000_000, 0)
+	p := &places{items: []api.DestinationItem{
+		{Team: "acme", Destination: "agent", Type: "http", State: "running", Breaker: "closed", Running: 2, Concurrency: 64},
+		{Team: "acme", Destination: "mail", Type: "slack", State: "open", Breaker: "open", Concurrency: 8, Waiting: 41, ConsecutiveFailures: 12,
+			OpenUntil: &at, HeldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
+	}}
+	h, err := api.New(api.Config{Ready: func(context.Context) []api.Check { return nil }, Quarantine: noQuarantine{}, Destinations: p, Gatherer: prometheus.NewRegistry(),
+		Sources: func() []api.SourceItem { return nil }, Subscriptions: func() []api.SubscriptionItem { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for _, tt := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"list", 0, "DESTINATION  TYPE   STATE    RUNNING  WAITING  FAILURES  UNTIL                WHY\n" +
+			"acme/agent   http   running  2/64     0        0         -                    -\n" +
+			"acme/mail    slack  open     0/8      41       12        2027-01-15 08:01:00  -\n", ""},
+		{"list -o wide", 0, "open     2027-01-15 07:00:00", ""},
+		{"list -o id", 0, "acme/agent\nacme/mail\n", ""},
+		{"list -o json", 0, `"next": ""`, ""},
+		{"get acme/mail", 0, "held until      2027-01-15 08:01:00\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
+		{"get acme/mail -o json", 0, `"open_until": "2027-01-15T08:00:00Z"`, ""},
+		{"get acme/no", 3, "", "no destination acme/no"},
+		{"get mail", 2, "", "is not TEAM/DESTINATION"},
+		{"get a/b/c", 2, "", "is not TEAM/DESTINATION"},
+		{"pause acme/agent", 2, "", "--reason is needed"},
+		{"resume acme/agent", 2, "", "--reason is needed"},
+		{"pause acme/agent --dry-run", 0, "state           running\n", "dry run"},
+		{"pause acme/agent --reason moving", 0, "why             moving\n", "paused: nothing more is attempted"},
+		{"list", 0, "moving", ""},
+		{"get acme/agent", 0, "run             forebay destinations resume acme/agent --reason TEXT\n", ""},
+		{"pause acme/agent --reason moving", 6, "", "paused already"},
+		{"resume acme/agent --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
+		{"list --team acme", 2, "", "--team"},
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"destinations"}, strings.Fields(tt.args)...)
+		code := Main(context.WithoutCancel(t.Context()), append(args, "--url", s.URL), Options{Stdout: &out, Stderr: &errs})
+		if code != tt.code || !strings.Contains(out.String(), tt.stdout) || !strings.Contains(errs.String(), tt.stderr) {
+			t.Errorf("%s: code %d, want %d\n%s\n%s", tt.args, code, tt.code, out.String(), errs.String())
+		}
+	}
+}
+
+type noQuarantine struct{}
+
+func (noQuarantine) Quarantined(context.Context, api.QuarantineFilter) ([]api.QuarantineItem, error) {
+	return nil, nil
+}

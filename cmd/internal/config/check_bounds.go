@@ -1,0 +1,39 @@
+package config
+
+import "time"
+
+// most bounds numbers that only a slip makes larger.
+func (ck *checker) most(path string, n, limit int) {
+	if !ck.skip(path) && n > limit {
+		ck.problem(path, "%d is more than %d", n, limit)
+	}
+}
+
+// bounds checks what keeps attempts from a destination.
+func (ck *checker) bounds(path string, d *Destination) {
+	day := Duration(24 * time.Hour)
+	ck.most(path+".concurrency", d.Concurrency, 1000)
+	ck.between(path+".max_hold", d.MaxHold, 0, day)
+	ck.between(path+".recovery", d.Recovery, 0, Duration(time.Hour))
+	if r := d.Rate; r != nil {
+		ck.most(path+".rate.limit", r.Limit, 1_000_000)
+		ck.most(path+".rate.burst", r.Burst, 1_000_000)
+		ck.between(path+".rate.per", r.Per, Duration(time.Millisecond), day)
+	}
+	ck.most(path+".breaker.failures", d.Breaker.Failures, 1_000_000)
+	ck.between(path+".breaker.wait", d.Breaker.Wait, Duration(10*time.Millisecond), day)
+	ck.between(path+".breaker.max_wait", d.Breaker.MaxWait, Duration(10*time.Millisecond), day)
+	if b := d.Breaker; !ck.skip(path+".breaker.wait") && !ck.skip(path+".breaker.max_wait") && b.Wait > b.MaxWait {
+		ck.problem(path+".breaker.wait", "%s is more than max_wait %s", b.Wait, b.MaxWait)
+	}
+	ck.most(path+".pause.failures", d.Pause.Failures, 1_000_000_000)
+	ck.between(path+".pause.after", d.Pause.After, 0, 365*day)
+}
+
+// dropped reports an action whose destination drops what is over its rate: a dead head would park the entity, which is
+// not what dropping means.
+func (ck *checker) dropped(path string, a Action, d *Destination) {
+	if d.Rate != nil && d.Rate.OnLimit == "drop" && a.OnDead != "continue" {
+		ck.problem(path+".on_dead", "must be continue: destination %s drops what is over its rate, and with park that would stop the entity", a.To)
+	}
+}
