@@ -87,7 +87,11 @@ type try struct {
 // attempt runs the works in one transaction of two round trips; a third in between only where something leaves the
 // gap buffer. On success it has settled the claims.
 func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, err error) {
-	t := &try{n: n, win: n.windows.Load(), works: works, seen: map[schemas.EventKey]gate.Seen{},
+	records := 0
+	for _, w := range works {
+		records += len(w.Records)
+	}
+	t := &try{n: n, win: n.windows.Load(), works: works, seen: make(map[schemas.EventKey]gate.Seen, records),
 		seenAt: map[schemas.EventKey]int32{}}
 	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
 		return false, err
@@ -145,17 +149,16 @@ func (t *try) decide(ctx context.Context) error {
 
 // write sends the second round trip, COMMIT included.
 func (t *try) write(ctx context.Context) error {
-	records := 0
 	again := map[schemas.EventKey]int32{}
 	for _, w := range t.works {
-		records += len(w.Records)
 		for i := range w.final {
 			if w.final[i].Decision == gate.Duplicate && !w.fenced {
 				again[w.Records[i].Key]++
 			}
 		}
 	}
-	out := newWriter(t.n, t.win, records)
+	out := newWriter(t.n, t.win)
+	defer out.free()
 	for _, w := range t.works {
 		if w.fenced {
 			continue
@@ -194,6 +197,7 @@ func (t *try) progress(out *writer, w *work) {
 	c[2].int32(next.LeaderEpoch)
 	c[3].int64(w.laneEnd)
 	c[4].time(processed)
+	c[5].int64(w.linesLow())
 }
 
 // actions are the new open actions of a work, in lane_seq order.

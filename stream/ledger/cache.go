@@ -19,7 +19,11 @@ type cachedLine struct {
 
 	key          gate.LineKey
 	used         bool
+	gone         bool // not in the cache any more
 	older, newer *cachedLine
+
+	since   int64 // see laggard; 0: the row is as the line is
+	writing writing
 }
 
 const defaultCacheLines = 32768
@@ -39,10 +43,10 @@ func (c *lineCache) find(k gate.LineKey) *cachedLine {
 	return l
 }
 
-func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting) {
+func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting) *cachedLine {
 	if l := c.lines[k]; l != nil {
 		l.line, l.waiting = line, waiting
-		return
+		return l
 	}
 	if len(c.lines) >= c.max {
 		c.evict()
@@ -55,14 +59,19 @@ func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting)
 	}
 	c.newest = l
 	c.lines[k] = l
+	return l
 }
 
+// evict makes room, except where the rows of all lines are behind: those are nowhere else.
 func (c *lineCache) evict() {
 	l := c.hand
 	if l == nil {
 		l = c.oldest
 	}
-	for l.used {
+	for n := 2 * len(c.lines); l.used || l.since != 0; n-- {
+		if n == 0 {
+			return
+		}
 		l.used = false
 		if l = l.newer; l == nil {
 			l = c.oldest
@@ -78,6 +87,7 @@ func (c *lineCache) drop(k gate.LineKey) {
 		return
 	}
 	delete(c.lines, k)
+	l.gone = true
 	if c.hand == l {
 		c.hand = l.newer
 	}

@@ -25,6 +25,8 @@ type claimState struct {
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
 	overdueAt int64
 	cache     *lineCache
+	behind    laggards
+	foldedIn  int32 // the window in which nothing of those before was left to fold
 	forgotIn  int32 // the window in which Forget last found nothing more
 
 	// Shared with those who record results.
@@ -319,6 +321,9 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 
 // loadClaim reads what the gate and the lanes left of the partition.
 func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	if err := fold(ctx, tx, c.ID); err != nil {
+		return err
+	}
 	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
 		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
 		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)
@@ -329,6 +334,7 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := n.readWindows(ctx, tx); err != nil {
 		return err
 	}
+	c.foldedIn = n.windows.Load().current
 	rows, err := tx.Query(ctx, n.windows.Load().q.laneFirst.sql, c.ID)
 	if err != nil {
 		return err

@@ -25,6 +25,18 @@ func newColumn(oid uint32, n, width int) *column {
 	return &column{oid: oid, buf: make([]byte, arrayHeader, arrayHeader+n*(4+width))}
 }
 
+// maxKept is how much memory a column keeps for the next batch.
+const maxKept = 1 << 20
+
+// reset empties the column, for the next batch.
+func (c *column) reset() {
+	c.n, c.nul, c.buf = 0, false, c.buf[:arrayHeader]
+	if cap(c.buf) > maxKept {
+		c.buf = make([]byte, arrayHeader)
+	}
+	clear(c.buf)
+}
+
 func (c *column) size(n int) {
 	c.n++
 	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(n))

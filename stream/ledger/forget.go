@@ -23,9 +23,13 @@ DELETE FROM lines l WHERE (l.fence, l.entity, l.clock) IN (
      LIMIT $4)
 RETURNING l.entity, l.clock`
 
-// Forget forgets lines of a claim that no event has moved for Spec.Forget, and says whether there may be more. It costs
-// nothing until the windows have turned. The caller is the goroutine that applies.
+// Forget forgets lines of a claim that no event has moved for Spec.Forget, and says whether there may be more; before, it
+// writes what lines came to in windows that are closed. It costs nothing until the windows have turned. The caller is the
+// goroutine that applies.
 func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
+	if err := n.catchUp(ctx, c); err != nil {
+		return false, err
+	}
 	current := n.windows.Load().current
 	if n.spec.Forget == 0 || c.forgotIn == current {
 		return false, nil

@@ -13,7 +13,7 @@ import (
 
 // lineColumns are the parameters of linesUpdate and linesInsert behind the window; see lineRows.
 var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
-	"event_key uuid", "filtered boolean", "parked text", "skipped text", "word text")
+	"event_key uuid", "filtered boolean", "parked text", "skipped text", "word text", "as_of bigint")
 
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
@@ -55,20 +55,20 @@ SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
 	linesAdvance = newStatement(`-- linesAdvance: one probe of lines_pkey per line
-UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1
-FROM ` + zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid") + `
+UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
+FROM ` + zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint") + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
-UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key, seen_in = $1,
+UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns + `
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
 
 	linesInsert = newStatement(`-- linesInsert
-INSERT INTO lines (seen_in, fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped)
-SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked,
+INSERT INTO lines (seen_in, fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, as_of, skipped)
+SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked, u.as_of,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns)
 
@@ -98,10 +98,10 @@ WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
 
 	progressWrite = newStatement(`-- progressWrite
 UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
-       high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq,
+       high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, lines_low = u.lines_low,
        processed_at = greatest(p.processed_at, u.processed_at), revision = p.revision + 1, updated_at = now()
-FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[])
-     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at)
+FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bigint[])
+     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at, lines_low)
 WHERE p.fence = u.fence`)
 )
 

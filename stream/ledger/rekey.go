@@ -151,6 +151,9 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 
 // handLines copies the lines of one old fence to where their entities are now.
 func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitionOf func(string) int32) (lines int64, err error) {
+	if err := l.transact(ctx, func(tx pgx.Tx) error { return fold(ctx, tx, from) }); err != nil {
+		return 0, err
+	}
 	page := `SELECT DISTINCT entity FROM lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
 	after := ""
 	for {

@@ -156,7 +156,8 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 }
 
 // droppable names closed windows that nobody needs: dedupe has forgotten them, every partition has processed past their
-// end plus the horizon, nothing that waits or is open began in them, and what ended in them has been kept long enough.
+// end plus the horizon, nothing that waits or is open began in them, no line is only told by their events, and what ended in
+// them has been kept long enough.
 const droppable = `-- droppable: one row per closed window; below lane_low all is settled, what has a row is found by its own index
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
@@ -171,7 +172,7 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
                     CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events
                          WHERE window_id = w.id AND fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
                          ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
-                   WHERE f.subscription = w.subscription AND e.upto > p.lane_low)
+                   WHERE f.subscription = w.subscription AND e.upto > least(p.lane_low, p.lines_low))
 ORDER BY w.id`
 
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {

@@ -18,8 +18,14 @@ type work struct {
 	fenced  bool
 	stored  storedProgress
 	keys    []gate.LineKey // touched by this work, each once
+	keyOf   []int32        // by record: index into keys, or -1
+	cached  []*cachedLine  // as keys; nil: not in the cache
 	state   *gate.State
 	lines   []lineMark    // as keys
+	mover   []int32       // as keys: index of the record whose row tells where the line is, or -1
+	now     []*gate.Line  // as keys: after the gate's call
+	later   []bool        // as keys: changed, and not written
+	writing []*cachedLine // rows that were behind and are written
 	entered map[int64]int // offset to index, of records that entered the buffer; nil: none
 	final   []verdict     // by record
 	freed   []release     // out of the buffer, or parked in it
@@ -80,25 +86,50 @@ type held struct {
 // reset makes the work ready for a try.
 func (w *work) reset() {
 	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
-	w.state = gate.NewState()
+	n := len(w.Records)
+	w.state = &gate.State{Lines: make(map[gate.LineKey]*gate.Line, n), Waiting: map[gate.LineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
 }
 
 // touch collects the lines of the records.
 func (w *work) touch() {
-	seen := make(map[gate.LineKey]struct{}, len(w.Records))
+	seen := make(map[gate.LineKey]int32, len(w.Records))
+	w.keyOf = make([]int32, len(w.Records))
 	for i := range w.Records {
 		r := &w.Records[i]
 		if _, bad := w.rejected[i]; bad || r.Broken != "" {
+			w.keyOf[i] = -1
 			continue
 		}
 		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
-		if _, ok := seen[k]; !ok {
-			seen[k] = struct{}{}
+		n, ok := seen[k]
+		if !ok {
+			n = int32(len(w.keys))
+			seen[k] = n
 			w.keys = append(w.keys, k)
 		}
+		w.keyOf[i] = n
 	}
-	slices.SortFunc(w.keys, compareKeys)
+	w.sortKeys()
+}
+
+// sortKeys brings the keys into the order in which lines are locked.
+func (w *work) sortKeys() {
+	order := make([]int32, len(w.keys))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return compareKeys(w.keys[a], w.keys[b]) })
+	keys, place := make([]gate.LineKey, len(w.keys)), make([]int32, len(w.keys))
+	for i, from := range order {
+		keys[i], place[from] = w.keys[from], int32(i)
+	}
+	w.keys = keys
+	for i, k := range w.keyOf {
+		if k >= 0 {
+			w.keyOf[i] = place[k]
+		}
+	}
 }
 
 func compareKeys(a, b gate.LineKey) int {
@@ -118,12 +149,14 @@ func compareKeys(a, b gate.LineKey) int {
 
 // adopt puts the cached lines into the state and returns the keys that are not cached.
 func (w *work) adopt() (missing []gate.LineKey) {
-	for _, k := range w.keys {
+	w.cached = make([]*cachedLine, len(w.keys))
+	for i, k := range w.keys {
 		l := w.Claim.cache.find(k)
 		if l == nil {
 			missing = append(missing, k)
 			continue
 		}
+		w.cached[i] = l
 		if l.line != nil {
 			w.state.Lines[k] = l.line
 		}
@@ -139,17 +172,33 @@ func (w *work) mark() {
 	w.lines = make([]lineMark, len(w.keys))
 	for i, k := range w.keys {
 		m := &w.lines[i]
-		if l := w.state.Lines[k]; l != nil {
+		if l := w.line(i); l != nil {
 			m.exists, m.line = true, *l
 			m.line.Skipped = slices.Clone(l.Skipped)
 		}
-		if waiting := w.state.Waiting[k]; len(waiting) > 0 {
+		if waiting := w.waiting(k); len(waiting) > 0 {
 			m.waiting = make([]waitMark, len(waiting))
 			for i := range waiting {
 				m.waiting[i] = waitMark{waiting[i].Offset, waiting[i].Decision, waiting[i].Stage}
 			}
 		}
 	}
+}
+
+// line is line i as it was read, from the cache or the table; nil where it has not begun.
+func (w *work) line(i int) *gate.Line {
+	if l := w.cached[i]; l != nil {
+		return l.line
+	}
+	return w.state.Lines[w.keys[i]]
+}
+
+// waiting is what waits on a line, which nearly always is nothing on any.
+func (w *work) waiting(k gate.LineKey) []gate.Waiting {
+	if len(w.state.Waiting) == 0 {
+		return nil
+	}
+	return w.state.Waiting[k]
 }
 
 // decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
@@ -235,14 +284,23 @@ func (w *work) enter(i int) {
 func (w *work) settle() {
 	c := w.Claim
 	for i, k := range w.keys {
-		line, waiting := w.state.Lines[k], w.state.Waiting[k]
+		line, waiting := w.now[i], w.waiting(k)
 		c.waiting += len(waiting) - len(w.lines[i].waiting)
 		if line == nil && len(waiting) == 0 {
 			c.cache.drop(k)
 			continue
 		}
-		c.cache.put(k, line, waiting)
+		l := w.cached[i]
+		if l == nil || l.gone {
+			l = c.cache.put(k, line, waiting)
+		} else {
+			l.line, l.waiting = line, waiting
+		}
+		if w.later[i] {
+			c.behind.add(l, w.laneAt)
+		}
 	}
+	c.behind.written(w.writing)
 	if w.laneEnd > c.laneSeq {
 		c.extend(c.laneSeq, w.laneEnd, w.window, w.rowed())
 	}
@@ -278,9 +336,21 @@ func (w *work) setAside(offset int64) bool {
 	return slices.ContainsFunc(w.freed, func(f release) bool { return f.outcome.Held && f.waited.Offset == offset })
 }
 
-// discard forgets the touched lines: the gate has advanced them in place and nothing was committed.
+// discard forgets the touched lines: the gate has advanced them in place and nothing was committed. Those whose rows are
+// behind are brought back to what they were.
 func (w *work) discard() {
-	for _, k := range w.keys {
-		w.Claim.cache.drop(k)
+	for _, l := range w.writing {
+		l.writing = notWriting
+	}
+	for i, k := range w.keys {
+		if i >= len(w.cached) || w.cached[i] == nil || w.cached[i].since == 0 {
+			w.Claim.cache.drop(k)
+			continue
+		}
+		if i < len(w.lines) {
+			was := w.lines[i].line
+			was.Skipped = slices.Clone(was.Skipped)
+			w.cached[i].line, w.cached[i].waiting = &was, nil
+		}
 	}
 }

@@ -31,6 +31,7 @@ type world struct {
 	model  *modelLedger
 	filter map[string]bool
 	spec   Spec
+	lag    int64 // of the lines' rows
 
 	procs   []*process
 	owner   map[int32]*holding
@@ -135,6 +136,7 @@ func (w *world) respec() {
 	run, tell := ActionSpec{"run", "acme/coder", Park}, ActionSpec{"tell", "acme/slack", Continue}
 	w.spec = Spec{Name: w.name, Owner: "test", Policy: p, Window: dedupeWindow, CacheLines: pick(r, 0, 2, 5),
 		Actions: pick(r, []ActionSpec{run}, []ActionSpec{run, tell}, []ActionSpec{tell, {"run", "acme/coder", Continue}}, nil)}
+	w.lag = pick[int64](r, 0, 1, 3, 10, maxLag)
 	w.filter = map[string]bool{}
 	for i := range 4 {
 		w.filter[fmt.Sprintf("t.%d", i)] = r.IntN(5) == 0
@@ -147,6 +149,7 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func (w *world) start() *process {
 	p := &process{id: len(w.procs) + 1, filter: w.filter}
 	p.proxy, p.f = throughProxy(w.t, &fixture{t: w.t, cfg: w.cfg}, func(s *Spec) { *s = w.spec })
+	p.f.n.lag = w.lag
 	w.procs = append(w.procs, p)
 	w.log("process %d starts", p.id)
 	return p

@@ -18,7 +18,7 @@ UNION ALL SELECT concat_ws(' ', partition, 'seek', row_number() OVER (PARTITION 
 UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, nullif(word, ''), sub,
     entity, 'lanes', lane_seq, '+', actions, 'again', duplicates) FROM f JOIN events e ON e.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'aside', log_offset, 'in', window_id, decision || '/' || reason, nullif(event_id, '')) FROM f JOIN asides d ON d.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(word, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN lines l ON l.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(word, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN ` + linesNow + ` l ON l.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, epoch, value, nullif(word, ''), decision, nullif(stage, ''), filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FROM f JOIN commands k ON k.fence = f.id WHERE k.ended_at IS NULL
 UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
@@ -27,6 +27,13 @@ UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event
     'copy', convert_from(x.packed, 'UTF8')) -- null: left out
   FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
   LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
+
+// linesNow is the table of lines with what only events tell of them.
+const linesNow = `(SELECT l.fence, l.entity, l.clock, l.kind, l.word, l.filtered, l.parked, l.skipped, coalesce(e.epoch, l.epoch) AS epoch,
+    coalesce(e.value, l.value) AS value, coalesce(e.sub, l.sub) AS sub, coalesce(e.event_key, l.event_key) AS event_key
+  FROM lines l JOIN progress p ON p.fence = l.fence LEFT JOIN LATERAL (
+    SELECT epoch, value, sub, event_key FROM events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
+      AND lane_seq >= p.lines_low AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND word = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 func (w *world) view() []string {
 	w.t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -44,39 +45,58 @@ func (r rows) params(first ...[]byte) [][]byte {
 	return out
 }
 
-func newWriter(n *Namespace, win *windowSet, records int) *writer {
-	r := records
+// writers are used again: a batch's columns weigh half a MiB.
+var writers = sync.Pool{New: func() any { return makeWriter() }}
+
+func newWriter(n *Namespace, win *windowSet) *writer {
+	w := writers.Get().(*writer)
+	w.n, w.win, w.duplicates, w.decided = n, win, map[int32]*rows{}, map[int32]*rows{}
+	return w
+}
+
+// free gives the writer back. What it queued has been sent.
+func (w *writer) free() {
+	w.n, w.win, w.duplicates, w.decided = nil, nil, nil, nil
+	for _, r := range []rows{w.events, w.asides, w.words, w.dead, w.begun, w.advanced, w.turned, w.buffer, w.moved, w.left, w.loose,
+		w.progress, w.asked, w.forget} {
+		for _, c := range r {
+			c.reset()
+		}
+	}
+	writers.Put(w)
+}
+
+func makeWriter() *writer {
 	return &writer{
-		n: n, win: win, duplicates: map[int32]*rows{}, decided: map[int32]*rows{},
-		events: eventRows(r), words: append(eventRows(0), textColumn(0)),
+		events: eventRows(), words: append(eventRows(), textColumn(0)),
 		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
 		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0)},
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
 		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn(0)},
-		begun: lineRows(0), turned: lineRows(0),
-		advanced: rows{int32Column(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r)},
+		begun: lineRows(), turned: lineRows(),
+		advanced: rows{int32Column(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0), int64Column(0)},
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), boolColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), bytesColumn(0)},
 		moved:    rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
 		left:     rows{int32Column(0), int64Column(0)},
-		progress: rows{int32Column(4), int64Column(4), int32Column(4), int64Column(4), timeColumn(4)},
+		progress: rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(0), int64Column(0)},
 		forget:   rows{int32Column(0), int64Column(0)},
 	}
 }
 
-func lineRows(r int) rows {
-	return rows{int32Column(r), textColumn(r), textColumn(r), textColumn(r), int64Column(r), int64Column(r), int32Column(r), uuidColumn(r),
-		boolColumn(r), textColumn(r), textColumn(r), textColumn(r)}
+func lineRows() rows {
+	return rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0),
+		boolColumn(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
 }
 
-func eventRows(r int) rows {
-	return rows{int32Column(r), int64Column(r), uuidColumn(r), uuidColumn(r), timeColumn(r), int64Column(r), int64Column(r),
-		int64Column(r), int32Column(r), int32Column(r), int32Column(r), int32Column(r), textColumn(r), textColumn(r), textColumn(r),
-		textColumn(r), textColumn(r), textColumn(r), textColumn(r), textColumn(r)}
+func eventRows() rows {
+	return rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(0), int64Column(0), int64Column(0),
+		int64Column(0), int32Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
+		textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0)}
 }
 
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
@@ -114,9 +134,7 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 	for i := range k.freed {
 		w.freed(k, &k.freed[i])
 	}
-	for i := range k.keys {
-		w.line(k, i)
-	}
+	w.lines(k)
 	w.move(k)
 	if k.heldOne() && len(k.freed) > 0 {
 		w.left[0].int32(k.Claim.ID)
@@ -270,17 +288,47 @@ func (w *writer) freed(k *work, f *release) {
 	}
 }
 
-// line writes a line that the gate has changed.
+// lines writes the lines that the gate has changed, now or later, and those whose time to be written has come.
+func (w *writer) lines(k *work) {
+	k.movers()
+	k.lags(w.n.lag)
+	k.later, k.now = make([]bool, len(k.keys)), make([]*gate.Line, len(k.keys))
+	for i, key := range k.keys {
+		k.now[i] = k.state.Lines[key]
+		w.line(k, i)
+	}
+	for _, l := range k.writing {
+		if l.writing == due {
+			l.writing = queued
+			w.advance(k, l.key, l.line)
+		}
+	}
+}
+
+// line writes a line that the gate has changed. One that waits for fillers is never left behind.
 func (w *writer) line(k *work, i int) {
-	key, was := k.keys[i], &k.lines[i]
-	l := k.state.Lines[key]
-	if l == nil || was.exists && sameLine(l, &was.line) {
+	key, was, h := k.keys[i], &k.lines[i], k.cached[i]
+	l := k.now[i]
+	if l == nil {
 		return
+	}
+	behind := h != nil && h.since != 0
+	now := behind && (h.writing == due || len(k.waiting(key)) > 0)
+	if !now && was.exists && sameLine(l, &was.line) {
+		return
+	}
+	moved := was.exists && l.At.Word == "" && onlyMoved(l, &was.line)
+	if moved && !now && w.n.lag > 0 && len(k.waiting(key)) == 0 && k.told(i, l) {
+		k.later[i] = true
+		return
+	}
+	if behind {
+		k.catchUp(h, queued)
 	}
 	c := w.begun
 	switch {
-	case was.exists && l.At.Word == "" && onlyMoved(l, &was.line):
-		w.advance(k.Claim.ID, key, l)
+	case moved:
+		w.advance(k, key, l)
 		return
 	case was.exists:
 		c = w.turned
@@ -305,18 +353,20 @@ func (w *writer) line(k *work, i int) {
 		c[10].text(spansText(l.Skipped))
 	}
 	c[11].text(l.At.Word)
+	c[12].int64(k.laneEnd)
 }
 
 // advance writes what nearly every event does to its line.
-func (w *writer) advance(fence int32, key gate.LineKey, l *gate.Line) {
+func (w *writer) advance(k *work, key gate.LineKey, l *gate.Line) {
 	c := w.advanced
-	c[0].int32(fence)
+	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
 	c[2].text(key.Clock)
 	c[3].int64(l.At.Epoch)
 	c[4].int64(l.At.Value)
 	c[5].int32(l.At.Sub)
 	c[6].uuid(l.Key)
+	c[7].int64(k.laneEnd)
 }
 
 func onlyMoved(a, b *gate.Line) bool {
@@ -346,7 +396,7 @@ func spansText(spans []gate.Span) string {
 // what still waits on the line waits for another gap, with a deadline of its own.
 func (w *writer) move(k *work) {
 	for i, key := range k.keys {
-		was, now := k.lines[i].waiting, k.state.Waiting[key]
+		was, now := k.lines[i].waiting, k.waiting(key)
 		if len(was) == 0 && len(now) == 0 {
 			continue
 		}

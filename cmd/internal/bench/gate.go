@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -51,9 +53,46 @@ type gateResult struct {
 	batches []time.Duration
 	loads   int64 // bodies that lanes had let go of and read anew
 	actions int64 // that the measured events led to: repeats lead to none
+	lines   int64 // rows of lines that were written for them
 }
 
 func (g gateRun) run(ctx context.Context) (gateResult, error) {
+	before, err := linesUpdated(ctx, g.url)
+	if err != nil {
+		return gateResult{}, err
+	}
+	result, err := g.through(ctx)
+	if err != nil {
+		return result, err
+	}
+	after, err := linesUpdated(ctx, g.url)
+	result.lines = after - before
+	return result, err
+}
+
+// linesUpdated is how many rows of lines have ever been updated. Sessions tell the statistics when they end, which may be a
+// moment after they were closed.
+func linesUpdated(ctx context.Context, url string) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for last := int64(-1); n != last; {
+		last = n
+		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return 0, err
+		}
+		err := conn.QueryRow(ctx, `SELECT coalesce(pg_stat_get_tuples_updated(to_regclass('forebay.lines')), 0)`).Scan(&n)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// through runs the events through a ledger and lanes of the run's own.
+func (g gateRun) through(ctx context.Context) (gateResult, error) {
 	l, err := ledger.Open(ctx, ledger.Config{URL: schemas.NewSecret(g.url)})
 	if err != nil {
 		return gateResult{}, err

@@ -24,7 +24,7 @@ type copyLimit struct {
 }
 
 // copyTables are the tables that a batch of ours and its completions write. Each row of lines and progress, which ours
-// updates, is a new one here.
+// updates, is a new one here; of lines as many as ours wrote, which leaves lines behind that soon move again.
 var copyTables = [...]string{"events", "completions", "lines", "progress"}
 
 // copyBatch is the rows of one transaction by table, in COPY's binary format.
@@ -34,7 +34,7 @@ type copyBatch [len(copyTables)][]byte
 const maxCopied = 250
 
 // copyOf reads back what a run of ours wrote of its events. One event per entity, which let the lines begin, is left out.
-func copyOf(ctx context.Context, g gateRun, events int64) (*copyLimit, error) {
+func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error) {
 	conn, err := pgx.Connect(ctx, g.url)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func copyOf(ctx context.Context, g gateRun, events int64) (*copyLimit, error) {
 	begun := int64(g.entities)
 	var all, copied int64
 	for _, f := range fences {
-		n, err := c.read(ctx, conn, f, begun)
+		n, err := c.read(ctx, conn, f, begun, gateBatch*ours.lines/max(1, ours.actions))
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func copyOf(ctx context.Context, g gateRun, events int64) (*copyLimit, error) {
 	if copied == 0 {
 		return nil, errors.New("our run has written nothing to copy; a longer --round is needed")
 	}
-	c.events = int64(float64(events) * float64(copied) / float64(all))
+	c.events = int64(float64(ours.events) * float64(copied) / float64(all))
 	return c, nil
 }
 
@@ -85,8 +85,9 @@ func fencesOf(ctx context.Context, conn *pgx.Conn, name string) ([]fence, error)
 	return fences, err
 }
 
-// read takes a fence's rows in batches of a thousand events, as ours wrote them, and returns how many events.
-func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun int64) (events int64, err error) {
+// read takes a fence's rows in batches of a thousand events, as ours wrote them, each with written rows of lines, and returns
+// how many events.
+func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun, written int64) (events int64, err error) {
 	for k := int64(0); k < maxCopied && begun+1+k*gateBatch < f.nextLane; k++ {
 		from := begun + 1 + k*gateBatch
 		of := fmt.Sprintf(`forebay.events_w%d WHERE fence = %d AND lane_window IS NULL AND lane_seq >= %d AND lane_seq < %d`,
@@ -104,7 +105,7 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun int
 		for i, query := range [len(copyTables)]string{
 			`SELECT * FROM ` + of,
 			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, begun>>10+k),
-			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s)`, lines, f.id, of),
+			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, written),
 			fmt.Sprintf(`SELECT %s FROM forebay.progress WHERE fence = %d`, progress, f.id),
 		} {
 			var rows bytes.Buffer

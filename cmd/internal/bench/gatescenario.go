@@ -111,7 +111,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	if err != nil {
 		return err
 	}
-	rows, err := copyOf(ctx, run, ours.events)
+	rows, err := copyOf(ctx, run, ours)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	rows, err := copyOf(ctx, warm, got.events)
+	rows, err := copyOf(ctx, warm, got)
 	if err != nil {
 		return 0, 0, err
 	}
