@@ -257,7 +257,8 @@ func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
 	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "a", 3), seq(3, "b", 1), seq(4, "b", 2), seq(5, "c", 1), seq(6, "d", 1), seq(7, "d", 2))
+	f.apply(c, seq(0, "a", 1))
+	f.apply(c, seq(1, "a", 2), seq(2, "a", 3), seq(3, "b", 1), seq(4, "b", 2), seq(5, "c", 1), seq(6, "d", 1), seq(7, "d", 2))
 	for i, event := range []string{"a-1", "", "", "b-1", "", "c-1", "d-1"} {
 		if event != "" {
 			f.die(c, int64(i+1), event, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
@@ -17,9 +18,15 @@ func exactly(tag interface{ RowsAffected() int64 }, err error) error {
 	return err
 }
 
-// overtakenLine finds the version line of an action's event: nearly always it says already that nothing newer has come.
+// overtakenLine finds the version line of an action's event, in its own row or in those of the events that it is behind:
+// nearly always it says already that nothing newer has come.
 const overtakenLine = `-- overtakenLine
-SELECT l.kind, l.epoch, l.value, l.word, l.sub FROM lines l WHERE l.fence = $1 AND l.entity = $2 AND l.clock = $3`
+SELECT kind, epoch, value, word, sub FROM lines WHERE fence = $1 AND entity = $2 AND clock = $3
+UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub FROM progress p CROSS JOIN LATERAL (
+    SELECT kind, epoch, value, word, sub FROM events
+     WHERE fence = $1 AND lane_seq >= p.lines_low AND lane_seq IS NOT NULL AND lane_window IS NULL
+       AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
+ WHERE p.fence = $1`
 
 // overtakenBy lists the versions of the entity whose action of the same name has been started behind an action: of events
 // that were decided on their own by the index of their lanes, of those that left the gap buffer by their rows in actions.
@@ -48,34 +55,23 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 		err := r.Scan(&v.Kind, &v.Epoch, &v.Value, &v.Word, &v.Sub)
 		return v.Comparable(a.Version) && v.Compare(a.Version) > 0, err
 	}
-	rows, err := n.ledger.hot.Query(ctx, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
-	if err == nil {
-		var any bool
-		if any, err = pgx.CollectExactlyOneRow(rows, newer); err == nil && any {
-			return n.overtaken(ctx, c, a, newer)
-		}
+	if any, err := n.newer(ctx, newer, overtakenLine, c.ID, string(a.Entity), a.Version.Clock); err != nil || !any {
+		return false, err
 	}
-	if err == nil || errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	return false, n.overtakenFailed(err)
+	return n.newer(ctx, newer, overtakenBy, c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean)
 }
 
-func (n *Namespace) overtaken(ctx context.Context, c *Claim, a Action, newer pgx.RowToFunc[bool]) (bool, error) {
-	rows, err := n.ledger.hot.Query(ctx, overtakenBy, c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean)
+// newer asks for versions and says whether one of them is newer.
+func (n *Namespace) newer(ctx context.Context, newer pgx.RowToFunc[bool], sql string, args ...any) (bool, error) {
+	rows, err := n.ledger.hot.Query(ctx, sql, args...)
+	var all []bool
+	if err == nil {
+		all, err = pgx.CollectRows(rows, newer)
+	}
 	if err != nil {
 		return false, n.overtakenFailed(err)
 	}
-	all, err := pgx.CollectRows(rows, newer)
-	if err != nil {
-		return false, n.overtakenFailed(err)
-	}
-	for _, one := range all {
-		if one {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Contains(all, true), nil
 }
 
 // EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
