@@ -119,6 +119,9 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 		if err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, `UPDATE topics SET left_at = now() WHERE subscription = $1 AND topic_id = $2`, subscription, [16]byte(h.From.TopicID)); err != nil {
+			return err
+		}
 		_, err = tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
 			SELECT $1, $2, $3, u.partition, u.log_offset FROM unnest($4::int[], $5::bigint[]) AS u(partition, log_offset)
 			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET log_offset = EXCLUDED.log_offset`,

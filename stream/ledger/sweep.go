@@ -155,15 +155,16 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 	return opened, err
 }
 
-// droppable names closed windows that nobody needs: dedupe has forgotten them, every partition has processed past their
-// end plus the horizon, nothing that waits or is open began in them, no line is only told by their events, and what ended in
-// them has been kept long enough.
+// droppable names closed windows that nobody needs: dedupe has forgotten them, every partition of a topic that is neither left nor
+// created again has processed past their end plus the horizon, nothing that waits or is open began in them, no line is only
+// told by their events, and what ended in them has been kept long enough.
 const droppable = `-- droppable: one row per closed window; below lane_low all is settled, what has a row is found by its own index
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
-  AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id
-                   WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval))
+  AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id LEFT JOIN topics t ON t.subscription = f.subscription AND t.topic = f.topic
+                   WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
+                     AND NOT coalesce(t.topic_id <> f.topic_id OR t.left_at >= coalesce(f.claimed_at, '-infinity'), false))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
   AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)

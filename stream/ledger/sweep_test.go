@@ -145,6 +145,63 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
+// The partitions of a topic that was created again, or left for a copy, read nothing any more: they keep no window. Who returns to
+// the topic keeps them again.
+func TestTopicsThatAreLeftKeepNoWindow(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*fixture) Partition{
+		"created again": func(f *fixture) Partition {
+			f.exec(`UPDATE topics SET topic_id = $1`, [16]byte{9}) // as the claim does that rests on the acceptance
+			return Partition{Topic: partition(0).Topic, TopicID: TopicID{9}}
+		},
+		"handed over": func(f *fixture) Partition {
+			h := f.handOver()
+			if _, err := f.l.HandOver(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			return h.To
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			c := f.claimed(partition(0), 3, 0)
+			f.apply(c, seq(0, "e", 1))
+			f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1})
+			f.turnWindow()
+			if err := f.n.CaughtUp(t.Context(), time.Now().Add(-time.Hour), []*Claim{c}); err != nil { // its mark
+				t.Fatal(err)
+			}
+			to := leave(f)
+			f.ageWindows(200 * time.Hour)
+			f.exec(`UPDATE progress SET processed_at = now() - interval '300 hours'`)
+			var claims []*Claim
+			for to.Number = range int32(3) {
+				claims = append(claims, f.claimed(to, 3, 0))
+			}
+			if err := f.n.CaughtUp(t.Context(), time.Now(), claims[:2]); err != nil {
+				t.Fatal(err)
+			}
+			if s := f.sweep(); s.Dropped != nil {
+				t.Fatal("dropped although a partition of the new topic has not been read")
+			}
+			if name == "handed over" {
+				f.claimed(partition(0), 3, 0)
+			}
+			if err := f.n.CaughtUp(t.Context(), time.Now(), claims); err != nil {
+				t.Fatal(err)
+			}
+			if s := f.sweep(); len(s.Dropped) > 0 != (name == "created again") {
+				t.Fatalf("dropped %v", s.Dropped)
+			}
+			f.exec(`UPDATE fences SET claimed_at = claimed_at - interval '1 day'`) // it was never returned to
+			if s := f.sweep(); len(s.Dropped) > 0 != (name == "handed over") {
+				t.Errorf("dropped %v", s.Dropped)
+			}
+		})
+	}
+}
+
 // An event waited in one window and ran in the next; what waits beside it keeps the first, the second is dropped. What ran
 // has not come back with that.
 func TestStatusOfWhatRanInADroppedWindow(t *testing.T) {
