@@ -68,11 +68,8 @@ func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind Comman
 	if err != nil {
 		return 0, err
 	}
-	switch {
-	case ref.Status != Dead && ref.Status != Unknown:
-		return 0, schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", ref.Status)
-	case kind == Again && ref.Status == Unknown && !d.OutcomeUnknown:
-		return 0, schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
+	if err := mayAsk(op, ref.Status, kind, d); err != nil {
+		return 0, err
 	}
 	err = l.read.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
 		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
@@ -87,6 +84,24 @@ func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind Comman
 		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
 	return command, nil
+}
+
+func mayAsk(op string, is Status, kind CommandKind, d CommandDetail) error {
+	switch {
+	case is != Dead && is != Unknown:
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", is)
+	case kind == Again && is == Unknown && !d.OutcomeUnknown:
+		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
+	}
+	return nil
+}
+
+// MayAsk says whether AskAction would take a command about a dead letter, as it was read.
+func (l *Ledger) MayAsk(dead DeadLetter, kind CommandKind, d CommandDetail) error {
+	if dead.Asked {
+		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")
+	}
+	return mayAsk(fmt.Sprintf("%s action %s", kind, dead.ID), dead.Status, kind, d)
 }
 
 // Obeyed is what a command about an action came to.

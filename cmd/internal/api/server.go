@@ -42,6 +42,8 @@ type Config struct {
 	Stops Stops
 	// Destinations is nil like Inbox.
 	Destinations Destinations
+	// DeadLetters is nil like Inbox.
+	DeadLetters DeadLetters
 	// Quarantine is required.
 	Quarantine    Quarantine
 	Sources       func() []SourceItem
@@ -75,6 +77,7 @@ func New(cfg Config) (http.Handler, error) {
 	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
 	asked.HandleFunc("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
 	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
+	s.dlq(asked)
 	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
 	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
 	asked.HandleFunc("GET /v1/subscriptions/{team}/{subscription}", s.subscription)

@@ -33,6 +33,7 @@ type InboxItem struct {
 	Offset       int64      `json:"offset"`
 	ReceivedAt   *time.Time `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time  `json:"decided_at"`
+	Behind       int64      `json:"behind,omitempty"` // events that stand still behind it
 	// Redriven is set on a quarantined record that was produced again.
 	Redriven *RedrivenItem `json:"redriven,omitempty"`
 }

@@ -131,6 +131,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 	}
 	if a.stream != nil {
 		cfg.Inbox, cfg.Stops, cfg.Destinations = &inbox{a.stream}, &stops{a}, places{a.stream}
+		cfg.DeadLetters = &deadLetters{inbox{a.stream}}
 	}
 	return api.New(cfg)
 }

@@ -79,7 +79,7 @@ func itemOf(i *ledger.InboxItem) api.InboxItem {
 		EventID: i.EventID, Entity: i.Entity, Type: i.Type, Version: i.Version, VersionKind: i.VersionKind, VersionClock: i.VersionClock,
 		Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Attempts: i.Attempts, Duplicates: i.Duplicates,
 		NextActionAt: i.NextActionAt, LastError: i.LastError, Owner: i.Owner, Topic: i.Topic, Partition: i.Partition, Offset: i.Offset,
-		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven),
+		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven), Behind: i.Behind,
 	}
 }
 

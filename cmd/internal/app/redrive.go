@@ -63,7 +63,7 @@ func notRedriven(item ledger.InboxItem) error {
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out; once they do not, move its group back to offset %d of %s/%d: what is done is skipped",
 			item.Offset, item.Topic, item.Partition)
 	case item.Decision.Runs() && slices.Contains([]string{"dead_letter", "unknown", "parked"}, item.Status):
-		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions ended as %s: they are for `forebay dlq replay`, which is not built yet in this version",
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are %s: `forebay dlq list --entity` shows what holds them, for `forebay dlq replay`",
 			item.Decision, item.Status)
 	}
 	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)

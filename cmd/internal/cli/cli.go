@@ -74,6 +74,15 @@ type grammar struct {
 		Raw     inboxRawCmd     `cmd:"" help:"Write an event's body, byte for byte."`
 		Redrive inboxRedriveCmd `cmd:"" help:"Let events run that wait, are held or are quarantined."`
 	} `cmd:"" help:"Events as subscriptions see them."`
+	DLQ struct {
+		List    dlqListCmd    `cmd:"" help:"List actions that were given up, or whose outcome is unknown."`
+		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, destination and event type."`
+		Get     dlqGetCmd     `cmd:"" help:"Show one with its attempts, what stands behind it and what was asked of it."`
+		Replay  dlqReplayCmd  `cmd:"" help:"Run them again, in order per entity; what stands behind them goes on."`
+		Discard dlqDiscardCmd `cmd:"" help:"Give them up; what stands behind them goes on."`
+		Resolve dlqResolveCmd `cmd:"" help:"Say that they were done, as somebody has looked up or done by hand; what stands behind them goes on."`
+		Export  dlqExportCmd  `cmd:"" help:"Write them as JSON lines, with key, headers and body."`
+	} `cmd:"" name:"dlq" help:"Dead letters: actions that were given up."`
 	Quarantine struct {
 		List quarantineListCmd `cmd:"" help:"List authentic deliveries that could not become events."`
 	} `cmd:"" help:"Deliveries kept aside."`

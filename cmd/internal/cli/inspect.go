@@ -62,9 +62,17 @@ func (c *inboxListCmd) Run(e *env) error {
 		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
 		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
 		column[item]{"last error", only, func(i item) string { return i.LastError }},
+		column[item]{"behind", true, func(i item) string { return countText(i.Behind) }},
 		column[item]{"owner", true, func(i item) string { return i.Owner }},
 		column[item]{"place", only, func(i item) string { return placeText(&i) }},
 		column[item]{"event", false, func(i item) string { return i.EventID }})
+}
+
+func countText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // itemID names an event, or by its place what has no id.

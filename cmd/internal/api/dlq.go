@@ -1,0 +1,269 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// DeadLetters answers about actions that were given up, or whose outcome is unknown. Errors are *schemas.Error.
+type DeadLetters interface {
+	DeadLetters(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error)
+	DeadLetterGroups(ctx context.Context, f DeadLetterFilter) ([]DeadLetterGroup, error)
+	DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error)
+	DeadRecord(ctx context.Context, id string) (*DeadRecord, error)
+	AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error)
+}
+
+// DeadLetterFilter narrows a list; zero fields do not.
+type DeadLetterFilter struct {
+	Team, Subscription, Source, Entity, Type, Destination, Class, Group string
+	Since                                                               time.Time
+	Limit                                                               int
+	Cursor                                                              string
+}
+
+// DeadLetterItem is an action that was given up, or whose outcome is unknown.
+type DeadLetterItem struct {
+	ID           string `json:"id"`
+	Team         string `json:"team"`
+	Subscription string `json:"subscription"`
+	Generation   int32  `json:"generation"`
+	Source       string `json:"source"`
+	EventID      string `json:"event_id"`
+	Type         string `json:"type"`
+	Entity       string `json:"entity"`
+	Version      string `json:"version"`
+	Action       string `json:"action"`
+	Destination  string `json:"destination"`
+	OnDead       string `json:"on_dead"`
+	Status       string `json:"status"`
+	Class        string `json:"class"` // of the attempt that ended it; gap, or unknown
+	Group        string `json:"group"` // fingerprint of class, destination and type
+	Code         int    `json:"code"`
+	Error        string `json:"error"`
+	Response     string `json:"response"`
+	Attempts     int    `json:"attempts"`
+	Deaths       int    `json:"deaths"`
+	Flagged      bool   `json:"flagged"` // dead three times or more: replayed by name, or where it is said
+	// Parks says that its entity stands still behind it; Behind is how many events do.
+	Parks     bool       `json:"parks"`
+	Behind    int64      `json:"behind"`
+	Asked     bool       `json:"asked"` // something is asked of it that has not been done yet
+	FirstAt   *time.Time `json:"first_at"`
+	DiedAt    time.Time  `json:"died_at"` // of an unknown outcome, when its last attempt was marked or ended
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Offset    int64      `json:"offset"`
+	Owner     string     `json:"owner"`
+}
+
+// DeadLetterDetail is all that is known of one.
+type DeadLetterDetail struct {
+	DeadLetterItem
+	History  []AttemptItem `json:"history"`
+	Commands []CommandItem `json:"commands"`
+}
+
+// CommandItem is what somebody asked of an action, and what became of it.
+type CommandItem struct {
+	ID      int64      `json:"id"`
+	Kind    string     `json:"kind"`
+	By      string     `json:"by"`
+	Reason  string     `json:"reason"`
+	AskedAt time.Time  `json:"asked_at"`
+	EndedAt *time.Time `json:"ended_at"`
+	Outcome string     `json:"outcome"`
+}
+
+// DeadLetterGroup counts dead letters of one fingerprint.
+type DeadLetterGroup struct {
+	Group       string    `json:"group"`
+	Class       string    `json:"class"`
+	Destination string    `json:"destination"`
+	Type        string    `json:"type"`
+	Count       int64     `json:"count"`
+	Entities    int64     `json:"entities"`
+	Flagged     int64     `json:"flagged"`
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
+}
+
+// DeadRecord is a dead letter as it is exported: the original key and headers, those that tell the reason, the body.
+type DeadRecord struct {
+	ID      string       `json:"id"`
+	Topic   string       `json:"topic"` // dead.<team>.<subscription>
+	Key     []byte       `json:"key"`
+	Headers []DeadHeader `json:"headers"`
+	Value   []byte       `json:"value"`
+	Lost    string       `json:"lost,omitempty"` // why key, headers and value of the original are gone
+}
+
+// DeadHeader is a header of a record, whose values are text.
+type DeadHeader struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// What can be asked of a dead letter.
+const (
+	VerbReplay  = "replay"
+	VerbDiscard = "discard"
+	VerbResolve = "resolve"
+)
+
+// DeadLetterRequest asks something of a dead letter. By is who says so, as the client tells it.
+type DeadLetterRequest struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`
+	// Force runs an older snapshot although a newer one of its entity has been started since.
+	Force bool `json:"force,omitempty"`
+	// OutcomeUnknown runs one again whose outcome is unknown.
+	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
+	NoWait         bool `json:"no_wait,omitempty"` // do not wait for the partition's owner
+	DryRun         bool `json:"dry_run,omitempty"`
+}
+
+// DeadLetterAnswer is the dead letter as it was, and what became of the request; State is as in RedriveItem.
+type DeadLetterAnswer struct {
+	DeadLetterItem
+	Verb    string `json:"verb"`
+	State   string `json:"state"`
+	Detail  string `json:"detail"`
+	Command int64  `json:"command,omitempty"`
+}
+
+func (s *server) dlq(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/dlq", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		f, err := deadFilter(r)
+		if err != nil {
+			return err
+		}
+		page, err := s.DeadLetters.DeadLetters(ctx, f)
+		if err == nil {
+			list(w, page.Items, page.Next)
+		}
+		return err
+	}))
+	mux.HandleFunc("GET /v1/dlq-groups", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		f, err := deadFilter(r)
+		if err != nil {
+			return err
+		}
+		groups, err := s.DeadLetters.DeadLetterGroups(ctx, f)
+		if err == nil {
+			list(w, groups, "")
+		}
+		return err
+	}))
+	mux.HandleFunc("GET /v1/dlq/{action}", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		d, err := s.DeadLetters.DeadLetter(ctx, r.PathValue("action"))
+		if err == nil {
+			write(w, http.StatusOK, d)
+		}
+		return err
+	}))
+	mux.HandleFunc("GET /v1/dlq/{action}/record", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		d, err := s.DeadLetters.DeadRecord(ctx, r.PathValue("action"))
+		if err == nil {
+			write(w, http.StatusOK, d)
+		}
+		return err
+	}))
+	mux.HandleFunc("POST /v1/dlq/{action}/{verb}", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+		verb := r.PathValue("verb")
+		if verb != VerbReplay && verb != VerbDiscard && verb != VerbResolve {
+			return schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
+		}
+		var req DeadLetterRequest
+		if err := readBody(w, r, &req); err != nil {
+			return err
+		}
+		if req.Reason == "" && !req.DryRun {
+			return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with what is asked")
+		}
+		a, err := s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
+		if err == nil {
+			write(w, http.StatusOK, a)
+		}
+		return err
+	}))
+}
+
+// askDead runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
+func (s *server) askDead(ask func(ctx context.Context, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.DeadLetters == nil {
+			s.fail(w, errNoLedger())
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		if err := ask(ctx, w, r); err != nil {
+			s.fail(w, err)
+		}
+	}
+}
+
+func deadFilter(r *http.Request) (DeadLetterFilter, error) {
+	q := r.URL.Query()
+	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: q.Get("entity"), Type: q.Get("type"),
+		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
+	err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "cursor", "limit")
+	if err != nil {
+		return f, err
+	}
+	if f.Limit, err = limitOf(q.Get("limit")); err != nil {
+		return f, err
+	}
+	if since := q.Get("since"); since != "" {
+		if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return f, schemas.Errorf(schemas.Invalid, "", "since %q is not an RFC 3339 time", since)
+		}
+	}
+	return f, nil
+}
+
+func (f DeadLetterFilter) query() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": f.Entity, "type": f.Type,
+		"destination": f.Destination, "class": f.Class, "group": f.Group, "cursor": f.Cursor} {
+		set(q, name, value)
+	}
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339))
+	}
+	return q
+}
+
+// DeadLetters lists dead letters and unknown outcomes, in lane order.
+func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error) {
+	return ask[Page[DeadLetterItem]](ctx, c, "/v1/dlq", f.query())
+}
+
+// DeadLetterGroups counts them by fingerprint.
+func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterGroup], error) {
+	return ask[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", f.query())
+}
+
+// DeadLetter is one of them.
+func (c *Client) DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error) {
+	return ask[*DeadLetterDetail](ctx, c, "/v1/dlq/"+url.PathEscape(id), nil)
+}
+
+// DeadRecord is one of them as it is exported.
+func (c *Client) DeadRecord(ctx context.Context, id string) (*DeadRecord, error) {
+	return ask[*DeadRecord](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/record", nil)
+}
+
+// AskDeadLetter replays, discards or resolves one, or says what that would be.
+func (c *Client) AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error) {
+	return post[*DeadLetterAnswer](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/"+verb, r)
+}

@@ -1,0 +1,168 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// deadLetters answers about actions that were given up, or whose outcome is unknown, from the ledger.
+type deadLetters struct{ inbox }
+
+// query is a filter as the ledger takes it. Destinations, like sources, may be named by their last part.
+func (d *deadLetters) query(f api.DeadLetterFilter) (q ledger.DeadLetterQuery, err error) {
+	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
+		if f.Team == "" {
+			return q, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
+		}
+		f.Destination = f.Team + "/" + f.Destination
+	}
+	source, err := d.source(f.Team, f.Source)
+	return ledger.DeadLetterQuery{Team: f.Team, Subscription: f.Subscription, Source: source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
+		Destination: f.Destination, Class: f.Class, Fingerprint: f.Group, Since: f.Since, Limit: f.Limit, Cursor: f.Cursor}, err
+}
+
+func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
+	l, _, err := d.ledger()
+	if err != nil {
+		return out, err
+	}
+	q, err := d.query(f)
+	if err != nil {
+		return out, err
+	}
+	page, err := l.DeadLetters(ctx, q)
+	for n := range page.Items {
+		out.Items = append(out.Items, deadItem(&page.Items[n]))
+	}
+	out.Next = page.Next
+	return out, err
+}
+
+func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out []api.DeadLetterGroup, err error) {
+	l, _, err := d.ledger()
+	if err != nil {
+		return nil, err
+	}
+	q, err := d.query(f)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := l.DeadLetterGroups(ctx, q)
+	for _, g := range groups {
+		out = append(out, api.DeadLetterGroup{Group: g.Fingerprint, Class: g.Class, Destination: g.Destination, Type: g.Type, Count: g.Count,
+			Entities: g.Entities, Flagged: g.Flagged, First: g.First.UTC(), Last: g.Last.UTC()})
+	}
+	return out, err
+}
+
+func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
+	l, _, err := d.ledger()
+	if err != nil {
+		return nil, err
+	}
+	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: []api.AttemptItem{}, Commands: []api.CommandItem{}}
+	for _, h := range dead.History {
+		out.History = append(out.History, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code, LatencyMS: h.LatencyMS,
+			Error: h.Error, Response: string(h.Response)})
+	}
+	for _, c := range dead.Commands {
+		out.Commands = append(out.Commands, api.CommandItem{ID: c.ID, Kind: string(c.Kind), By: c.By, Reason: c.Reason, AskedAt: c.AskedAt, EndedAt: c.EndedAt, Outcome: c.Outcome})
+	}
+	return out, nil
+}
+
+func deadItem(d *ledger.DeadLetter) api.DeadLetterItem {
+	return api.DeadLetterItem{
+		ID: string(d.ID), Team: d.Team, Subscription: d.Subscription, Generation: d.Generation, Source: strings.TrimPrefix(d.Source, "/"+d.Team+"/"),
+		EventID: d.EventID, Type: d.Type, Entity: string(d.Entity), Version: d.Version, Action: d.Action, Destination: d.Destination, OnDead: string(d.OnDead),
+		Status: string(d.Status), Class: d.Class, Group: d.Fingerprint, Code: int(d.Code), Error: d.Error, Response: string(d.Response), Attempts: int(d.Attempts),
+		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: d.Behind, Asked: d.Asked, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
+		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Owner: d.Owner,
+	}
+}
+
+// AskDeadLetter asks the owner of an action's partition to run it again, to give it up, or to take it as done.
+func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
+	l, _, err := d.ledger()
+	if err != nil {
+		return nil, err
+	}
+	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	if err != nil {
+		return nil, err
+	}
+	kind, detail, would := ledger.Again, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
+	switch verb {
+	case api.VerbDiscard:
+		kind, detail, would = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
+	case api.VerbResolve:
+		kind, detail, would = ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
+	}
+	r.By = cmp.Or(r.By, "unknown")
+	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead.DeadLetter), Verb: verb, State: api.StatePlanned, Detail: would}
+	if r.DryRun {
+		return out, l.MayAsk(dead.DeadLetter, kind, detail)
+	}
+	if out.Command, err = l.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
+		return nil, err
+	}
+	patience := ownerPatience
+	if r.NoWait {
+		patience = 0
+	}
+	s, err := d.answer(ctx, l, out.Command, patience)
+	if err != nil {
+		return nil, err
+	}
+	out.State, out.Detail = stateOf(s)
+	d.s.a.log.Warn("dead letter "+verb, "subscription", dead.Team+"."+dead.Subscription, "action_id", id, "event_id", dead.EventID, "source", dead.Source,
+		"entity", dead.Entity, "destination", dead.Destination, "state", out.State, "outcome", out.Detail, "by", r.By, "why", r.Reason)
+	return out, nil
+}
+
+// stateOf says how far the owner is with a command.
+func stateOf(s ledger.CommandStatus) (state, detail string) {
+	switch {
+	case s.EndedAt != nil:
+		return api.StateDone, s.Outcome
+	case s.Owner == "":
+		return api.StateAsked, "nobody owns the partition: it is done as soon as somebody claims it"
+	}
+	return api.StateAsked, s.Owner + " owns the partition and has not done it yet; if that process is gone, the next owner does it"
+}
+
+// DeadRecord is a dead letter as it is exported.
+func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
+	l, payloads, err := d.ledger()
+	if err != nil {
+		return nil, err
+	}
+	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DeadRecord{ID: id}
+	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead.DeadLetter)
+	if err != nil {
+		return nil, err
+	}
+	if lost != nil {
+		out.Lost = lost.Error()
+	}
+	out.Topic, out.Key, out.Value = rec.Topic, rec.Key, rec.Value
+	for _, h := range rec.Headers {
+		out.Headers = append(out.Headers, api.DeadHeader{Key: h.Key, Value: string(h.Value)})
+	}
+	return out, nil
+}
+

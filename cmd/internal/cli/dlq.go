@@ -1,0 +1,446 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// deadFilter selects dead letters.
+type deadFilter struct {
+	Team         string `help:"Only this team."`
+	Subscription string `help:"Only this subscription."`
+	Source       string `help:"Only this source."`
+	Entity       string `help:"Only this entity."`
+	Type         string `help:"Only this event type."`
+	Destination  string `help:"Only this destination: TEAM/NAME, or NAME with --team."`
+	Class        string `help:"Only this class of the last attempt, or gap, or unknown (the outcome)."`
+	Group        string `help:"Only this group, as dlq groups lists them."`
+	Since        string `help:"Only what died since: a duration back (1h, 2d) or an RFC 3339 time."`
+}
+
+func (f deadFilter) given() bool { return f != deadFilter{} }
+
+func (f deadFilter) api(limit int) (api.DeadLetterFilter, error) {
+	since, err := parseSince(f.Since, time.Now())
+	return api.DeadLetterFilter{Team: f.Team, Subscription: f.Subscription, Source: f.Source, Entity: f.Entity, Type: f.Type,
+		Destination: f.Destination, Class: f.Class, Group: f.Group, Since: since, Limit: limit}, err
+}
+
+type dlqListCmd struct {
+	listenerFlag
+	deadFilter
+	Limit  int    `default:"50" help:"Most dead letters, 1 to 1000."`
+	Cursor string `help:"Go on behind the page that ended with this."`
+}
+
+func (c *dlqListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	f, err := c.api(c.Limit)
+	if err != nil {
+		return err
+	}
+	f.Cursor = c.Cursor
+	page, err := client.DeadLetters(e.ctx, f)
+	if err != nil {
+		return err
+	}
+	return list(e, page, deadID, deadColumns()...)
+}
+
+func deadID(i api.DeadLetterItem) string { return i.ID }
+
+func deadColumns() []column[api.DeadLetterItem] {
+	type item = api.DeadLetterItem
+	return []column[item]{
+		{"died", false, func(i item) string { return clock(i.DiedAt) }},
+		{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
+		{"entity", false, func(i item) string { return i.Entity }},
+		{"type", false, func(i item) string { return i.Type }},
+		{"destination", false, func(i item) string { return i.Destination }},
+		{"status", false, func(i item) string { return i.Status }},
+		{"class", false, func(i item) string { return i.Class }},
+		{"code", true, func(i item) string { return strconv.Itoa(i.Code) }},
+		{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
+		{"deaths", false, deathsText},
+		{"behind", false, behindText},
+		{"group", true, func(i item) string { return i.Group }},
+		{"error", false, func(i item) string { return i.Error }},
+		{"event", true, func(i item) string { return i.EventID }},
+		{"action", false, deadID},
+	}
+}
+
+func deathsText(i api.DeadLetterItem) string {
+	if i.Flagged {
+		return strconv.Itoa(i.Deaths) + " flagged"
+	}
+	return strconv.Itoa(i.Deaths)
+}
+
+func behindText(i api.DeadLetterItem) string {
+	if !i.Parks {
+		return ""
+	}
+	return strconv.FormatInt(i.Behind, 10)
+}
+
+type dlqGroupsCmd struct {
+	listenerFlag
+	deadFilter
+}
+
+func (c *dlqGroupsCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	f, err := c.api(0)
+	if err != nil {
+		return err
+	}
+	page, err := client.DeadLetterGroups(e.ctx, f)
+	if err != nil {
+		return err
+	}
+	type item = api.DeadLetterGroup
+	return list(e, page, func(i item) string { return i.Group },
+		column[item]{"group", false, func(i item) string { return i.Group }},
+		column[item]{"count", false, func(i item) string { return strconv.FormatInt(i.Count, 10) }},
+		column[item]{"entities", false, func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
+		column[item]{"flagged", false, func(i item) string { return strconv.FormatInt(i.Flagged, 10) }},
+		column[item]{"class", false, func(i item) string { return i.Class }},
+		column[item]{"destination", false, func(i item) string { return i.Destination }},
+		column[item]{"type", false, func(i item) string { return i.Type }},
+		column[item]{"first", false, func(i item) string { return clock(i.First) }},
+		column[item]{"last", false, func(i item) string { return clock(i.Last) }})
+}
+
+type dlqGetCmd struct {
+	listenerFlag
+	Action string `arg:"" help:"The action, as dlq list -o id lists it."`
+}
+
+func (c *dlqGetCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	d, err := client.DeadLetter(e.ctx, c.Action)
+	if err != nil {
+		return err
+	}
+	return one(e, d, d.ID, func(w io.Writer) { showDead(w, d) })
+}
+
+func showDead(w io.Writer, d *api.DeadLetterDetail) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
+	line("action", d.ID)
+	line("event", d.Team+"/"+d.Subscription+"/"+d.Source+"/"+d.EventID)
+	line("type", d.Type)
+	line("entity", d.Entity)
+	line("version", d.Version)
+	line("name", d.Action+" to "+d.Destination)
+	line("status", d.Status)
+	line("class", d.Class)
+	line("code", strconv.Itoa(d.Code))
+	line("error", d.Error)
+	line("answer", d.Response)
+	line("attempts", strconv.Itoa(d.Attempts))
+	line("deaths", deathsText(d.DeadLetterItem))
+	line("behind", behindText(d.DeadLetterItem))
+	line("first attempt", clockOr(d.FirstAt))
+	line("died", clock(d.DiedAt))
+	line("group", d.Group)
+	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
+	line("owner", d.Owner)
+	if d.Status == "unknown" {
+		fmt.Fprintln(w, "\nIts last attempt was marked before the call, and nobody knows whether the destination has acted: look there, then")
+		fmt.Fprintln(w, "`dlq resolve` it as done, or `dlq replay --outcome-unknown` it.")
+	}
+	for _, t := range d.History {
+		fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s\n", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+	}
+	for _, a := range d.Commands {
+		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", clock(a.AskedAt), plain(a.Kind), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
+	}
+}
+
+// dlqAskFlags are shared by what is asked of dead letters.
+type dlqAskFlags struct {
+	listenerFlag
+	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them; else a filter selects them."`
+	deadFilter
+	All    bool    `help:"All of them, without a filter."`
+	Reason string  `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
+	DryRun bool    `help:"Say what would be done and do nothing."`
+	Rate   float64 `default:"50" help:"Most actions a second."`
+}
+
+func (c *dlqAskFlags) check() error {
+	c.Reason = strings.TrimSpace(c.Reason)
+	switch {
+	case len(c.Action) > 0 && (c.given() || c.All):
+		return usage("either actions by name, or a filter")
+	case len(c.Action) == 0 && !c.given() && !c.All:
+		return usage("which? actions by name, --group, another filter, or --all")
+	case c.Reason == "" && !c.DryRun:
+		return usage("--reason is needed: it is kept with what is done (--dry-run shows what that is)")
+	case c.Rate <= 0:
+		return usage("--rate %v is no number of actions a second", c.Rate)
+	}
+	return nil
+}
+
+type dlqReplayCmd struct {
+	dlqAskFlags
+	Flagged        bool `help:"Also what has died three times or more; what is named is replayed in any case."`
+	OutcomeUnknown bool `help:"Also actions whose outcome is unknown: they may be done twice."`
+	Force          bool `help:"Older snapshots run although newer ones of their entities have been started since."`
+}
+
+func (c *dlqReplayCmd) Run(e *env) error {
+	return c.dlqAskFlags.run(e, api.VerbReplay, api.DeadLetterRequest{Force: c.Force, OutcomeUnknown: c.OutcomeUnknown}, func(i *api.DeadLetterItem) string {
+		switch {
+		case i.Flagged && !c.Flagged:
+			return "flagged: died three times or more (--flagged, or by name)"
+		case i.Status == "unknown" && !c.OutcomeUnknown:
+			return "outcome unknown (--outcome-unknown, or dlq resolve)"
+		}
+		return ""
+	})
+}
+
+type dlqDiscardCmd struct{ dlqAskFlags }
+
+func (c *dlqDiscardCmd) Run(e *env) error {
+	return c.dlqAskFlags.run(e, api.VerbDiscard, api.DeadLetterRequest{}, nil)
+}
+
+type dlqResolveCmd struct {
+	dlqAskFlags
+	As string `enum:"done" default:"done" help:"What became of it: ${enum}."`
+}
+
+func (c *dlqResolveCmd) Run(e *env) error {
+	return c.dlqAskFlags.run(e, api.VerbResolve, api.DeadLetterRequest{}, nil)
+}
+
+// asking is one run of replay, discard or resolve.
+type asking struct {
+	c       *dlqAskFlags
+	e       *env
+	client  *api.Client
+	verb    string
+	req     api.DeadLetterRequest
+	absent  map[string]bool // partitions whose owner has not answered: not waited for again
+	done    []api.DeadLetterAnswer
+	left    map[string]int // by why they were left out
+	gone    int
+	refused int
+}
+
+func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave func(*api.DeadLetterItem) string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
+	a := &asking{c: c, e: e, client: client, verb: verb, req: req, absent: map[string]bool{}, left: map[string]int{}}
+	var items []api.DeadLetterItem
+	if len(c.Action) > 0 {
+		for _, id := range c.Action {
+			items = append(items, api.DeadLetterItem{ID: id})
+		}
+	} else if items, err = a.list(leave); err != nil {
+		return err
+	}
+	err = a.each(items)
+	if out := list(e, api.Page[api.DeadLetterAnswer]{Items: a.done}, func(i api.DeadLetterAnswer) string { return i.ID }, answerColumns...); out != nil {
+		return out
+	}
+	fmt.Fprintln(e.Stderr, a.counts(len(items)))
+	switch {
+	case err != nil:
+		return err
+	case a.refused > 0 || len(c.Action) > 0 && a.gone > 0:
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+var answerColumns = []column[api.DeadLetterAnswer]{
+	{"action", false, func(i api.DeadLetterAnswer) string { return i.ID }},
+	{"subscription", false, func(i api.DeadLetterAnswer) string { return i.Team + "." + i.Subscription }},
+	{"entity", false, func(i api.DeadLetterAnswer) string { return i.Entity }},
+	{"was", false, func(i api.DeadLetterAnswer) string { return strings.TrimSpace(i.Status + " " + i.Class) }},
+	{"behind", false, func(i api.DeadLetterAnswer) string { return behindText(i.DeadLetterItem) }},
+	{"state", false, func(i api.DeadLetterAnswer) string { return i.State }},
+	{"detail", false, func(i api.DeadLetterAnswer) string { return i.Detail }},
+	{"event", false, func(i api.DeadLetterAnswer) string { return i.EventID }},
+}
+
+// list finds what a filter selects, in lane order: of an entity the head first.
+func (a *asking) list(leave func(*api.DeadLetterItem) string) (items []api.DeadLetterItem, err error) {
+	err = a.c.pages(a.e.ctx, a.client, a.c.deadFilter, func(i *api.DeadLetterItem) error {
+		if leave != nil {
+			if why := leave(i); why != "" {
+				a.left[why]++
+				return nil
+			}
+		}
+		items = append(items, *i)
+		return nil
+	})
+	return items, err
+}
+
+// pages walks over everything that a filter selects.
+func (listenerFlag) pages(ctx context.Context, client *api.Client, by deadFilter, each func(*api.DeadLetterItem) error) error {
+	f, err := by.api(1000)
+	for err == nil {
+		var page api.Page[api.DeadLetterItem]
+		if page, err = client.DeadLetters(ctx, f); err != nil {
+			return err
+		}
+		for n := range page.Items {
+			if err := each(&page.Items[n]); err != nil {
+				return err
+			}
+		}
+		if f.Cursor = page.Next; f.Cursor == "" {
+			return nil
+		}
+	}
+	return err
+}
+
+// each asks one after the other. It ends early where nobody answers.
+func (a *asking) each(items []api.DeadLetterItem) error {
+	limit := rate.NewLimiter(rate.Limit(a.c.Rate), 1)
+	said := time.Now()
+	for n := range items {
+		if !a.req.DryRun {
+			if err := limit.Wait(a.e.ctx); err != nil {
+				return cmp.Or(context.Cause(a.e.ctx), err)
+			}
+		}
+		if err := a.next(&items[n], len(items) == 1); err != nil {
+			return err
+		}
+		if time.Since(said) >= progressEvery {
+			said = time.Now()
+			fmt.Fprintf(a.e.Stderr, "%d of %d\n", n+1, len(items))
+		}
+	}
+	return nil
+}
+
+func (a *asking) next(i *api.DeadLetterItem, only bool) error {
+	req, partition := a.req, fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
+	req.NoWait = a.absent[partition]
+	answer, err := a.client.AskDeadLetter(a.e.ctx, i.ID, a.verb, req)
+	switch kind := schemas.KindOf(err); {
+	case err == nil:
+		a.absent[partition] = a.absent[partition] || answer.State == api.StateAsked
+		a.done = append(a.done, *answer)
+	case only || a.e.ctx.Err() != nil:
+		return err
+	case kind == schemas.Conflict || kind == schemas.NotFound:
+		a.gone++
+	case kind == schemas.Invalid:
+		a.refused++
+		fmt.Fprintf(a.e.Stderr, "%s: %s\n", plain(i.ID), plain(err.Error()))
+	default:
+		return err
+	}
+	return nil
+}
+
+// counts says what became of all of them.
+func (a *asking) counts(all int) string {
+	states := map[string]int{}
+	for _, i := range a.done {
+		states[i.State]++
+	}
+	parts := []string{fmt.Sprintf("%d selected", all)}
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(states[api.StatePlanned], "planned (dry run: nothing was done)")
+	add(states[api.StateDone], "done")
+	add(states[api.StateAsked], "asked of their partitions' owners")
+	add(a.gone, "gone on by themselves or with another")
+	add(a.refused, "refused")
+	add(all-len(a.done)-a.gone-a.refused, "not reached")
+	for _, why := range slices.Sorted(maps.Keys(a.left)) {
+		add(a.left[why], "left out, "+why)
+	}
+	return strings.Join(parts, ", ")
+}
+
+type dlqExportCmd struct {
+	listenerFlag
+	deadFilter
+	File string `short:"f" placeholder:"FILE" help:"Write into this file, which must not exist, instead of to stdout."`
+}
+
+// Run writes one JSON line for each dead letter: what is known of it, and its record as the dead topic has it.
+func (c *dlqExportCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	out := e.Stdout
+	if c.File != "" {
+		file, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // bodies may be anything
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		out = file
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	n, said := 0, time.Now()
+	err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
+		rec, err := client.DeadRecord(e.ctx, i.ID)
+		switch {
+		case schemas.KindOf(err) == schemas.NotFound && err != nil:
+			return nil // it has gone on meanwhile
+		case err != nil:
+			return err
+		}
+		if n++; time.Since(said) >= progressEvery {
+			said = time.Now()
+			fmt.Fprintf(e.Stderr, "%d written\n", n)
+		}
+		return enc.Encode(struct {
+			api.DeadLetterItem
+			Record *api.DeadRecord `json:"record"`
+		}{*i, rec})
+	})
+	fmt.Fprintf(e.Stderr, "%d written\n", n)
+	return err
+}
