@@ -69,6 +69,8 @@ type Config struct {
 	Payloads Payloads
 	// Questions gets the claims that run, whose backfills it hands out; nil: nobody asks for any.
 	Questions *Questions
+	// Export copies dead letters to the subscription's dead topic, [DeadTopic]; it needs Payloads, and an [ExportLedger].
+	Export bool
 	// Retention is for how long each topic keeps its records, where the broker does not tell.
 	Retention map[string]time.Duration
 
@@ -100,6 +102,8 @@ type Config struct {
 	// CommandSweep is how often the owner looks for what people ask of it, besides being told; default 500 ms. The index it
 	// looks into is nearly always empty.
 	CommandSweep time.Duration
+	// ExportSweep is how often it looks for dead letters to export; default 1 s.
+	ExportSweep time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -118,6 +122,7 @@ func (c Config) withDefaults() Config {
 	or(&c.MirrorInterval, 500*time.Millisecond)
 	or(&c.StopLook, 5*time.Second)
 	or(&c.CommandSweep, 500*time.Millisecond)
+	or(&c.ExportSweep, time.Second)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000
 	}
@@ -154,11 +159,14 @@ func (c Config) validate() error {
 	if _, ok := c.Ledger.(CopyLedger); c.Payloads != nil && c.Ledger != nil {
 		bad(!ok, "payloads are to be copied, and the ledger cannot store them")
 	}
+	if _, ok := c.Ledger.(ExportLedger); c.Export {
+		bad(!ok || c.Payloads == nil, "dead letters are to be exported, and ledger or payloads cannot tell them")
+	}
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
 	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.CommandSweep) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

@@ -176,6 +176,9 @@ func (l *loop) run() {
 	if from, ok := l.cfg.Ledger.(CommandLedger); ok {
 		l.observers.Go(func() { l.commands(from) })
 	}
+	if from, ok := l.cfg.Ledger.(ExportLedger); ok && l.cfg.Export {
+		l.observers.Go(func() { l.exports(from) })
+	}
 	for {
 		if l.carry != nil {
 			u := *l.carry

@@ -22,6 +22,7 @@ type metrics struct {
 	mirrors   *prometheus.CounterVec // result
 	fetchErrs prometheus.Counter
 	copies    *prometheus.CounterVec // result
+	exports   *prometheus.CounterVec // result
 }
 
 func newMetrics(reg prometheus.Registerer, group string) (*metrics, error) {
@@ -52,13 +53,14 @@ func newMetrics(reg prometheus.Registerer, group string) (*metrics, error) {
 		mirrors:   counter("mirror_commits_total", "Commits of positions to Kafka.", "result"),
 		fetchErrs: counter("fetch_errors_total", "Errors while reading partitions.").WithLabelValues(),
 		copies:    counter("payload_copies_total", "Payloads of open actions that the log would have forgotten.", "result"),
+		exports:   counter("dead_exports_total", "Dead letters written to the dead topic; tries that failed.", "result"),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.claims, m.state, m.stops,
-		m.seeks, m.mirrors, m.fetchErrs, m.copies} {
+		m.seeks, m.mirrors, m.fetchErrs, m.copies, m.exports} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

@@ -187,6 +187,6 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
 		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
 		return nil
 	}
-	return exactly(tx.Exec(ctx, `UPDATE actions SET status = $3, open = false, finished_at = now(), packed = NULL
-		WHERE fence = $1 AND lane_seq = $2`, cmd.Claim, cmd.LaneSeq, string(o.Status)))
+	return exactly(tx.Exec(ctx, `UPDATE actions SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,
+		packed = CASE WHEN `+unexported+` THEN packed END WHERE fence = $1 AND lane_seq = $2`, cmd.Claim, cmd.LaneSeq, string(o.Status)))
 }

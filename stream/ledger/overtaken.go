@@ -87,7 +87,7 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 			if fenced = !held; err != nil || fenced {
 				return err
 			}
-			_, err = tx.Exec(ctx, `UPDATE actions SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = NULL,
+			_, err = tx.Exec(ctx, `UPDATE actions SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN `+unexported+` THEN packed END,
 				error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
 				WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`, c.ID, laneSeq)
 			return err

@@ -15,6 +15,7 @@ CREATE TABLE actions_w{id} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINT
 CREATE UNIQUE INDEX actions_w{id}_lane ON actions_w{id} (fence, lane_seq);
 CREATE INDEX actions_w{id}_open ON actions_w{id} (fence, lane_seq) WHERE open;
 CREATE INDEX actions_w{id}_dead ON actions_w{id} (fence, lane_seq) WHERE status IN ('dead_letter', 'unknown');
+CREATE INDEX actions_w{id}_unexported ON actions_w{id} (fence, lane_seq) WHERE exported < deaths + (status = 'dead_letter')::int;
 CREATE INDEX actions_w{id}_id ON actions_w{id} (action_id) WHERE action_id IS NOT NULL;
 ALTER TABLE actions ATTACH PARTITION actions_w{id} FOR VALUES IN ({id});
 

@@ -165,4 +165,3 @@ func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecor
 	}
 	return out, nil
 }
-

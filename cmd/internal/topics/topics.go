@@ -1,7 +1,9 @@
-// Package topics gives every source its two topics with the settings that the promises rest on, and checks them.
+// Package topics gives every source its two topics, and every subscription one, with the settings that the promises rest on, and checks them.
 //
 //	events.<team>.<source>      verified events, keyed by entity; a source may name another (topic), after Rekey
 //	quarantine.<team>.<source>  authentic deliveries that could not become events
+//
+// And every subscription has one: dead.<team>.<subscription>, the actions that were given up.
 //
 // An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
 // there are three copies. Partition counts never change: entities would move and lose their order.
@@ -13,6 +15,7 @@ import (
 	"strconv"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream"
 )
 
 // HeaderRoom is what a topic takes beyond the largest body: attributes and headers of a record.
@@ -51,9 +54,26 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 				Topic{sources[name].Topic, int32(t.Partitions), int16(t.Replication), configs},
 				Topic{Quarantine(team, name), 1, int16(t.Replication), configs})
 		}
+		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Subscriptions)) {
+			list = append(list, dead(c.Teams[team], team, name, maxBody))
+		}
 	}
 	slices.SortFunc(list, func(a, b Topic) int { return compare(a.Name, b.Name) })
 	return list
+}
+
+// dead is the topic of a subscription's dead letters: kept as long as the ledger keeps them, and as safe as the safest of
+// its sources.
+func dead(t *config.Team, team, name string, maxBody func(team, source string) int64) Topic {
+	sub, like, body := t.Subscriptions[name], config.Topics{}, int64(0)
+	for _, source := range sub.Sources {
+		if s := t.Sources[source]; s != nil {
+			like.Replication, like.MinInsync = max(like.Replication, s.Topics.Replication), max(like.MinInsync, s.Topics.MinInsync)
+			body = max(body, maxBody(team, source))
+		}
+	}
+	like.Retention = sub.Retention.Dead
+	return Topic{stream.DeadTopic(team + "." + name), 1, int16(like.Replication), settings(like, body)}
 }
 
 func compare(a, b string) int {

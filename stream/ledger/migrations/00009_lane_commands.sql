@@ -27,14 +27,16 @@ CREATE TRIGGER commands_notify AFTER INSERT ON commands FOR EACH ROW EXECUTE FUN
 -- action_id: the 16 bytes of its id; null in rows that no attempt has written. Reader: FindAction.
 -- deaths: how often it had become a dead letter when it was last run again; spent: how many attempts had been made, from
 -- which the retry policy counts on; redriven_at: when that was asked. forced: it runs whatever has been
--- started since, because a person wants it so or because it had parked its lane.
--- Reader: Open, DeadLetters.
+-- started since, because a person wants it so or because it had parked its lane. exported: how many of its deaths the dead
+-- topic has.
+-- Reader: Open, DeadLetters, Unexported.
 ALTER TABLE actions
     ADD COLUMN action_id uuid,
     ADD COLUMN deaths smallint NOT NULL DEFAULT 0 CHECK (deaths >= 0),
     ADD COLUMN spent int NOT NULL DEFAULT 0 CHECK (spent >= 0),
     ADD COLUMN redriven_at timestamptz,
-    ADD COLUMN forced boolean NOT NULL DEFAULT false;
+    ADD COLUMN forced boolean NOT NULL DEFAULT false,
+    ADD COLUMN exported smallint NOT NULL DEFAULT 0;
 
 -- stale, discarded: ended without being done; nothing waits for them and nothing of them is kept to be sent.
 ALTER TABLE actions DROP CONSTRAINT actions_status_check;
@@ -65,6 +67,8 @@ BEGIN
         EXECUTE format('UPDATE actions_w%s a SET action_id = action_id(s.name, s.generation, e.source, e.event_id, x.name)
             FROM fences f, subscriptions s, effects x, events e WHERE a.open AND f.id = a.fence AND s.id = f.subscription AND x.id = a.effect
               AND e.window_id = a.event_window AND e.event_key = a.event_key', w);
+        EXECUTE format('CREATE INDEX actions_w%s_unexported ON actions_w%s (fence, lane_seq)
+            WHERE exported < deaths + (status = ''dead_letter'')::int', w, w);
         EXECUTE format('CREATE INDEX actions_w%s_id ON actions_w%s (action_id) WHERE action_id IS NOT NULL', w, w);
         EXECUTE format('CREATE INDEX actions_w%s_dead ON actions_w%s (fence, lane_seq) WHERE status IN (''dead_letter'', ''unknown'')', w, w);
     END LOOP;

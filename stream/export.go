@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// ExportLedger is what the export of dead letters needs of a [ledger.Namespace], beside [Ledger].
+type ExportLedger interface {
+	DeadStore
+	Unexported(ctx context.Context, claims []*ledger.Claim, limit int) ([]ledger.DeadLetter, error)
+	Exported(ctx context.Context, claims []*ledger.Claim, list []ledger.DeadLetter) error
+}
+
+var _ ExportLedger = (*ledger.Namespace)(nil)
+
+const (
+	exportGroup   = 50 // dead letters written at once
+	exportLatest  = 30 * time.Second
+	exportTimeout = 20 * time.Second
+)
+
+// exporter copies dead letters to the subscription's dead topic: what died in the claimed partitions and the topic does not
+// have yet, in lane order. The ledger keeps how far it is, and hears of it after the brokers have confirmed: a crash in
+// between, or another owner, writes again, and nothing is left out.
+type exporter struct {
+	loop   *loop
+	from   ExportLedger
+	client *kgo.Client // made with the first dead letter
+}
+
+// exports runs until the loop ends.
+func (l *loop) exports(from ExportLedger) {
+	x := &exporter{loop: l, from: from}
+	defer func() {
+		if x.client != nil {
+			x.client.Close()
+		}
+	}()
+	wait := l.cfg.ExportSweep
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-l.ctx.Done():
+			timer.Stop()
+			return
+		}
+		more, err := x.once()
+		switch {
+		case l.ctx.Err() != nil:
+			return
+		case err != nil:
+			l.metrics.exports.WithLabelValues("failed").Inc()
+			wait = min(2*max(wait, l.cfg.ExportSweep), max(exportLatest, l.cfg.ExportSweep))
+			l.log.Warn("dead letters not exported; trying again", "topic", DeadTopic(l.cfg.Group), "error", err, "wait", wait)
+		case more:
+			wait = 0
+		default:
+			wait = l.cfg.ExportSweep
+		}
+	}
+}
+
+// once exports one group and says whether there may be more.
+func (x *exporter) once() (more bool, err error) {
+	ctx, cancel := context.WithTimeout(x.loop.ctx, exportTimeout)
+	defer cancel()
+	var claims []*ledger.Claim
+	x.loop.do(ctx, func() {
+		for _, o := range x.loop.claims {
+			claims = append(claims, o.claim)
+		}
+	})
+	if len(claims) == 0 {
+		return false, nil
+	}
+	list, err := x.from.Unexported(ctx, claims, exportGroup)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	var done []ledger.DeadLetter
+	for i := range list {
+		if err = x.write(ctx, &list[i]); err != nil {
+			break
+		}
+		done = append(done, list[i])
+	}
+	if len(done) > 0 {
+		err = errors.Join(err, x.from.Exported(ctx, claims, done))
+		x.loop.metrics.exports.WithLabelValues("done").Add(float64(len(done)))
+	}
+	return len(list) == exportGroup, err
+}
+
+// write produces one dead letter and waits for the brokers. One that the topic does not take for its size goes without its body.
+func (x *exporter) write(ctx context.Context, d *ledger.DeadLetter) error {
+	if x.client == nil {
+		opts := append([]kgo.Opt{}, x.loop.cfg.Client...)
+		largest := int32(x.loop.cfg.MaxRecordBytes)
+		client, err := kgo.NewClient(append(opts, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.UnknownTopicRetries(1), kgo.ProducerBatchMaxBytes(largest),
+			kgo.BrokerMaxWriteBytes(max(100<<20, largest+1<<20)))...)
+		if err != nil {
+			return err
+		}
+		x.client = client
+	}
+	rec, _, err := DeadRecord(ctx, x.from, x.loop.cfg.Payloads, d)
+	if err != nil {
+		return err
+	}
+	err = x.client.ProduceSync(ctx, rec).FirstErr()
+	if errors.Is(err, kerr.MessageTooLarge) {
+		lost := fmt.Sprintf("its %d bytes are more than the topic takes", len(rec.Value))
+		rec.Value, rec.Headers = nil, append(rec.Headers, kgo.RecordHeader{Key: "forebay-dead-lost", Value: []byte(lost)})
+		err = x.client.ProduceSync(ctx, rec).FirstErr()
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("topic %s does not exist: run `forebay topics apply`: %w", rec.Topic, err)
+	}
+	return err
+}

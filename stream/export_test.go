@@ -1,0 +1,173 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// forgetful is a namespace whose notes of what was exported fail as often as fails says.
+type forgetful struct {
+	*ledger.Namespace
+	mu    sync.Mutex
+	fails int
+}
+
+func (f *forgetful) Exported(ctx context.Context, claims []*ledger.Claim, list []ledger.DeadLetter) error {
+	f.mu.Lock()
+	f.fails--
+	fail := f.fails >= 0
+	f.mu.Unlock()
+	if fail {
+		return errors.New("the process is gone")
+	}
+	return f.Namespace.Exported(ctx, claims, list)
+}
+
+// deaths reads the dead topic from its start until it has all of want: "<event> <deaths> <class> <body>". It may have them
+// more than once, and nothing else.
+func (r *rig) deaths(want ...string) (records int) {
+	r.t.Helper()
+	cl := r.newClient(kgo.ConsumeTopics(DeadTopic(testGroup)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ctx := r.ctx()
+	var out []string
+	for !slices.Equal(out, want) {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			r.t.Fatalf("exported %q, want %q", out, want)
+		}
+		fetches.EachRecord(func(rec *kgo.Record) {
+			h := map[string]string{}
+			for _, header := range rec.Headers {
+				h[header.Key] = string(header.Value)
+			}
+			if h["forebay-dead-destination"] != "acme/agent" || h["forebay-dead-action-id"] == "" || h["forebay-dead-error"] != "no" || string(rec.Key) == "" ||
+				h["forebay-dead-lost"] == "" && h["ce_id"] != h["forebay-dead-event-id"] {
+				r.t.Errorf("key %q, headers %q", rec.Key, h)
+			}
+			out = append(out, fmt.Sprintf("%s %s %s %s%s", h["forebay-dead-event-id"], h["forebay-dead-deaths"], h["forebay-dead-class"], rec.Value, map[bool]string{true: " lost"}[h["forebay-dead-lost"] != ""]))
+			records++
+		})
+		slices.Sort(out)
+		out = slices.Compact(out)
+	}
+	return records
+}
+
+// Dead letters come to the dead topic after their death is committed: none is left out while the brokers refuse, the topic
+// is missing, or what was written is not noted; then it comes once more. What runs again before its turn comes as well.
+func TestDeadLettersAreExported(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	l, n := realLedger(t, arrival)
+	payloads, err := NewPayloads(PayloadsConfig{Client: []kgo.Opt{r.seed()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer payloads.Close()
+	lanes := newLanes()
+	claims := make(chan *ledger.Claim, 10)
+	lanes.opened = func(c *ledger.Claim) { claims <- c }
+	lanes.onObey = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
+		o, err := n.ObeyLane(ctx, c, cmd)
+		return o.Outcome, err
+	}
+	from := &forgetful{Namespace: n, fails: 1}
+	cfg := r.config(from, lanes)
+	cfg.Payloads, cfg.Export, cfg.ExportSweep = payloads, true, 10*time.Millisecond
+	run := r.start(cfg)
+	c := <-claims
+	r.produce(0, 1, 2, 3)
+	lanes.until(t, "the actions", func() bool { return len(lanes.items) == 3 })
+	ids := map[string]schemas.ActionID{}
+	die := func(c *ledger.Claim, i int64, attempt int) {
+		t.Helper()
+		event := fmt.Sprintf("e%d", i)
+		ids[event] = schemas.NewActionID(testGroup, 0, "/acme/orders", event, "run")
+		_, err := n.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: i, ID: ids[event], Status: ledger.Dead, Attempt: attempt, Class: "rejected", Error: "no"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The topic does not exist yet: nothing is lost by that, and the first is run again before it does.
+	die(c, 1, 1)
+	untilCounted(t, cfg, "failed")
+	if _, err := l.AskAction(t.Context(), ids["e1"], ledger.Again, ledger.CommandDetail{}, "jo", "mended"); err != nil {
+		t.Fatal(err)
+	}
+	for d, err := l.DeadLetter(t.Context(), ids["e1"]); err != nil || d.Status != ledger.Failed; d, err = l.DeadLetter(t.Context(), ids["e1"]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := make(chan struct{}, 3)
+	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		select {
+		case refused <- struct{}{}:
+			return nil, errors.New("the broker is down"), true
+		default:
+			return nil, nil, false
+		}
+	})
+	if _, err := r.adm.CreateTopics(t.Context(), 1, 1, nil, DeadTopic(testGroup)); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		t.Fatal(err)
+	}
+	die(c, 2, 1)
+	if n := r.deaths(`e1 1 rejected {"n":1}`, `e2 1 rejected {"n":2}`); n < 3 {
+		t.Errorf("%d records: what was not noted was not written again", n)
+	}
+	// The next owner goes on where this one was; the next death is another.
+	run.stop(t)
+	cfg = r.config(n, lanes)
+	cfg.Payloads, cfg.Export, cfg.ExportSweep = payloads, true, 10*time.Millisecond
+	r.start(cfg)
+	c = <-claims
+	die(c, 1, 2)
+	die(c, 3, 1)
+	r.deaths(`e1 1 rejected {"n":1}`, `e1 2 rejected {"n":1}`, `e2 1 rejected {"n":2}`, `e3 1 rejected {"n":3}`)
+	for left, err := n.Unexported(t.Context(), []*ledger.Claim{c}, 10); len(left) > 0 || err != nil; left, err = n.Unexported(t.Context(), []*ledger.Claim{c}, 10) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// untilCounted waits for an export to have ended so.
+func untilCounted(t *testing.T, cfg Config, result string) {
+	t.Helper()
+	for limit := time.Now().Add(patience); ; {
+		families, err := cfg.Registerer.(prometheus.Gatherer).Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				for _, label := range m.GetLabel() {
+					if f.GetName() == "forebay_stream_dead_exports_total" && label.GetValue() == result && m.GetCounter().GetValue() > 0 {
+						return
+					}
+				}
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("no export has %s", result)
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+}

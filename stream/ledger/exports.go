@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+)
+
+// unexported is whether the dead topic lacks a death of an action.
+const unexported = `exported < deaths + (status = 'dead_letter')::int`
+
+// Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
+// limit. What runs again or was discarded meanwhile is among them.
+func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) ([]DeadLetter, error) {
+	ids := make([]int32, len(claims))
+	for i, c := range claims {
+		ids[i] = c.ID
+	}
+	list, err := n.ledger.deadLetters(ctx, deadSelect+` WHERE a.fence = ANY ($1) AND a.exported < a.deaths + (a.status = 'dead_letter')::int) d
+		ORDER BY fence, lane_seq LIMIT $2`, []any{ids, limit})
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: redact(err)}
+	}
+	return list, nil
+}
+
+// DeadPayload is [Ledger.DeadPayload].
+func (n *Namespace) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, p Pointer, err error) {
+	return n.ledger.DeadPayload(ctx, d)
+}
+
+// Exported notes that the dead topic has what Unexported gave, for those whose claim still holds its fence: the others are
+// exported again by its next owner.
+func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLetter) error {
+	op := "note what was exported of " + n.spec.Name
+	held := map[int32]bool{}
+	err := pgx.BeginFunc(ctx, n.ledger.read, func(tx pgx.Tx) error {
+		for _, c := range claimsSorted(claims) {
+			ok, err := c.held(ctx, tx)
+			if err != nil {
+				return err
+			}
+			held[c.ID] = ok
+		}
+		var fences, deaths []int32
+		var lanes []int64
+		for i := range list {
+			if d := &list[i]; held[d.fence] {
+				fences, lanes, deaths = append(fences, d.fence), append(lanes, d.LaneSeq), append(deaths, d.Deaths)
+			}
+		}
+		_, err := tx.Exec(ctx, `UPDATE actions a SET exported = u.deaths, packed = CASE WHEN a.open THEN a.packed END
+			FROM unnest($1::int[], $2::bigint[], $3::int[]) AS u(fence, lane_seq, deaths) WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq`, fences, lanes, deaths)
+		return err
+	})
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	return nil
+}
