@@ -48,7 +48,7 @@ func (p *Producer) produce(ctx context.Context, by time.Time, c *call, r *kgo.Re
 	c.timer.Reset(left)
 	p.client.TryProduce(context.Background(), r, c.promise)
 	err := <-c.done
-	if err == errSoon {
+	if errors.Is(err, errSoon) {
 		return c.wait(ctx, by, topic)
 	}
 	if c.timer.Stop() { // one that has run would be taken for the next record's
