@@ -37,7 +37,9 @@ func New(secrets ...string) *Redactor {
 }
 
 // And is r with one secret more, of a single call.
-func (r *Redactor) And(secret schemas.Secret) *Redactor { return New(append(slices.Clone(r.secrets), secret.Reveal())...) }
+func (r *Redactor) And(secret schemas.Secret) *Redactor {
+	return New(append(slices.Clone(r.secrets), secret.Reveal())...)
+}
 
 // Words are the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too.
 func Words(secrets ...schemas.Secret) (texts []string) {

@@ -101,18 +101,20 @@ func (l *Ledger) report(ctx context.Context, r Report) (ReportState, error) {
 	case !first:
 		return Repeated, nil
 	}
-	state, err := l.ActionState(ctx, r.AttemptRef)
-	if err != nil || !state.Past(r.Attempt) {
-		return Recorded, nil // it is kept; the owner finds out what it still changes
-	}
-	// Unless the owner was as fast: then the action has ended by this very word.
-	ended, err := l.read.Exec(ctx, `UPDATE results SET ended_at = now(), outcome = 'late'
-		WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`, r.Fence, r.LaneSeq, r.Attempt)
-	if err == nil && ended.RowsAffected() == 1 {
+	if state, err := l.ActionState(ctx, r.AttemptRef); err == nil && state.Past(r.Attempt) && l.late(ctx, r.AttemptRef) {
 		return Late, nil
 	}
-	return Recorded, nil
+	return Recorded, nil // it is kept; the owner finds out what it still changes
 }
+
+// late notes of a report that it changes nothing, unless the owner was as fast: then the action has ended by this very word.
+func (l *Ledger) late(ctx context.Context, r AttemptRef) bool {
+	ended, err := l.read.Exec(ctx, lateWrite, r.Fence, r.LaneSeq, r.Attempt)
+	return err == nil && ended.RowsAffected() == 1
+}
+
+const lateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
+WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`
 
 // Beat notes a sign of life of an attempt that is processing. Not every beat is told to the owner, who looks when the silence
 // seems too long. alive is false where the attempt is not processing, or not yet.
@@ -255,8 +257,7 @@ func (c *Claim) over(laneSeq int64) bool {
 
 // EndReport notes of a report that it changed nothing.
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
-	_, err := n.ledger.hot.Exec(ctx, `UPDATE results SET ended_at = now(), outcome = 'late'
-		WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`, r.Fence, r.LaneSeq, r.Attempt)
+	_, err := n.ledger.hot.Exec(ctx, lateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "end a late result of " + n.spec.Name, Err: redact(err)}
 	}

@@ -155,14 +155,13 @@ type Applied struct {
 type Status string
 
 const (
-	Pending Status = "pending" // never tried
-	Failed  Status = "failed"  // tried, will be retried at NextAt
-	Done    Status = "done"
-	Dead    Status = "dead_letter" // given up
-	Held    Status = "parked"      // stands behind a dead head
-	Unknown Status = "unknown"     // an unsafe attempt whose outcome nobody knows
-	// Processing: the destination has taken it and says later what came of it.
-	Processing Status = "processing"
+	Pending    Status = "pending" // never tried
+	Failed     Status = "failed"  // tried, will be retried at NextAt
+	Done       Status = "done"
+	Dead       Status = "dead_letter" // given up
+	Held       Status = "parked"      // stands behind a dead head
+	Unknown    Status = "unknown"     // an unsafe attempt whose outcome nobody knows
+	Processing Status = "processing"  // its destination has taken it and says later what came of it
 	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
 	Superseded Status = "superseded"
 	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or a
