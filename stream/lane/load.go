@@ -8,8 +8,12 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// pageSize is how many actions one read of the ledger gives at most.
-const pageSize = 1000
+// pageSize is how many actions one read of the ledger gives at most, smallPage how many a read asks for at least that may be
+// followed by more.
+const (
+	pageSize  = 1000
+	smallPage = 64
+)
 
 // load reads what was left to the ledger, as room appears, until ctx ends.
 func (l *Lanes) load(ctx context.Context) {
@@ -113,9 +117,9 @@ func (l *Lanes) takePage(p *part, actions []ledger.Action, more bool, adds uint6
 // begins at the lowest of their cursors and takes of each lane what lies behind its own, so that nothing is taken
 // twice and nothing left out.
 func (l *Lanes) refill(ctx context.Context, p *part) error {
-	from, goals := l.goals(p)
-	for len(goals) > 0 {
-		actions, more, err := l.cfg.Ledger.Open(ctx, p.claim, from, pageSize)
+	from, size, goals := l.goals(p)
+	for ; len(goals) > 0; size = min(2*size, pageSize) {
+		actions, more, err := l.cfg.Ledger.Open(ctx, p.claim, from, size)
 		if err != nil {
 			l.thirstAgain(p, goals)
 			return err
@@ -130,20 +134,22 @@ func (l *Lanes) refill(ctx context.Context, p *part) error {
 	return nil
 }
 
-// goals are the lanes to refill, each with the last action it is known to have left, and where to begin.
-func (l *Lanes) goals(p *part) (from int64, goals map[*lane]int64) {
+// goals are the lanes to refill, each with the last action it is known to have left, where to begin, and how much to read
+// first: what they have room for, so that a lane that is alone does not read a page for a part of it each time.
+func (l *Lanes) goals(p *part) (from int64, size int, goals map[*lane]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from, goals = math.MaxInt64, map[*lane]int64{}
 	for la := range p.thirsty {
 		goals[la] = la.skippedTo
 		from = min(from, la.tail)
+		size += max(1, l.cfg.LaneWindow-la.n)
 	}
 	clear(p.thirsty)
 	if p.gone || p.closing {
-		return from, nil
+		return from, 0, nil
 	}
-	return from, goals
+	return from, min(max(size, smallPage), pageSize), goals
 }
 
 // thirstAgain puts back the lanes of a scan that did not come to its end.

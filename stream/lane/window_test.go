@@ -294,3 +294,22 @@ func TestLedgerCopyIsReadAgain(t *testing.T) {
 		}
 	})
 }
+
+// A lane that is alone with a backlog reads what it has room for, not a page each time.
+func TestRefillReadsWhatItTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, func(c *Config) { c.MaxOpen = 256 })
+		for range 3000 {
+			r.make("hot", nil)
+		}
+		asked := 0
+		r.mem.onOpen = func(_ int64, limit int) error { asked += limit; return nil }
+		r.begin(t)
+		time.Sleep(time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 3000)
+		checkOrder(t, r)
+		if asked > 6*3000 {
+			t.Errorf("%d actions were asked for", asked)
+		}
+	})
+}
