@@ -25,6 +25,7 @@ type command struct {
 	Round       time.Duration `default:"6s" help:"Length of one measurement."`
 	Rounds      int           `default:"5" help:"Measurements of each side, taken in turns."`
 	Seen        []int         `default:"5000000,30000000" help:"scale: numbers of seen ids at which the gate is measured beside none, ascending; the last has the bar."`
+	Open        int           `default:"1000000" help:"scale: open actions of one subscription, over 20,000 entities and of a single one."`
 	Held        int           `default:"100000" help:"scale: open actions, and events waiting in gaps, that a stream process holds."`
 }
 
@@ -55,7 +56,7 @@ func run(c command) error {
 	defer stop()
 	r, err := bench.Run(ctx, c.Scenario, bench.Options{
 		Postgres: c.Postgres, Kafka: c.Kafka, KafkaScript: c.KafkaScript, Round: c.Round, Rounds: c.Rounds,
-		Seen: c.Seen, Held: c.Held, Talk: os.Stderr,
+		Seen: c.Seen, Held: c.Held, Open: c.Open, Talk: os.Stderr,
 	})
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +26,9 @@ import (
 type held struct {
 	heldSizes
 	deployment
-	count   int    // of open actions, and of events that wait in gaps
+	count   int // of open actions
+	waiting int // of events that wait in gaps
+	door    *door
 	name    string // of source and subscription
 	brokers []string
 	closers []func()
@@ -38,10 +40,10 @@ func (h *held) topic() string { return "events." + heldTeam + "." + h.name }
 func (h *held) group() string { return heldTeam + "." + h.name }
 
 // newHeld starts everything but the stream process, and prepares ledger and topics with forebay's own commands.
-func (b *scaleBench) newHeld(ctx context.Context) (_ *held, err error) {
+func (b *scaleBench) newHeld(ctx context.Context, count, waiting int) (_ *held, err error) {
 	h := &held{
 		heldSizes: b.held, deployment: deployment{postgres: b.pg.url},
-		count: b.Held, name: "held-" + strconv.FormatUint(b.next(), 36), brokers: b.Kafka,
+		count: count, waiting: waiting, name: "held-" + strconv.FormatUint(b.next(), 36), brokers: b.Kafka,
 	}
 	defer func() {
 		if err != nil {
@@ -81,16 +83,17 @@ func (h *held) close() {
 
 // configure starts the destination and writes the configuration.
 func (h *held) configure(dir string) error {
-	agent, err := h.silent()
+	door, err := newDoor()
 	if err != nil {
 		return err
 	}
+	h.door, h.closers = door, append(h.closers, door.close)
 	if h.operator, err = freeAddress(); err != nil {
 		return err
 	}
 	h.config = filepath.Join(dir, "forebay.yaml")
 	text := strings.NewReplacer("BROKERS", `"`+strings.Join(h.brokers, `", "`)+`"`, "OPERATOR", h.operator, "PARTITIONS", strconv.Itoa(h.partitions),
-		"TEAM", heldTeam, "NAME", h.name, "AGENT", agent).Replace(heldConfig)
+		"TEAM", heldTeam, "NAME", h.name, "AGENT", door.url).Replace(heldConfig)
 	return os.WriteFile(h.config, []byte(text), 0o600)
 }
 
@@ -124,19 +127,6 @@ teams:
         actions: [{name: run, to: silent}]
 `
 
-// silent starts a destination that takes calls and answers none of them.
-func (h *held) silent() (url string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
-	go func() { _ = server.Serve(l) }()
-	h.closers = append(h.closers, func() { server.Close() })
-	return "http://" + l.Addr().String() + "/run", nil
-}
-
 // freeAddress is a loopback address that nobody listens on.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,9 +136,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// produce writes an entity's first event for every action that is to be open, and an entity's second one for every
-// event that is to wait.
-func (h *held) produce(ctx context.Context) error {
+// produce writes events.
+func (h *held) produce(ctx context.Context, events iter.Seq[*schemas.Event]) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(h.brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
 	if err != nil {
 		return err
@@ -156,27 +145,39 @@ func (h *held) produce(ctx context.Context) error {
 	defer cl.Close()
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
-	for i := range h.count {
-		for rev := range int64(2) {
-			cl.Produce(ctx, record.Encode(h.topic(), h.event(i, rev+1)), func(_ *kgo.Record, err error) {
-				if err != nil {
-					failed(fmt.Errorf("produce to %s: %w", h.topic(), err))
-				}
-			})
-		}
+	for e := range events {
+		cl.Produce(ctx, record.Encode(h.topic(), e), func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed(fmt.Errorf("produce to %s: %w", h.topic(), err))
+			}
+		})
 	}
 	return errors.Join(cl.Flush(ctx), context.Cause(ctx))
 }
 
-// event is the event of version rev of an entity that is rev's own: its first one, or one whose first is missing.
-func (h *held) event(i int, rev int64) *schemas.Event {
+// pairs are an entity's first event for every action that is to be open, and an entity's second one for every event that
+// is to wait.
+func (h *held) pairs() iter.Seq[*schemas.Event] {
+	return func(yield func(*schemas.Event) bool) {
+		for i := range h.count {
+			for rev := range int64(2) {
+				if !yield(h.event(fmt.Sprintf("%d-%d", rev+1, i), rev+1)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// event is the event of a version of an entity.
+func (h *held) event(entity string, rev int64) *schemas.Event {
 	now := time.Now().UTC()
-	text := fmt.Sprintf(`{"type":"order.changed","order":{"id":"%d-%d","rev":%d},"note":"`, rev, i, rev)
+	text := fmt.Sprintf(`{"type":"order.changed","order":{"id":"%s","rev":%d},"note":"`, entity, rev)
 	body := append([]byte(text), bytes.Repeat([]byte{'x'}, max(0, h.body-len(text)-2))...)
 	body = append(body, `"}`...)
 	return &schemas.Event{
-		ID: fmt.Sprintf("%s-%d-%d", h.name, rev, i), Source: "/" + heldTeam + "/" + h.name, Type: "order.changed",
-		Entity: schemas.NewEntityKey(fmt.Sprintf("%d-%d", rev, i)), Time: now, RecordedTime: now, DataContentType: "application/json",
+		ID: fmt.Sprintf("%s-%s-%d", h.name, entity, rev), Source: "/" + heldTeam + "/" + h.name, Type: "order.changed",
+		Entity: schemas.NewEntityKey(entity), Time: now, RecordedTime: now, DataContentType: "application/json",
 		Version: schemas.Version{Kind: schemas.Sequence, Value: rev}, First: new(int64(1)), Payload: schemas.Snapshot,
 		Hash: schemas.HashBody(body), Data: body,
 	}

@@ -15,23 +15,23 @@ var smallScale = scaleSizes{entities: 20, body: 256, held: heldSizes{partitions:
 func TestScaleScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
-	o.Seen, o.Held = []int{100, 1000}, 30
+	o.Seen, o.Held, o.Open = []int{100, 1000}, 30, 3000
 	r := newReport(o)
 	if err := runScale(t.Context(), o, smallScale, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `scale/memory scale/100 scale/1k`,
+	checkReport(t, r, `scale/memory scale/million scale/million_of_one scale/100 scale/1k`,
 		`scale/0_cpu_forebay scale/0_cpu_postgres scale/0_wal scale/0_table scale/0_index
 		scale/100_cpu_forebay scale/100_cpu_postgres scale/100_wal scale/100_table scale/100_index
 		scale/1k_cpu_forebay scale/1k_cpu_postgres scale/1k_wal scale/1k_table scale/1k_index`,
-		`scale/memory_full scale/memory_peak scale/100_fill scale/1k_fill scale/0_rows scale/100_rows scale/1k_rows`)
+		`scale/memory_full scale/memory_peak scale/million_rest scale/million_drain scale/million_of_one_rest scale/million_of_one_drain scale/100_fill scale/1k_fill scale/0_rows scale/100_rows scale/1k_rows`)
 	if m := r.Ratios[0]; !m.AtMost || m.Bar != 1 || m.Theirs != memoryBar || m.Ours < 10 {
 		t.Errorf("memory: %+v", m)
 	}
-	if less, most := r.Ratios[1], r.Ratios[2]; less.Bar != 0 || most.Bar != scaleBar || len(most.Rounds) != o.Rounds {
+	if less, most := r.Ratios[3], r.Ratios[4]; less.Bar != 0 || most.Bar != scaleBar || len(most.Rounds) != o.Rounds {
 		t.Errorf("%+v %+v", less, most)
 	}
-	for _, name := range []string{"scale.disk", "scale.memory", "scale.ours"} {
+	for _, name := range []string{"scale.disk", "scale.memory", "scale.million", "scale.million_of_one", "scale.ours"} {
 		if r.Settings[name] == "" {
 			t.Errorf("no setting %s: %v", name, r.Settings)
 		}
@@ -95,7 +95,7 @@ func TestFillWithoutKeyIndex(t *testing.T) {
 
 func TestScaleRefusesNumbers(t *testing.T) {
 	t.Parallel()
-	for _, o := range []Options{{Seen: []int{30, 5}}, {Seen: []int{0, 5}}, {Held: -1}} {
+	for _, o := range []Options{{Seen: []int{30, 5}}, {Seen: []int{0, 5}}, {Held: -1}, {Open: -1}} {
 		if err := runScale(t.Context(), o, smallScale, newReport(o)); err == nil || !strings.Contains(err.Error(), "ascending") {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -133,7 +133,7 @@ func TestHeldProcessEnds(t *testing.T) {
 	o := tiny(t)
 	o.Held = 5
 	b := &scaleBench{Options: o, scaleSizes: smallScale, pg: opened(t, o), seed: 1}
-	h, err := b.newHeld(t.Context())
+	h, err := b.newHeld(t.Context(), o.Held, o.Held)
 	if err != nil {
 		t.Fatal(err)
 	}

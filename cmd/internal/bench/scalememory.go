@@ -24,7 +24,7 @@ type heldSizes struct {
 // wait in gaps, and reports what memory it has then. It is the one of `forebay serve --roles stream`, alone in its
 // process; broker, destination and producer are in this one.
 func (b *scaleBench) memory(ctx context.Context, r *Report) error {
-	h, err := b.newHeld(ctx)
+	h, err := b.newHeld(ctx, b.Held, b.Held)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 		return err
 	}
 	defer p.stop()
-	if err := h.produce(ctx); err != nil {
+	if err := h.produce(ctx, h.pairs()); err != nil {
 		return err
 	}
 	if err := h.full(ctx, p); err != nil {
@@ -94,14 +94,14 @@ func (h *held) full(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	var open, loaded, waiting, parked int
-	for open != h.count || waiting != h.count || loaded == 0 {
+	for open != h.count || waiting != h.waiting || loaded == 0 {
 		select {
 		case <-p.gone:
 			return fmt.Errorf("the stream process has ended")
 		default:
 		}
 		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return fmt.Errorf("%d actions are open, %d of them loaded, %d events wait in gaps and %d are parked, of %d each: %w", open, loaded, waiting, parked, h.count, err)
+			return fmt.Errorf("%d actions are open, %d of them loaded, %d events wait in gaps and %d are parked, of %d and %d: %w", open, loaded, waiting, parked, h.count, h.waiting, err)
 		}
 		err := conn.QueryRow(ctx, `WITH own AS (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)
 			SELECT (SELECT coalesce(sum(next_lane_seq - 1), 0)::int FROM forebay.progress WHERE fence IN (TABLE own)),

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,8 +32,8 @@ func runScaleScenario(ctx context.Context, o Options, r *Report) error {
 // runScale measures memory first, on a server without millions of rows. Without a number of either kind its part is left
 // out.
 func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
-	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Held < 0 {
-		return fmt.Errorf("seen ids %v and %d held: the numbers must be positive, those of seen ids ascending", o.Seen, o.Held)
+	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Held < 0 || o.Open < 0 {
+		return fmt.Errorf("seen ids %v, %d held and %d open: the numbers must be positive, those of seen ids ascending", o.Seen, o.Held, o.Open)
 	}
 	pg, err := o.openPostgres(ctx, r)
 	if err != nil {
@@ -45,6 +46,11 @@ func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
 	b := &scaleBench{Options: o, scaleSizes: s, pg: pg, seed: uint64(time.Now().UnixNano())}
 	if o.Held > 0 {
 		if err := b.memory(ctx, r); err != nil {
+			return err
+		}
+	}
+	if o.Open > 0 {
+		if err := errors.Join(b.million(ctx, r, "scale/million", min(b.entities, o.Open)), b.million(ctx, r, "scale/million_of_one", 1)); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	Seen []int
 	// Held is how many open actions, and how many events that wait in gaps, scale lets a stream process hold.
 	Held int
+	// Open is how many open actions of one subscription scale lets a stream process have, nearly all of them in the ledger.
+	Open int
 	// Talk gets progress lines.
 	Talk io.Writer
 }
@@ -44,7 +46,7 @@ var scenarios = map[string]scenario{
 	"hol":    {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
 	"intake": {runIntakeScenario, "the intake beside a handler that only reads and produces"},
 	"lanes":  {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
-	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, and the memory of a stream process that holds much"},
+	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
 }
 
 // Names lists the scenarios.
