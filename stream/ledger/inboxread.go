@@ -64,7 +64,7 @@ const inboxEvents = `
                          WHEN bool_or(x.status = 'stale') THEN 'stale' ELSE 'done' END
                     WHEN bool_or(coalesce(NOT x.open, c.at IS NOT NULL)) THEN 'processing'
                     ELSE 'received' END AS status,
-               sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(x.next_at) AS next_at,
+               sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(coalesce(x.next_at, x.result_by)) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
         FROM ` + actionStates + `
     ) a ON e.lane_seq IS NOT NULL`
@@ -134,7 +134,7 @@ func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxActi
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
 		coalesce(x.attempts, (NOT c.superseded)::int, 0),
 		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
-		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), x.next_at, coalesce(x.finished_at, c.finished_at)
+		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), coalesce(x.next_at, x.result_by), coalesce(x.finished_at, c.finished_at)
 		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+actionStates+`
 		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`, item.window, [16]byte(item.pointer.Key))

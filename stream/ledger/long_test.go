@@ -91,8 +91,8 @@ func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 		t.Error(left, err)
 	}
 	near("the silence after the heartbeat", left[1], time.Minute)
-	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1"); err != nil || item.Status != "processing" {
-		t.Error(item.Status, err)
+	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1"); err != nil || item.Status != "processing" || item.NextActionAt == nil || item.Actions[0].NextAt == nil {
+		t.Errorf("%+v %v", item, err)
 	}
 	if s := f.action(ref(c, 1, 1)); s.ResultBy == nil || s.BeatAt == nil || s.Silence != time.Minute {
 		t.Errorf("%+v", s)
