@@ -238,7 +238,7 @@ func TestBreaker(t *testing.T) {
 		for range 8 {
 			w.End(broken)
 		}
-		same(t, "the wait begins anew", d.Status().OpenUntil.Sub(time.Now()), 10*time.Second)
+		same(t, "the wait begins anew", time.Until(d.Status().OpenUntil), 10*time.Second)
 		for to, want := range map[Breaking]float64{Open: 6, HalfOpen: 5, Recovering: 1, Closed: 1} {
 			if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues(string(to))); to != HalfOpen && got != want || to == HalfOpen && got < 4 {
 				t.Errorf("%v transitions to %s, want %v", got, to, want)
@@ -315,11 +315,11 @@ func TestHold(t *testing.T) {
 				w.Take()
 				time.Sleep(5 * time.Second)
 				d.worker("other").try(nil)
-				same(t, "held until", d.Status().HeldUntil.Sub(time.Now()), 5*time.Second)
+				same(t, "held until", time.Until(d.Status().HeldUntil), 5*time.Second)
 				time.Sleep(5*time.Second - 1)
 				synctest.Wait()
 				same(t, "called too early", w.called(), 0)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				same(t, "called", w.called(), 1)
 			})

@@ -1,12 +1,10 @@
 // Package destination holds what all lanes of a process share of a configured destination: how many attempts may be
 // under way, how often one may begin, and whether any may begin at all.
 //
-//	            Failures in a row            its wait is over          an attempt succeeds
-//	┌─ closed ────────────────────▶ open ────────────────────▶ half_open ──────────────▶ recovering ─┐
-//	│    ▲                           ▲                             │                        │   │    │
-//	│    │                           └──── the attempt fails ──────┘    Failures in a row ──┘   │    │
-//	│    └────────────────────── Recovery has passed ───────────────────────────────────────────┘    │
-//	└──────────────── a Retry-After held it, or a pause has ended ──────────────────▶ recovering ◀───┘
+//	closed ──failures in a row──▶ open ──its wait is over──▶ half_open ──an answer──▶ recovering ──▶ closed
+//	                               ▲                             │                     │   ▲
+//	                               ├──── the attempt fails ──────┘                     │   └── a hold or a pause is over
+//	                               └──────────────── failures in a row ────────────────┘
 //
 // An attempt begins only where [User.Take] says so. Where it says [Wait], the user is called once its turn has come:
 // teams take turns, within a team its subscriptions, and whatever a subscription has takes turns there. Waiting uses up

@@ -100,26 +100,24 @@ func (p places) Destination(ctx context.Context, team, name string) (*api.Destin
 }
 
 func (p places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
-	asked := ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	full, asked := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
-		stands, err := ledger.Pause{}, error(nil)
-		switch {
-		case now != nil:
-			stands = *now
-		case r.DryRun:
-			return nil
-		default:
-			if stands, err = l.PauseDestination(ctx, team+"/"+name, asked); err != nil {
-				return err
-			}
-			if stands.By == asked.By && stands.Reason == asked.Reason {
-				p.s.a.log.Warn("destination paused", "destination", team+"/"+name, "by", stands.By, "reason", stands.Reason)
-				return nil
-			}
+		if now != nil {
+			return pausedAlready(full, *now)
 		}
-		return schemas.Errorf(schemas.Conflict, "", "%s/%s is paused already, since %s by %s: %s", team, name,
-			stands.At.UTC().Format("2006-01-02 15:04:05"), stands.By, stands.Reason)
+		if r.DryRun {
+			return nil
+		}
+		stands, err := l.PauseDestination(ctx, full, asked)
+		if err == nil && (stands.By != asked.By || stands.Reason != asked.Reason) { // somebody was faster
+			err = pausedAlready(full, stands)
+		}
+		return err
 	})
+}
+
+func pausedAlready(name string, p ledger.Pause) error {
+	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, p.At.UTC().Format("2006-01-02 15:04:05"), p.By, p.Reason)
 }
 
 func (p places) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
@@ -131,9 +129,6 @@ func (p places) Resume(ctx context.Context, team, name string, r api.PauseReques
 			return nil
 		}
 		_, err := l.ResumeDestination(ctx, team+"/"+name, cmp.Or(r.By, "unknown"), r.Reason)
-		if err == nil {
-			p.s.a.log.Warn("destination resumed", "destination", team+"/"+name, "by", r.By, "reason", r.Reason)
-		}
 		return err
 	})
 }
