@@ -14,14 +14,15 @@ const e2eBar = 4000
 
 // e2eSizes are the scenario's dimensions.
 type e2eSizes struct {
-	warmUp     time.Duration // at full load, before the first figure: a broker's JVM takes that long
+	warmUp     time.Duration // at full load, before the first figure
+	warmEvents int64         // as many at least, within four times that: a broker's JVM serves three times as much once it is warm
 	conns      int
 	entities   int // of a connection
 	partitions int
 	window     int64 // accepted and not yet come to the agent, at most, at full load
 }
 
-var e2eScale = e2eSizes{warmUp: 15 * time.Second, conns: 64, entities: 312, partitions: 12, window: 2000}
+var e2eScale = e2eSizes{warmUp: 15 * time.Second, warmEvents: 100_000, conns: 64, entities: 312, partitions: 12, window: 2000}
 
 const e2eParts = `    destinations:
       agent: {type: http, url: "AGENT/run", timeout: 10s, allow_networks: [127.0.0.0/8]}
@@ -104,8 +105,7 @@ func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error
 			cancel(b.watch(ctx, &came))
 		}()
 		defer func() { cancel(nil); <-watched }()
-		b.say("e2e: warming up for %s", b.warmUp)
-		if err := until(ctx, time.Now().Add(b.warmUp)); err != nil {
+		if err := b.warmed(ctx, &came); err != nil {
 			return err
 		}
 		for i := range b.Rounds {
@@ -140,6 +140,21 @@ func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error
 		r.cost("e2e/cpu_"+part, "us", float64(spent[part].Microseconds()), events)
 	}
 	return rate, nil
+}
+
+// warmed waits until the broker is warm.
+func (b *e2eBench) warmed(ctx context.Context, came *atomic.Int64) error {
+	b.say("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
+	begin := time.Now()
+	if err := until(ctx, begin.Add(b.warmUp)); err != nil {
+		return err
+	}
+	for came.Load() < b.warmEvents && time.Since(begin) < 4*b.warmUp {
+		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watch keeps count of what has come to the agent.

@@ -21,6 +21,9 @@ type holSizes struct {
 // The rate is one that two cores carry easily: a tenth of what e2e asks.
 var holScale = holSizes{warmUp: 4 * time.Second, rate: 400, conns: 8, entities: 50, partitions: 12}
 
+// holWarming is how many times the rate the broker is warmed up with.
+const holWarming = 5
+
 // The kinds of deliveries: eight in ten are of entities that are in no trouble, but for one, the others go to
 // destinations that are.
 const (
@@ -75,13 +78,14 @@ func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
 	}
 	defer pg.close()
 	b := &holBench{Options: o, holSizes: sizes, pg: pg}
-	// The first turn of all is the broker's to warm up in.
-	if _, err := b.turn(ctx, false); err != nil {
+	warming := *b // the first turn of all is the broker's to warm up in
+	warming.rate *= holWarming
+	if _, err := warming.turn(ctx, false); err != nil {
 		return err
 	}
 	var with, without holSide
 	for i := range o.Rounds {
-		for _, trouble := range []bool{false, true} {
+		for _, trouble := range []bool{i%2 == 1, i%2 == 0} { // the broker grows warmer: neither side is always the second
 			side := &without
 			if trouble {
 				side = &with
@@ -185,12 +189,15 @@ func unrelated(delivery uint64) bool {
 // their promises. What is in trouble may stay.
 func (b *holBench) settle(ctx context.Context, w *whole, accepted []receipt, trouble bool) (fate taken, times []time.Duration, err error) {
 	var came []receipt
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	const patience = 30 * time.Second
+	for deadline := time.Now().Add(patience); ; {
 		more, list, err := w.take(ctx)
 		if err != nil {
 			return fate, nil, err
 		}
-		came = append(came, list...)
+		if len(list) > 0 {
+			came, deadline = append(came, list...), time.Now().Add(patience)
+		}
 		fate.Twice, fate.Unordered = fate.Twice+more.Twice, fate.Unordered+more.Unordered
 		fate.Failed, fate.Hanging = fate.Failed+more.Failed, fate.Hanging+more.Hanging
 		times, lost := ways(accepted, came, unrelated)
