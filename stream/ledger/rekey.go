@@ -134,6 +134,9 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
 	numbers, _ := columnsOf(h.Begins)
 	err = l.transact(ctx, func(tx pgx.Tx) error {
+		if err := forgetCopy(ctx, tx, subscription, h.To); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) SELECT $1, $2, $3, unnest($4::int[]) ON CONFLICT DO NOTHING`,
 			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers)
 		if err != nil {
@@ -150,6 +153,21 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 			WHERE attrelid = 'lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'fence'`).Scan(&columns)
 	})
 	return fences, columns, err
+}
+
+// forgetCopy takes out what an earlier hand-over left for a copy of the same name that was made anew, and that nobody ever read.
+func forgetCopy(ctx context.Context, tx pgx.Tx, subscription int32, to Partition) error {
+	for _, sql := range []string{
+		`DELETE FROM lines WHERE fence IN (SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0)`,
+		`DELETE FROM begins b WHERE subscription = $1 AND topic = $2 AND topic_id <> $3
+			AND EXISTS (SELECT FROM fences f WHERE f.subscription = $1 AND f.topic_id = b.topic_id AND f.partition = b.partition AND f.epoch = 0)`,
+		`DELETE FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0`,
+	} {
+		if _, err := tx.Exec(ctx, sql, subscription, to.Topic, [16]byte(to.TopicID)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // handLines copies the lines of one old fence to where their entities are now.

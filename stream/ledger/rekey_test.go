@@ -92,6 +92,33 @@ func TestHandOverKeepsTheLines(t *testing.T) {
 	}
 }
 
+// A hand-over to a copy that was then made anew leaves nothing behind.
+func TestHandOverToACopyMadeAnew(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 2, 0), seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	first := f.handOver()
+	first.To.TopicID = TopicID{2}
+	second := f.handOver()
+	for _, h := range []HandOver{first, second} {
+		if n, err := f.l.HandOver(t.Context(), h); err != nil || n != 3 {
+			t.Fatal(n, err)
+		}
+	}
+	if got := one[string](f, `SELECT count(*) || ' ' || (SELECT count(*) FROM fences) || ' ' || (SELECT count(*) FROM begins WHERE topic_id <> '`+uuidText(second.To.TopicID)+`') FROM lines`); got != "6 4 0" {
+		t.Errorf("lines, fences and begins of the first: %s", got)
+	}
+	c := f.claimed(second.To, 3, 7)
+	third := second
+	third.To.TopicID = TopicID{4}
+	if _, err := f.l.HandOver(t.Context(), third); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[int](f, `SELECT count(*) FROM fences WHERE id = $1`, c.ID); got != 1 {
+		t.Error("a fence that was claimed is gone")
+	}
+}
+
 // Who reads a topic stands where its progress says, else where it begins, else at 0.
 func TestReaders(t *testing.T) {
 	t.Parallel()

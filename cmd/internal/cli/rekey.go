@@ -255,28 +255,62 @@ func (r *rekeying) run(e *env, steps []rekeyStep) error {
 			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s: %s", s.Step, s.Detail)
 		}
 	}
+	if err := r.unread(e.ctx); err != nil {
+		return err
+	}
 	began := time.Now()
-	copied, err := r.copy(e)
+	done := rekeyed{Topic: r.cmd.Topic, To: r.cmd.To, Partitions: r.cmd.Partitions, Switch: steps[len(steps)-2].Detail}
+	copied, err := r.copy(e, func(c topics.Copied) (err error) {
+		done.Subscriptions, err = r.handOver(e.ctx, c)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	done := rekeyed{Topic: r.cmd.Topic, To: r.cmd.To, Partitions: r.cmd.Partitions, Records: copied.Records, Entities: copied.Keys, Bytes: copied.Bytes,
-		Subscriptions: []handedOver{}, Switch: steps[len(steps)-2].Detail}
-	for _, reader := range r.readers {
-		n, err := r.ledger.HandOver(e.ctx, ledger.HandOver{Reader: reader, From: r.from,
-			To:          ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
-			Begins:      copied.Begins[readerName(reader)],
-			PartitionOf: func(entity string) int32 { return topics.PartitionOf([]byte(entity), r.cmd.Partitions) }})
-		if err != nil {
-			return fmt.Errorf("%w; delete %s before the next try", err, r.cmd.To)
-		}
-		done.Subscriptions = append(done.Subscriptions, handedOver{reader.Subscription, reader.Generation, n})
-	}
+	done.Records, done.Entities, done.Bytes = copied.Records, copied.Keys, copied.Bytes
 	done.took = time.Since(began)
 	return one(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
 }
 
-func (r *rekeying) copy(e *env) (topics.Copied, error) {
+// unread refuses a target that a subscription has begun to read: it is not to be made anew.
+func (r *rekeying) unread(ctx context.Context) error {
+	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.To)
+	if err != nil {
+		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.To, "%w", err)
+	}
+	d, there := details[r.cmd.To]
+	if !there || d.Err != nil {
+		return nil
+	}
+	for _, name := range r.subscriptions() {
+		of, err := r.ledger.Readers(ctx, name, ledger.TopicID(d.ID))
+		if err != nil {
+			return err
+		}
+		if len(of) > 0 {
+			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s reads %s already; name another topic with --to", name, r.cmd.To)
+		}
+	}
+	return nil
+}
+
+// handOver has every reader go on in the copy.
+func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handedOver, error) {
+	done := []handedOver{}
+	for _, reader := range r.readers {
+		n, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
+			To:          ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
+			Begins:      copied.Begins[readerName(reader)],
+			PartitionOf: func(entity string) int32 { return topics.PartitionOf([]byte(entity), r.cmd.Partitions) }})
+		if err != nil {
+			return done, err
+		}
+		done = append(done, handedOver{reader.Subscription, reader.Generation, n})
+	}
+	return done, nil
+}
+
+func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copied, error) {
 	wanted := topics.Wanted(r.cfg, r.cfg.MaxBody)
 	at := slices.IndexFunc(wanted, func(t topics.Topic) bool { return t.Name == r.cmd.Topic })
 	to := wanted[at] // every source has one
@@ -285,7 +319,7 @@ func (r *rekeying) copy(e *env) (topics.Copied, error) {
 	for _, reader := range r.readers {
 		readers[readerName(reader)] = reader.Next
 	}
-	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg), Readers: readers,
+	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg), Readers: readers, HandOver: handOver,
 		RecordBytes: int32(r.cfg.MaxBody(r.team, r.source)) + topics.HeaderRoom,
 		Progress: func(doing string, n, of int64) {
 			fmt.Fprintf(e.Stderr, "%s %d of %d records\n", doing, n, of)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -20,8 +21,9 @@ import (
 // must stay in one partition to keep their order. Records keep key, value, headers and timestamp, and come in order per
 // key: that of their partition, and of their timestamps where a topic has grown and a key is in two.
 //
-// Nothing may write to the topic meanwhile; that is checked at the end. A copy that failed is deleted and made again:
-// the target must be empty.
+// Nothing may write to the topic meanwhile; that is checked at the end. A copy that was broken off, anywhere, is deleted and made
+// again by the next Run: it is known by the settings that a target has until all is done, and by holding nothing that the
+// topic does not. Any other target must be empty.
 type Rekey struct {
 	From string
 	To   Topic // as it is to be; created where it is missing
@@ -31,6 +33,9 @@ type Rekey struct {
 	RecordBytes int32
 	// Readers are where somebody stands in the topic, by name and partition; one that is not in it stands at 0.
 	Readers map[string]map[int32]int64
+	// HandOver, where set, is what else belongs to the move. It runs once the copy is known to be whole; only after it is the
+	// target finished, so that a Run that comes after a failure in it begins anew, with another ID.
+	HandOver func(Copied) error
 	// Progress is told now and then how many records of how many have been copied, then checked; nil is not.
 	Progress func(doing string, done, of int64)
 }
@@ -97,12 +102,15 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
-	if err := r.prepare(ctx, adm); err != nil {
+	if err := r.prepare(ctx, adm, from); err != nil {
 		return Copied{}, err
 	}
 	got, err := r.copyAndCheck(ctx, adm, from)
+	if err == nil && r.HandOver != nil {
+		err = r.HandOver(got)
+	}
 	if err != nil {
-		return got, fmt.Errorf("%w; %s is not whole: delete it before the next try", err, r.To.Name)
+		return got, fmt.Errorf("%w; %s is not finished: the next try makes it anew", err, r.To.Name)
 	}
 	return got, r.finish(ctx, adm)
 }
@@ -110,13 +118,25 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 // While it is copied, the target keeps the timestamps that it is given and everything that is old by them.
 var copying = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
-// prepare makes the target, or finds it made and empty.
-func (r Rekey) prepare(ctx context.Context, adm *kadm.Client) error {
+// prepare makes the target, anew where it is a copy that was broken off, or finds it made and empty.
+func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {
 		return unavailable("list topics", err)
 	}
-	if !details.Has(r.To.Name) || details[r.To.Name].Err != nil {
+	there := details.Has(r.To.Name) && details[r.To.Name].Err == nil
+	if there {
+		switch broken, err := r.brokenOff(ctx, adm, from); {
+		case err != nil:
+			return err
+		case broken:
+			if err := remove(ctx, adm, r.To.Name); err != nil {
+				return err
+			}
+			there = false
+		}
+	}
+	if !there {
 		c := Change{Topic: r.To.Name, Action: Create, want: r.To}
 		c.want.Configs = maps.Clone(r.To.Configs)
 		maps.Copy(c.want.Configs, copying)
@@ -138,6 +158,76 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client) error {
 			r.To.Name, records, r.To.Name)
 	}
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: copying})
+}
+
+// brokenOff says whether the target is what an earlier Run left: with the settings of a copy, which differ from those that it is to
+// have, and not one record that is not in the topic. It takes some forty bytes a record.
+func (r Rekey) brokenOff(ctx context.Context, adm *kadm.Client, from map[int32]span) (bool, error) {
+	have, err := describe(ctx, adm, []string{r.To.Name})
+	if err != nil {
+		return false, err
+	}
+	for key, value := range copying {
+		if have[r.To.Name][key] != value {
+			return false, nil
+		}
+	}
+	if r.To.Configs[timestampType] == copying[timestampType] && r.To.Configs[retention] == copying[retention] {
+		return false, nil // a finished one looks the same
+	}
+	to, err := spans(ctx, adm, r.To.Name)
+	if err != nil || total(to) == 0 {
+		return err == nil && total(to) == 0, err
+	}
+	held := map[uint64]int64{}
+	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { held[sumOf(rec)]++ })
+	if err != nil {
+		return false, err
+	}
+	foreign := false
+	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) {
+		sum := sumOf(rec)
+		held[sum]--
+		foreign = foreign || held[sum] < 0
+	})
+	return !foreign, err
+}
+
+// scan reads the spans of a topic.
+func (r Rekey) scan(ctx context.Context, topic string, all map[int32]span, each func(*kgo.Record)) error {
+	s, err := newScanner(r, topic, all)
+	if err != nil {
+		return err
+	}
+	defer s.cl.Close()
+	for !s.done() {
+		if err := s.poll(ctx, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes a topic and waits until the brokers do not tell of it any more.
+func remove(ctx context.Context, adm *kadm.Client, topic string) error {
+	if _, err := adm.DeleteTopic(ctx, topic); err != nil {
+		return unavailable("delete topic "+topic, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, errors.New("the brokers still tell of it"))
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), topic)
+		if err == nil && errors.Is(details[topic].Err, kerr.UnknownTopicOrPartition) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return unavailable("delete topic "+topic, errors.Join(err, context.Cause(ctx)))
+		case <-tick.C:
+		}
+	}
 }
 
 // finish gives the target the settings that it is to have.

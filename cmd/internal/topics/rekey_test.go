@@ -1,6 +1,8 @@
 package topics
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -262,6 +264,95 @@ func TestRekeyRefusesATargetThatIsNotEmpty(t *testing.T) {
 	}
 }
 
+// A Run that ends between any two of its steps is made good by the next one, in a topic of its own.
+func TestRekeyBegunAgain(t *testing.T) {
+	t.Parallel()
+	crash := errors.New("the process has ended")
+	for name, end := range map[string]func(*rekeyRig, context.CancelCauseFunc){
+		"when the target is made": func(r *rekeyRig, stop context.CancelCauseFunc) {
+			fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+			go func() {
+				if fault.Wait(r.t.Context(), 1) == nil {
+					stop(crash)
+				}
+				fault.Remove()
+			}()
+		},
+		"half copied": func(r *rekeyRig, stop context.CancelCauseFunc) {
+			r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Partitions: []int32{3}, Err: kerr.MessageTooLarge, Count: 1})
+		},
+		"copied": func(r *rekeyRig, stop context.CancelCauseFunc) {
+			r.rekey.Progress = func(doing string, _, _ int64) {
+				if doing == "checked" {
+					stop(crash)
+				}
+			}
+		},
+		"handed over in part": func(r *rekeyRig, stop context.CancelCauseFunc) {
+			r.rekey.HandOver = func(Copied) error { return crash }
+		},
+		"handed over": func(r *rekeyRig, stop context.CancelCauseFunc) {
+			r.rekey.HandOver = func(Copied) error { stop(crash); return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRekeyRig(t, 3)
+			for i := range 200 {
+				key := fmt.Appendf(nil, "order/%d", i%37)
+				r.send(&kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: fmt.Append(nil, i), Timestamp: day(i)})
+			}
+			ctx, stop := context.WithCancelCause(t.Context())
+			end(r, stop)
+			if _, err := r.rekey.Run(ctx); err == nil {
+				t.Fatal("it was not broken off")
+			}
+			stop(nil)
+			left := r.cluster.TopicInfo(newTopic).TopicID
+			handed := [][16]byte{}
+			r.rekey.Progress, r.rekey.HandOver = nil, func(c Copied) error {
+				handed = append(handed, c.ID)
+				return nil
+			}
+			got := r.run()
+			if d := cmp.Diff(r.read(oldTopic), r.read(newTopic)); d != "" || got.Records != 200 {
+				t.Errorf("%+v %s", got, d)
+			}
+			if now := r.cluster.TopicInfo(newTopic).TopicID; now == left || len(handed) != 1 || handed[0] != now {
+				t.Errorf("handed over to %x, the topic is %x, was %x", handed, now, left)
+			}
+			have, err := describe(t.Context(), r.adm, []string{newTopic})
+			if err != nil || have[newTopic][timestampType] != "LogAppendTime" || have[newTopic][retention] != "604800000" {
+				t.Errorf("settings: %v %v", have, err)
+			}
+			if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict { // a finished one is not made anew
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A target with a record that the topic does not hold is no copy of it, whatever its settings: it is left alone.
+func TestRekeyLeavesWhatIsNoCopy(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	r.send(&kgo.Record{Key: []byte("k"), Partition: 0, Timestamp: day(1)})
+	r.rekey.HandOver = func(Copied) error { return errors.New("ended") }
+	if _, err := r.rekey.Run(t.Context()); err == nil {
+		t.Fatal("it was not broken off")
+	}
+	if err := r.cl.ProduceSync(t.Context(), &kgo.Record{Topic: newTopic, Key: []byte("k"), Partition: 1, Timestamp: day(1)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "holds 2 records already: delete it") {
+		t.Error(err)
+	}
+	r.rekey.To.Configs[timestampType], r.rekey.To.Configs[retention] = "CreateTime", "-1" // a finished one would look the same
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict {
+		t.Error(err)
+	}
+}
+
 // What writes to the topic while it is copied is found out, and the copy is not taken for whole.
 func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
 	t.Parallel()
@@ -281,7 +372,7 @@ func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
 	if err := <-late; err != nil {
 		t.Fatal(err)
 	}
-	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "delete it before the next try") {
+	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "the next try makes it anew") {
 		t.Error(err)
 	}
 }
@@ -291,7 +382,7 @@ func TestRekeyThatFails(t *testing.T) {
 	r := newRekeyRig(t, 2)
 	r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
 	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.MessageTooLarge, Count: -1})
-	if _, err := r.rekey.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "produce to "+newTopic) || !strings.Contains(err.Error(), "is not whole: delete it") {
+	if _, err := r.rekey.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "produce to "+newTopic) || !strings.Contains(err.Error(), "is not finished: the next try makes it anew") {
 		t.Error(err)
 	}
 	r.rekey.From = "events.acme.none"
