@@ -305,7 +305,7 @@ func TestDeadlineEndsTheWaitOnly(t *testing.T) {
 func TestCallsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	p, cluster := setup(t, nil)
-	const callers, each = 16, 40
+	const callers, each = 6, 12
 	build := func(id string, n int) *schemas.Event {
 		e := event(id)
 		for i := range n % 5 {
@@ -321,7 +321,7 @@ func TestCallsAreUsedAgain(t *testing.T) {
 			for n := range each {
 				by := never
 				if n%4 == i%4 {
-					by = time.Now().Add(time.Duration(n) * 20 * time.Microsecond)
+					by = time.Now().Add(time.Duration(n) * 100 * time.Microsecond)
 				}
 				id := fmt.Sprintf("%d-%d", i, n)
 				switch err := p.Append(t.Context(), by, topic, build(id, n)); {
