@@ -173,6 +173,7 @@ func (l *Lanes) concluded(e *entry) bool {
 // conclude hands the end of an idle lane's head to the completer.
 func (l *Lanes) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.part.claim, e.LaneSeq, e.ID
+	l.unlend(e) // where it was said before its lane was away
 	e.lane.state = recording
 	e.lane.part.busy++
 	l.queue(completion{e: e, res: res})

@@ -142,6 +142,7 @@ func (l *Lanes) restore(e *entry) {
 func (l *Lanes) pop(la *lane) {
 	e := la.head
 	l.free(e)
+	l.unlend(e)
 	la.head, e.next = e.next, nil
 	if la.head == nil {
 		la.last = nil
