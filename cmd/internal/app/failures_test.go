@@ -50,7 +50,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 			t.Errorf("nobody meets %q", row.What)
 		}
 	}
-	r := newRig(t, newAgent(t).URL, database(t), true)
+	r := newRig(t, newAgent(t).URL, database(t), false)
 	var destinations, subscriptions strings.Builder
 	for i, m := range meetings {
 		if m.extra == "" {
@@ -60,6 +60,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 		fmt.Fprintf(&subscriptions, "      s%d: {sources: [orders], types: [t%d], begin: all, actions: [{name: run, to: d%d}]}\n", i, i, i)
 	}
 	r.text = strings.Replace(r.text, "    subscriptions:\n", destinations.String()+"    subscriptions:\n"+subscriptions.String(), 1)
+	r.createTopics()
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
 	for i, m := range meetings {
