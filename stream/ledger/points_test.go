@@ -150,7 +150,6 @@ func TestEveryStatement(t *testing.T) {
 			for _, crash := range []bool{false, true} {
 				s, c := next()
 				ctx, cancel := context.WithCancelCause(t.Context())
-				hit = false
 				p.cut.Store(&cut{skip: points, then: func() {
 					if crash {
 						cancel(errCrashed)

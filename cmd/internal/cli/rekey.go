@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -275,12 +277,12 @@ func (r *rekeying) run(e *env, steps []rekeyStep) error {
 // unread refuses a target that a subscription has begun to read: it is not to be made anew.
 func (r *rekeying) unread(ctx context.Context) error {
 	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.To)
+	d := details[r.cmd.To]
+	if err == nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
+		err = d.Err
+	}
 	if err != nil {
 		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.To, "%w", err)
-	}
-	d, there := details[r.cmd.To]
-	if !there || d.Err != nil {
-		return nil
 	}
 	for _, name := range r.subscriptions() {
 		of, err := r.ledger.Readers(ctx, name, ledger.TopicID(d.ID))
