@@ -124,7 +124,7 @@ func TestRebalanceInTrouble(t *testing.T) {
 		r.edit("retry: {attempts: 20,", "retry: {attempts: 1000,")
 		r.edit("\ntopics:", "\nagents: {public_url: \"http://agents.test\", secrets: [a-secret-of-the-suite-that-is-long-enough]}\ntopics:")
 		r.edit(`operator: "${env:OPERATOR}"`, `operator: "${env:OPERATOR}", agents: "${env:AGENTS}"`)
-		r.edit("agent: {type: http,", "agent: {type: http, long: {deadline: 5m},")
+		r.edit("agent: {type: http,", "agent: {type: http, long: {deadline: 5m}, breaker: {failures: 0},") // an open one would wait for all
 		d := &troubled{t: t, over: make(chan struct{}), seen: map[string]int{}, said: map[string]time.Time{}, failed: map[string]bool{}}
 		r.agent.answer = d.answer
 		r.serve("intake")
