@@ -294,3 +294,27 @@ func TestOvertaken(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The connection breaks around a command's COMMIT: whether the server got it or not, the command is done once, and told as that.
+func TestConnectionCutAtACommand(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	p, g := throughProxy(t, f)
+	c := g.claim(0)
+	g.apply(c, seq(0, "e", 1))
+	n := int32(0)
+	for _, at := range []cut{{needle: []byte("commit\x00"), before: true}, {needle: []byte("commit\x00")}, {needle: []byte("begin\x00")}} {
+		g.die(c, 1, "e-1", int(n)+1)
+		g.askAction("e-1", Again, CommandDetail{})
+		asked := g.commands(c)
+		p.cut.Store(&at)
+		o, err := g.n.ObeyLane(t.Context(), c, asked[0])
+		n++
+		if err != nil || o.Outcome != "runs again" || o.Status != Failed {
+			t.Fatalf("%s: %+v %v", at.needle, o, err)
+		}
+		if got := one[int32](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != n || p.cuts.Load() != n {
+			t.Fatalf("%s: %d deaths of %d, %d cuts", at.needle, got, n, p.cuts.Load())
+		}
+	}
+}

@@ -14,9 +14,10 @@ import (
 // unsafe are the settings without which an acknowledged event can be lost or refused.
 var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage}
 
-// Check is asked before a process starts: every topic must exist and keep P1. The error names the command that mends
+// Check is asked before a process starts: every topic but spare ones must exist and keep P1. The error names the command that mends
 // it; file is the configuration's path.
 func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) error {
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
 	changes, err := Plan(ctx, adm, wanted)
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ type Topic struct {
 	Partitions  int32
 	Replication int16
 	Configs     map[string]string
+	// Spare topics may be missing: a process starts without them, and what goes there waits.
+	Spare bool
 }
 
 // Wanted lists the topics of a configuration, sorted by name. maxBody is the largest body of a source in bytes.
@@ -51,8 +53,8 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 			t := sources[name].Topics
 			configs := settings(t, maxBody(team, name))
 			list = append(list,
-				Topic{sources[name].Topic, int32(t.Partitions), int16(t.Replication), configs},
-				Topic{Quarantine(team, name), 1, int16(t.Replication), configs})
+				Topic{sources[name].Topic, int32(t.Partitions), int16(t.Replication), configs, false},
+				Topic{Quarantine(team, name), 1, int16(t.Replication), configs, false})
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Subscriptions)) {
 			list = append(list, dead(c.Teams[team], team, name, maxBody))
@@ -73,7 +75,7 @@ func dead(t *config.Team, team, name string, maxBody func(team, source string) i
 		}
 	}
 	like.Retention = sub.Retention.Dead
-	return Topic{stream.DeadTopic(team + "." + name), 1, int16(like.Replication), settings(like, body)}
+	return Topic{stream.DeadTopic(team + "." + name), 1, int16(like.Replication), settings(like, body), true}
 }
 
 func compare(a, b string) int {

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// deadListener is an operator listener that lists dead letters, two to a page, and answers what is asked of them.
+type deadListener struct {
+	mu     sync.Mutex
+	items  []api.DeadLetterItem
+	query  string
+	asked  []string // "verb id"
+	refuse map[string]schemas.Kind
+}
+
+func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Method == http.MethodGet {
+		from := 0
+		fmt.Sscan(r.URL.Query().Get("cursor"), &from)
+		if from == 0 {
+			l.query = r.URL.Query().Get("group") + r.URL.Query().Get("class")
+		}
+		page := api.Page[api.DeadLetterItem]{Items: l.items[from:min(from+2, len(l.items))]}
+		if from+2 < len(l.items) {
+			page.Next = fmt.Sprint(from + 2)
+		}
+		json.NewEncoder(w).Encode(page)
+		return
+	}
+	var req api.DeadLetterRequest
+	json.NewDecoder(r.Body).Decode(&req)
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // v1 dlq id verb
+	l.asked = append(l.asked, parts[3]+" "+parts[2])
+	if kind, ok := l.refuse[parts[2]]; ok {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(400)
+		json.NewEncoder(w).Encode(api.Problem{Detail: "because", Kind: string(kind)})
+		return
+	}
+	state := api.StateDone
+	if req.DryRun {
+		state = api.StatePlanned
+	}
+	json.NewEncoder(w).Encode(api.DeadLetterAnswer{DeadLetterItem: api.DeadLetterItem{ID: parts[2]}, Verb: parts[3], State: state})
+}
+
+func (l *deadListener) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	s := httptest.NewServer(l)
+	defer s.Close()
+	l.asked = nil
+	var out, errs bytes.Buffer
+	code = Main(context.WithoutCancel(t.Context()), append([]string{"dlq", args[0], "--url", s.URL}, args[1:]...), Options{Stdout: &out, Stderr: &errs})
+	return code, out.String(), errs.String()
+}
+
+// By a filter all pages are asked for in the order of the list; what is flagged or unknown only where that is said, and by
+// name in any case.
+func TestReplayInBulk(t *testing.T) {
+	t.Parallel()
+	l := &deadListener{refuse: map[string]schemas.Kind{"c": schemas.Conflict}, items: []api.DeadLetterItem{
+		{ID: "a", Status: "dead_letter"}, {ID: "b", Status: "dead_letter", Flagged: true}, {ID: "c", Status: "dead_letter"},
+		{ID: "d", Status: "unknown"}, {ID: "e", Status: "dead_letter"},
+	}}
+	why := []string{"--reason", "x", "--rate", "10000"}
+	for want, args := range map[string][]string{
+		"replay a,replay c,replay e":                        {"replay", "--group", "f00"},
+		"replay a,replay b,replay c,replay d,replay e":      {"replay", "--group", "f00", "--flagged", "--outcome-unknown"},
+		"discard a,discard b,discard c,discard d,discard e": {"discard", "--group", "f00"},
+		"replay b,replay d":                                 {"replay", "b", "d"},
+		"resolve d":                                         {"resolve", "d"},
+	} {
+		code, _, errs := l.run(t, append(args, why...)...)
+		if code != exitOK || strings.Join(l.asked, ",") != want {
+			t.Errorf("%q: %d %q %s", args, code, l.asked, errs)
+		}
+	}
+	code, out, errs := l.run(t, append([]string{"replay", "--class", "rejected", "-o", "id"}, why...)...)
+	if code != exitOK || out != "a\ne\n" || l.query != "rejected" || !containsAll(errs, "3 selected, 2 done, 1 gone on", "1 left out, flagged", "1 left out, outcome unknown") {
+		t.Errorf("%d %q %q %s", code, l.query, out, errs)
+	}
+	if code, _, errs := l.run(t, "replay", "--all", "--dry-run"); code != exitOK || !strings.Contains(errs, "2 planned (dry run: nothing was done)") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if code, _, _ := l.run(t, append([]string{"replay", "c"}, why...)...); code != exitConflict {
+		t.Errorf("by name, gone on: %d", code)
+	}
+	l.refuse["a"] = schemas.Unavailable
+	if code, _, errs := l.run(t, append([]string{"replay", "--all"}, why...)...); code != exitFailed || !strings.Contains(errs, "3 not reached") {
+		t.Errorf("nobody answers: %d %s", code, errs)
+	}
+}
+
+func TestReplayNeedsToKnowWhatAndWhy(t *testing.T) {
+	t.Parallel()
+	l := &deadListener{}
+	for _, args := range [][]string{
+		{"replay", "--reason", "x"}, {"replay", "a"}, {"replay", "a", "--group", "g", "--reason", "x"}, {"discard", "--all"}, {"replay", "--all", "--reason", "x", "--rate", "0"},
+		{"list", "--since", "yesterday"},
+	} {
+		if code, _, errs := l.run(t, args...); code != exitUsage || slices.Contains(l.asked, "replay a") {
+			t.Errorf("%q: %d %s", args, code, errs)
+		}
+	}
+}
+
+func containsAll(s string, parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(s, p) })
+}
