@@ -7,8 +7,13 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
+// eventCols is how many columns eventRows has; those with a word have one more.
+const eventCols = 20
+
 // deltas adds to the events that are written which of them are deltas, where lanes want to know it of what they read back.
 func (t *try) deltas(out *writer) error {
+	// The writer may be one that another batch has used, of a subscription that wanted it.
+	out.events, out.words = out.events[:eventCols], out.words[:eventCols+1]
 	if !t.n.spec.Latest {
 		return nil
 	}

@@ -159,3 +159,23 @@ func TestPayloadKindIsNotMadeUp(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Batches of subscriptions that want the kinds of payloads and of those that do not follow each other in the same memory.
+func TestPayloadKindsOfManyBatches(t *testing.T) {
+	t.Parallel()
+	f := setup(t, latest)
+	plain := f.namespace(func(s *Spec) { s.Name = "acme.plain" })
+	wants := f.n
+	c := f.claim(0)
+	f.n = plain
+	d := f.claim(0)
+	for i := range int64(20) {
+		for n, claim := range map[*Namespace]*Claim{wants: c, plain: d} {
+			f.n = n
+			w := record(2*i+1, fmt.Sprint("w", i), "w", schemas.Version{Kind: schemas.Monotonic, Word: fmt.Sprintf("%03d", i)})
+			if got := f.apply(claim, seq(2*i, "a", i+1), w).Actions; len(got) != 2 {
+				t.Fatalf("batch %d: %v", i, lanes(got))
+			}
+		}
+	}
+}
