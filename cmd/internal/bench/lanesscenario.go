@@ -23,7 +23,7 @@ type laneSizes struct {
 }
 
 var laneScale = laneSizes{
-	entities: 20_000, oneConns: []int{4, 8, 16, 32}, manyConns: []int{1, 2, 4, 8}, claim: 100, depth: 5000, body: 256,
+	entities: 20_000, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, depth: 5000, body: 256,
 }
 
 // laneBench is one run of the lanes scenario on one server.
