@@ -113,7 +113,7 @@ func boolColumn(n int) *column  { return newColumn(pgtype.BoolOID, n, 1) }
 func uuidColumn(n int) *column  { return newColumn(pgtype.UUIDOID, n, 16) }
 func textColumn(n int) *column  { return newColumn(pgtype.TextOID, n, 24) }
 func bytesColumn(n int) *column { return newColumn(pgtype.ByteaOID, n, 0) }
-func timeColumn(n int) *column  { return newColumn(pgtype.TimestamptzOID, n, 8) }
+func timeColumn() *column       { return newColumn(pgtype.TimestamptzOID, 0, 8) }
 
 func boolParam(v bool) []byte {
 	if v {

@@ -55,7 +55,7 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 		err := r.Scan(&v.Kind, &v.Epoch, &v.Value, &v.Word, &v.Sub)
 		return v.Comparable(a.Version) && v.Compare(a.Version) > 0, err
 	}
-	if any, err := n.newer(ctx, newer, overtakenLine, c.ID, string(a.Entity), a.Version.Clock); err != nil || !any {
+	if found, err := n.newer(ctx, newer, overtakenLine, c.ID, string(a.Entity), a.Version.Clock); err != nil || !found {
 		return false, err
 	}
 	return n.newer(ctx, newer, overtakenBy, c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean)

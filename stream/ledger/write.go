@@ -71,19 +71,19 @@ func makeWriter() *writer {
 		events: eventRows(), words: append(eventRows(), textColumn(0)),
 		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
 		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0)},
-		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(0), textColumn(0),
+		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
 		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn(0)},
 		begun: lineRows(), turned: lineRows(),
 		advanced: rows{int32Column(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0), int64Column(0)},
-		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(0), timeColumn(0), uuidColumn(0), uuidColumn(0),
+		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(), timeColumn(), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), boolColumn(0), boolColumn(0), boolColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), bytesColumn(0)},
 		moved:    rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
 		left:     rows{int32Column(0), int64Column(0)},
-		progress: rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(0), int64Column(0)},
+		progress: rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(), int64Column(0)},
 		forget:   rows{int32Column(0), int64Column(0)},
 	}
 }
@@ -94,7 +94,7 @@ func lineRows() rows {
 }
 
 func eventRows() rows {
-	return rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(0), int64Column(0), int64Column(0),
+	return rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0),
 		int64Column(0), int32Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
 		textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0)}
 }

@@ -426,11 +426,8 @@ func (c *dlqExportCmd) Run(e *env) error {
 	n, said := 0, time.Now()
 	err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
-		switch {
-		case schemas.KindOf(err) == schemas.NotFound && err != nil:
-			return nil // it has gone on meanwhile
-		case err != nil:
-			return err
+		if err != nil {
+			return unlessGone(err)
 		}
 		if n++; time.Since(said) >= progressEvery {
 			said = time.Now()
@@ -442,5 +439,13 @@ func (c *dlqExportCmd) Run(e *env) error {
 		}{*i, rec})
 	})
 	fmt.Fprintf(e.Stderr, "%d written\n", n)
+	return err
+}
+
+// unlessGone is err, save where a dead letter is none any more: it has gone on meanwhile.
+func unlessGone(err error) error {
+	if schemas.KindOf(err) == schemas.NotFound {
+		return nil
+	}
 	return err
 }
