@@ -40,6 +40,14 @@ func Parse(values []string) (parent string, ok bool) {
 	return "00-" + id + "-" + span + "-" + hex.EncodeToString([]byte{b[0] & 1}), true
 }
 
+// ID is the trace id of a context; zero where that is not valid.
+func ID(parent string) (id [16]byte) {
+	if parent, ok := Parse([]string{parent}); ok {
+		_, _ = hex.Decode(id[:], []byte(parent[3:35]))
+	}
+	return id
+}
+
 func lowerHex(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {

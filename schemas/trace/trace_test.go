@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"strings"
@@ -96,4 +97,17 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q gave %q, which does not parse", s, parent)
 		}
 	})
+}
+
+func TestID(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if id := ID(parent); hex.EncodeToString(id[:]) != parent[3:35] {
+		t.Errorf("%x", id)
+	}
+	for _, bad := range []string{"", parent[:54], strings.Replace(parent, "0af", "0AF", 1), "00-00000000000000000000000000000000-b7ad6b7169203331-01"} {
+		if id := ID(bad); id != [16]byte{} {
+			t.Errorf("%q: %x", bad, id)
+		}
+	}
 }

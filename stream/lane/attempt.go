@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -21,6 +22,9 @@ func (l *Lanes) run(e *entry, d *destination) {
 	}
 	p := e.lane.part
 	event, err := l.payload(p.ctx, e)
+	if event != nil {
+		e.trace = trace.ID(event.TraceParent)
+	}
 	switch {
 	case p.ctx.Err() != nil:
 		l.abandon(e, d)
@@ -159,7 +163,7 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 		e.FirstAt = began
 	}
 	res := ledger.Result{
-		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Error: clean(err),
+		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Error: clean(err), Trace: e.trace,
 		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
 	}
 	if kind == stream.Unsafe && stream.Untouched(err) {

@@ -3,6 +3,7 @@ package lane
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"log/slog"
 	"time"
 
@@ -122,6 +123,9 @@ func (l *Lanes) line(e *entry, res *ledger.Result) {
 		slog.String("action_id", string(e.ID)), slog.String("destination", e.Destination),
 		slog.Int("attempt", res.Attempt), slog.String("status", string(res.Status)), slog.String("class", res.Class),
 		slog.Int("code", res.Code), slog.Duration("latency", res.Latency),
+	}
+	if res.Trace != ([16]byte{}) {
+		attrs = append(attrs, slog.String("trace_id", hex.EncodeToString(res.Trace[:])))
 	}
 	if res.Error != "" {
 		attrs = append(attrs, slog.String("error", res.Error))

@@ -23,6 +23,7 @@ type entry struct {
 	loads     int            // loads of the payload that did not work, since the last that did
 	charge    charge         // payload bytes held on its account
 	long      long
+	trace     [16]byte // the event's trace id, once its payload is at hand
 }
 
 // state is where a lane is on its way around.

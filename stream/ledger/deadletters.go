@@ -232,7 +232,7 @@ func (l *Ledger) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLet
 }
 
 func (l *Ledger) deadHistory(ctx context.Context, ref ActionRef) (attempts []InboxAttempt, commands []CommandStatus, err error) {
-	rows, err := l.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response FROM attempts
+	rows, err := l.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
 		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, ref.Fence, ref.LaneSeq)
 	if err == nil {
 		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[InboxAttempt])

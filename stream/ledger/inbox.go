@@ -96,6 +96,7 @@ type InboxAttempt struct {
 	LatencyMS float64   `json:"latency_ms"`
 	Error     string    `json:"error,omitempty"`
 	Response  []byte    `json:"response,omitempty"`
+	TraceID   string    `json:"trace_id,omitempty"` // 32 hex digits
 }
 
 // InboxPage is a page of the inbox, newest first. Next is empty on the last one.

@@ -85,7 +85,7 @@ func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
 	f := setup(t)
 	c := f.claim(0)
 	a := f.apply(c, seq(0, "a", 1), seq(1, "g", 2), seq(2, "g", 4))
-	_, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", NextIn: time.Minute, Packed: []byte("kept")}})
+	_, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", Trace: [16]byte{0x0a, 15: 0x9c}, NextIn: time.Minute, Packed: []byte("kept")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,8 @@ func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
 		item.Topic != "events.acme.github" || item.Owner != "test" || item.ReceivedAt == nil || len(item.Actions) != 1 {
 		t.Errorf("%+v", item)
 	}
-	if got := item.Actions[0]; got.ID != a.Actions[0].ID || got.Name != "run" || len(got.History) != 1 || got.History[0].Class != "timeout" {
+	if got := item.Actions[0]; got.ID != a.Actions[0].ID || got.Name != "run" || len(got.History) != 1 || got.History[0].Class != "timeout" ||
+		got.History[0].TraceID != "0a00000000000000000000000000009c" {
 		t.Errorf("%+v", got)
 	}
 	if packed, p, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "kept" || p != a.Actions[0].Pointer {

@@ -158,8 +158,11 @@ func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxActi
 	return actions, l.inboxHistory(ctx, item, actions)
 }
 
+// traceText is an attempt's trace id as traces are written.
+const traceText = `coalesce(replace(trace::text, '-', ''), '')`
+
 func (l *Ledger) inboxHistory(ctx context.Context, item *InboxItem, actions []InboxAction) error {
-	rows, err := l.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response FROM attempts
+	rows, err := l.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
 		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.fence, *item.laneSeq, int64(item.laneCount))
 	if err != nil {
 		return err
@@ -169,7 +172,7 @@ func (l *Ledger) inboxHistory(ctx context.Context, item *InboxItem, actions []In
 		us      int32
 		a       InboxAttempt
 	)
-	scan := []any{&laneSeq, &a.Attempt, &a.EndedAt, &a.Status, &a.Class, &a.Code, &us, &a.Error, &a.Response}
+	scan := []any{&laneSeq, &a.Attempt, &a.EndedAt, &a.Status, &a.Class, &a.Code, &us, &a.Error, &a.Response, &a.TraceID}
 	_, err = pgx.ForEachRow(rows, scan, func() error {
 		a.LatencyMS = float64(us) / 1000
 		if i := laneSeq - *item.laneSeq; i >= 0 && i < int64(len(actions)) {

@@ -320,9 +320,9 @@ const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[])
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
 const attemptsInsert = `-- attemptsInsert
-INSERT INTO attempts_w{w} (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response)
-SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response
-FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::text[], $9::int[], $10::int[], $11::text[], $12::bytea[])
-     AS u(fence, lane_seq, status, attempt, class, code, latency_us, error, response)
+INSERT INTO attempts_w{w} (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, trace)
+SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response, u.trace
+FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::text[], $9::int[], $10::int[], $11::text[], $12::bytea[], $13::uuid[])
+     AS u(fence, lane_seq, status, attempt, class, code, latency_us, error, response, trace)
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq, attempt) DO NOTHING`

@@ -106,7 +106,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
 		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0),
-			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0)}}
+			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}}
 		w.windows[id] = wr
 	}
 	return wr
@@ -204,6 +204,11 @@ func (wr *windowResults) attempt(r *Result) {
 	c[6].int32(microseconds(r.Latency))
 	c[7].text(clean(r.Error, maxErrorText))
 	c[8].bytes(response(r))
+	if r.Trace == ([16]byte{}) {
+		c[9].null()
+	} else {
+		c[9].uuid(r.Trace)
+	}
 }
 
 // queue adds the statements; windows, and in them lanes, ascend.

@@ -222,6 +222,7 @@ type Result struct {
 	Latency  time.Duration
 	Error    string
 	Response []byte        // the first 4 KiB of the answer
+	Trace    [16]byte      // the trace id that the call was part of; zero: none
 	NextIn   time.Duration // for Failed
 	// Left and Silence are for Processing: how long the result is waited for, and how long silence may be; 0: for ever.
 	Left, Silence time.Duration

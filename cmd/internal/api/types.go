@@ -64,6 +64,7 @@ type AttemptItem struct {
 	LatencyMS float64   `json:"latency_ms"`
 	Error     string    `json:"error"`
 	Response  string    `json:"response"`
+	TraceID   string    `json:"trace_id"` // that the call was part of, 32 hex digits; empty for a first attempt that succeeded
 }
 
 // QuarantineItem is a delivery that is kept aside.

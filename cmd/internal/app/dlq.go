@@ -73,7 +73,7 @@ func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLette
 	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: []api.AttemptItem{}, Commands: []api.CommandItem{}}
 	for _, h := range dead.History {
 		out.History = append(out.History, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code, LatencyMS: h.LatencyMS,
-			Error: h.Error, Response: string(h.Response)})
+			Error: h.Error, Response: string(h.Response), TraceID: h.TraceID})
 	}
 	for _, c := range dead.Commands {
 		out.Commands = append(out.Commands, api.CommandItem{ID: c.ID, Kind: string(c.Kind), By: c.By, Reason: c.Reason, AskedAt: c.AskedAt, EndedAt: c.EndedAt, Outcome: c.Outcome})

@@ -137,7 +137,7 @@ func actionOf(a *ledger.InboxAction) api.ActionItem {
 		NextAt: a.NextAt, Attempts: []api.AttemptItem{}}
 	for _, h := range a.History {
 		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code,
-			LatencyMS: h.LatencyMS, Error: h.Error, Response: string(h.Response)})
+			LatencyMS: h.LatencyMS, Error: h.Error, Response: string(h.Response), TraceID: h.TraceID})
 	}
 	if len(a.History) < a.Attempts && a.FinishedAt != nil {
 		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: a.Attempts, At: a.FinishedAt.UTC(), Class: a.Class, Code: a.Code,

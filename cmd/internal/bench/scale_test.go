@@ -159,7 +159,7 @@ func TestColumns(t *testing.T) {
 	t.Parallel()
 	conn := connected(t, opened(t, tiny(t)).url)
 	got, err := columns(t.Context(), conn, "forebay.topics", map[string]string{"topic": "'t'", "partitions": "12"})
-	if want := `"subscription", 't', "topic_id", 12, "seen_at"`; err != nil || got != want {
+	if want := `"subscription", 't', "topic_id", 12, "seen_at", "left_at"`; err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	if _, err := columns(t.Context(), conn, "forebay.topics", map[string]string{"gone": "1"}); err == nil || !strings.Contains(err.Error(), "forebay.topics") {

@@ -37,9 +37,10 @@ func TestE2EScenario(t *testing.T) {
 func TestHolScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
+	o.Round = time.Second // long enough for every kind of delivery, whatever else the machine does
 	o.Kafka = strings.Split(testrig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
-	sizes := holSizes{warmUp: tinyRound, rate: 200, conns: 2, entities: 2, partitions: 2}
+	sizes := holSizes{warmUp: o.Round, rate: 200, conns: 2, entities: 2, partitions: 2}
 	if err := runHol(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 		fmt.Fprintln(w, "`dlq resolve` it as done, or `dlq replay --outcome-unknown` it.")
 	}
 	for _, t := range d.History {
-		fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s\n", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+		attemptLine(w, &t)
 	}
 	for _, a := range d.Commands {
 		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", clock(a.AskedAt), plain(a.Kind), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))

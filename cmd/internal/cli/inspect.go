@@ -152,9 +152,18 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	for _, a := range d.Actions {
 		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
 		for _, t := range a.Attempts {
-			fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s\n", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+			attemptLine(w, &t)
 		}
 	}
+}
+
+// attemptLine tells of one attempt.
+func attemptLine(w io.Writer, t *api.AttemptItem) {
+	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+	if t.TraceID != "" {
+		fmt.Fprintf(w, "  trace %s", plain(t.TraceID))
+	}
+	fmt.Fprintln(w)
 }
 
 type inboxRawCmd struct {
