@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,19 +210,20 @@ func TestLatestReadsAllFirst(t *testing.T) {
 		for v := range int64(50) {
 			r.state("a", v+1)
 		}
-		opened, fails := false, 0
+		var opened atomic.Bool
+		var fails atomic.Int64
 		r.mem.onOpen = func(int64, int) error {
-			if opened && fails < 5 {
-				fails++
+			if opened.Load() && fails.Load() < 5 {
+				fails.Add(1)
 				return errors.New("connection refused")
 			}
 			return nil
 		}
 		r.begin(t)
-		opened = true
+		opened.Store(true)
 		time.Sleep(time.Minute)
 		same(t, "calls", fmt.Sprint(r.sink.ids()), "[a#50]")
-		same(t, "errors", fails, 5)
+		same(t, "errors", fails.Load(), int64(5))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 				}
 			}
 		}()
-		calm := false
+		var calm atomic.Bool
 		finish := func(seq int64, attempt int) {
 			n := <-draw
 			said := ledger.Done
@@ -78,7 +79,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			}
 			n := <-draw
 			switch {
-			case calm || n%8 == 0:
+			case calm.Load() || n%8 == 0:
 				return stream.Outcome{Code: 200}, nil
 			case n%8 == 1:
 				return failWith(stream.ClassBusy)(ctx, a)
@@ -100,7 +101,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 				r.restart(t, true)
 			}
 		}
-		calm = true
+		calm.Store(true)
 		time.Sleep(24 * time.Hour)
 		close(ending)
 		if n := r.mem.count(r.claim, ledger.Done); n != 30 {

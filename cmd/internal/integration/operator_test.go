@@ -97,7 +97,7 @@ func TestSetUpTwice(t *testing.T) {
 		var topics struct {
 			Items []struct{ Topic, Action string }
 		}
-		if err := json.Unmarshal(r.command("topics", "apply", "-c", r.config, "-o", "json"), &topics); err != nil || len(topics.Items) != 4 {
+		if err := json.Unmarshal(r.command("topics", "apply", "-c", r.config, "-o", "json"), &topics); err != nil || len(topics.Items) != 6 {
 			t.Fatalf("topics: %v (%v)", topics, err)
 		}
 		for _, i := range topics.Items {
