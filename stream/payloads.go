@@ -20,7 +20,7 @@ import (
 type PayloadsConfig struct {
 	// Client is what reaches the brokers: seed brokers, TLS, SASL.
 	Client []kgo.Opt
-	// ChunkBytes is how much one read asks for; a larger record comes whole. Default 1 MiB.
+	// ChunkBytes is how much one read asks for; a larger record comes whole. Default 256 KiB.
 	ChunkBytes int
 	// Chunks is how many chunks of distinct partitions are kept for the loads that follow. Default 16.
 	Chunks int
@@ -84,7 +84,7 @@ type answer struct {
 // NewPayloads makes a reader. It connects with the first load. Close gives it back.
 func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.ChunkBytes == 0 {
-		cfg.ChunkBytes = 1 << 20
+		cfg.ChunkBytes = 256 << 10
 	}
 	if cfg.Chunks == 0 {
 		cfg.Chunks = 16

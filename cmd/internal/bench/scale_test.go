@@ -24,7 +24,7 @@ func TestScaleScenario(t *testing.T) {
 		`scale/0_cpu_forebay scale/0_cpu_postgres scale/0_wal scale/0_table scale/0_index
 		scale/100_cpu_forebay scale/100_cpu_postgres scale/100_wal scale/100_table scale/100_index
 		scale/1k_cpu_forebay scale/1k_cpu_postgres scale/1k_wal scale/1k_table scale/1k_index`,
-		`scale/memory_full scale/memory_peak scale/million_rest scale/million_drain scale/million_of_one_rest scale/million_of_one_drain scale/100_fill scale/1k_fill scale/0_rows scale/100_rows scale/1k_rows`)
+		`scale/memory_full scale/memory_peak scale/million_fill scale/million_rest scale/million_drain scale/million_of_one_fill scale/million_of_one_rest scale/million_of_one_drain scale/100_fill scale/1k_fill scale/0_rows scale/100_rows scale/1k_rows`)
 	if m := r.Ratios[0]; !m.AtMost || m.Bar != 1 || m.Theirs != memoryBar || m.Ours < 10 {
 		t.Errorf("memory: %+v", m)
 	}

@@ -55,6 +55,7 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 	r.Settings[name[:5]+"."+name[6:]] = fmt.Sprintf("forebay serve --roles stream with %d open actions of %d entities, %d partitions, bodies of %d bytes: "+
 		"filled while the destination held its calls, claimed by a second process, and let through for %s", b.Open, entities, b.held.partitions, b.held.body, b.drainTime())
 	r.Ratios = append(r.Ratios, atMost(name, "MiB resident at most, and allowed", most, memoryBar))
+	r.figure(name+"_fill", "MiB resident at most of the process that decided them", peak)
 	r.figure(name+"_rest", "MiB resident at rest after the claim", rest)
 	r.figure(name+"_drain", "actions/s in order once the destination answers", rate)
 	return nil
