@@ -27,12 +27,11 @@ RETURNING l.entity, l.clock`
 // writes what lines came to in windows that are closed. It costs nothing until the windows have turned. The caller is the
 // goroutine that applies.
 func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
-	if err := n.catchUp(ctx, c); err != nil {
-		return false, err
-	}
 	current := n.windows.Load().current
-	if n.spec.Forget == 0 || c.forgotIn == current {
-		return false, nil
+	forgets := n.spec.Forget > 0 && c.forgotIn != current
+	// A line that has just moved must not go for the age of its row.
+	if err := n.catchUp(ctx, c, forgets); err != nil || !forgets {
+		return false, err
 	}
 	var gone []gate.LineKey
 	err = n.ledger.transact(ctx, func(tx pgx.Tx) error {

@@ -169,8 +169,8 @@ func fold(ctx context.Context, tx pgx.Tx, fence int32) error {
 	return err
 }
 
-// catchUp folds what a claim has left in events of windows before the current one: those windows will be dropped.
-func (n *Namespace) catchUp(ctx context.Context, c *Claim) error {
+// catchUp folds what a claim has left in events of windows before the current one, which will be dropped, or all.
+func (n *Namespace) catchUp(ctx context.Context, c *Claim, all bool) error {
 	if c.behind.n == 0 {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (n *Namespace) catchUp(ctx context.Context, c *Claim) error {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
 	current, held := n.windows.Load().current, false
-	if c.foldedIn == current {
+	if c.foldedIn == current && !all {
 		return nil
 	}
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {

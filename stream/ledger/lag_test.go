@@ -171,3 +171,33 @@ func TestForgetSparesLinesBehind(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What moved between two steps of forgetting stays, too.
+func TestForgetSparesLinesBehindBetweenItsSteps(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Forget = 100 * time.Hour })
+	c := f.claim(0)
+	var records []Record
+	for i := range int64(forgetLines + 10) {
+		records = append(records, seq(i, fmt.Sprintf("e%04d", i), 1))
+	}
+	f.apply(c, records[:500]...)
+	f.apply(c, records[500:1000]...)
+	f.apply(c, records[1000:]...)
+	f.turnWindow()
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.ageWindows(101 * time.Hour)
+	if more, err := f.n.Forget(t.Context(), c); err != nil || !more {
+		t.Fatal(more, err)
+	}
+	left := one[string](f, `SELECT min(entity) FROM lines`)
+	f.apply(c, seq(forgetLines+10, left, 2))
+	if more, err := f.n.Forget(t.Context(), c); err != nil || more {
+		t.Fatal(more, err)
+	}
+	if got := f.written(); got != left+"2" {
+		t.Errorf("left: %s, moved: %s", got, left)
+	}
+}
