@@ -189,15 +189,16 @@ func TestForgetSparesLinesBehindBetweenItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ageWindows(101 * time.Hour)
+	f.apply(c, seq(forgetLines+10, "e0000", 2)) // is brought up by the first step
 	if more, err := f.n.Forget(t.Context(), c); err != nil || !more {
 		t.Fatal(more, err)
 	}
-	left := one[string](f, `SELECT min(entity) FROM lines`)
-	f.apply(c, seq(forgetLines+10, left, 2))
+	left := one[string](f, `SELECT max(entity) FROM lines`)
+	f.apply(c, seq(forgetLines+11, left, 2))
 	if more, err := f.n.Forget(t.Context(), c); err != nil || more {
 		t.Fatal(more, err)
 	}
-	if got := f.written(); got != left+"2" {
+	if got := f.written(); got != "e00002 "+left+"2" {
 		t.Errorf("left: %s, moved: %s", got, left)
 	}
 }
