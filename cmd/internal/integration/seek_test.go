@@ -74,6 +74,7 @@ func rewind(t *testing.T, b testrig.Broker, reset func(*rig)) {
 		t.Fatal(err)
 	}
 	r.agent.waitActed(t, 40, time.Minute)
+	waitItems(t, r, stream, 20, "--subscription", "triage", "--decision", "duplicate") // what was repeated last has been read, too
 	stream.stop()
 	reset(r)
 
