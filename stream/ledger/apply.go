@@ -167,9 +167,6 @@ func (t *try) write(ctx context.Context) error {
 		t.progress(out, w)
 		w.applied.Actions = t.actions(w)
 	}
-	if err := t.deltas(out); err != nil {
-		return err
-	}
 	p := &pipeline{conn: t.conn}
 	if w := t.works[0]; w.command != nil && !w.fenced {
 		if err := p.add(ctx, commandEnd, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
@@ -241,7 +238,7 @@ func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.Even
 // fill writes one event's actions, one per ActionSpec, into their places.
 func (t *try) fill(out []Action, w *work, laneSeq int64, a Action) {
 	spec := &t.n.spec
-	a.Payload = t.payload(a.Payload)
+	a.Payload = t.n.payload(a.Payload)
 	for i, s := range spec.Actions {
 		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
 		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)

@@ -10,6 +10,7 @@ type lineCache struct {
 	lines          map[gate.LineKey]*cachedLine
 	newest, oldest *cachedLine
 	hand           *cachedLine // nil: at the oldest
+	turn           uint32      // of the work that looks for its lines
 }
 
 // cachedLine is one line; line is nil where it has not begun.
@@ -24,6 +25,9 @@ type cachedLine struct {
 
 	since   int64 // see laggard; 0: the row is as the line is
 	writing writing
+
+	place int32  // among the lines of the work that met it last
+	turn  uint32 // which was the cache's so manieth
 }
 
 const defaultCacheLines = 32768

@@ -16,8 +16,8 @@ import (
 // lag, with whatever it has come to by then, which saves most of the writes of lines that move often. A claim begins by
 // folding into the rows what the owner before had left: as_of tells of each row which events it knows.
 
-// maxLag is how many lane_seqs a row may be behind: what a claim reads at most to make up for it.
-const maxLag = 1 << 15
+// MaxLag is how many lane_seqs a row may be behind: what a claim reads at most to make up for it, in a quarter of a second.
+const MaxLag = 1 << 17
 
 // laggards are the cached lines whose rows are behind, longest first.
 type laggards struct {

@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -37,55 +40,102 @@ var (
 
 // pipeline sends statements in one round trip and reads their results in order. Statements are prepared on the
 // connection the first time it meets them, which costs a round trip then.
+//
+// It writes the statements of a batch itself, into memory that is used again: pgconn.Batch grows anew to its 200 KiB every
+// time. What pgconn reads then is what it reads of a batch of its own.
 type pipeline struct {
 	conn  *pgxpool.Conn
-	batch pgconn.Batch
+	out   *[]byte // nil: empty
 	reads []func(*row)
 }
+
+// outs are used again.
+var outs = sync.Pool{New: func() any { return new([]byte) }}
 
 var inBinary = []int16{1} // the format of every parameter and result
 
 // add queues s; read, if not nil, sees every row of its result.
 func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params ...[]byte) error {
+	name := s.name
 	if s.fresh {
-		p.batch.ExecParams(s.sql, params, nil, inBinary, inBinary)
-		p.reads = append(p.reads, read)
-		return nil
-	}
-	sd, err := p.conn.Conn().Prepare(ctx, s.name, s.sql)
-	if err != nil {
+		name = ""
+	} else if _, err := p.conn.Conn().Prepare(ctx, s.name, s.sql); err != nil {
 		return fmt.Errorf("prepare %s: %w", s.name, err)
 	}
-	formats := inBinary
-	if len(params) == 0 {
-		formats = nil
+	if p.out == nil {
+		p.out = outs.Get().(*[]byte)
 	}
-	p.batch.ExecStatement(sd, params, formats, inBinary)
+	messages := []encoder{
+		&pgproto3.Bind{PreparedStatement: name, ParameterFormatCodes: inBinary, Parameters: params, ResultFormatCodes: inBinary},
+		&pgproto3.Describe{ObjectType: 'P'}, &pgproto3.Execute{},
+	}
+	if s.fresh {
+		messages = slices.Insert(messages, 0, encoder(&pgproto3.Parse{Query: s.sql}))
+	}
+	for _, m := range messages {
+		out, err := m.Encode(*p.out)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", s.name, err)
+		}
+		*p.out = out
+	}
 	p.reads = append(p.reads, read)
 	return nil
 }
 
+type encoder interface{ Encode([]byte) ([]byte, error) }
+
 // run sends what was queued, reads all results and empties the pipeline.
 func (p *pipeline) run(ctx context.Context) error {
-	results := p.conn.Conn().PgConn().ExecBatch(ctx, &p.batch)
+	if p.out == nil {
+		return nil
+	}
+	reads := p.reads
+	if err := p.send(ctx); err != nil {
+		return err
+	}
+	results := p.conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // which ends what was sent
 	var failed error
 	for i := 0; results.NextResult(); i++ {
 		reader := results.ResultReader()
 		for reader.NextRow() {
-			if i >= len(p.reads) || p.reads[i] == nil || failed != nil {
+			if i >= len(reads) || reads[i] == nil || failed != nil {
 				continue
 			}
 			r := row{vals: reader.Values()}
-			p.reads[i](&r)
+			reads[i](&r)
 			failed = r.err
 		}
 		if _, err := reader.Close(); err != nil {
 			break // Close of the whole says why
 		}
 	}
-	err := results.Close()
-	p.batch, p.reads = pgconn.Batch{}, nil
-	return errors.Join(err, failed)
+	return errors.Join(results.Close(), failed)
+}
+
+// send writes what was queued. Where it fails, or ctx ends meanwhile, the connection is closed: nobody knows what of it went out.
+func (p *pipeline) send(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer func() {
+		if cap(*p.out) <= maxKept {
+			*p.out = (*p.out)[:0]
+			outs.Put(p.out)
+		}
+		p.out, p.reads = nil, nil
+	}()
+	conn := p.conn.Conn().PgConn()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Now()) })
+	_, err = conn.Conn().Write(*p.out)
+	if !stop() && err == nil {
+		err = context.Cause(ctx) // the deadline is set, or will be
+	}
+	if err != nil {
+		_ = conn.Conn().SetDeadline(time.Now())
+		_ = conn.Close(context.Background())
+	}
+	return err
 }
 
 // abandon gives a connection back in whatever state it is: rolled back, or closed where that is not possible.

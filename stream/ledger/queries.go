@@ -146,7 +146,7 @@ type windowQueries struct {
 	laneFirst  statement
 }
 
-func newWindowQueries(current int32, live []int32, latest bool) windowQueries {
+func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
 		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{},
@@ -158,9 +158,6 @@ func newWindowQueries(current int32, live []int32, latest bool) windowQueries {
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
-	if latest {
-		q.eventsInsert, q.eventsWords = of(current, withDelta(eventsInsert, 22)), of(current, withDelta(eventsWords, 23))
-	}
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert = of(current, asidesInsert)
 	q.actionsFreed = fresh(current, actionsOfFreed)
@@ -184,24 +181,22 @@ func newWindowQueries(current int32, live []int32, latest bool) windowQueries {
 	return q
 }
 
-// unnest in the select list walks all arrays in lockstep; in FROM each would be stored first (a fifth more CPU).
-const eventsInsert = `-- eventsInsert
-INSERT INTO events_w{w} (window_id, decided_at, plan, fence, log_offset, event_key, hash, received_at, lane_seq, epoch, value, sub,
-    leader_epoch, duplicates, actions, decision, reason, kind, clock, entity, source, event_id, type)
-SELECT {w}, now(), $1::int, unnest($2::int[]), unnest($3::bigint[]), unnest($4::uuid[]), unnest($5::uuid[]),
-    unnest($6::timestamptz[]), unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::int[]),
-    unnest($11::int[]), unnest($12::int[]), unnest($13::int[])::smallint, unnest($14::text[]), unnest($15::text[]),
-    unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::text[]), unnest($21::text[])`
+// eventsInsert is the statement of an eventSet.
+var eventsInsert = `-- eventsInsert
+INSERT INTO events_w{w} (window_id, decided_at, plan, fence, leader_epoch, epoch, sub, duplicates, actions, decision, reason, kind, clock,
+    source, type, delta, log_offset, event_key, hash, received_at, lane_seq, value, entity, event_id)
+SELECT {w}, now(), $1::int, ($2::int[])[u.class], ($3::int[])[u.class], ($4::bigint[])[u.class], ($5::int[])[u.class],
+    ($6::int[])[u.class], ($7::int[])[u.class]::smallint, ($8::text[])[u.class], ($9::text[])[u.class], ($10::text[])[u.class],
+    ($11::text[])[u.class], ($12::text[])[u.class], ($13::text[])[u.class], ($14::boolean[])[u.class],
+    u.log_offset, u.event_key, u.hash, u.received_at, u.lane_seq, u.value, u.entity, u.event_id
+FROM ` + zip(15, eventRowColumns...)
 
-// withDelta is an insert of events with the column delta, whose parameter is number n.
-func withDelta(insert string, n int) string {
-	columns, values, _ := strings.Cut(insert, ")\n")
-	return fmt.Sprintf("%s, delta)\n%s, unnest($%d::boolean[])", columns, values, n)
-}
+var eventRowColumns = []string{"class int", "log_offset bigint", "event_key uuid", "hash uuid", "received_at timestamptz", "lane_seq bigint",
+	"value bigint", "entity text", "event_id text"}
 
 // eventsWords has one column more, which nearly no event needs.
-var eventsWords = strings.NewReplacer("-- eventsInsert", "-- eventsWords", "event_id, type)", "event_id, type, word)",
-	"unnest($21::text[])", "unnest($21::text[]), unnest($22::text[])").Replace(eventsInsert)
+var eventsWords = strings.NewReplacer("-- eventsInsert", "-- eventsWords", "event_id)", "event_id, word)", "u.event_id", "u.event_id, u.word",
+	zip(15, eventRowColumns...), zip(15, append(eventRowColumns, "word text")...)).Replace(eventsInsert)
 
 const asidesInsert = `-- asidesInsert
 INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,

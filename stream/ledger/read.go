@@ -19,6 +19,7 @@ func (t *try) readAll(ctx context.Context) error {
 		byFence = map[int32]*work{}
 		current int32
 		live    []int32
+		overdue []gate.LineKey
 	)
 	add := func(s statement, read func(*row), params ...[]byte) error { return p.add(ctx, s, read, params...) }
 	if err := add(begin, nil); err != nil {
@@ -43,7 +44,7 @@ func (t *try) readAll(ctx context.Context) error {
 		return err
 	}
 	if w := t.works[0]; w.command != nil {
-		w.keys = append(w.keys, w.command.Line)
+		w.meet(w.command.Line, w.Claim.cache.find(w.command.Line))
 		if err := add(aboutRead, func(r *row) {
 			r.int32() // the fence
 			w.about = new(waitingOf(r))
@@ -52,8 +53,7 @@ func (t *try) readAll(ctx context.Context) error {
 		}
 	} else if t.works[0].expire {
 		if err := add(overdueRead, func(r *row) {
-			w := t.works[0]
-			w.keys = append(w.keys, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
+			overdue = append(overdue, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
 		}, int32Param(t.works[0].Claim.ID), int64Param(cmp.Or[int64](t.works[0].Claim.overdueAt, math.MaxInt64))); err != nil {
 			return err
 		}
@@ -71,8 +71,11 @@ func (t *try) readAll(ctx context.Context) error {
 	if !t.win.same(current, live) {
 		return errRotated
 	}
-	if t.works[0].expire && !t.works[0].fenced {
-		slices.SortFunc(t.works[0].keys, compareKeys)
+	if w := t.works[0]; w.expire && !w.fenced {
+		slices.SortFunc(overdue, compareKeys)
+		for _, k := range overdue {
+			w.meet(k, w.Claim.cache.find(k))
+		}
 		if err := t.addLines(ctx, p, byFence); err != nil {
 			return err
 		}
@@ -132,9 +135,11 @@ func (t *try) addLines(ctx context.Context, p *pipeline, byFence map[int32]*work
 	fences, entities, clocks := int32Column(64), textColumn(64), textColumn(64)
 	waiting := false
 	for _, w := range t.works {
-		missing := w.adopt()
-		waiting = waiting || len(missing) > 0 && w.Claim.waiting > 0
-		for _, k := range missing {
+		for i, k := range w.keys {
+			if w.cached[i] != nil {
+				continue
+			}
+			waiting = waiting || w.Claim.waiting > 0
 			fences.int32(w.Claim.ID)
 			entities.text(string(k.Entity))
 			clocks.text(k.Clock)

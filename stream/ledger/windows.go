@@ -21,8 +21,8 @@ type windowSet struct {
 	q       windowQueries
 }
 
-func newWindowSet(current int32, live []int32, latest bool) *windowSet {
-	return &windowSet{current: current, live: live, q: newWindowQueries(current, live, latest)}
+func newWindowSet(current int32, live []int32) *windowSet {
+	return &windowSet{current: current, live: live, q: newWindowQueries(current, live)}
 }
 
 func (w *windowSet) same(current int32, live []int32) bool {
@@ -56,7 +56,7 @@ func (n *Namespace) readWindows(ctx context.Context, from interface {
 		return err
 	}
 	if old := n.windows.Load(); old == nil || !old.same(current, live) {
-		n.windows.Store(newWindowSet(current, live, n.spec.Latest))
+		n.windows.Store(newWindowSet(current, live))
 	}
 	return nil
 }

@@ -91,10 +91,13 @@ func (w *work) reset() {
 	w.laneAt = w.Claim.laneSeq
 }
 
-// touch collects the lines of the records.
+// touch meets the lines of the records.
 func (w *work) touch() {
-	seen := make(map[gate.LineKey]int32, len(w.Records))
-	w.keyOf = make([]int32, len(w.Records))
+	n := len(w.Records)
+	w.keyOf, w.keys, w.cached = make([]int32, n), make([]gate.LineKey, 0, n), make([]*cachedLine, 0, n)
+	begun := w.Claim.cache.turn + 1
+	w.Claim.cache.turn = begun
+	unknown := map[gate.LineKey]int32{}
 	for i := range w.Records {
 		r := &w.Records[i]
 		if _, bad := w.rejected[i]; bad || r.Broken != "" {
@@ -102,34 +105,41 @@ func (w *work) touch() {
 			continue
 		}
 		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
-		n, ok := seen[k]
-		if !ok {
-			n = int32(len(w.keys))
-			seen[k] = n
-			w.keys = append(w.keys, k)
+		l := w.Claim.cache.find(k)
+		n, met := int32(0), false
+		if l != nil {
+			n, met = l.place, l.turn == begun
+		} else {
+			n, met = unknown[k]
+		}
+		if !met {
+			n = w.meet(k, l)
+		}
+		switch {
+		case met:
+		case l != nil:
+			l.turn, l.place = begun, n
+		default:
+			unknown[k] = n
 		}
 		w.keyOf[i] = n
 	}
-	w.sortKeys()
 }
 
-// sortKeys brings the keys into the order in which lines are locked.
-func (w *work) sortKeys() {
-	order := make([]int32, len(w.keys))
-	for i := range order {
-		order[i] = int32(i)
+// meet adds a line to those of the work, as the cache has it, if it has it, and returns its place among them.
+func (w *work) meet(k gate.LineKey, l *cachedLine) int32 {
+	n := int32(len(w.keys))
+	w.keys, w.cached = append(w.keys, k), append(w.cached, l)
+	if l == nil {
+		return n
 	}
-	slices.SortFunc(order, func(a, b int32) int { return compareKeys(w.keys[a], w.keys[b]) })
-	keys, place := make([]gate.LineKey, len(w.keys)), make([]int32, len(w.keys))
-	for i, from := range order {
-		keys[i], place[from] = w.keys[from], int32(i)
+	if l.line != nil {
+		w.state.Lines[k] = l.line
 	}
-	w.keys = keys
-	for i, k := range w.keyOf {
-		if k >= 0 {
-			w.keyOf[i] = place[k]
-		}
+	if len(l.waiting) > 0 {
+		w.state.Waiting[k] = l.waiting
 	}
+	return n
 }
 
 func compareKeys(a, b gate.LineKey) int {
@@ -145,26 +155,6 @@ func compareKeys(a, b gate.LineKey) int {
 		return 1
 	}
 	return 0
-}
-
-// adopt puts the cached lines into the state and returns the keys that are not cached.
-func (w *work) adopt() (missing []gate.LineKey) {
-	w.cached = make([]*cachedLine, len(w.keys))
-	for i, k := range w.keys {
-		l := w.Claim.cache.find(k)
-		if l == nil {
-			missing = append(missing, k)
-			continue
-		}
-		w.cached[i] = l
-		if l.line != nil {
-			w.state.Lines[k] = l.line
-		}
-		if len(l.waiting) > 0 {
-			w.state.Waiting[k] = l.waiting
-		}
-	}
-	return missing
 }
 
 // mark remembers the lines as they are before the gate changes them in place.

@@ -136,7 +136,7 @@ func (w *world) respec() {
 	run, tell := ActionSpec{"run", "acme/coder", Park}, ActionSpec{"tell", "acme/slack", Continue}
 	w.spec = Spec{Name: w.name, Owner: "test", Policy: p, Window: dedupeWindow, CacheLines: pick(r, 0, 2, 5),
 		Actions: pick(r, []ActionSpec{run}, []ActionSpec{run, tell}, []ActionSpec{tell, {"run", "acme/coder", Continue}}, nil)}
-	w.lag = pick[int64](r, 0, 1, 3, 10, maxLag)
+	w.lag = pick[int64](r, 0, 1, 3, 10, MaxLag)
 	w.filter = map[string]bool{}
 	for i := range 4 {
 		w.filter[fmt.Sprintf("t.%d", i)] = r.IntN(5) == 0

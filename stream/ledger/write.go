@@ -15,8 +15,9 @@ type writer struct {
 	n   *Namespace
 	win *windowSet
 
-	events, asides          rows
-	words, dead             rows // events whose version is a text; actions that are dead letters at once
+	events, words           eventRows // whose versions are numbers, or texts
+	asides                  rows
+	dead                    rows // actions that are dead letters at once
 	begun, advanced, turned rows // lines that are new, that moved on, that changed otherwise
 	buffer, moved, left     rows
 	loose                   rows // actions of events that leave the buffer
@@ -57,7 +58,9 @@ func newWriter(n *Namespace, win *windowSet) *writer {
 // free gives the writer back. What it queued has been sent.
 func (w *writer) free() {
 	w.n, w.win, w.duplicates, w.decided = nil, nil, nil, nil
-	for _, r := range []rows{w.events, w.asides, w.words, w.dead, w.begun, w.advanced, w.turned, w.buffer, w.moved, w.left, w.loose,
+	w.events.reset()
+	w.words.reset()
+	for _, r := range []rows{w.asides, w.dead, w.begun, w.advanced, w.turned, w.buffer, w.moved, w.left, w.loose,
 		w.progress, w.asked, w.forget} {
 		for _, c := range r {
 			c.reset()
@@ -68,7 +71,7 @@ func (w *writer) free() {
 
 func makeWriter() *writer {
 	return &writer{
-		events: eventRows(), words: append(eventRows(), textColumn(0)),
+		words: eventRows{word: true},
 		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
 		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0)},
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
@@ -91,12 +94,6 @@ func makeWriter() *writer {
 func lineRows() rows {
 	return rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0),
 		boolColumn(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
-}
-
-func eventRows() rows {
-	return rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0),
-		int64Column(0), int32Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0), textColumn(0),
-		textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0)}
 }
 
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
@@ -153,34 +150,6 @@ func (w *writer) duplicate(window int32, key schemas.EventKey, times int32) {
 	}
 	(*d)[0].uuid(key)
 	(*d)[1].int32(times)
-}
-
-func (w *writer) event(k *work, r *Record, v *verdict) {
-	c := w.events
-	if v.Version.Word != "" {
-		c = w.words
-		c[20].text(v.Version.Word)
-	}
-	c[0].int32(k.Claim.ID)
-	c[1].int64(r.Offset)
-	c[2].uuid(r.Key)
-	c[3].uuid(r.Hash)
-	c[4].time(r.ReceivedAt)
-	laneSeqOrNull(c[5], v.laneSeq)
-	c[6].int64(v.Version.Epoch)
-	c[7].int64(v.Version.Value)
-	c[8].int32(v.Version.Sub)
-	c[9].int32(r.LeaderEpoch)
-	c[10].int32(v.duplicates)
-	c[11].int32(v.actions)
-	c[12].text(string(v.Decision))
-	c[13].text(string(v.Reason))
-	c[14].text(string(r.Version.Kind))
-	c[15].text(r.Version.Clock)
-	c[16].text(string(r.Entity))
-	c[17].text(r.Source)
-	c[18].text(r.ID)
-	c[19].text(r.Type)
 }
 
 func laneSeqOrNull(c *column, v int64) {
@@ -505,14 +474,16 @@ func packedOf(r *Record) []byte {
 	return []byte{}
 }
 
+// step is one statement: its parameters are lead, and the columns of rows.
+type step struct {
+	rows rows
+	s    statement
+	lead [][]byte
+}
+
 // queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	waits, window := w.n.waits(), [][]byte{int32Param(w.win.current)}
-	type step struct {
-		rows rows
-		s    statement
-		lead [][]byte
-	}
 	var steps []step
 	for _, win := range w.win.live {
 		if w.forget.n() > 0 {
@@ -525,9 +496,9 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{int32Param(w.win.current)}})
 		}
 	}
-	steps = append(steps,
-		step{w.events, w.win.q.eventsInsert, [][]byte{int32Param(w.n.plan)}},
-		step{w.words, w.win.q.eventsWords, [][]byte{int32Param(w.n.plan)}}, step{w.asides, w.win.q.asidesInsert, nil},
+	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
+	steps = append(steps, w.words.steps(w.win.q.eventsWords, w.n.plan)...)
+	steps = append(steps, step{w.asides, w.win.q.asidesInsert, nil},
 		step{w.advanced, linesAdvance, window}, step{w.turned, linesUpdate, window}, step{w.begun, linesInsert, window},
 		step{w.loose, w.win.q.actionsFreed, nil}, step{w.dead, w.win.q.actionsDead, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, waits},

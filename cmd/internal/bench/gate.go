@@ -29,6 +29,9 @@ const (
 // process has one loop per subscription.
 const gateLoops = 2
 
+// gateWarmUp is how many actions bring a loop of one partition to where it writes as many lines as it leaves behind.
+const gateWarmUp = ledger.MaxLag + entitiesPerPartition
+
 // gateRun is one run of ours: events from memory through fence, gate, ledger, lanes and the completion of every action.
 type gateRun struct {
 	url   string
@@ -40,6 +43,7 @@ type gateRun struct {
 	partitions int // of each loop; its batches span them
 	entities   int // of each partition
 	body       int // bytes of an event's body, which lanes hold and the ledger does not
+	warmUp     int // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
 	// rate is how many events/s arrive at each loop; 0 lets every batch be full.
 	rate   int
 	length time.Duration // of the measured part
@@ -53,7 +57,9 @@ type gateResult struct {
 	batches []time.Duration
 	loads   int64 // bodies that lanes had let go of and read anew
 	actions int64 // that the measured events led to: repeats lead to none
-	lines   int64 // rows of lines that were written for them
+	warmed  int64 // actions before
+	// lines are the rows of lines that were written for an action, since the first of them was a lag behind.
+	lines float64
 }
 
 func (g gateRun) run(ctx context.Context) (gateResult, error) {
@@ -66,7 +72,7 @@ func (g gateRun) run(ctx context.Context) (gateResult, error) {
 		return result, err
 	}
 	after, err := linesUpdated(ctx, g.url)
-	result.lines = after - before
+	result.lines = float64(after-before) / float64(max(1, result.warmed+result.actions-int64(g.loops*ledger.MaxLag)))
 	return result, err
 }
 
@@ -154,6 +160,7 @@ func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult,
 	for _, l := range loops {
 		result.batches = append(result.batches, l.batches...)
 		result.actions += l.actions
+		result.warmed += l.warmed
 	}
 	return result, loops.each(func(l *gateLoop) error { return l.close(ctx) })
 }

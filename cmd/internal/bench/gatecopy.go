@@ -46,18 +46,18 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 	}
 	c := &copyLimit{url: g.url, meter: g.meter, window: fences[0].window}
 	begun := int64(g.entities)
-	var all, copied int64
+	var copied int64
 	for _, f := range fences {
-		n, err := c.read(ctx, conn, f, begun, gateBatch*ours.lines/max(1, ours.actions))
+		n, err := c.read(ctx, conn, f, begun, int64(gateBatch*ours.lines))
 		if err != nil {
 			return nil, err
 		}
-		all, copied = all+f.nextLane-1-begun, copied+n
+		copied += n
 	}
 	if copied == 0 {
 		return nil, errors.New("our run has written nothing to copy; a longer --round is needed")
 	}
-	c.events = int64(float64(ours.events) * float64(copied) / float64(all))
+	c.events = int64(float64(ours.events) * float64(copied) / float64(max(1, ours.actions)))
 	return c, nil
 }
 

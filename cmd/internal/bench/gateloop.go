@@ -24,6 +24,7 @@ type gateLoop struct {
 	rng     *rand.Rand
 	done    int64 // events
 	actions int64 // of those
+	warmed  int64 // actions before those
 	batches []time.Duration
 }
 
@@ -43,7 +44,7 @@ func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodie
 	return l
 }
 
-// prepare claims the partitions and lets every entity begin its line, or go on with it.
+// prepare claims the partitions, lets every entity begin its line, or go on with it, and warms up.
 func (l *gateLoop) prepare(ctx context.Context) error {
 	for _, p := range l.parts {
 		if err := l.claim(ctx, p); err != nil {
@@ -60,7 +61,12 @@ func (l *gateLoop) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	l.actions = 0 // of what let the entities begin
+	for l.actions = 0; l.actions < int64(l.cfg.warmUp); {
+		if err := l.apply(ctx, l.take(l.counts(gateBatch), (*generator).next)); err != nil {
+			return err
+		}
+	}
+	l.warmed, l.actions = l.actions, 0
 	return l.drained(ctx)
 }
 
@@ -123,16 +129,21 @@ func (l *gateLoop) paced(ctx context.Context, d time.Duration) error {
 
 // batch applies n events over the loop's partitions at random; the first has arrived at first.
 func (l *gateLoop) batch(ctx context.Context, n int, first time.Time) error {
-	counts := make([]int, len(l.parts))
-	for range n {
-		counts[l.rng.IntN(len(counts))]++
-	}
-	if err := l.apply(ctx, l.take(counts, (*generator).next)); err != nil {
+	if err := l.apply(ctx, l.take(l.counts(n), (*generator).next)); err != nil {
 		return err
 	}
 	l.done += int64(n)
 	l.batches = append(l.batches, time.Since(first))
 	return nil
+}
+
+// counts spreads n events over the loop's partitions.
+func (l *gateLoop) counts(n int) []int {
+	counts := make([]int, len(l.parts))
+	for range n {
+		counts[l.rng.IntN(len(counts))]++
+	}
+	return counts
 }
 
 // gateEvents is a batch in the ledger's form, with the events that its actions carry, by slice.

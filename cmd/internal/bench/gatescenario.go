@@ -17,6 +17,7 @@ const (
 // gateSizes are the scenario's dimensions.
 type gateSizes struct {
 	entities              int   // of a partition, or of a connection of the rival
+	warmUp                int   // see gateRun
 	rivalConns, copyConns []int // tried; the best is measured
 	body, large           int   // bytes of an event's body
 	partitions            []int // of one loop
@@ -24,7 +25,7 @@ type gateSizes struct {
 }
 
 var gateScale = gateSizes{
-	entities: entitiesPerPartition, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
+	entities: entitiesPerPartition, warmUp: gateWarmUp, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
 	body: 256, large: 8 << 10, partitions: []int{1, 12, 64}, arrivals: 1000,
 }
 
@@ -62,7 +63,7 @@ func (b *gateBench) next() uint64 { b.seed++; return b.seed }
 func (b *gateBench) ours(body int, d time.Duration) gateRun {
 	seed := b.next()
 	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
-		entities: b.entities, body: body, length: d}
+		entities: b.entities, warmUp: b.warmUp, body: body, length: d}
 }
 
 func (b *gateBench) rival(conns int, d time.Duration) rivalRun {
@@ -75,8 +76,8 @@ func (b *gateBench) turns(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes",
-		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body)
+	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes; %d actions a loop before",
+		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body, b.warmUp)
 	r.Settings["gate.rival"] = fmt.Sprintf("one transaction per event, %d connections (best of %v)", rival, b.rivalConns)
 	r.Settings["gate.copy"] = fmt.Sprintf("the rows that our round wrote, in transactions of %d events, into tables LIKE ... INCLUDING ALL, %d connections (best of %v)",
 		gateBatch, limit, b.copyConns)

@@ -16,6 +16,7 @@ const (
 // laneSizes are the scenario's dimensions.
 type laneSizes struct {
 	entities            int   // in all
+	warmUp              int   // see gateRun
 	oneConns, manyConns []int // tried; the best is measured
 	claim               int   // jobs that the batching rival claims at once
 	depth               int   // with so many jobs waiting the rivals insert no more
@@ -23,7 +24,7 @@ type laneSizes struct {
 }
 
 var laneScale = laneSizes{
-	entities: 20_000, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, depth: 5000, body: 256,
+	entities: 20_000, warmUp: gateWarmUp, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, depth: 5000, body: 256,
 }
 
 // laneBench is one run of the lanes scenario on one server.
@@ -67,7 +68,7 @@ func (b *laneBench) next() uint64 { b.seed++; return b.seed }
 func (b *laneBench) ours(ctx context.Context, d time.Duration) (measured, error) {
 	seed := b.next()
 	got, err := gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
-		entities: b.entities / gateLoops, body: b.body, length: d}.run(ctx)
+		entities: b.entities / gateLoops, warmUp: b.warmUp, body: b.body, length: d}.run(ctx)
 	got.events = got.actions
 	return got.measured, err
 }

@@ -16,12 +16,13 @@ const scaleBar = 0.8
 // scaleSizes are the scenario's dimensions besides those that its user chooses.
 type scaleSizes struct {
 	entities int
+	warmUp   int // see gateRun
 	body     int // bytes of an event's body
 	held     heldSizes
 }
 
 var scaleScale = scaleSizes{
-	entities: entitiesPerPartition, body: 256,
+	entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256,
 	held: heldSizes{partitions: 12, body: 1 << 10, rest: time.Second},
 }
 
@@ -106,7 +107,7 @@ func (b *scaleBench) rates(ctx context.Context, r *Report) error {
 func (b *scaleBench) level(seen int) *level {
 	seed := b.next()
 	return &level{seen: seen, name: countName(seen), run: gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed),
-		loops: gateLoops, partitions: 1, entities: b.entities, body: b.body, length: b.Round}}
+		loops: gateLoops, partitions: 1, entities: b.entities, warmUp: b.warmUp, body: b.body, length: b.Round}}
 }
 
 // round measures a level once. Round 0 warms it up: a page of an index is written to the WAL as a whole when it is

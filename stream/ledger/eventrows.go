@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// eventClass is what many events of a batch have in common. It is sent once; the event's own row says which it is of.
+type eventClass struct {
+	fence, leaderEpoch       int32
+	epoch                    int64
+	sub, duplicates, actions int32
+
+	decision                 gate.Decision
+	reason                   gate.Reason
+	kind                     schemas.VersionKind
+	clock, source, eventType string
+	payload                  schemas.PayloadKind // empty: not written
+}
+
+// maxClasses bounds the classes of one statement: Postgres walks through those before to find a text.
+const maxClasses = 32
+
+// eventRows gathers the rows of events for as many statements as their classes need, nearly always one.
+type eventRows struct {
+	word bool // the versions are texts
+	sets []*eventSet
+	n    int // in use; the others are kept for a later batch
+}
+
+// eventSet is the parameters of one statement.
+type eventSet struct {
+	index map[eventClass]int32
+	last  eventClass // which most events share with the one before
+	at    int32
+	// classes are its columns, rows those of the events.
+	classes, rows rows
+}
+
+func (e *eventRows) add(class eventClass, r *Record, v *verdict) {
+	set := e.setFor(class)
+	c := set.rows
+	c[0].int32(set.at)
+	c[1].int64(r.Offset)
+	c[2].uuid(r.Key)
+	c[3].uuid(r.Hash)
+	c[4].time(r.ReceivedAt)
+	laneSeqOrNull(c[5], v.laneSeq)
+	c[6].int64(v.Version.Value)
+	c[7].text(string(r.Entity))
+	c[8].text(r.ID)
+	if e.word {
+		c[9].text(v.Version.Word)
+	}
+}
+
+// setFor is the set that takes an event of a class; its at is the class.
+func (e *eventRows) setFor(class eventClass) *eventSet {
+	if e.n > 0 {
+		if set := e.sets[e.n-1]; set.find(class) {
+			return set
+		}
+	}
+	if e.n == len(e.sets) {
+		e.sets = append(e.sets, newEventSet(e.word))
+	}
+	e.n++
+	set := e.sets[e.n-1]
+	set.find(class)
+	return set
+}
+
+func newEventSet(word bool) *eventSet {
+	s := &eventSet{
+		index: map[eventClass]int32{},
+		classes: rows{int32Column(0), int32Column(0), int64Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0),
+			textColumn(0), textColumn(0), textColumn(0), textColumn(0), boolColumn(0)},
+		rows: rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0), textColumn(0), textColumn(0)},
+	}
+	if word {
+		s.rows = append(s.rows, textColumn(0))
+	}
+	return s
+}
+
+// find makes at the number of a class, from one, and reports whether there is room for it.
+func (s *eventSet) find(class eventClass) bool {
+	if s.at > 0 && class == s.last {
+		return true
+	}
+	n := s.index[class]
+	if n == 0 {
+		if len(s.index) == maxClasses {
+			return false
+		}
+		n = int32(len(s.index) + 1)
+		s.index[class] = n
+		s.class(class)
+	}
+	s.last, s.at = class, n
+	return true
+}
+
+func (s *eventSet) class(class eventClass) {
+	c := s.classes
+	c[0].int32(class.fence)
+	c[1].int32(class.leaderEpoch)
+	c[2].int64(class.epoch)
+	c[3].int32(class.sub)
+	c[4].int32(class.duplicates)
+	c[5].int32(class.actions)
+	c[6].text(string(class.decision))
+	c[7].text(string(class.reason))
+	c[8].text(string(class.kind))
+	c[9].text(class.clock)
+	c[10].text(class.source)
+	c[11].text(class.eventType)
+	if class.payload == "" {
+		c[12].null()
+	} else {
+		c[12].bool(isDelta(class.payload))
+	}
+}
+
+func (e *eventRows) steps(s statement, plan int32) (out []step) {
+	for _, set := range e.sets[:e.n] {
+		out = append(out, step{set.rows, s, set.classes.params(int32Param(plan))})
+	}
+	return out
+}
+
+func (e *eventRows) reset() {
+	for _, set := range e.sets[:e.n] {
+		set.at = 0
+		clear(set.index)
+		for _, c := range slices.Concat(set.classes, set.rows) {
+			c.reset()
+		}
+	}
+	e.n = 0
+}
+
+// event adds the row of an event that is remembered.
+func (w *writer) event(k *work, r *Record, v *verdict) {
+	e := &w.events
+	if v.Version.Word != "" {
+		e = &w.words
+	}
+	e.add(eventClass{
+		fence: k.Claim.ID, leaderEpoch: r.LeaderEpoch, epoch: v.Version.Epoch, sub: v.Version.Sub, duplicates: v.duplicates, actions: v.actions,
+		decision: v.Decision, reason: v.Reason, kind: r.Version.Kind, clock: r.Version.Clock, source: r.Source, eventType: r.Type,
+		payload: w.n.payload(r.Payload),
+	}, r, v)
+}
