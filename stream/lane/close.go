@@ -91,6 +91,7 @@ func (l *Lanes) forget(p *part, cause error) {
 			}
 		}
 	}
+	l.unrest(p)
 	l.open -= p.open
 	p.open = 0
 	clear(p.thirsty)

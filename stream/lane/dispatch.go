@@ -17,8 +17,9 @@ type destination struct {
 	n           int   // how many
 	running     int   // attempts of these lanes
 	out         int   // heads that it has taken and not ended
-	asleep      bool  // it waits for its turn; its lanes do not count in Lanes.ready
-	roused      bool  // its turn has come and is not taken yet
+	resting     []*lane
+	asleep      bool // it waits for its turn; its lanes do not count in Lanes.ready
+	roused      bool // its turn has come and is not taken yet
 	user        *shared.User
 	metrics     destinationMetrics
 }
@@ -36,6 +37,9 @@ func (l *Lanes) dequeue(d *destination) {
 	d.shift()
 	if !d.asleep {
 		l.ready--
+	}
+	if len(d.resting) > 0 && d.n < l.stock() {
+		kick(l.toLoad)
 	}
 }
 
@@ -229,11 +233,16 @@ func (l *Lanes) due() time.Duration {
 		e.lane.state = idle
 		l.arm(e.lane)
 	}
+	l.rise(now)
 	l.wake()
-	if len(l.timers) == 0 {
-		return time.Hour
+	wait := time.Hour
+	if len(l.timers) > 0 {
+		wait = l.timers[0].notBefore.Sub(now)
 	}
-	return l.timers[0].notBefore.Sub(now)
+	if len(l.rests) > 0 {
+		wait = min(wait, l.rests[0].at.Sub(now))
+	}
+	return wait
 }
 
 // clock turns the timers and rouses destinations.

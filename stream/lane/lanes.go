@@ -46,6 +46,8 @@ type Lanes struct {
 	turns    []*destination // the values of dests, in the order in which they take turns
 	turn     int
 	timers   timers
+	rests    rests
+	resting  int      // lanes
 	overdue  []*entry // away for too long, or silent for too long, as far as is known here
 	out      int      // heads away, and those about to be
 	sleeping int      // workers that wait

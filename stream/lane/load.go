@@ -30,18 +30,33 @@ func (l *Lanes) load(ctx context.Context) {
 		case worked:
 			wait = 100 * time.Millisecond
 		default:
-			select {
-			case <-l.toLoad:
-			case <-ctx.Done():
-				return
-			}
+			l.rested(ctx)
 		}
+	}
+}
+
+// rested waits for something to load, and makes room in full windows meanwhile.
+func (l *Lanes) rested(ctx context.Context) {
+	var again <-chan time.Time
+	if l.anyCrowded() {
+		timer := time.NewTimer(restEvery)
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-l.toLoad:
+	case <-again:
+		l.shed()
+	case <-ctx.Done():
 	}
 }
 
 // loadOne reads one page for every part that has room for one. It says whether there was any.
 func (l *Lanes) loadOne(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.roomy() {
+		if err := l.raise(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
+			return worked, err
+		}
 		if err := l.readBacklog(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
 			return worked, err
 		}
@@ -60,8 +75,10 @@ func (l *Lanes) loadOne(ctx context.Context) (worked bool, err error) {
 func (l *Lanes) roomy() (parts []*part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.restock()
 	for _, p := range l.parts {
-		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 || p.latest.unread()) {
+		rising := len(p.rising) > 0 && l.headroom(p)
+		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 || rising || p.latest.unread()) {
 			parts = append(parts, p)
 		}
 	}

@@ -106,8 +106,8 @@ func (w *long) due() time.Time {
 	return w.until
 }
 
-// still reports whether the lane keeps nothing but its head in memory.
-func (la *lane) still() bool { return la.state == standing || la.state == away }
+// still reports whether the lane keeps nothing but its head in memory, at most.
+func (la *lane) still() bool { return la.state == standing || la.state == away || la.state == resting }
 
 // leave lets a lane wait for what its destination says of its head. What is behind is counted as left in the ledger.
 func (l *Lanes) leave(la *lane) {

@@ -55,6 +55,8 @@ func newMetrics(l *Lanes) (*metrics, error) {
 			func() float64 { return float64(l.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
 			func() float64 { return float64(len(l.timers)) }),
+		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
+			func() float64 { return float64(l.resting) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
 			func() float64 { return float64(l.out) }),

@@ -86,7 +86,7 @@ func (l *Lanes) endWrite(p *part, fenced bool, then func()) (lost bool) {
 // busy reports whether an attempt of the lane's head is under way or not recorded yet.
 func (la *lane) busy() bool {
 	switch la.state {
-	case idle, ready, waiting, standing, retired:
+	case idle, ready, waiting, standing, resting, retired:
 		return false
 	}
 	return true
@@ -154,6 +154,8 @@ func (l *Lanes) reload(la *lane) {
 	case standing:
 		p.parked--
 		after = la.tail - 1
+	case resting:
+		l.getUp(la)
 	}
 	if la.head != nil {
 		after = la.head.LaneSeq - 1

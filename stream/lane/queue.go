@@ -37,6 +37,7 @@ const (
 	waiting                // the head waits for its time
 	standing               // dead or unknown head: waits for a person
 	away                   // the destination has taken the head and says later what came of it
+	resting                // all of it is in the ledger until the head's time comes
 	retired                // read anew under another lane of the entity
 )
 
@@ -70,6 +71,7 @@ type part struct {
 	more     bool   // the ledger has, or may have, open actions beyond loadedTo
 	adds     uint64 // grows with each Add that was left to the ledger
 	thirsty  map[*lane]struct{}
+	rising   []*lane                     // that rest, and whose heads are to be read back
 	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
 	writing  int                         // transactions of commands under way
 	latest   *latest                     // nil: backlog: all

@@ -1,0 +1,201 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const downName = "acme.down"
+
+// crowd is a small window, long waits between attempts, and a second destination.
+func crowd(c *Config) {
+	small(c)
+	retry := RetryPolicy{Min: 10 * time.Minute, Max: time.Hour}
+	d := c.Destinations[destName]
+	d.Retry = retry
+	c.Destinations[destName] = d
+	held, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2, MaxHold: time.Hour}})
+	if err != nil {
+		panic(err)
+	}
+	c.Destinations[downName] = Destination{Sink: d.Sink, Timeout: 5 * time.Second, Retry: retry, Shared: held}
+	c.Rand = func() float64 { return 1 }
+}
+
+// many adds n entities with two actions each.
+func (r *rig) many(name string, n int, change func(*ledger.Action)) {
+	var items []stream.Item
+	for range 2 {
+		for i := range n {
+			items = append(items, r.make(fmt.Sprint(name, i), change))
+		}
+	}
+	r.Add(r.claim, items)
+}
+
+func (r *rig) atRest() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, p := range r.parts {
+		for _, la := range p.lanes {
+			if la.state == resting {
+				n++
+			}
+		}
+	}
+	if n != r.resting {
+		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.resting))
+	}
+	return n
+}
+
+// Heads that wait for their next attempt, more of them than the window holds, let others run, and go on in time and order.
+func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.Entity[0] == 'b' && !up.Load() {
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 50, nil)
+		r.many("good", 50, nil)
+		time.Sleep(time.Minute)
+		same(t, "the good ones are done", r.mem.count(r.claim, ledger.Done), 100)
+		same(t, "the bad ones were tried once", r.mem.count(r.claim, ledger.Failed), 50)
+		if n := r.loaded(); n > 8+2 {
+			t.Errorf("%d actions loaded", n)
+		}
+		if n := r.atRest(); n < 40 {
+			t.Errorf("%d lanes rest", n)
+		}
+		up.Store(true)
+		time.Sleep(8 * time.Minute)
+		same(t, "none of them before its time", r.mem.count(r.claim, ledger.Done), 100)
+		time.Sleep(4 * time.Minute)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
+		same(t, "calls", len(r.sink.ids()), 250)
+		same(t, "loaded", r.loaded(), 0)
+		same(t, "at rest", r.atRest(), 0)
+		checkRepeats(t, r)
+	})
+}
+
+// checkRepeats is checkOrder where heads may come again.
+func checkRepeats(t *testing.T, r *rig) {
+	t.Helper()
+	seen := map[string]int64{}
+	for _, id := range r.sink.ids() {
+		var n, seq int64
+		var name string
+		if _, err := fmt.Sscanf(id, "bad%d#%d", &n, &seq); err == nil {
+			name = fmt.Sprint("bad", n)
+		} else if _, err := fmt.Sscanf(id, "good%d#%d", &n, &seq); err == nil {
+			name = fmt.Sprint("good", n)
+		}
+		if seq < seen[name] {
+			t.Errorf("%s after %d", id, seen[name])
+		}
+		seen[name] = seq
+	}
+}
+
+// A destination that takes nothing for a while lets those of others run, and gets its own once it does.
+func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var held atomic.Bool
+		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Destination == downName && held.CompareAndSwap(false, true) {
+				return stream.Outcome{Code: 429, RetryAfter: 20 * time.Minute},
+					&stream.AttemptError{Class: stream.ClassThrottled, Err: errors.New("slower")}
+			}
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
+		r.many("good", 50, nil)
+		time.Sleep(time.Minute)
+		done := r.mem.count(r.claim, ledger.Done)
+		if done < 100 || done > 110 { // some of the others were under way when it said so
+			t.Errorf("%d are done", done)
+		}
+		time.Sleep(18 * time.Minute)
+		same(t, "done while it holds", r.mem.count(r.claim, ledger.Done), done)
+		if n := r.loaded(); n > 8+2 {
+			t.Errorf("%d actions loaded", n)
+		}
+		time.Sleep(time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
+		same(t, "at rest", r.atRest(), 0)
+		checkRepeats(t, r)
+	})
+}
+
+// Lanes at rest are let go of with their claim, and the next owner finds everything.
+func TestRestEndsWithTheClaim(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if !up.Load() {
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 50, nil)
+		time.Sleep(time.Minute)
+		if r.atRest() == 0 {
+			t.Error("none rests")
+		}
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "at rest", r.resting, 0)
+		same(t, "timers", len(r.rests)+len(r.timers), 0)
+		r.stop()
+		up.Store(true)
+		r.again(t, crowd)
+		defer r.stop()
+		r.begin(t)
+		time.Sleep(time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 100)
+		checkRepeats(t, r)
+	})
+}
+
+// The ledger that fails while heads are read back loses none of them.
+func TestHeadsAtRestAreReadAgain(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Event.Entity[0] == 'b' && !up.Load() {
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 50, nil)
+		r.many("good", 5, nil)
+		time.Sleep(time.Minute)
+		up.Store(true)
+		n := 0
+		r.mem.mu.Lock()
+		r.mem.onOpen = func(int64, int) error {
+			if n++; n%3 != 0 {
+				return errors.New("scripted")
+			}
+			return nil
+		}
+		r.mem.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 110)
+		checkRepeats(t, r)
+	})
+}
