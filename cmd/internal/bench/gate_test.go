@@ -132,7 +132,11 @@ func TestCopyTakesTheSameRows(t *testing.T) {
 			t.Errorf("the copied rows stand for %d events, not %d", m.events, got.events)
 		}
 	}
-	events := fmt.Sprintf("forebay.events_w%d", c.window)
+	fences, err := fencesOf(t.Context(), conn, g.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := fmt.Sprintf("forebay.events_w%d", fences[0].window)
 	missing := func(a, b string) int64 {
 		return number(t, conn, fmt.Sprintf(`SELECT count(*) FROM (SELECT * FROM %s WHERE lane_seq > $1 EXCEPT SELECT * FROM %s) m`, a, b), g.entities)
 	}

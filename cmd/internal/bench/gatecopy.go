@@ -18,7 +18,7 @@ import (
 type copyLimit struct {
 	url     string
 	meter   meter
-	window  int32 // whose events they were
+	window  int32 // whose tables they are like: the one after that of the events
 	batches []copyBatch
 	events  int64 // of ours, duplicates included, that the rows stand for
 }
@@ -44,7 +44,7 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &copyLimit{url: g.url, meter: g.meter, window: fences[0].window}
+	c := &copyLimit{url: g.url, meter: g.meter, window: fences[0].ahead}
 	begun := int64(g.entities)
 	var copied int64
 	for _, f := range fences {
@@ -65,19 +65,21 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 type fence struct {
 	id       int32
 	window   int32 // the current one
+	ahead    int32 // the one after it, empty
 	nextLane int64 // behind the last action
 }
 
 // fencesOf reads the fences of a subscription.
 func fencesOf(ctx context.Context, conn *pgx.Conn, name string) ([]fence, error) {
-	rows, err := conn.Query(ctx, `SELECT f.id, w.id, p.next_lane_seq FROM forebay.subscriptions s
+	rows, err := conn.Query(ctx, `SELECT f.id, w.id, n.id, p.next_lane_seq FROM forebay.subscriptions s
 		JOIN forebay.fences f ON f.subscription = s.id JOIN forebay.progress p ON p.fence = f.id
-		JOIN forebay.windows w ON w.subscription = s.id AND w.state = 'current' WHERE s.name = $1 ORDER BY f.id`, name)
+		JOIN forebay.windows w ON w.subscription = s.id AND w.state = 'current'
+		JOIN forebay.windows n ON n.subscription = s.id AND n.state = 'ahead' WHERE s.name = $1 ORDER BY f.id`, name)
 	if err != nil {
 		return nil, err
 	}
 	fences, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (f fence, err error) {
-		return f, r.Scan(&f.id, &f.window, &f.nextLane)
+		return f, r.Scan(&f.id, &f.window, &f.ahead, &f.nextLane)
 	})
 	if err == nil && len(fences) == 0 {
 		err = fmt.Errorf("the ledger has no fence of %s", name)

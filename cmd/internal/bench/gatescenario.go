@@ -108,20 +108,33 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	if err != nil {
 		return err
 	}
+	rows, err := copyOf(ctx, run, ours)
+	if err != nil {
+		return err
+	}
+	if err := b.pg.forget(ctx, run); err != nil {
+		return err
+	}
 	one, err := b.rival(rival, b.Round).run(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := copyOf(ctx, run, ours)
-	if err != nil {
+	if err := b.pg.settle(ctx); err != nil {
 		return err
 	}
 	copied, err := rows.run(ctx, limit)
 	if err != nil {
 		return err
 	}
-	large, err := b.ours(b.large, b.Round).run(ctx)
+	if err := b.pg.dropCopies(ctx); err != nil {
+		return err
+	}
+	run = b.ours(b.large, b.Round)
+	large, err := run.run(ctx)
 	if err != nil {
+		return err
+	}
+	if err := b.pg.forget(ctx, run); err != nil {
 		return err
 	}
 	all.ours.add(ours.measured)
@@ -147,18 +160,24 @@ func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	rows, err := copyOf(ctx, warm, got)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := b.pg.forget(ctx, warm); err != nil {
+		return 0, 0, err
+	}
 	rival, err = b.tried("one transaction per event", b.rivalConns, func(conns int) (measured, error) {
 		return b.rival(conns, b.Round/3).run(ctx)
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	rows, err := copyOf(ctx, warm, got)
+	limit, err = b.tried("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
 	if err != nil {
 		return 0, 0, err
 	}
-	limit, err = b.tried("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
-	return rival, limit, err
+	return rival, limit, b.pg.dropCopies(ctx)
 }
 
 // tried returns the number of connections on which run had its best rate.

@@ -15,8 +15,12 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 			if full[n] == nil {
 				full[n] = &span{}
 			}
-			got, err := b.spanning(n, 0).run(ctx)
+			run := b.spanning(n, 0)
+			got, err := run.run(ctx)
 			if err != nil {
+				return err
+			}
+			if err := b.pg.forget(ctx, run); err != nil {
 				return err
 			}
 			full[n].take(got)
