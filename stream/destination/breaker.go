@@ -2,6 +2,7 @@ package destination
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/stream"
@@ -108,7 +109,7 @@ func troubling(c stream.Class) bool {
 // learn takes in what an attempt brought. A destination that answers, whatever it says of the one action, works.
 func (d *Destination) learn(o *Outcome) {
 	if o.Class == stream.ClassOK && d.breaker == Closed { // nearly all of them
-		d.troubles = 0
+		d.troubles = streak{}
 		d.count(time.Time{}, o)
 		return
 	}
@@ -117,9 +118,9 @@ func (d *Destination) learn(o *Outcome) {
 	switch {
 	case held && o.Class == stream.ClassThrottled: // it works, and says how long it wants to be left alone
 	case troubling(o.Class):
-		d.trouble(now)
+		d.trouble(now, o.Entity)
 	case o.Class == stream.ClassOK, o.Class == stream.ClassRejected, o.Class == stream.ClassDenied:
-		d.troubles = 0
+		d.troubles = streak{}
 		if d.breaker == HalfOpen {
 			d.recover(now)
 		}
@@ -127,13 +128,36 @@ func (d *Destination) learn(o *Outcome) {
 	d.count(now, o)
 }
 
-func (d *Destination) trouble(now time.Time) {
-	d.troubles++
-	most := d.policy.Breaker.Failures
+// spread is how many entities have to fail before the breaker opens, where it opens after so many failures at all. What
+// fails for one entity alone, however often, says nothing of the destination.
+const spread = 3
+
+// streak is failures in a row.
+type streak struct {
+	n, entities int
+	known       [spread]string // the first entities
+}
+
+func (s *streak) add(entity string) {
+	s.n++
+	if s.entities >= spread || entity != "" && slices.Contains(s.known[:s.entities], entity) {
+		return
+	}
+	s.known[s.entities] = entity
+	s.entities++
+}
+
+// opens reports whether a breaker that opens after most failures does now; 0: never.
+func (s *streak) opens(most int) bool {
+	return most > 0 && s.n >= most && s.entities >= min(spread, most)
+}
+
+func (d *Destination) trouble(now time.Time, entity string) {
+	d.troubles.add(entity)
 	switch {
 	case d.breaker == Open: // begun before
-	case d.breaker == HalfOpen, most > 0 && d.troubles >= most:
-		d.troubles = 0
+	case d.breaker == HalfOpen, d.troubles.opens(d.policy.Breaker.Failures):
+		d.troubles = streak{}
 		d.until = now.Add(d.wait)
 		d.wait = min(2*d.wait, d.policy.Breaker.MaxWait)
 		d.become(Open)

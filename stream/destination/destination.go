@@ -33,7 +33,7 @@ type Destination struct {
 	running int // attempts begun, and turns given
 
 	breaker  Breaking
-	troubles int           // in a row, for the breaker
+	troubles streak        // for the breaker
 	wait     time.Duration // for how long the breaker opens next
 	until    time.Time     // when it may half-open
 	held     time.Time     // as an answer asked; zero: not held

@@ -187,6 +187,35 @@ func TestTurnPassesOn(t *testing.T) {
 	}
 }
 
+// One or two entities that always fail do not open the breaker, however often they do; a third one does.
+func TestBreakerAsksForSeveralEntities(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		failures int
+		of       string
+		want     State
+	}{
+		"one":                   {3, "aaaaaaaaaaaaaaaaaaaa", StateRunning},
+		"two":                   {3, "abababababababababab", StateRunning},
+		"three, too few":        {4, "abc", StateRunning},
+		"three":                 {4, "abca", StateOpen},
+		"three, after many":     {4, "aaaaaaaab" + "c", StateOpen},
+		"two are enough of two": {2, "aab", StateOpen},
+		"one is enough of one":  {1, "a", StateOpen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: c.failures, Wait: time.Hour, MaxWait: time.Hour}})
+				w := d.worker("acme")
+				for _, entity := range c.of {
+					w.try(&Outcome{Class: stream.ClassBusy, Code: 500, Entity: string(entity)})
+				}
+				same(t, "state", d.Status().State, c.want)
+			})
+		})
+	}
+}
+
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (d *Destination) pause(p *Pause) {
 // resume ends a pause: what went before it does not count any more, and it recovers as after a hold.
 func (d *Destination) resume(now time.Time) {
 	d.paused, d.unsaved = nil, false
-	d.failures, d.failing, d.gone, d.troubles = 0, time.Time{}, 0, 0
+	d.failures, d.failing, d.gone, d.troubles = 0, time.Time{}, 0, streak{}
 	d.until, d.wait, d.ramp = time.Time{}, d.policy.Breaker.Wait, ramp{}
 	d.recover(now)
 	d.log.Info("destination is resumed")

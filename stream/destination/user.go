@@ -111,6 +111,7 @@ type Outcome struct {
 	Class      stream.Class
 	Code       int           // HTTP status, or 0
 	RetryAfter time.Duration // as the answer asked; 0 when it did not
+	Entity     string        // whose action it was; empty: another one than any before
 }
 
 // End ends an attempt; told is nil where none was made or it says nothing of the destination. It reports whether the

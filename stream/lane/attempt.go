@@ -152,7 +152,9 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.
 		class = stream.ClassTimeout
 	}
 	cancel()
-	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err), shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
+	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err), shared.Outcome{
+		Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity),
+	}
 }
 
 // judged is what is to be recorded of an attempt that began at began and has just ended with class.
