@@ -260,7 +260,7 @@ func (l *Lanes) committed(group []completion, fenced map[int32]bool) (lost []*le
 			l.unrecorded--
 			l.proceed(c.e, &c.res)
 		}
-		if l.room(p) > 0 || len(p.thirsty) > 0 || len(p.rising) > 0 {
+		if l.room(p) > 0 || len(p.thirsty) > 0 {
 			kick(l.toLoad)
 		}
 	}

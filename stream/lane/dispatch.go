@@ -38,8 +38,8 @@ func (l *Lanes) dequeue(d *destination) {
 	if !d.asleep {
 		l.ready--
 	}
-	if len(d.resting) > 0 && d.n < l.stock() {
-		kick(l.toLoad)
+	if len(d.resting) > 0 {
+		l.restock(d)
 	}
 }
 

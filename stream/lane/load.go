@@ -38,7 +38,7 @@ func (l *Lanes) load(ctx context.Context) {
 // rested waits for something to load, and makes room in full windows meanwhile.
 func (l *Lanes) rested(ctx context.Context) {
 	var again <-chan time.Time
-	if l.anyCrowded() {
+	if l.uneasy() {
 		timer := time.NewTimer(restEvery)
 		defer timer.Stop()
 		again = timer.C
@@ -54,9 +54,6 @@ func (l *Lanes) rested(ctx context.Context) {
 // loadOne reads one page for every part that has room for one. It says whether there was any.
 func (l *Lanes) loadOne(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.roomy() {
-		if err := l.raise(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
-			return worked, err
-		}
 		if err := l.readBacklog(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
 			return worked, err
 		}
@@ -75,10 +72,8 @@ func (l *Lanes) loadOne(ctx context.Context) (worked bool, err error) {
 func (l *Lanes) roomy() (parts []*part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.restock()
 	for _, p := range l.parts {
-		rising := len(p.rising) > 0 && l.headroom(p)
-		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 || rising || p.latest.unread()) {
+		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 && l.headroom(p) || p.latest.unread()) {
 			parts = append(parts, p)
 		}
 	}
@@ -158,8 +153,13 @@ func (l *Lanes) goals(p *part) (from int64, size int, goals map[*lane]int64) {
 	defer l.mu.Unlock()
 	from, goals = math.MaxInt64, map[*lane]int64{}
 	for la := range p.thirsty {
-		goals[la] = la.skippedTo
 		from = min(from, la.tail)
+		if la.first != 0 {
+			goals[la] = la.first
+			size++
+			continue
+		}
+		goals[la] = la.skippedTo
 		size += max(1, l.cfg.LaneWindow-la.n)
 	}
 	clear(p.thirsty)
@@ -173,6 +173,10 @@ func (l *Lanes) goals(p *part) (from int64, size int, goals map[*lane]int64) {
 func (l *Lanes) thirstAgain(p *part, goals map[*lane]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.thirst(p, goals)
+}
+
+func (l *Lanes) thirst(p *part, goals map[*lane]int64) {
 	for la := range goals {
 		if !la.still() && la.state != retired && la.overflow() {
 			p.thirsty[la] = struct{}{}
@@ -197,6 +201,11 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 		if la.still() || la.n >= l.cfg.LaneWindow || la.n > 0 && p.open >= l.cfg.MaxOpen {
 			delete(goals, la) // in overflow still: thirsty again when its head is done
 			continue
+		}
+		if !l.headroom(p) {
+			l.thirst(p, goals)
+			clear(goals)
+			break
 		}
 		la.skipped = max(0, la.skipped-1)
 		l.append(la, &actions[i], nil, false)

@@ -51,6 +51,7 @@ type lane struct {
 	state      state
 	tail       int64 // see the package comment
 	skippedTo  int64
+	first      int64  // its head, which is read back before the rest; 0: not known, or at hand
 	skipped    int    // how many were left in the ledger, as far as known
 	out        *entry // the head, while away: it takes no place in the window
 	again      int64  // read it anew from this action on, as soon as its head is neither running nor recording; 0: no
@@ -71,7 +72,6 @@ type part struct {
 	more     bool   // the ledger has, or may have, open actions beyond loadedTo
 	adds     uint64 // grows with each Add that was left to the ledger
 	thirsty  map[*lane]struct{}
-	rising   []*lane                     // that rest, and whose heads are to be read back
 	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
 	writing  int                         // transactions of commands under way
 	latest   *latest                     // nil: backlog: all
@@ -115,6 +115,7 @@ func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh b
 		la.last.next = e
 	}
 	la.last = e
+	la.first = 0
 	la.n++
 	la.tail = a.LaneSeq
 	la.part.open++

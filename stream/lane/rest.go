@@ -2,20 +2,17 @@ package lane
 
 import (
 	"container/heap"
-	"context"
 	"slices"
 	"time"
-
-	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A lane rests when its head waits, for its next attempt or for a destination that takes none, and the window is full: it
-// leaves everything to the ledger and makes room for others. When its time comes, or its destination runs out of heads, its
-// head alone is read back.
+// leaves everything to the ledger and makes room for others. When its time comes, or its destination takes attempts again, it
+// is read back as other lanes are that left actions in the ledger, first its head alone.
 const (
 	restFrom   = time.Second            // what waits less is not worth a read
 	restEvery  = 250 * time.Millisecond // how often a full window is looked through
-	restsRead  = 64                     // heads that are read back before others get their turn
+	probes     = 64                     // heads that a destination keeps to go on with
 	maxResting = 1 << 17                // lanes of one subscription, at some 300 bytes each
 )
 
@@ -41,11 +38,11 @@ func (r *rests) Pop() any {
 
 // crowded reports whether a part's window keeps something out of memory.
 func (l *Lanes) crowded(p *part) bool {
-	return !p.closing && !p.gone && (p.more && l.room(p) == 0 || len(p.rising) > 0 && !l.headroom(p))
+	return !p.closing && !p.gone && (p.more && l.room(p) == 0 || len(p.thirsty) > 0 && !l.headroom(p))
 }
 
-// anyCrowded reports whether it is worth looking through the windows again in a while.
-func (l *Lanes) anyCrowded() bool {
+// uneasy reports whether it is worth looking through windows and destinations again in a while.
+func (l *Lanes) uneasy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.parts {
@@ -53,10 +50,11 @@ func (l *Lanes) anyCrowded() bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(l.turns, func(d *destination) bool { return len(d.resting) > 0 })
 }
 
-// shed lets lanes of full windows rest, until half of each is free.
+// shed lets lanes of full windows rest, until half of each is free, and looks after destinations that ran out of heads in
+// another way than by running them.
 func (l *Lanes) shed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,6 +63,9 @@ func (l *Lanes) shed() {
 			l.shedWaiting(p)
 			l.shedReady(p)
 		}
+	}
+	for _, d := range l.turns {
+		l.restock(d)
 	}
 }
 
@@ -115,7 +116,7 @@ func (l *Lanes) shedReady(p *part) {
 }
 
 // stock is how many ready heads a destination keeps in memory however full the window is.
-func (l *Lanes) stock() int { return min(restsRead, max(1, l.cfg.MaxOpen/4)) }
+func (l *Lanes) stock() int { return min(probes, max(1, l.cfg.MaxOpen/4)) }
 
 // lieDown leaves all of a lane to the ledger.
 func (l *Lanes) lieDown(la *lane) {
@@ -136,88 +137,44 @@ func (l *Lanes) getUp(la *lane) {
 	la.state = idle
 }
 
-// rise has the heads read back whose time has come.
+// rise has the lanes read back whose time has come.
 func (l *Lanes) rise(now time.Time) {
 	for len(l.rests) > 0 && !l.rests[0].at.After(now) {
 		l.wanted(heap.Pop(&l.rests).(rest).lane)
 	}
 }
 
-// restock has heads read back that destinations lack, once those before them are.
-func (l *Lanes) restock() {
-	for _, p := range l.parts {
-		if len(p.rising) > 0 {
-			return
-		}
+// restock has lanes read back that rest for a destination: as many as a window holds once it takes attempts, else those that it
+// tries its luck with.
+func (l *Lanes) restock(d *destination) {
+	most := l.stock()
+	if !d.asleep && !d.full() {
+		most = l.cfg.MaxOpen
 	}
-	for _, d := range l.turns {
-		for n := l.stock() - d.n; n > 0 && len(d.resting) > 0; n-- {
-			l.wanted(d.resting[0])
-			d.resting[0] = nil
-			d.resting = d.resting[1:]
-		}
+	if d.n >= min(most, probes) {
+		return
+	}
+	for n := most - d.n; n > 0 && len(d.resting) > 0; n-- {
+		l.wanted(d.resting[0])
+		d.resting[0] = nil
+		d.resting = d.resting[1:]
 	}
 }
 
-// wanted has a lane's head read back, unless the lane was read anew for another reason.
+// wanted has a lane read back, unless it was read anew for another reason.
 func (l *Lanes) wanted(la *lane) {
-	if la.state == resting {
-		la.part.rising = append(la.part.rising, la)
-		kick(l.toLoad)
+	if la.state != resting {
+		return
 	}
-}
-
-// headroom is whether a part takes back heads of lanes that rested: beyond the window, or what was left to the ledger
-// later would come before them.
-func (l *Lanes) headroom(p *part) bool { return p.open < l.cfg.MaxOpen+max(1, l.cfg.MaxOpen/4) }
-
-// raise reads the next heads of a part that are wanted.
-func (l *Lanes) raise(ctx context.Context, p *part) error {
-	for range restsRead {
-		la, after := l.nextRising(p)
-		if la == nil {
-			return nil
-		}
-		actions, _, err := l.cfg.Ledger.Open(ctx, p.claim, after, 1)
-		l.mu.Lock()
-		switch {
-		case la.state != resting || p.gone || p.closing:
-		case err != nil:
-			p.rising = append(p.rising, la)
-		default:
-			l.risen(la, actions)
-		}
-		l.mu.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Lanes) nextRising(p *part) (la *lane, after int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(p.rising) > 0 && !p.gone && !p.closing && l.headroom(p) {
-		la, p.rising = p.rising[0], p.rising[1:]
-		if la.state == resting {
-			return la, la.tail
-		}
-	}
-	return nil, 0
-}
-
-// risen gives a lane its head back. Where the head has ended meanwhile, the lane reads on behind it.
-func (l *Lanes) risen(la *lane, actions []ledger.Action) {
 	l.getUp(la)
-	if len(actions) == 1 && actions[0].LaneSeq == la.tail+1 {
-		la.skipped = max(0, la.skipped-1)
-		l.append(la, &actions[0], nil, false)
-	} else {
-		l.arm(la)
-	}
-	l.wake()
+	la.first = la.tail + 1
+	la.part.thirsty[la] = struct{}{}
+	kick(l.toLoad)
 }
+
+// headroom is whether a part takes back lanes that left all they had: beyond the window, or what was left to the ledger later
+// would come before them.
+func (l *Lanes) headroom(p *part) bool { return p.open < l.cfg.MaxOpen+max(1, l.cfg.MaxOpen/4) }
 
 // unrest forgets the lanes of a part that rest.
 func (l *Lanes) unrest(p *part) {
@@ -232,5 +189,4 @@ func (l *Lanes) unrest(p *part) {
 	for _, d := range l.turns {
 		d.resting = slices.DeleteFunc(d.resting, of)
 	}
-	p.rising = nil
 }
