@@ -28,6 +28,7 @@ func (l *loop) sweepIdle() {
 	}
 	l.idle = idleState{asked: now, busy: true}
 	l.forgetLines()
+	l.leaveTopics()
 	all := slices.Collect(maps.Values(l.claims))
 	l.observers.Go(func() { l.caughtUp(all, now) })
 }
@@ -52,6 +53,27 @@ func (l *loop) forgetLines() {
 		if err != nil && l.ctx.Err() == nil {
 			l.log.Warn("lines not forgotten; trying again", "topic", o.at.topic, "partition", o.at.number, "error", err)
 		}
+	}
+}
+
+// leaver is a ledger that is to know which topics are listened to; see [ledger.Namespace.Leave].
+type leaver interface {
+	Leave(ctx context.Context, topics []string) error
+}
+
+var _ leaver = (*ledger.Namespace)(nil)
+
+// leaveTopics tells the ledger which topics are listened to: others would keep every dedupe window for ever.
+func (l *loop) leaveTopics() {
+	from, ok := l.cfg.Ledger.(leaver)
+	if !ok {
+		return
+	}
+	ctx, done := l.running.begin(l.ctx)
+	err := from.Leave(ctx, l.cfg.Topics)
+	done()
+	if err != nil && l.ctx.Err() == nil {
+		l.log.Warn("topics that are no longer listened to not noted; dedupe windows are kept longer", "error", err)
 	}
 }
 
