@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -89,11 +88,6 @@ func makeWriter() *writer {
 		progress: rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(), int64Column(0)},
 		forget:   rows{int32Column(0), int64Column(0)},
 	}
-}
-
-func lineRows() rows {
-	return rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0),
-		boolColumn(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
 }
 
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
@@ -257,167 +251,6 @@ func (w *writer) freed(k *work, f *release) {
 	}
 }
 
-// lines writes the lines that the gate has changed, now or later, and those whose time to be written has come.
-func (w *writer) lines(k *work) {
-	k.movers()
-	k.lags(w.n.lag)
-	k.later, k.now = make([]bool, len(k.keys)), make([]*gate.Line, len(k.keys))
-	for i, key := range k.keys {
-		k.now[i] = k.state.Lines[key]
-		w.line(k, i)
-	}
-	for _, l := range k.writing {
-		if l.writing == due {
-			l.writing = queued
-			w.advance(k, l.key, l.line)
-		}
-	}
-}
-
-// line writes a line that the gate has changed. One that waits for fillers is never left behind.
-func (w *writer) line(k *work, i int) {
-	key, was, h := k.keys[i], &k.lines[i], k.cached[i]
-	l := k.now[i]
-	if l == nil {
-		return
-	}
-	behind := h != nil && h.since != 0
-	now := behind && (h.writing == due || len(k.waiting(key)) > 0)
-	if !now && was.exists && sameLine(l, &was.line) {
-		return
-	}
-	moved := was.exists && l.At.Word == "" && onlyMoved(l, &was.line)
-	if moved && !now && w.n.lag > 0 && len(k.waiting(key)) == 0 && k.told(i, l) {
-		k.later[i] = true
-		return
-	}
-	if behind {
-		k.catchUp(h, queued)
-	}
-	c := w.begun
-	switch {
-	case moved:
-		w.advance(k, key, l)
-		return
-	case was.exists:
-		c = w.turned
-	}
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(key.Entity))
-	c[2].text(key.Clock)
-	c[3].text(string(l.At.Kind))
-	c[4].int64(l.At.Epoch)
-	c[5].int64(l.At.Value)
-	c[6].int32(l.At.Sub)
-	c[7].uuid(l.Key)
-	c[8].bool(l.Filtered)
-	if l.Parked == "" {
-		c[9].null()
-	} else {
-		c[9].text(string(l.Parked))
-	}
-	if len(l.Skipped) == 0 {
-		c[10].null()
-	} else {
-		c[10].text(spansText(l.Skipped))
-	}
-	c[11].text(l.At.Word)
-	c[12].int64(k.laneEnd)
-}
-
-// advance writes what nearly every event does to its line.
-func (w *writer) advance(k *work, key gate.LineKey, l *gate.Line) {
-	c := w.advanced
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(key.Entity))
-	c[2].text(key.Clock)
-	c[3].int64(l.At.Epoch)
-	c[4].int64(l.At.Value)
-	c[5].int32(l.At.Sub)
-	c[6].uuid(l.Key)
-	c[7].int64(k.laneEnd)
-}
-
-func onlyMoved(a, b *gate.Line) bool {
-	return a.At.Kind == b.At.Kind && a.At.Clock == b.At.Clock && a.Filtered == b.Filtered && a.Parked == b.Parked &&
-		slices.Equal(a.Skipped, b.Skipped)
-}
-
-func sameLine(a, b *gate.Line) bool {
-	return a.At == b.At && a.Key == b.Key && a.Filtered == b.Filtered && a.Parked == b.Parked && slices.Equal(a.Skipped, b.Skipped)
-}
-
-// spansText is a bigint[] as text: from, to, from, to.
-func spansText(spans []gate.Span) string {
-	b := []byte{'{'}
-	for i, s := range spans {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, s.From, 10)
-		b = append(b, ',')
-		b = strconv.AppendInt(b, s.To, 10)
-	}
-	return string(append(b, '}'))
-}
-
-// move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. After an expiry
-// what still waits on the line waits for another gap, with a deadline of its own.
-func (w *writer) move(k *work) {
-	for i, key := range k.keys {
-		was, now := k.lines[i].waiting, k.waiting(key)
-		if len(was) == 0 && len(now) == 0 {
-			continue
-		}
-		before := make(map[int64]waitMark, len(was))
-		for _, m := range was {
-			before[m.offset] = m
-		}
-		for n := range now {
-			if r, entered := k.entered[now[n].Offset]; entered { // the row that was at its place leaves, whatever it said
-				w.buffered(k, &k.Records[r], &now[n], string(now[n].Decision))
-				continue
-			}
-			d := before[now[n].Offset]
-			delete(before, now[n].Offset)
-			if d.decision != now[n].Decision || d.stage != now[n].Stage || k.expire && d.decision == gate.Buffered {
-				w.stays(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
-			}
-		}
-		for offset := range before {
-			if k.setAside(offset) {
-				w.stays(k, offset, rowHeld, gate.Filling)
-				continue
-			}
-			w.left[0].int32(k.Claim.ID)
-			w.left[1].int64(offset)
-		}
-	}
-}
-
-// rowHeld is the buffer's word for an event that is set aside for a person, which the gate knows only as parked.
-const rowHeld = "held"
-
-// stays writes what became of a row that keeps its place in the buffer.
-func (w *writer) stays(k *work, offset int64, decision string, stage gate.Stage) {
-	w.moved[0].int32(k.Claim.ID)
-	w.moved[1].int64(offset)
-	w.moved[2].text(decision)
-	w.moved[3].text(string(stage))
-}
-
-// ask writes down a question for what is missing on a line.
-func (w *writer) ask(k *work, q gate.Request) {
-	c := w.asked
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(q.Line.Entity))
-	c[2].text(q.Line.Clock)
-	c[3].text(string(q.Before.Kind))
-	c[4].int64(q.From)
-	c[5].int64(q.To)
-	c[6].text(string(q.Reason))
-}
-
 // deadOnes gives an event's actions their rows: dead letters at once.
 func (w *writer) deadOnes(k *work, r *Record, v *verdict) {
 	for i := range v.actions {
@@ -428,50 +261,6 @@ func (w *writer) deadOnes(k *work, r *Record, v *verdict) {
 		c[3].int32(w.n.effects[i])
 		c[4].bytes(packedOf(r))
 	}
-}
-
-func (w *writer) buffered(k *work, r *Record, g *gate.Waiting, decision string) {
-	c := w.buffer
-	c[0].int32(k.Claim.ID)
-	c[1].int64(g.Offset)
-	c[2].int32(r.LeaderEpoch)
-	c[3].time(g.AppendTime)
-	c[4].time(r.ReceivedAt)
-	c[5].uuid(g.Key)
-	c[6].uuid(g.Hash)
-	c[7].int64(g.Version.Epoch)
-	c[8].int64(g.Version.Value)
-	c[9].text(g.Version.Word)
-	c[10].int32(g.Version.Sub)
-	if g.First == nil {
-		c[11].null()
-	} else {
-		c[11].int64(*g.First)
-	}
-	c[12].bool(g.Deleted)
-	c[13].bool(g.Filtered)
-	c[14].bool(g.Backfill)
-	c[15].text(decision)
-	c[16].text(string(g.Stage))
-	c[17].text(string(g.Payload))
-	c[18].text(string(g.Version.Kind))
-	c[19].text(string(g.Entity))
-	c[20].text(g.Version.Clock)
-	c[21].text(r.Source)
-	c[22].text(r.ID)
-	c[23].text(r.Type)
-	c[24].bytes(packedOf(r))
-}
-
-// packedOf is never nil: the column is what must outlive the log.
-func packedOf(r *Record) []byte {
-	if r.Packed == nil {
-		return []byte{}
-	}
-	if b := r.Packed(); b != nil {
-		return b
-	}
-	return []byte{}
 }
 
 // step is one statement: its parameters are lead, and the columns of rows.
