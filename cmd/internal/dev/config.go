@@ -22,16 +22,18 @@ version: 1
 listen:
   intake: %s
   operator: %s
+  agents: %[6]s                 # destinations that finish later, and who asks what became of an event
+agents: {public_url: "http://%[6]s", secrets: [%[7]s]}
 topics: {partitions: 3, replication: 1, retention: 7d}
 teams:
   demo:
     sources:
       github:                              # http://%[1]s/v1/in/demo/github
         preset: github
-        secrets: [%s]
+        secrets: [%[3]s]
       orders:
         preset: generic
-        secrets: [%s]
+        secrets: [%[4]s]
         verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
         event:
           id: header:X-Event-Id
@@ -58,17 +60,17 @@ teams:
 `
 
 // ports are where the parts of a new data directory listen: the documented ones, or free ones.
-type ports struct{ intake, operator, agent string }
+type ports struct{ intake, operator, agent, agents string }
 
 // usual are the documented ports; a taken one is replaced by a free one, once, when the file is written.
-var usual = ports{"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:8090"}
+var usual = ports{"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:8090", "127.0.0.1:8091"}
 
 // anywhere lets the system choose.
-var anywhere = ports{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}
+var anywhere = ports{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}
 
 func (p ports) free() (ports, error) {
 	var err error
-	for _, addr := range []*string{&p.intake, &p.operator, &p.agent} {
+	for _, addr := range []*string{&p.intake, &p.operator, &p.agent, &p.agents} {
 		if *addr, err = freeAddress(*addr); err != nil {
 			return p, err
 		}
@@ -97,7 +99,7 @@ func ensureConfig(data string, p ports) (path string, err error) {
 	if p, err = p.free(); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf(configText, p.intake, p.operator, secret(), secret(), p.agent)
+	text := fmt.Sprintf(configText, p.intake, p.operator, secret(), secret(), p.agent, p.agents, secret())
 	return path, writeWhole(path, text)
 }
 
