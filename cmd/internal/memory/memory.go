@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// A small heap may grow to four times what lives before it is collected: at Go's default a quarter of the process's time
-// was collection. A large one (a hundred thousand actions that nobody answers) grows by room at most, or it would hold
-// four times what lives for no use.
+// A small heap may grow to five times what lives before it is collected, or to usual: at Go's default a quarter of the process's
+// time was collection. A large one (a hundred thousand actions that nobody answers) grows by room at most, or it would hold
+// several times what lives for no use.
 const (
-	most  = 300 // percent of what lives
+	most  = 400 // percent of what lives
 	least = 50
+	usual = 200 << 20
 	room  = 80 << 20
 )
 
@@ -41,7 +42,11 @@ func percent(live uint64) int {
 	if live == 0 {
 		return most
 	}
-	return int(min(max(room*100/live, least), most))
+	free := uint64(room)
+	if live < usual-room {
+		free = usual - live
+	}
+	return int(min(max(free*100/live, least), most))
 }
 
 // follow sets the percentage anew after each collection, where it has come to differ by a tenth.
