@@ -13,12 +13,13 @@ import (
 )
 
 // copyLimit is what Postgres takes at best: the rows that one of our runs has written, by COPY, in transactions of the
-// same size, into empty tables made like the ledger's own, indexes and constraints included. Nothing is decided on the
+// same size, into tables made like the ledger's own, indexes and constraints included, and filled with what ours held before. Nothing is decided on the
 // way and nothing is read.
 type copyLimit struct {
 	url     string
 	meter   meter
-	window  int32 // whose tables they are like: the one after that of the events
+	window  int32       // whose tables they are like: the one after that of the events
+	before  []copyBatch // fill the tables as ours were full when it began to be measured
 	batches []copyBatch
 	events  int64 // of ours, duplicates included, that the rows stand for
 }
@@ -30,7 +31,7 @@ var copyTables = [...]string{"events", "completions", "lines", "progress"}
 // copyBatch is the rows of one transaction by table, in COPY's binary format.
 type copyBatch [len(copyTables)][]byte
 
-// maxCopied bounds the batches of one fence that are held in memory, some 400 KiB each.
+// maxCopied bounds the batches of one fence that are held in memory besides those before, some 400 KiB each.
 const maxCopied = 250
 
 // copyOf reads back what a run of ours wrote of its events. One event per entity, which let the lines begin, is left out.
@@ -48,7 +49,7 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 	begun := int64(g.entities)
 	var copied int64
 	for _, f := range fences {
-		n, err := c.read(ctx, conn, f, begun, int64(gateBatch*ours.lines))
+		n, err := c.read(ctx, conn, f, copySpan{begun: begun, warm: int64(g.warmUp / gateBatch), lines: int64(gateBatch * ours.lines)})
 		if err != nil {
 			return nil, err
 		}
@@ -87,14 +88,20 @@ func fencesOf(ctx context.Context, conn *pgx.Conn, name string) ([]fence, error)
 	return fences, err
 }
 
-// read takes a fence's rows in batches of a thousand events, as ours wrote them, each with written rows of lines, and returns
-// how many events.
-func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun, written int64) (events int64, err error) {
-	for k := int64(0); k < maxCopied && begun+1+k*gateBatch < f.nextLane; k++ {
-		from := begun + 1 + k*gateBatch
+// copySpan is what is read of a fence.
+type copySpan struct {
+	begun int64 // lane_seqs that let entities begin, and are left out
+	warm  int64 // batches after those that are not measured
+	lines int64 // rows of lines of each batch
+}
+
+// read takes a fence's rows in batches of a thousand events, as ours wrote them, and returns how many events are measured.
+func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copySpan) (events int64, err error) {
+	for k := int64(0); k < s.warm+maxCopied && s.begun+1+k*gateBatch < f.nextLane; k++ {
+		from := s.begun + 1 + k*gateBatch
 		of := fmt.Sprintf(`forebay.events_w%d WHERE fence = %d AND lane_window IS NULL AND lane_seq >= %d AND lane_seq < %d`,
 			f.window, f.id, from, from+gateBatch)
-		another := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.batches)+1)} // the keys of lines and progress begin with it
+		another := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.before)+len(c.batches)+1)} // the keys of lines and progress begin with it
 		lines, err := columns(ctx, conn, "forebay.lines", another)
 		if err != nil {
 			return 0, err
@@ -106,8 +113,8 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun, wr
 		var b copyBatch
 		for i, query := range [len(copyTables)]string{
 			`SELECT * FROM ` + of,
-			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, begun>>10+k),
-			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, written),
+			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, s.begun>>10+k),
+			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, s.lines),
 			fmt.Sprintf(`SELECT %s FROM forebay.progress WHERE fence = %d`, progress, f.id),
 		} {
 			var rows bytes.Buffer
@@ -115,17 +122,21 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, begun, wr
 			if err != nil {
 				return 0, err
 			}
-			if copyTables[i] == "events" {
+			if copyTables[i] == "events" && k >= s.warm {
 				events += tag.RowsAffected()
 			}
 			b[i] = rows.Bytes()
 		}
-		c.batches = append(c.batches, b)
+		if k < s.warm {
+			c.before = append(c.before, b)
+		} else {
+			c.batches = append(c.batches, b)
+		}
 	}
 	return events, nil
 }
 
-// run writes all batches on conns connections.
+// run writes all batches on conns connections, into tables that are as full as ours were.
 func (c *copyLimit) run(ctx context.Context, conns int) (measured, error) {
 	open := make([]*pgx.Conn, conns)
 	for i := range open {
@@ -139,7 +150,10 @@ func (c *copyLimit) run(ctx context.Context, conns int) (measured, error) {
 	if err := c.makeTables(ctx, open[0]); err != nil {
 		return measured{}, err
 	}
-	return c.meter.around(ctx, func() (int64, error) { return c.events, c.write(ctx, open) })
+	if err := writeCopies(ctx, open, c.before); err != nil {
+		return measured{}, err
+	}
+	return c.meter.around(ctx, func() (int64, error) { return c.events, writeCopies(ctx, open, c.batches) })
 }
 
 // copySchema is where the tables are that COPY fills.
@@ -162,8 +176,8 @@ func (c *copyLimit) makeTables(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// write shares the batches among the connections.
-func (c *copyLimit) write(ctx context.Context, conns []*pgx.Conn) error {
+// writeCopies shares batches among the connections.
+func writeCopies(ctx context.Context, conns []*pgx.Conn, batches []copyBatch) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, len(conns))
@@ -171,10 +185,10 @@ func (c *copyLimit) write(ctx context.Context, conns []*pgx.Conn) error {
 		wg.Go(func() {
 			for errs[i] == nil {
 				n := int(next.Add(1)) - 1
-				if n >= len(c.batches) {
+				if n >= len(batches) {
 					return
 				}
-				errs[i] = c.batches[n].write(ctx, conn.PgConn())
+				errs[i] = batches[n].write(ctx, conn.PgConn())
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -33,6 +34,8 @@ type gatePart struct {
 	number int32
 	events *generator
 	claim  *ledger.Claim // nil before prepare
+	// records are used again by the next batch: the ledger keeps none of them.
+	records []ledger.Record
 }
 
 func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, names []string, n int) *gateLoop {
@@ -159,11 +162,13 @@ func (l *gateLoop) take(counts []int, next func(*generator) event) gateEvents {
 		if n == 0 {
 			continue
 		}
-		s := ledger.Slice{Claim: l.parts[i].claim, Records: make([]ledger.Record, n)}
+		p := l.parts[i]
+		p.records = slices.Grow(p.records[:0], n)[:n]
+		s := ledger.Slice{Claim: p.claim, Records: p.records}
 		events := make([]schemas.Event, n)
 		now := time.Now()
 		for j := range n {
-			s.Records[j], events[j] = recordOf(next(l.parts[i].events), now)
+			s.Records[j], events[j] = recordOf(next(p.events), now)
 		}
 		s.Next = ledger.Position{Offset: s.Records[n-1].Offset + 1}
 		b.slices, b.events = append(b.slices, s), append(b.events, events)

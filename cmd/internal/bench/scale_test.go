@@ -10,7 +10,7 @@ import (
 )
 
 // smallScale is the scenario with a stream process of its own, beside the embedded broker.
-var smallScale = scaleSizes{entities: 20, body: 256, held: heldSizes{partitions: 3, body: 256, rest: 20 * time.Millisecond}}
+var smallScale = scaleSizes{entities: 20, warmUp: 500, body: 256, held: heldSizes{partitions: 3, body: 256, rest: 20 * time.Millisecond}}
 
 func TestScaleScenario(t *testing.T) {
 	t.Parallel()

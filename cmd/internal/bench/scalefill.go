@@ -19,7 +19,7 @@ import (
 // grows.
 func (b *scaleBench) fill(ctx context.Context, l *level) (time.Duration, error) {
 	begin := l.run
-	begin.length = 0
+	begin.length, begin.warmUp = 0, 0
 	if _, err := begin.run(ctx); err != nil {
 		return 0, err
 	}
