@@ -33,6 +33,16 @@ type Status struct {
 	Waiting int
 }
 
+// Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or held, or its breaker is
+// open or half-open. One of which all slots are taken is not.
+func (u *User) Blocked() bool {
+	switch u.d.Status().State {
+	case StatePaused, StateOpen, StateHeld, StateHalfOpen:
+		return true
+	}
+	return false
+}
+
 // Status is how the destination stands now.
 func (d *Destination) Status() Status {
 	d.mu.Lock()

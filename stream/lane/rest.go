@@ -8,7 +8,7 @@ import (
 
 // A lane rests when its head waits, for its next attempt or for a destination that takes none, and the window is full: it
 // leaves everything to the ledger and makes room for others. When its time comes, or its destination takes attempts again, it
-// is read back as other lanes are that left actions in the ledger, first its head alone.
+// is read back as other lanes are that left actions in the ledger.
 const (
 	restFrom   = time.Second            // what waits less is not worth a read
 	restEvery  = 250 * time.Millisecond // how often a full window is looked through
@@ -93,7 +93,7 @@ func (l *Lanes) shedWaiting(p *part) {
 // shedReady takes lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
 func (l *Lanes) shedReady(p *part) {
 	for _, d := range l.turns {
-		if !d.asleep && !d.full() {
+		if !d.blocked() {
 			continue
 		}
 		kept := 0
@@ -114,6 +114,10 @@ func (l *Lanes) shedReady(p *part) {
 		d.resting = append(d.resting, out...)
 	}
 }
+
+// blocked reports whether a destination takes nothing now, or has taken all the long work that it may. One that is only busy is not:
+// a backlog that moves would be read twice.
+func (d *destination) blocked() bool { return d.asleep && d.user.Blocked() || d.full() }
 
 // stock is how many ready heads a destination keeps in memory however full the window is.
 func (l *Lanes) stock() int { return min(probes, max(1, l.cfg.MaxOpen/4)) }
@@ -140,7 +144,9 @@ func (l *Lanes) getUp(la *lane) {
 // rise has the lanes read back whose time has come.
 func (l *Lanes) rise(now time.Time) {
 	for len(l.rests) > 0 && !l.rests[0].at.After(now) {
-		l.wanted(heap.Pop(&l.rests).(rest).lane)
+		if la := heap.Pop(&l.rests).(rest).lane; l.wanted(la) {
+			la.first = la.tail + 1 // what is behind may lie far behind, and be another attempt's
+		}
 	}
 }
 
@@ -148,7 +154,7 @@ func (l *Lanes) rise(now time.Time) {
 // tries its luck with.
 func (l *Lanes) restock(d *destination) {
 	most := l.stock()
-	if !d.asleep && !d.full() {
+	if !d.blocked() {
 		most = l.cfg.MaxOpen
 	}
 	if d.n >= min(most, probes) {
@@ -162,14 +168,14 @@ func (l *Lanes) restock(d *destination) {
 }
 
 // wanted has a lane read back, unless it was read anew for another reason.
-func (l *Lanes) wanted(la *lane) {
+func (l *Lanes) wanted(la *lane) bool {
 	if la.state != resting {
-		return
+		return false
 	}
 	l.getUp(la)
-	la.first = la.tail + 1
 	la.part.thirsty[la] = struct{}{}
 	kick(l.toLoad)
+	return true
 }
 
 // headroom is whether a part takes back lanes that left all they had: beyond the window, or what was left to the ledger later

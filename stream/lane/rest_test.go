@@ -140,6 +140,23 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 	})
 }
 
+// A destination of which only the slots are taken keeps its place in the window.
+func TestBusyDestinationKeepsItsWindow(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+			<-release
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
+		time.Sleep(time.Minute)
+		same(t, "at rest", r.atRest(), 0)
+		close(release)
+		time.Sleep(time.Minute)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 100)
+	})
+}
+
 // Lanes at rest are let go of with their claim, and the next owner finds everything.
 func TestRestEndsWithTheClaim(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
