@@ -110,7 +110,11 @@ func (p *pipeline) run(ctx context.Context) error {
 			break // Close of the whole says why
 		}
 	}
-	return errors.Join(results.Close(), failed)
+	err := results.Close()
+	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
+		p.hangUp() // pgconn may not have sent the end of what we sent
+	}
+	return errors.Join(err, failed)
 }
 
 // send writes what was queued. Where it fails, or ctx ends meanwhile, the connection is closed: nobody knows what of it went out.
@@ -132,10 +136,18 @@ func (p *pipeline) send(ctx context.Context) (err error) {
 		err = context.Cause(ctx) // the deadline is set, or will be
 	}
 	if err != nil {
+		p.hangUp()
+	}
+	return err
+}
+
+// hangUp closes a connection on which nobody knows what the server has read.
+func (p *pipeline) hangUp() {
+	conn := p.conn.Conn().PgConn()
+	if !conn.IsClosed() {
 		_ = conn.Conn().SetDeadline(time.Now())
 		_ = conn.Close(context.Background())
 	}
-	return err
 }
 
 // abandon gives a connection back in whatever state it is: rolled back, or closed where that is not possible.
