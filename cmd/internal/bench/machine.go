@@ -36,6 +36,15 @@ func ThisMachine() Machine {
 	}
 }
 
+// quarterOfMemory is what Postgres' manual begins with for shared_buffers, and at most 4GB; empty where the total is not known.
+func quarterOfMemory(total string) string {
+	kib, err := strconv.ParseInt(strings.TrimSuffix(total, " kB"), 10, 64)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(min(kib>>12, 4096), 10) + "MB"
+}
+
 func fact(file, key string) string {
 	f, err := os.Open(file)
 	if err != nil {

@@ -154,3 +154,12 @@ func TestUnknownScenario(t *testing.T) {
 		}
 	}
 }
+
+func TestQuarterOfMemory(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[string]string{"24684084 kB": "4096MB", "4194304 kB": "1024MB", "": "", "much": ""} {
+		if got := quarterOfMemory(total); got != want {
+			t.Errorf("%q: %q, want %q", total, got, want)
+		}
+	}
+}

@@ -36,6 +36,7 @@ func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
 	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Held < 0 || o.Open < 0 {
 		return fmt.Errorf("seen ids %v, %d held and %d open: the numbers must be positive, those of seen ids ascending", o.Seen, o.Held, o.Open)
 	}
+	o.buffers = quarterOfMemory(fact("/proc/meminfo", "MemTotal"))
 	pg, err := o.openPostgres(ctx, r)
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type Options struct {
 	Held int
 	// Open is how many open actions of one subscription scale lets a stream process have, nearly all of them in the ledger.
 	Open int
+	// buffers are shared_buffers of a server that is started; empty is 512MB.
+	buffers string
 	// Talk gets progress lines.
 	Talk io.Writer
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,7 +27,7 @@ type pgServer struct {
 func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error) {
 	s := &pgServer{url: o.Postgres, close: func() {}}
 	if s.url == "" {
-		if err := s.start(ctx); err != nil {
+		if err := s.start(ctx, cmp.Or(o.buffers, "512MB")); err != nil {
 			return nil, err
 		}
 	}
@@ -37,7 +38,7 @@ func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error)
 	return s, nil
 }
 
-func (s *pgServer) start(ctx context.Context) error {
+func (s *pgServer) start(ctx context.Context, buffers string) error {
 	dir, err := os.MkdirTemp("", "forebay-bench-")
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (s *pgServer) start(ctx context.Context) error {
 		return err
 	}
 	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Settings: map[string]string{
-		"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "120",
+		"shared_buffers": buffers, "max_wal_size": "8GB", "max_connections": "120",
 	}})
 	if err != nil {
 		os.RemoveAll(dir)
