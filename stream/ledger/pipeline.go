@@ -132,8 +132,8 @@ func (p *pipeline) send(ctx context.Context) (err error) {
 	conn := p.conn.Conn().PgConn()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Now()) })
 	_, err = conn.Conn().Write(*p.out)
-	if !stop() && err == nil {
-		err = context.Cause(ctx) // the deadline is set, or will be
+	if !stop() {
+		err = errors.Join(context.Cause(ctx), err) // the deadline is set, or will be
 	}
 	if err != nil {
 		p.hangUp()

@@ -35,7 +35,7 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	cut := 0
-	for n := range int32(8) {
+	for n := range int32(40) {
 		conn, err := f.l.hot.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -59,8 +59,8 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 		}
 		abandon(conn)
 	}
-	if cut == 0 || cut == 8 {
-		t.Errorf("%d of 8 were cut", cut)
+	if cut == 0 || cut == 40 {
+		t.Errorf("%d of 40 were cut", cut)
 	}
 }
 
