@@ -49,13 +49,15 @@ func TestPostgresStatementsJoinTheLedger(t *testing.T) {
 	}
 	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
 		out, err := do(ctx, a)
-		r.result <- a.Event.ID
+		if err == nil || stream.ClassOf(err) == stream.ClassRejected { // a busy machine may need more attempts
+			r.result <- a.Event.ID
+		}
 		return out, err
 	}
 	r.join = true
 	r.settledReopen()
 	r.feed("a", "b", "c", "a", "c")
-	r.until(6)
+	r.until(5)
 	r.settledReopen()
 	same(t, "what is open", r.openActions(), []string{"b#2 dead_letter 1"})
 	var seen string
