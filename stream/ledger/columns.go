@@ -109,7 +109,7 @@ func (c *column) param() []byte {
 func int16Column(n int) *column { return newColumn(pgtype.Int2OID, n, 2) }
 func int32Column(n int) *column { return newColumn(pgtype.Int4OID, n, 4) }
 func int64Column(n int) *column { return newColumn(pgtype.Int8OID, n, 8) }
-func boolColumn(n int) *column  { return newColumn(pgtype.BoolOID, n, 1) }
+func boolColumn() *column       { return newColumn(pgtype.BoolOID, 0, 1) }
 func uuidColumn(n int) *column  { return newColumn(pgtype.UUIDOID, n, 16) }
 func textColumn(n int) *column  { return newColumn(pgtype.TextOID, n, 24) }
 func bytesColumn(n int) *column { return newColumn(pgtype.ByteaOID, n, 0) }

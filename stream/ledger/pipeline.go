@@ -83,7 +83,9 @@ func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params
 	return nil
 }
 
-type encoder interface{ Encode([]byte) ([]byte, error) }
+type encoder interface {
+	Encode(dst []byte) ([]byte, error)
+}
 
 // run sends what was queued, reads all results and empties the pipeline.
 func (p *pipeline) run(ctx context.Context) error {

@@ -106,7 +106,10 @@ func (w *work) touch() {
 		}
 		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
 		l := w.Claim.cache.find(k)
-		n, met := int32(0), false
+		var (
+			n   int32
+			met bool
+		)
 		if l != nil {
 			n, met = l.place, l.turn == begun
 		} else {

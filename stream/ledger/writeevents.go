@@ -76,7 +76,7 @@ func newEventSet(word bool) *eventSet {
 	s := &eventSet{
 		index: map[eventClass]int32{},
 		classes: rows{int32Column(0), int32Column(0), int64Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), textColumn(0), textColumn(0), boolColumn(0)},
+			textColumn(0), textColumn(0), textColumn(0), textColumn(0), boolColumn()},
 		rows: rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0), textColumn(0), textColumn(0)},
 	}
 	if word {

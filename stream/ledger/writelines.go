@@ -9,7 +9,7 @@ import (
 
 func lineRows() rows {
 	return rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0),
-		boolColumn(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
+		boolColumn(), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
 }
 
 // lines writes the lines that the gate has changed, now or later, and those whose time to be written has come.
