@@ -125,7 +125,7 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 		r.many("good", 50, nil)
 		time.Sleep(time.Minute)
 		done := r.mem.count(r.claim, ledger.Done)
-		if done < 100 || done > 110 { // some of the others were under way when it said so
+		if done < 100 || done > 190 { // some of the others ran before what it said was heard
 			t.Errorf("%d are done", done)
 		}
 		time.Sleep(18 * time.Minute)

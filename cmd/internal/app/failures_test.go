@@ -196,7 +196,7 @@ func failingWithoutStatus(t *testing.T) []meeting {
 	_, port, _ := net.SplitHostPort(broken.Listener.Addr().String())
 	const network = "a connection that is refused, reset or cut off, or fails in TLS"
 	return []meeting{
-		{row: "no answer in time", url: broken.URL, extra: "timeout: 300ms, retry: {attempts: 2, min: 10ms, max: 50ms}, allow_networks: [127.0.0.0/8]",
+		{row: "no answer in time", url: broken.URL, extra: "timeout: 2s, retry: {attempts: 2, min: 10ms, max: 50ms}, allow_networks: [127.0.0.0/8]",
 			entities: []string{"silent"}, status: "done", attempts: always("timeout 0", ok)},
 		{row: network, url: broken.URL, entities: []string{"reset"}, status: "done", attempts: always("network 0", ok)},
 		{row: network, url: broken.URL, entities: []string{"cut"}, status: "done", attempts: always("network 0", ok)},
