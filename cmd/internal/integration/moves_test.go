@@ -31,7 +31,7 @@ type troubled struct {
 	over chan struct{} // closed: nobody is stubborn or patient any more
 	to   atomic.Pointer[process]
 
-	work   sync.WaitGroup // what is taken and not finished
+	work   atomic.Int64 // what is taken and not finished
 	mu     sync.Mutex
 	seen   map[string]int       // calls by key
 	said   map[string]time.Time // when the agent began to say what came of an action, the last time
@@ -56,10 +56,10 @@ func (d *troubled) answer(c call) int {
 	case entity > movedDead && entity <= movedFlaky && times <= 2:
 		return http.StatusServiceUnavailable
 	case entity > movedFlaky && entity <= movedPatient && number == 3:
-		d.work.Go(func() { <-d.over; d.say(c, "done") })
+		d.takes(func() { <-d.over; d.say(c, "done") })
 		return http.StatusAccepted
 	case entity > movedPatient && entity <= movedLong && number%5 == 0:
-		d.work.Go(func() {
+		d.takes(func() {
 			<-time.After(300 * time.Millisecond)
 			d.say(c, map[bool]string{true: "failed", false: "done"}[times == 1])
 		})
@@ -157,7 +157,7 @@ func TestRebalanceInTrouble(t *testing.T) {
 
 		const behind = (movedDead - movedStubborn) * (faultEvents - 3)
 		r.agent.waitActed(t, faultEntities*faultEvents-behind, 2*time.Minute)
-		d.work.Wait()
+		until(t, "what was taken is finished", func() bool { return d.work.Load() == 0 })
 		waitItems(t, r, last, 0, of("processing")...)
 		waitItems(t, r, last, 0, of("failed")...)
 		waitItems(t, r, last, behind, of("parked")...)
@@ -173,6 +173,15 @@ func TestRebalanceInTrouble(t *testing.T) {
 			t.Errorf("%v entities are parked in the end", n)
 		}
 	})
+}
+
+// takes does something after the answer. More may be taken while what is left is waited for.
+func (d *troubled) takes(do func()) {
+	d.work.Add(1)
+	go func() {
+		defer d.work.Add(-1)
+		do()
+	}()
 }
 
 // requireAttemptsOnce fails on a call after the last answer of its key, on one that begins before the answer to the one
