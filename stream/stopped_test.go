@@ -307,6 +307,7 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 	cfg := lookOften(r.config(n, newLanes()))
 	cfg.Group = "acme.forgetful"
 	run := r.start(cfg)
+	run.untilRunning(t, 1) // before the claim there is no partition that would keep a window
 	// Windows turn and are dropped as time goes by and the partition is read.
 	dropped := 0
 	tick := time.NewTicker(window / 5)

@@ -27,7 +27,7 @@ type cachedLine struct {
 	writing writing
 
 	place int32  // among the lines of the work that met it last
-	turn  uint32 // which was the cache's so manieth
+	turn  uint32 // lineCache.turn of that work
 }
 
 const defaultCacheLines = 32768
