@@ -224,6 +224,8 @@ func (l *Lanes) quenched(la *lane, goal int64) {
 	if la.still() || la.state == retired {
 		return
 	}
+	la.first = 0 // also where it is not there any more
+
 	if la.skippedTo == goal { // else more was left meanwhile
 		la.skippedTo, la.skipped = 0, 0
 		delete(la.part.thirsty, la)

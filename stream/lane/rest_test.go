@@ -58,16 +58,21 @@ func (r *rig) atRest() int {
 	return n
 }
 
+// badUntil fails the bad entities' attempts until they are up.
+func badUntil(up *atomic.Bool) func(context.Context, stream.Action) (stream.Outcome, error) {
+	return func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		if a.Event.Entity[0] == 'b' && !up.Load() {
+			return failWith(stream.ClassBusy)(ctx, a)
+		}
+		return stream.Outcome{}, nil
+	}
+}
+
 // Heads that wait for their next attempt, more of them than the window holds, let others run, and go on in time and order.
 func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
-			if a.Event.Entity[0] == 'b' && !up.Load() {
-				return failWith(stream.ClassBusy)(ctx, a)
-			}
-			return stream.Outcome{}, nil
-		}
+		r.sink.do = badUntil(&up)
 		r.many("bad", 50, nil)
 		r.many("good", 50, nil)
 		time.Sleep(time.Minute)
@@ -192,12 +197,7 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 func TestHeadsAtRestAreReadAgain(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
-			if a.Event.Entity[0] == 'b' && !up.Load() {
-				return failWith(stream.ClassBusy)(ctx, a)
-			}
-			return stream.Outcome{}, nil
-		}
+		r.sink.do = badUntil(&up)
 		r.many("bad", 50, nil)
 		r.many("good", 5, nil)
 		time.Sleep(time.Minute)
@@ -213,6 +213,33 @@ func TestHeadsAtRestAreReadAgain(t *testing.T) {
 		r.mem.mu.Unlock()
 		time.Sleep(3 * time.Hour)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 110)
+		checkRepeats(t, r)
+	})
+}
+
+// A head that has ended in another way while its lane rested lets what is behind it run.
+func TestHeadThatEndsWhileItsLaneRests(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = badUntil(&up)
+		r.many("bad", 50, nil)
+		time.Sleep(time.Minute)
+		rested := r.atRest()
+		r.mu.Lock()
+		r.mem.mu.Lock()
+		for _, la := range r.parts[r.claim].lanes {
+			if la.state == resting {
+				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
+			}
+		}
+		r.mem.mu.Unlock()
+		r.mu.Unlock()
+		up.Store(true)
+		time.Sleep(3 * time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 100)
+		if rested < 40 {
+			t.Errorf("%d lanes rested", rested)
+		}
 		checkRepeats(t, r)
 	})
 }
