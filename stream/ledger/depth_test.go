@@ -269,18 +269,39 @@ func TestAskedAnew(t *testing.T) {
 	}
 }
 
-// However many gaps an event stands behind, it waits no longer than the longest wait in all.
+// A line that fills its gap and asks about the next one in one batch waits as long for the second answer as for the first.
+func TestAskedAnewInOneBatch(t *testing.T) {
+	t.Parallel()
+	f := setup(t, backfills, func(s *Spec) { s.Policy.GapWait = 0 })
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 7)) // asks about 2, and 7 joins the wait
+	f.seenAgo(59*time.Minute, "e-3", "e-7")
+	if a := f.apply(c, seq(3, "e", 2), seq(4, "e", 8)); !a.Asked {
+		t.Fatal(decisions(a))
+	}
+	if asked, err := f.n.Backfills(t.Context(), []*Claim{c}, 0, 10); err != nil || len(asked) != 1 || asked[0].From != 4 || asked[0].To != 6 {
+		t.Fatal(asked, err)
+	}
+	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute {
+		t.Errorf("the second answer is waited for for %s", d)
+	}
+}
+
+// However many gaps an event stands behind, and answers it waits for, it waits no longer than the longest wait in all.
 func TestWaitIsBoundedByAge(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(s *Spec) { s.MaxAge = 90 * time.Minute })
+	f := setup(t, backfills, func(s *Spec) { s.MaxAge = 150 * time.Minute })
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 6))
-	if _, err := f.l.hot.Exec(t.Context(), `UPDATE buffer SET buffered_at = now() - interval '1 hour'`); err != nil {
-		t.Fatal(err)
+	f.seenAgo(time.Hour, "e-3", "e-6")
+	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.Asked {
+		t.Fatal(decisions(a), err)
 	}
-	if a := f.expire(c); len(a.Actions) != 1 {
-		t.Error(decisions(a))
+	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute || d > time.Hour {
+		t.Errorf("the answer is waited for for %s", d)
 	}
+	f.seenAgo(time.Hour, "e-3", "e-6")
+	f.apply(c, seq(3, "e", 2)) // what is left waits anew
 	if d := f.deadlines(c)[c.ID]; d < 29*time.Minute || d > 30*time.Minute {
 		t.Errorf("waits for %s more", d)
 	}

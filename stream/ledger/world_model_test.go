@@ -151,7 +151,7 @@ func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
 			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
 		}
 	}
-	t := m.call(p, s.Records, nil, spec, sure, func() []gate.Outcome { return gate.Decide(p.state, records, spec.Policy) })
+	t := m.call(p, s.Records, spec, sure, func() []gate.Outcome { return gate.Decide(p.state, records, spec.Policy) })
 	p.next = s.Next.Offset
 	p.high = max(p.high, p.next)
 	if n := len(s.Records); n > 0 {
@@ -177,7 +177,7 @@ func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 		}
 	}
 	lines := slices.SortedFunc(maps.Keys(due), compareKeys)
-	return m.call(p, nil, lines, spec, true, func() []gate.Outcome { return gate.Expire(p.state, lines, spec.Policy) })
+	return m.call(p, nil, spec, true, func() []gate.Outcome { return gate.Expire(p.state, lines, spec.Policy) })
 }
 
 // obey does what a person asked.
@@ -187,10 +187,10 @@ func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
 	delete(p.commands, id)
 	w := p.waits[c.offset]
 	if !asked || w == nil || w.Key != c.key {
-		return m.call(p, nil, nil, spec, true, func() []gate.Outcome { return nil })
+		return m.call(p, nil, spec, true, func() []gate.Outcome { return nil })
 	}
 	lines := []gate.LineKey{w.line}
-	return m.call(p, nil, lines, spec, true, func() []gate.Outcome {
+	return m.call(p, nil, spec, true, func() []gate.Outcome {
 		switch {
 		case w.Decision != rowHeld && c.kind == Release:
 			return gate.Release(p.state, lines, spec.Policy)
@@ -210,20 +210,24 @@ type modelCommand struct {
 	key    schemas.EventKey
 }
 
-// call asks the gate something and writes what follows. lines are those whose wait ends or about which a person asked.
-func (m *modelLedger) call(p *modelPart, records []Record, lines []gate.LineKey, spec *Spec, sure bool, ask func() []gate.Outcome) (t told) {
+// call asks the gate something and writes what follows.
+func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool, ask func() []gate.Outcome) (t told) {
 	before := map[int64]modelWait{}
 	for offset, w := range p.waits {
 		before[offset] = *w
 	}
 	p.state.Seen, p.state.Requests = m.seen(), nil
 	m.conclude(p, ask(), records, before, spec, sure, &t)
+	var wanted []gate.LineKey // what waits on them does so for a new answer
+	for _, q := range p.state.Wanted() {
+		wanted = append(wanted, q.Line)
+	}
 	for _, waiting := range p.state.Waiting {
 		for _, g := range waiting {
 			w := p.waits[g.Offset]
 			was := before[g.Offset]
 			w.Decision, w.Stage = g.Decision, g.Stage
-			anew := was.Key != w.Key || was.Decision != w.Decision || was.Stage != w.Stage || slices.Contains(lines, w.line)
+			anew := was.Key != w.Key || was.Decision != w.Decision || was.Stage != w.Stage || slices.Contains(wanted, w.line)
 			if anew || w.Decision != gate.Buffered {
 				w.overdue = 0
 			}
@@ -232,7 +236,7 @@ func (m *modelLedger) call(p *modelPart, records []Record, lines []gate.LineKey,
 			}
 		}
 	}
-	t.waiting, t.asked = p.state.Buffered > 0, len(p.state.Wanted()) > 0
+	t.waiting, t.asked = p.state.Buffered > 0, len(wanted) > 0
 	return t
 }
 

@@ -126,12 +126,13 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 		w.freed(k, &k.freed[i])
 	}
 	w.lines(k)
-	w.move(k)
+	wanted := k.state.Wanted()
+	w.move(k, wanted)
 	if k.heldOne() && len(k.freed) > 0 {
 		w.left[0].int32(k.Claim.ID)
 		w.left[1].int64(k.about.Offset)
 	}
-	for _, q := range k.state.Wanted() {
+	for _, q := range wanted {
 		w.ask(k, q)
 	}
 }

@@ -1,10 +1,15 @@
 package ledger
 
-import "github.com/forebay-io/forebay/stream/gate"
+import (
+	"slices"
 
-// move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. After an expiry
-// what still waits on the line waits for another gap, with a deadline of its own.
-func (w *writer) move(k *work) {
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. What still waits as it
+// did keeps its deadline, which began when it was first seen, whatever gap it waits for by now; where its line asks (wanted)
+// it waits for that answer.
+func (w *writer) move(k *work, wanted []gate.Request) {
 	for i, key := range k.keys {
 		was, now := k.lines[i].waiting, k.waiting(key)
 		if len(was) == 0 && len(now) == 0 {
@@ -14,6 +19,7 @@ func (w *writer) move(k *work) {
 		for _, m := range was {
 			before[m.offset] = m
 		}
+		asks := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.Line == key })
 		for n := range now {
 			if r, entered := k.entered[now[n].Offset]; entered { // the row that was at its place leaves, whatever it said
 				w.buffered(k, &k.Records[r], &now[n], string(now[n].Decision))
@@ -21,7 +27,7 @@ func (w *writer) move(k *work) {
 			}
 			d := before[now[n].Offset]
 			delete(before, now[n].Offset)
-			if d.decision != now[n].Decision || d.stage != now[n].Stage || k.expire && d.decision == gate.Buffered {
+			if d.decision != now[n].Decision || d.stage != now[n].Stage || asks {
 				w.stays(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
 			}
 		}
