@@ -10,11 +10,15 @@ import (
 	"time"
 )
 
-// firstRead is what is reserved on a sender's word alone; more only as bytes arrive.
-const firstRead = 64 << 10
-
-// small is the room of each delivery, in bytes. Many bodies fit.
+// small is the room of each delivery, in bytes, and what is reserved on a sender's word alone. Many bodies fit.
 const small = 4 << 10
+
+// A larger body has so many times the bytes reserved that have arrived: more of them where its length is known, which
+// most then need one step for.
+const (
+	growth      = 4
+	growthKnown = 16
+)
 
 var errBudget = errors.New("too many bytes in flight")
 
@@ -44,23 +48,15 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	// Where the writer has no deadline, the server's own timeout is what there is. After an error the deadline stays:
 	// the server then drains what is left of the body, which must end. See [Handler.patient] for the other case.
 	_ = http.NewResponseController(w).SetReadDeadline(d.started.Add(h.c.ReadTimeout))
-	size := int64(firstRead)
-	if n := r.ContentLength; n >= 0 && n < size {
-		size = max(n+1, small) // one more for the read that finds the end
-	}
-	if !h.budget.take(size) {
+	if held = small; !h.budget.take(held) {
 		return nil, 0, errBudget
 	}
-	if held = size; size == small {
-		body = d.room[:0]
-	} else {
-		body = make([]byte, 0, size)
-	}
+	body = d.room[:0]
 	for {
 		if len(body) == cap(body) {
-			grown := min(2*int64(cap(body)), h.c.MaxBody+1)
+			grown := min(growth*int64(cap(body)), h.c.MaxBody+1)
 			if n := r.ContentLength; n >= 0 {
-				grown = min(grown, n+1)
+				grown = min(growthKnown*int64(cap(body)), n+1) // one more for the read that finds the end
 			}
 			if !h.budget.take(grown - held) {
 				return nil, held, errBudget

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,6 +179,34 @@ func TestBudget(t *testing.T) {
 	in.server.Close()
 	if in.handler.budget.free != 1<<20 {
 		t.Errorf("%d bytes are still held", 1<<20-in.handler.budget.free)
+	}
+}
+
+// Senders that promise much and send nothing leave the room to others, whether they say how long the body will be or not.
+func TestPromisesReserveLittle(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) { c.MaxBody, c.MaxInFlight, s.MaxBody = 1<<20, 1<<20, 1<<20 })
+	const senders = 100
+	for i := range senders {
+		conn, err := net.Dial("tcp", in.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		length := "Content-Length: 1000000"
+		if i%2 > 0 {
+			length = "Transfer-Encoding: chunked"
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", inPath, length)
+	}
+	free := func() int64 { return in.handler.c.MaxInFlight - atomic.LoadInt64(&in.handler.budget.free) }
+	for deadline := time.Now().Add(patience); free() < senders*small; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are reserved", free())
+		}
+	}
+	if a := in.post(strings.Repeat("x", 100<<10)); a.status != 202 {
+		t.Errorf("beside %d senders that send nothing: %+v", senders, a)
 	}
 }
 
