@@ -28,10 +28,9 @@ type Config struct {
 	// A source's own limit holds for authentic deliveries only. What a stranger may send is the same everywhere, so
 	// that limits do not show which sources exist.
 	MaxBody int64
-	// MaxInFlight bounds the bytes of all bodies being read or produced; more is answered 503. Default 256 MiB.
+	// MaxInFlight bounds the bytes of all bodies being read or produced; more is answered 503. Default 256 MiB. A body
+	// whose Ed25519 signature is being verified is there twice meanwhile.
 	MaxInFlight int64
-	// Limiter bounds all requests before anything is read; nil means no limit.
-	Limiter *rate.Limiter
 	// ReadTimeout bounds the reading of a body. Default 10 s.
 	ReadTimeout time.Duration
 	// PublicURL is the URL before the request's path as providers call it, "https://hooks.example.com", for schemes

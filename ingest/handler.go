@@ -100,9 +100,6 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 
 // decide runs the delivery through limit, verify, name and produce.
 func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) verdict {
-	if h.c.Limiter != nil && !h.c.Limiter.AllowN(d.started, 1) {
-		return verdict{outcome: throttled, reason: "intake", wait: wait(h.c.Limiter)}
-	}
 	body, held, err := h.read(w, r, d)
 	defer h.budget.release(held)
 	if err != nil {
