@@ -35,10 +35,10 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 }
 
 // A refusal is answered refusalFloor after the body was read, and refusalPerByte more for each of its bytes: long
-// enough for several keys and any algorithm.
+// enough for as many keys as a source may have, and any algorithm.
 const (
 	refusalFloor   = 5 * time.Millisecond
-	refusalPerByte = 10 * time.Nanosecond
+	refusalPerByte = 30 * time.Nanosecond
 )
 
 // hold waits until a refusal may be answered, or the sender is gone. Equal work is not enough: a source with two keys

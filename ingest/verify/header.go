@@ -7,8 +7,13 @@ import (
 	"strings"
 )
 
-// maxSignatures bounds what one request may make us compute: nobody rotates more keys than this at once.
-const maxSignatures = 32
+// What one request may make us compute is bounded: nobody rotates more keys than this at once. Each key is a hash over the
+// whole body, and with Ed25519 each pair of a key and a signature is one.
+const (
+	maxSignatures = 32
+	maxKeys       = 8
+	maxPairs      = 8
+)
 
 // single is the only value of a header; name is canonical.
 func single(h http.Header, name string) (string, *Error) {

@@ -39,6 +39,9 @@ func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
+	if len(secrets) > maxKeys {
+		return nil, refuse(BadKey, "%d secrets are more than %d: a forged delivery is hashed with every one of them", len(secrets), maxKeys)
+	}
 	switch params.Scheme {
 	case SchemeStandardWebhooks:
 		return scheme(NewStandardWebhooks(params, secrets))

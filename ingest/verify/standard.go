@@ -150,6 +150,9 @@ func (s *StandardWebhooks) compare(r *Request, f family, id, timestamp, list str
 			return refuse(Malformed, "%s has more than %d signatures", f.signature, maxSignatures)
 		}
 	}
+	if len(v1a)*len(s.public) > maxPairs {
+		return refuse(Malformed, "%s has %d v1a signatures for %d keys", f.signature, len(v1a), len(s.public))
+	}
 	if s.matchHMAC(r, id, timestamp, v1) || s.matchEd25519(r, id, timestamp, v1a) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,11 @@ func TestNoSecretNoEntry(t *testing.T) {
 			}
 		}
 	})
+	for n, want := range map[int]verify.Reason{8: "", 9: verify.BadKey} {
+		if _, err := verify.New(verify.Params{Scheme: "github"}, slices.Repeat([]schemas.Secret{schemas.NewSecret(plain)}, n)); reason(err) != want {
+			t.Errorf("%d secrets: %v, want %q", n, err, want)
+		}
+	}
 	r := signed(t, build(t, verify.Params{Scheme: "github"}, plain))
 	for _, s := range []verify.Scheme{&verify.HMAC{}, &verify.GitHub{}, &verify.StandardWebhooks{}, &verify.Token{}} {
 		if got := reason(s.Verify(r, now)); got != verify.BadKey {
@@ -304,6 +310,8 @@ func TestHeaderForms(t *testing.T) {
 		{"list without ours", "list", set("X-Signature", func(string) string { return "v2=00,v3=00" }), verify.Malformed},
 		{"endless list", "list", set("X-Signature", many("v1=00", ",")), verify.Malformed},
 		{"endless standard list", "v1a", set("Webhook-Signature", many("v1a,00", " ")), verify.Malformed},
+		{"as many signatures as are verified", "v1a", set("Webhook-Signature", func(s string) string { return strings.Repeat("v1a,00 ", 7) + s }), ""},
+		{"more signatures than are verified", "v1a", set("Webhook-Signature", func(s string) string { return strings.Repeat("v1a,00 ", 8) + s }), verify.Malformed},
 		{"endless fields", "stripe", set("Stripe-Signature", many("v1=00", ",")), verify.Malformed},
 		{"two timestamps", "stripe", set("Stripe-Signature", func(s string) string { return s + ",t=1785000000" }), verify.Malformed},
 		{"upper-case hex", "body", set("X-Signature", strings.ToUpper), ""},

@@ -14,8 +14,8 @@ import (
 // Encode makes the record of e in binary mode. The record's value is e.Data itself: nobody may write to it until
 // the record is acknowledged.
 //
-// Every event that passes [schemas.Event.Validate] is read back equal by [Decode]. Another one is written as it is,
-// without losing a byte, and refused by Decode. The hop's traceparent is the event's; see [SetHop].
+// Every event that passes [schemas.Event.Validate], and none of whose Extensions has the name of a field, is read back
+// equal by [Decode]. Another one is written as it is, without losing a byte, and refused by Decode. The hop's traceparent is the event's; see [SetHop].
 func Encode(topic string, e *schemas.Event) *kgo.Record { return new(Encoder).Encode(topic, e) }
 
 // Encoder makes one record after another in the same memory. The zero value is ready.
