@@ -3,6 +3,7 @@ package producer
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,11 +22,16 @@ type call struct {
 	done    chan error // of two, the ack and the timer's: the promise never blocks the client, whoever has gone
 	promise func(*kgo.Record, error)
 	timer   *time.Timer // gives done errSoon
+	weight  int64
+	has     *atomic.Int64 // what the weight is a part of; see [room]
 }
 
-func newCall() *call {
+func (p *Producer) newCall() *call {
 	c := &call{done: make(chan error, 2)}
-	c.promise = func(_ *kgo.Record, err error) { c.done <- err }
+	c.promise = func(_ *kgo.Record, err error) {
+		p.room.give(c.has, c.weight)
+		c.done <- err
+	}
 	c.timer = time.AfterFunc(time.Hour, func() { c.done <- errSoon })
 	c.timer.Stop()
 	return c
@@ -45,6 +51,11 @@ func (p *Producer) produce(ctx context.Context, by time.Time, c *call, r *kgo.Re
 			return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "too late: %w", context.DeadlineExceeded)
 		}
 	}
+	c.weight = weight(r)
+	if c.has = p.room.take(topic, c.weight); c.has == nil {
+		p.again(c)
+		return full(topic)
+	}
 	c.timer.Reset(left)
 	p.client.TryProduce(context.Background(), r, c.promise)
 	err := <-c.done
@@ -52,10 +63,15 @@ func (p *Producer) produce(ctx context.Context, by time.Time, c *call, r *kgo.Re
 		return c.wait(ctx, by, topic)
 	}
 	if c.timer.Stop() { // one that has run would be taken for the next record's
-		c.encoder.Forget()
-		p.calls.Put(c)
+		p.again(c)
 	}
 	return mapError(topic, err)
+}
+
+// again lets the next record have the call.
+func (p *Producer) again(c *call) {
+	c.encoder.Forget()
+	p.calls.Put(c)
 }
 
 // wait is for what takes longer.

@@ -38,13 +38,15 @@ type Config struct {
 	// TopicMaxBody is the largest body that goes to a topic, in bytes; default MaxBody. A topic that takes less than
 	// the others must say so: a batch of many small records would be refused by it as a whole.
 	TopicMaxBody func(topic string) int64
-	// MaxBuffered bounds the bytes of records that wait for their ack; more is Throttled at once. Default 256 MiB.
+	// MaxBuffered bounds the memory of the records that wait for their ack, in bytes: some 6 KiB for a small one. More is
+	// Throttled at once, and so is a topic that has more than a quarter where half is taken. Default 256 MiB.
 	MaxBuffered int64
 	// Linger is how long a partition waits for company before a request is built. Default none: while a request is
 	// in flight the next one fills up anyway. Measured on two cores against Apache Kafka with 1 KiB bodies: 1 ms costs
 	// a fifth and more of the rate at 64 callers and changes nothing that stands out of the noise at 256.
 	Linger time.Duration
-	// GiveUp is how long an unsent record is kept for brokers that are away. Its caller is gone long before. Default 30 s.
+	// GiveUp is how long a record that was never sent is kept for brokers that are away. Its caller is gone long before.
+	// One that may be in the log already is kept until a broker says so: the client numbers records. Default 30 s.
 	GiveUp time.Duration
 	// ClientID names the client to the brokers. Default "forebay-ingest".
 	ClientID string
@@ -89,6 +91,7 @@ func (c Config) validate() error {
 // Producer is an [ingest.Log]. Safe for concurrent use.
 type Producer struct {
 	client *kgo.Client
+	room   room
 	calls  sync.Pool // of *call
 }
 
@@ -105,8 +108,7 @@ func New(c Config) (*Producer, error) {
 		kgo.ClientID(c.ClientID),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(c.Linger),
-		kgo.MaxBufferedBytes(int(c.MaxBuffered)),
-		kgo.MaxBufferedRecords(1 << 20), // bytes are the bound
+		kgo.MaxBufferedRecords(1 << 20), // [room] is the bound
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return int32(min(c.TopicMaxBody(topic), c.MaxBody) + Room) }),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, c.MaxBody+2*Room))),
 		kgo.RecordDeliveryTimeout(c.GiveUp),
@@ -120,7 +122,10 @@ func New(c Config) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
-	return &Producer{client: client, calls: sync.Pool{New: func() any { return newCall() }}}, nil
+	p := &Producer{client: client}
+	p.room.most = c.MaxBuffered
+	p.calls.New = func() any { return p.newCall() }
+	return p, nil
 }
 
 // Append implements [ingest.Log].
