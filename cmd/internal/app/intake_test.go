@@ -70,6 +70,28 @@ func TestBacklogFitsTheTopic(t *testing.T) {
 	p.clean()
 }
 
+// A source's provider that waits for a second only has its answer before that, however slow the brokers are.
+func TestSourceDeadline(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	const deadline = 4 * time.Second // far from the timer for a busy machine, and from the default's 9 s
+	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        deadline: 4s", 1)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	held := make(chan struct{})
+	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		r.cluster.SleepControl(func() { <-held })
+		return nil, nil, false
+	})
+	begin := time.Now()
+	if got := p.send("orders", "orders-secret", order("x", 1)); got != http.StatusServiceUnavailable || time.Since(begin) > deadline || time.Since(begin) < deadline/2 {
+		t.Errorf("%d after %v", got, time.Since(begin))
+	}
+	close(held)
+	p.clean()
+}
+
 // A reload may not ask for more than the topics and the producer were made for.
 func TestReloadKeepsBodyLimits(t *testing.T) {
 	t.Parallel()

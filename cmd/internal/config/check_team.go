@@ -20,6 +20,9 @@ func (ck *checker) source(path string, s *Source) {
 	if s.MaxBody > maxBodyLimit {
 		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
 	}
+	if ck.written(path + ".deadline") {
+		ck.between(path+".deadline", s.Deadline, Duration(time.Second), Duration(50*time.Second)) // the listener writes for 60 s
+	}
 	ck.topics(path+".topics", s.Topics)
 	ck.fetches(path, s)
 	if ck.skip(path + ".preset") {

@@ -13,7 +13,7 @@ func (c *Config) Source(team, name string) provider.Config {
 	s := c.Teams[team].Sources[name]
 	return provider.Config{
 		Team: team, Name: name, Preset: s.Preset, Secrets: s.Secrets, KeyEncoding: s.KeyEncoding,
-		Verify: s.Verify.params(), Event: s.Event.mapping(), MaxBody: int64(s.MaxBody),
+		Verify: s.Verify.params(), Event: s.Event.mapping(), MaxBody: int64(s.MaxBody), Deadline: s.Deadline.Std(),
 	}
 }
 

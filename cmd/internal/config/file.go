@@ -78,6 +78,7 @@ type Source struct {
 	Verify      *Verify          `yaml:"verify"`
 	Event       *Event           `yaml:"event"`
 	MaxBody     Size             `yaml:"max_body"`
+	Deadline    Duration         `yaml:"deadline"`
 	Rate        *Rate            `yaml:"rate"`
 	Topic       string           `yaml:"topic"`
 	Topics      Topics           `yaml:"topics"`

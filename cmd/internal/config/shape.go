@@ -118,6 +118,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "verify", doc: "How deliveries are signed; needed for generic."},
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
+		{name: "deadline", doc: "How long the provider waits for an answer; the intake answers 503 a fifth of it earlier, a second at most.", computed: "as the preset says, 10s for generic"},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topic", doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
