@@ -36,6 +36,7 @@ type real struct {
 	latest bool // backlog
 	join   bool // the sink is one whose actions are statements in the ledger's database
 	long   LongPolicy
+	wrap   func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
 }
 
 var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
@@ -96,8 +97,12 @@ func (r *real) start() {
 	if r.join {
 		sink = joined{r.sink}
 	}
+	var seen Ledger = r.ns
+	if r.wrap != nil {
+		seen = r.wrap(r.ns)
+	}
 	l, err := New(Config{
-		Subscription: "acme.triage", Ledger: r.ns, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
+		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
 			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
 		}},

@@ -92,22 +92,29 @@ func (la *lane) busy() bool {
 	return true
 }
 
-// obeyed brings the lane of an action to what its row says now.
+// obeyed brings the lane of an action to what its row says now. One that has ended is taken out by reading its lane anew, where
+// it stands in memory or may be in a page that is being read.
 func (l *Lanes) obeyed(p *part, cmd ledger.Command, status ledger.Status) {
 	la := p.lanes[cmd.Line.Entity]
 	switch {
-	case status == ledger.Failed:
-		l.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
 	case status == ledger.Dead || status == ledger.Unknown: // refused
-	case la != nil && la.state == standing && la.tail == cmd.LaneSeq: // it has ended; what stands behind it goes on
-		p.parked--
-		la.state = idle
-		l.arm(la)
-		kick(l.toLoad)
+	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || la != nil && la.knows(cmd.LaneSeq):
+		l.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 
-// runAgain lets an action run that is open again, in its place: its lane is read anew from there on.
+// knows reports whether a lane has an action in memory, stands at it, or has still to read it.
+func (la *lane) knows(laneSeq int64) bool {
+	for e := la.head; e != nil; e = e.next {
+		if e.LaneSeq == laneSeq {
+			return true
+		}
+	}
+	return laneSeq >= la.tail
+}
+
+// runAgain lets an action run that is open again, in its place: its lane is read anew from there on. Of one that has ended, the
+// lane finds out that way.
 func (l *Lanes) runAgain(p *part, entity schemas.EntityKey, laneSeq int64) {
 	if laneSeq > p.loadedTo { // the cursor comes by
 		if p.awaited == nil {

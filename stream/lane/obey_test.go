@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +148,92 @@ func TestDiscardOfAHead(t *testing.T) {
 	r.rest(0)
 	same(t, "calls of bad", calls(r, "bad"), []string{"bad#1/1", "bad#3/1"})
 	same(t, "calls of odd", calls(r, "odd"), []string{"odd#2/1", "odd#4/1", "odd#5/1"})
+}
+
+// What is given up or told to be done while it stands behind another one that runs, makes way too: a person has had the first
+// run again, so that both are in memory.
+func TestDiscardBehindTheHead(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.anew(ledger.Continue)
+	r.shape = nil // no versions: nothing is newer than anything
+	r.sink.kind = stream.Unsafe
+	hold := make(chan struct{})
+	r.ends(func(a stream.Action) stream.Class {
+		switch {
+		case a.Event.ID == "a#1" && a.Attempt == 1:
+			return stream.ClassRejected
+		case a.Event.ID == "a#1":
+			<-hold
+		case a.Event.ID == "a#2" || a.Event.ID == "a#3":
+			return stream.ClassTimeout // nobody knows what came of it
+		}
+		return stream.ClassOK
+	})
+	r.feed("a", "a", "a", "a")
+	r.until(2)
+	r.rest(1)
+	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	for len(calls(r, "a")) < 3 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	same(t, "while the first runs", r.ask(ledger.Discard, ledger.CommandDetail{}, "a#2"), []string{"given up"})
+	close(hold)
+	r.until(2)
+	r.rest(1)
+	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "a#3"), []string{"told to be done"})
+	r.until(1)
+	r.rest(0)
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#1/2", "a#3/1", "a#4/1"})
+}
+
+// slowPages is a ledger whose pages of open actions behind the first are held back once they are read.
+type slowPages struct {
+	*ledger.Namespace
+	read chan struct{} // one for each
+	give chan struct{}
+}
+
+func (s *slowPages) Open(ctx context.Context, c *ledger.Claim, after int64, limit int) ([]ledger.Action, bool, error) {
+	list, more, err := s.Namespace.Open(ctx, c, after, limit)
+	if after > 0 {
+		s.read <- struct{}{}
+		<-s.give
+	}
+	return list, more, err
+}
+
+// A page that was read before a person gave its dead action up parks nothing.
+func TestDiscardOfWhatIsBeingRead(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	var mended atomic.Bool
+	r.ends(func(stream.Action) stream.Class {
+		if mended.Load() {
+			return stream.ClassOK
+		}
+		return stream.ClassRejected
+	})
+	for i := range 65 { // a page, and one more
+		r.feed(fmt.Sprint("e", i))
+	}
+	r.until(65)
+	r.rest(65)
+	mended.Store(true)
+	slow := &slowPages{Namespace: r.ns, read: make(chan struct{}, 100), give: make(chan struct{})}
+	r.wrap = func(*ledger.Namespace) Ledger { return slow }
+	r.settledReopen()
+	<-slow.read
+	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "e64#65"), []string{"given up"})
+	close(slow.give)
+	r.rest(64)
+	r.feed("e64")
+	r.until(1)
+	r.rest(64)
+	same(t, "calls", calls(r, "e64"), []string{"e64#65/1", "e64#66/1"})
 }
 
 // A person who runs an action again grants all attempts anew.
