@@ -38,6 +38,10 @@ func (a *answer) take(d *document, most int) *failure {
 			a.out.Refused++
 			continue
 		}
+		if e.Version.Epoch != a.q.Epoch {
+			a.out.Outside++
+			continue
+		}
 		if err := e.Validate(); err != nil {
 			a.unusable(err)
 			continue
@@ -55,6 +59,9 @@ func (a *answer) adopt(e *schemas.Event) bool {
 	}
 	if e.Entity != a.q.Entity || e.Version.Clock != a.q.Clock || e.Version.Kind != a.q.Kind {
 		return false
+	}
+	if e.Version.Epoch == 0 {
+		e.Version.Epoch = a.q.Epoch
 	}
 	now := time.Now().UTC()
 	e.Source, e.Backfill, e.RecordedTime = a.q.Source, true, now
@@ -86,7 +93,7 @@ func (a *answer) settle(fail *failure) {
 	case o.Refused > 0:
 		o.Reason, o.Detail = OtherEntity, "the answer is about other entities, or other clocks, than the one asked for"
 	case o.Outside > 0:
-		o.Reason, o.Detail = Nothing, "the answer has nothing of the range that is missing"
+		o.Reason, o.Detail = Nothing, "the answer has nothing of the range that is missing, or is of another epoch"
 	default:
 		o.Reason, o.Detail = Nothing, "the answer is empty"
 	}

@@ -61,7 +61,7 @@ func unique(events []*schemas.Event) []*schemas.Event {
 // newID is the id of a synthetic event that has none of its own: the same for every fetch of the same state, so that
 // what is fetched twice is a duplicate.
 //
-//	backfill:<entity>[#<clock>]:<version>          counters and words name a state
+//	backfill:<entity>[#<clock>]:<version>          counters and words name a state, with their epoch
 //	backfill:<entity>[#<clock>]:<version>:<hash>   times are coarse: two states of one second have two ids
 //	backfill:<entity>[#<clock>]::<hash>            no version
 //

@@ -16,6 +16,9 @@ type Request struct {
 	Clock  string
 	// Kind is what the line's versions are; an element of another kind would begin the line anew, and is refused.
 	Kind schemas.VersionKind
+	// Epoch is the line's, 0 where its provider does not say. An element without one is of it; one of another epoch fills
+	// nothing.
+	Epoch int64
 	// From and To are the closed range of values that is missing, of kind sequence. Of other kinds they mean nothing: the
 	// entity as it is now is asked for.
 	From, To int64
@@ -46,7 +49,7 @@ type Outcome struct {
 	Produced    int // became events
 	Refused     int // of another entity or clock
 	Unusable    int // could not be made events of the topic
-	Outside     int // not in the range, and not needed instead of it
+	Outside     int // not in the range and not needed instead of it, or of another epoch
 	OverLimit   int // were not looked at; at least so many
 	NotProduced int // were wanted and could not be written to the log
 }

@@ -117,6 +117,7 @@ type order struct {
 	Rev    *int64 `json:"rev"`
 	Delta  bool   `json:"delta,omitempty"`
 	Kind   string `json:"kind,omitempty"`
+	Epoch  int64  `json:"epoch,omitempty"`
 	Filler string `json:"filler,omitempty"`
 }
 
@@ -127,7 +128,7 @@ func nameOrder(element []byte) (*schemas.Event, error) {
 		return nil, errors.New("missing_field: no /rev")
 	}
 	e := &schemas.Event{ID: o.ID, Type: "order", Entity: schemas.EntityKey(o.Order), Payload: schemas.Snapshot, Data: element,
-		Hash: schemas.HashBody(element), Version: schemas.Version{Kind: schemas.Sequence, Clock: o.Clock, Value: *o.Rev}}
+		Hash: schemas.HashBody(element), Version: schemas.Version{Kind: schemas.Sequence, Clock: o.Clock, Epoch: o.Epoch, Value: *o.Rev}}
 	if o.Delta {
 		e.Payload = schemas.Delta
 	}

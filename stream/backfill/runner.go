@@ -150,7 +150,7 @@ func (r *Runner) fill(ctx context.Context, src *Source, q *Request, began time.T
 	a := answer{src: src, q: q}
 	fail := r.read(ctx, &a, deadline)
 	events, outside := fit(q, a.events)
-	a.out.Outside = outside
+	a.out.Outside += outside
 	if notProduced := r.produce(ctx, &a, events, later(deadline, time.Now().Add(produceTime))); fail == nil {
 		fail = notProduced
 	}

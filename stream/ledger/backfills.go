@@ -17,9 +17,9 @@ WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ende
 
 // backfillsInsert puts a question. The source is that of what waits on the line.
 var backfillsInsert = newFresh(`-- backfillsInsert
-INSERT INTO backfills (fence, entity, clock, kind, from_value, to_value, reason, source)
-SELECT u.fence, u.entity, u.clock, u.kind, u.from_value, u.to_value, u.reason, b.source
-FROM ` + zip(1, "fence int", "entity text", "clock text", "kind text", "from_value bigint", "to_value bigint", "reason text") + `
+INSERT INTO backfills (fence, entity, clock, kind, epoch, from_value, to_value, reason, source)
+SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.from_value, u.to_value, u.reason, b.source
+FROM ` + zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "from_value bigint", "to_value bigint", "reason text") + `
 CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
     AND decision = 'buffered' LIMIT 1) b`)
 
@@ -30,6 +30,7 @@ type Backfill struct {
 	Source   string // "/<team>/<source>"
 	Line     gate.LineKey
 	Kind     schemas.VersionKind
+	Epoch    int64 // of the line; 0: its provider does not say
 	From, To int64 // closed range of kind sequence; 0 otherwise
 	Reason   gate.Reason
 	// Left is how long its answer is still waited for, by the database's clock.
@@ -51,7 +52,7 @@ func (n *Namespace) Backfills(ctx context.Context, claims []*Claim, after int64,
 		ids[i] = c.ID
 	}
 	rows, err := n.ledger.hot.Query(ctx, `-- backfills
-SELECT f.id, f.fence, f.source, f.entity, f.clock, f.kind, f.from_value, f.to_value, f.reason,
+SELECT f.id, f.fence, f.source, f.entity, f.clock, f.kind, f.epoch, f.from_value, f.to_value, f.reason,
        (extract(epoch FROM f.asked_at - now()) * 1000000)::bigint
 FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 ORDER BY f.id LIMIT $3`, ids, after, limit)
 	var list []Backfill
@@ -61,7 +62,7 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 				b  Backfill
 				us int64
 			)
-			err := r.Scan(&b.ID, &b.Claim, &b.Source, &b.Line.Entity, &b.Line.Clock, &b.Kind, &b.From, &b.To, &b.Reason, &us)
+			err := r.Scan(&b.ID, &b.Claim, &b.Source, &b.Line.Entity, &b.Line.Clock, &b.Kind, &b.Epoch, &b.From, &b.To, &b.Reason, &us)
 			b.Left = n.spec.Policy.BackfillWait + time.Duration(us)*time.Microsecond
 			return b, err
 		})

@@ -99,3 +99,20 @@ func (f *fixture) texts(sql string) (got []string) {
 	}
 	return got
 }
+
+// A question is about the epoch of its line: the same places of another one are no answer to it.
+func TestQuestionsSayTheEpoch(t *testing.T) {
+	t.Parallel()
+	f := setup(t, backfills, func(s *Spec) { s.Policy.GapWait = 0 })
+	asked := func(want Backfill, records ...Record) {
+		t.Helper()
+		c := f.claim(0)
+		f.apply(c, records...)
+		got, err := f.n.Backfills(t.Context(), []*Claim{c}, 0, 10)
+		if err != nil || len(got) != 1 || got[0].Epoch != want.Epoch || got[0].From != want.From || got[0].To != want.To {
+			t.Errorf("%+v %v, want %+v", got, err, want)
+		}
+	}
+	asked(Backfill{Epoch: 1, From: 3, To: 4}, of(0, 1, 2), of(1, 0, 5))
+	asked(Backfill{Epoch: 2, From: 3, To: 4}, of(2, 2, 2), of(3, 2, 5))
+}

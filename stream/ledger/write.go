@@ -72,7 +72,7 @@ func makeWriter() *writer {
 	return &writer{
 		words: eventRows{word: true},
 		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
-		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0)},
+		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int64Column(0), textColumn(0)},
 		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},

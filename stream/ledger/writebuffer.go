@@ -60,9 +60,10 @@ func (w *writer) ask(k *work, q gate.Request) {
 	c[1].text(string(q.Line.Entity))
 	c[2].text(q.Line.Clock)
 	c[3].text(string(q.Before.Kind))
-	c[4].int64(q.From)
-	c[5].int64(q.To)
-	c[6].text(string(q.Reason))
+	c[4].int64(q.Before.Epoch)
+	c[5].int64(q.From)
+	c[6].int64(q.To)
+	c[7].text(string(q.Reason))
 }
 
 func (w *writer) buffered(k *work, r *Record, g *gate.Waiting, decision string) {

@@ -47,11 +47,16 @@ func (q questions) Next(ctx context.Context) (backfill.Request, error) {
 	if err != nil {
 		return backfill.Request{}, err
 	}
-	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, From: b.From, To: b.To, Within: b.Left}
+	return requestOf(b), nil
+}
+
+func requestOf(b ledger.Backfill) backfill.Request {
+	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, Epoch: b.Epoch,
+		From: b.From, To: b.To, Within: b.Left}
 	if b.Kind != schemas.Sequence {
 		r.From, r.To = 0, -1 // no range: the entity as it is now
 	}
-	return r, nil
+	return r
 }
 
 func (q questions) Done(ctx context.Context, id string, o backfill.Outcome) error {
