@@ -121,6 +121,7 @@ func (l *Lanes) mark(e *entry) bool {
 	committed := make(chan struct{})
 	l.submit(completion{e: e, marked: committed, res: ledger.Result{
 		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
+		Error: "marked before the call; no end of it is recorded",
 	}})
 	select {
 	case <-committed:
@@ -152,9 +153,10 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.
 		class = stream.ClassTimeout
 	}
 	cancel()
-	return l.judged(e, d, d.Sink.Idempotency(), began, out, class, err), shared.Outcome{
-		Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity),
-	}
+	kind := d.Sink.Idempotency()
+	res := l.judged(e, d, kind, began, out, class, err)
+	res.Marked = kind == stream.Unsafe
+	return res, shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity)}
 }
 
 // judged is what is to be recorded of an attempt that began at began and has just ended with class.

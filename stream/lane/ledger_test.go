@@ -352,6 +352,17 @@ func TestPostgresUnsafeIsMarked(t *testing.T) {
 	r.feed("n")
 	r.settled()
 	same(t, "never retried by itself", len(calls(r, "n")), 1)
+	for event, want := range map[string]string{"g#1": "1 done  200 ok\x00", "n#2": "1 unknown network 500 "} {
+		item, err := r.l.InboxItem(t.Context(), "acme", "triage", "/acme/orders", event)
+		if err != nil || len(item.Actions) != 1 {
+			t.Fatal(item, err)
+		}
+		var kept []string
+		for _, h := range item.Actions[0].History {
+			kept = append(kept, fmt.Sprint(h.Attempt, " ", h.Status, " ", h.Class, " ", h.Code, " ", string(h.Response)))
+		}
+		same(t, "attempts of "+event, kept, []string{want})
+	}
 }
 
 // settledReopen closes the claim, gives it back and takes it again.

@@ -314,10 +314,13 @@ WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`)
 const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
+// attemptsInsert keeps attempts. The end of one that was marked before its call takes the mark's place; else what stands there stays.
 const attemptsInsert = `-- attemptsInsert
-INSERT INTO attempts_w{w} (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, trace)
+INSERT INTO attempts_w{w} AS a (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, trace)
 SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response, u.trace
 FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::text[], $9::int[], $10::int[], $11::text[], $12::bytea[], $13::uuid[])
      AS u(fence, lane_seq, status, attempt, class, code, latency_us, error, response, trace)
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
-ON CONFLICT (fence, lane_seq, attempt) DO NOTHING`
+ON CONFLICT (fence, lane_seq, attempt) DO UPDATE SET ended_at = EXCLUDED.ended_at, status = EXCLUDED.status, class = EXCLUDED.class,
+    code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, error = EXCLUDED.error, response = EXCLUDED.response, trace = EXCLUDED.trace
+WHERE a.status = 'unknown' AND a.class = ''`

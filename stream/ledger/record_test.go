@@ -70,6 +70,55 @@ func TestRecordGroupsResultsAndOpenReadsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// The end of an attempt that was marked before its call takes the mark's place among the attempts, and no mark takes away what
+// is known of those before it.
+func TestMarkGivesWayToItsEnd(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1))
+	id := schemas.NewActionID("acme.triage", 0, "/acme/github", "a-1", "run")
+	mark := func(n int) {
+		f.record(Result{Claim: c, LaneSeq: 1, ID: id, Status: Unknown, Attempt: n, Error: "marked"})
+	}
+	history := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		dead, err := f.l.DeadLetter(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range dead.History {
+			got = append(got, fmt.Sprintf("%d %s %s %d %gms %s %q %.4s", h.Attempt, h.Status, h.Class, h.Code, h.LatencyMS, h.Error, h.Response, h.TraceID))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", when, d)
+		}
+	}
+	mark(1)
+	history("marked", `1 unknown  0 0ms marked "" `)
+	f.record(Result{Claim: c, LaneSeq: 1, ID: id, Status: Failed, Attempt: 1, Marked: true, Class: "throttled", Code: 429, Latency: 20 * time.Millisecond,
+		Error: "slower", Response: []byte("please"), Trace: [16]byte{0xab, 0xcd}})
+	first := `1 failed throttled 429 20ms slower "please" abcd`
+	history("ended", first)
+	mark(2)
+	history("marked again", first, `2 unknown  0 0ms marked "" `)
+	f.record(Result{Claim: c, LaneSeq: 1, ID: id, Status: Unknown, Attempt: 2, Marked: true, Class: "timeout"})
+	f.record(Result{Claim: c, LaneSeq: 1, ID: id, Status: Dead, Attempt: 2, Marked: true, Class: "rejected"})
+	history("an end stays", first, `2 unknown timeout 0 0ms  "" `)
+
+	f.apply(c, seq(1, "b", 1))
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Unknown, Attempt: 1})
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1, Marked: true, Code: 7, Trace: [16]byte{1}})
+	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "b-1")
+	if err != nil || len(item.Actions) != 1 || len(item.Actions[0].History) != 1 {
+		t.Fatalf("%+v %v", item.Actions, err)
+	}
+	if h := item.Actions[0].History[0]; h.Status != "done" || h.Code != 7 || h.TraceID == "" {
+		t.Errorf("a first attempt that succeeded: %+v", h)
+	}
+}
+
 func TestRecordRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

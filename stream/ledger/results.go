@@ -80,8 +80,12 @@ func writeOf(results []Result) (*resultWrite, error) {
 func (w *resultWrite) claim(c *Claim, results []Result) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	first := 0 // of the same action
 	for i := range results {
 		r := &results[i]
+		if r.LaneSeq != results[first].LaneSeq {
+			first = i
+		}
 		window := c.windowOf(r.LaneSeq)
 		if window == 0 {
 			return errors.New("a result of an action that the claim never had")
@@ -90,7 +94,9 @@ func (w *resultWrite) claim(c *Claim, results []Result) error {
 		if i+1 == len(results) || results[i+1].LaneSeq != r.LaneSeq {
 			w.action(wr, r)
 		}
-		wr.attempt(r)
+		if r.kept() && !slices.ContainsFunc(results[first:i], func(o Result) bool { return o.Attempt == r.Attempt && o.kept() }) {
+			wr.attempt(r)
+		}
 		if r.Reported {
 			w.said = append(w.said, *r)
 		}
@@ -189,11 +195,13 @@ func (wr *windowResults) row(c rows, r *Result) {
 	}
 }
 
-// attempt adds a row for an attempt that has ended, unless it is a first one that simply succeeded.
+// kept says that an attempt has a row: it has ended, or is marked, and is not a first one that simply succeeded.
+func (r *Result) kept() bool {
+	return r.Attempt > 0 && r.Status != Processing && (r.Attempt > 1 || r.Status != Done || r.Marked)
+}
+
+// attempt adds the row of an attempt. Of an attempt a write has one row at most; see attemptsInsert.
 func (wr *windowResults) attempt(r *Result) {
-	if r.Attempt == 0 || r.Attempt == 1 && r.Status == Done || r.Status == Processing {
-		return
-	}
 	c := wr.failed
 	c[0].int32(r.Claim.ID)
 	c[1].int64(r.LaneSeq)

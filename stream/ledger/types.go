@@ -226,6 +226,9 @@ type Result struct {
 	NextIn   time.Duration // for Failed
 	// Left and Silence are for Processing: how long the result is waited for, and how long silence may be; 0: for ever.
 	Left, Silence time.Duration
+	// Marked says that the attempt was marked before its call, by an Unknown of it without a class: this takes the mark's place
+	// among the attempts.
+	Marked bool
 	// Reported says that the destination said so later: its word, see Report, is applied with this.
 	Reported bool
 	// Packed is a payload copy to keep: given with an action's first failure.

@@ -322,16 +322,23 @@ func (m *modelLedger) released(p *modelPart, o gate.Outcome) *modelEvent {
 	return m.events[o.Released.Key]
 }
 
-// record takes results: the last of an action is the action's, all of them were attempts; what is done stays done.
+// record takes results: the last of an action is the action's, all of them were attempts, of each the first; what is done stays
+// done, and what is unknown of an attempt gives way to what is said of it later.
 func (m *modelLedger) record(results []modelResult) {
+	type attempt struct {
+		part int32
+		laneAttempt
+	}
+	said := map[attempt]bool{}
 	for i, r := range results {
 		p := m.parts[r.part]
 		a := p.actions[r.LaneSeq]
 		if r.Attempt > 0 && (r.Attempt != 1 || r.Status != Done) {
 			k := laneAttempt{r.LaneSeq, int64(r.Attempt)}
-			if _, ok := p.attempts[k]; !ok {
+			if was, ok := p.attempts[k]; !ok || was.status == Unknown && !said[attempt{r.part, k}] {
 				p.attempts[k] = modelAttempt{r.Status, a.window}
 			}
+			said[attempt{r.part, k}] = true
 		}
 		last := !slices.ContainsFunc(results[i+1:], func(o modelResult) bool { return o.part == r.part && o.LaneSeq == r.LaneSeq })
 		if !last || a.status == Done {
