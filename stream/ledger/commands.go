@@ -57,7 +57,7 @@ func (l *Ledger) Ask(ctx context.Context, item InboxItem, kind CommandKind, by, 
 	if by == "" || reason == "" {
 		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	}
-	err = l.read.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
+	err = l.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
 		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
 		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
 		item.fence, item.Offset, string(kind), clean(by, 200), clean(reason, 1000), [16]byte(item.pointer.Key)).Scan(&id)
@@ -74,7 +74,7 @@ func (l *Ledger) Ask(ctx context.Context, item InboxItem, kind CommandKind, by, 
 // CommandStatus says what became of a command. Kind NotFound where there is none of that id.
 func (l *Ledger) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
 	op := fmt.Sprintf("read command %d", id)
-	err = l.read.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
+	err = l.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
 		CASE WHEN f.released THEN '' ELSE f.owner END FROM commands c JOIN fences f ON f.id = c.fence WHERE c.id = $1`, id).
 		Scan(&s.ID, &s.Kind, &s.By, &s.Reason, &s.AskedAt, &s.EndedAt, &s.Outcome, &s.Owner)
 	switch {

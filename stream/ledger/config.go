@@ -22,8 +22,8 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Reads for people have two connections of their own, statements
-	// of actions (Commit) four.
+	// MaxConns bounds the pool of the hot path; default 8. Beside it at most eleven are made: two for what people ask, four for
+	// what must not wait behind that, four for statements of actions (Commit), one that listens for commands.
 	MaxConns int32
 	// Logger gets one line per retry, quarantine and rotation; default discards.
 	Logger *slog.Logger
@@ -81,7 +81,6 @@ func (c Config) settings(hot bool) map[string]string {
 		"default_transaction_isolation":       "read committed",
 	}
 	if !hot {
-		s["statement_timeout"] = "30000" // a filter that finds little reads much
 		return s
 	}
 	s["plan_cache_mode"] = "force_generic_plan"
@@ -93,20 +92,31 @@ func (c Config) settings(hot bool) map[string]string {
 	return s
 }
 
-func (c Config) pool(ctx context.Context, hot bool) (*pgxpool.Pool, error) {
-	conns := int32(2)
-	if hot {
-		conns = c.MaxConns
-	}
-	return c.poolOf(ctx, c.settings(hot), conns)
+func (c Config) hotPool(ctx context.Context) (*pgxpool.Pool, error) {
+	return c.poolOf(ctx, c.settings(true), c.MaxConns)
+}
+
+// readPool is for what people ask: a filter that finds little reads much.
+func (c Config) readPool(ctx context.Context) (*pgxpool.Pool, error) {
+	return c.poolWithin(ctx, 30*time.Second, 2)
+}
+
+// quickPool is for probes by key that somebody waits for, or that are read every second.
+func (c Config) quickPool(ctx context.Context) (*pgxpool.Pool, error) {
+	return c.poolWithin(ctx, 5*time.Second, 4)
 }
 
 // joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
 func (c Config) joinedPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := c.settings(false)
-	delete(settings, "statement_timeout")
 	settings["plan_cache_mode"] = "force_custom_plan"
 	return c.poolOf(ctx, settings, 4)
+}
+
+func (c Config) poolWithin(ctx context.Context, statement time.Duration, conns int32) (*pgxpool.Pool, error) {
+	settings := c.settings(false)
+	settings["statement_timeout"] = strconv.FormatInt(statement.Milliseconds(), 10)
+	return c.poolOf(ctx, settings, conns)
 }
 
 func (c Config) poolOf(ctx context.Context, settings map[string]string, conns int32) (*pgxpool.Pool, error) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 )
@@ -60,4 +61,69 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 		t.Fatalf("%d cuts: %v", p.cuts.Load(), err)
 	}
 	g.apply(c, seq(0, "e", 1))
+}
+
+// People's questions hold up nobody but people: heartbeats, results, commands, pauses, exports and readiness go through
+// while every connection for questions is taken.
+func TestQuestionsHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	f.die(c, 1, "a-1", 1)
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Processing, Attempt: 1, Code: 202, Left: time.Hour})
+	for range f.l.read.Config().MaxConns {
+		conn, err := f.l.read.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	attempt := AttemptRef{Fence: c.ID, LaneSeq: 2, Attempt: 1}
+	var dead DeadLetter
+	var command int64
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a heartbeat", func() error {
+			alive, err := f.l.Beat(ctx, attempt)
+			if !alive && err == nil {
+				err = errors.New("not alive")
+			}
+			return err
+		}},
+		{"where it stands", func() error { _, err := f.l.ActionState(ctx, attempt); return err }},
+		{"a result", func() error {
+			_, err := f.l.Report(ctx, Report{AttemptRef: attempt, Status: Done})
+			return err
+		}},
+		{"what a command is about", func() (err error) { dead, err = f.l.FindDeadLetter(ctx, actionID("a-1")); return err }},
+		{"a command", func() (err error) {
+			command, err = f.l.AskAction(ctx, dead.ID, Again, CommandDetail{}, "jo", "mended")
+			return err
+		}},
+		{"what became of it", func() error { _, err := f.l.CommandStatus(ctx, command); return err }},
+		{"a pause", func() error {
+			_, err := f.l.PauseDestination(ctx, "acme/coder", Pause{By: "jo", Reason: "broken"})
+			return err
+		}},
+		{"the pauses", func() error { _, err := f.l.Destinations(ctx); return err }},
+		{"the end of a pause", func() error {
+			_, err := f.l.ResumeDestination(ctx, "acme/coder", "jo", "mended")
+			return err
+		}},
+		{"how a destination fares", func() error { return f.l.FailDestination(ctx, "acme/coder", time.Now()) }},
+		{"what is to be exported", func() error { _, err := f.n.Unexported(ctx, []*Claim{c}, 10); return err }},
+		{"its payload", func() error { _, _, err := f.n.DeadPayload(ctx, dead); return err }},
+		{"what was exported", func() error { return f.n.Exported(ctx, []*Claim{c}, []DeadLetter{dead}) }},
+		{"the beginning", func() error { _, err := f.n.Began(ctx); return err }},
+		{"readiness", func() error { return f.l.Ping(ctx) }},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // FlaggedDeaths is from how many deaths on an action is flagged: to run it again by a filter once more helps nobody.
@@ -61,9 +61,9 @@ type DeadLetter struct {
 	Owner        string // of its partition; empty where nobody owns it
 	// Asked says that a command about it has not been obeyed yet.
 	Asked bool
-	// Parks says that its entity stands still behind it, and Behind how many events do.
+	// Parks says that its entity stands still behind it, and Behind how many events do; nil: nobody has counted them.
 	Parks  bool
-	Behind int64
+	Behind *Behind
 
 	fence   int32
 	pointer Pointer
@@ -164,14 +164,14 @@ func (l *Ledger) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadL
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	page.Items, err = l.deadLetters(ctx, deadSelect+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
+	page.Items, err = deadLetters(ctx, l.read, deadSelect+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
 	if err == nil && len(page.Items) > q.Limit {
 		page.Items = page.Items[:q.Limit]
 		last := &page.Items[q.Limit-1]
 		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.fence, last.LaneSeq))
 	}
 	if err == nil {
-		err = l.behind(ctx, page.Items)
+		err = l.deadBehind(ctx, page.Items)
 	}
 	if err != nil {
 		return page, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
@@ -207,33 +207,44 @@ type DeadLetterDetail struct {
 	Commands []CommandStatus // what was asked about it, the oldest first
 }
 
-// DeadLetter reads one action by its id, whatever its status is by now. Kind NotFound where it has no row.
-func (l *Ledger) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetterDetail, err error) {
+// FindDeadLetter reads one action by its id, whatever its status is by now, without counting what stands behind it. Kind
+// NotFound where it has no row.
+func (l *Ledger) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetter, err error) {
 	ref, err := l.FindAction(ctx, id)
 	if err != nil {
 		return d, err
 	}
 	op := "read action " + string(id)
-	items, err := l.deadLetters(ctx, deadSelect+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+	items, err := deadLetters(ctx, l.quick, deadSelect+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
 	switch {
-	case err == nil && len(items) == 0:
+	case err != nil:
+		return d, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	case len(items) == 0:
 		return d, schemas.Errorf(schemas.NotFound, op, "it is gone")
-	case err == nil:
-		err = l.behind(ctx, items)
 	}
-	if err == nil {
+	return items[0], nil
+}
+
+// DeadLetter is FindDeadLetter with all that is known of the action.
+func (l *Ledger) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetterDetail, err error) {
+	found, err := l.FindDeadLetter(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	items := []DeadLetter{found}
+	if err = l.deadBehind(ctx, items); err == nil {
 		d.DeadLetter = items[0]
-		d.History, d.Commands, err = l.deadHistory(ctx, ref)
+		d.History, d.Commands, err = l.deadHistory(ctx, &found)
 	}
 	if err != nil {
-		return d, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return d, &schemas.Error{Kind: schemas.Unavailable, Op: "read action " + string(id), Err: redact(err)}
 	}
 	return d, nil
 }
 
-func (l *Ledger) deadHistory(ctx context.Context, ref ActionRef) (attempts []InboxAttempt, commands []CommandStatus, err error) {
+func (l *Ledger) deadHistory(ctx context.Context, d *DeadLetter) (attempts []InboxAttempt, commands []CommandStatus, err error) {
 	rows, err := l.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
-		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, ref.Fence, ref.LaneSeq)
+		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, d.fence, d.LaneSeq)
 	if err == nil {
 		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[InboxAttempt])
 	}
@@ -241,15 +252,15 @@ func (l *Ledger) deadHistory(ctx context.Context, ref ActionRef) (attempts []Inb
 		return nil, nil, err
 	}
 	rows, err = l.read.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
-		WHERE c.fence = $1 AND c.lane_seq = $2 ORDER BY c.id`, ref.Fence, ref.LaneSeq)
+		WHERE c.fence = $1 AND c.lane_seq = $2 ORDER BY c.id`, d.fence, d.LaneSeq)
 	if err == nil {
 		commands, err = pgx.CollectRows(rows, pgx.RowToStructByPos[CommandStatus])
 	}
 	return attempts, commands, err
 }
 
-func (l *Ledger) deadLetters(ctx context.Context, sql string, args []any) ([]DeadLetter, error) {
-	rows, err := l.read.Query(ctx, sql, args...)
+func deadLetters(ctx context.Context, pool *pgxpool.Pool, sql string, args []any) ([]DeadLetter, error) {
+	rows, err := pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -272,95 +283,9 @@ func (l *Ledger) deadLetters(ctx context.Context, sql string, args []any) ([]Dea
 	})
 }
 
-// behindCount counts the events of entities behind their heads, in one walk over what lies behind the first of them: by the
-// index of their lanes those that were decided on their own, by their rows those that left the gap buffer.
-const behindCount = `-- behind
-WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::text[]) AS entity),
-     lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
-     e AS (
-    SELECT e.fence, e.lane_seq, e.entity FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM events
-           WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL OFFSET 0) e
-    UNION
-    SELECT e.fence, e.lane_seq, e.entity FROM lowest JOIN actions a ON a.fence = lowest.fence AND a.lane_seq > lowest.lane_seq AND a.open
-      AND a.class IS DISTINCT FROM '` + deadClass + `' JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.lane_window IS NOT NULL)
-SELECT h.fence, h.lane_seq, count(*) FROM h JOIN e ON e.fence = h.fence AND e.entity = h.entity AND e.lane_seq > h.lane_seq GROUP BY h.fence, h.lane_seq`
-
-// heads are the heads of parked lanes.
-type heads struct {
-	fences   []int32
-	lanes    []int64
-	entities []string
-}
-
-func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
-	h.fences, h.lanes, h.entities = append(h.fences, fence), append(h.lanes, laneSeq), append(h.entities, string(entity))
-}
-
-// countBehind tells how many events stand behind each head. Where they are too many to be counted in time it tells nothing.
-func (l *Ledger) countBehind(ctx context.Context, h heads, tell func(fence int32, laneSeq, n int64)) error {
-	if len(h.fences) == 0 {
-		return nil
-	}
-	var fence int32
-	var laneSeq, n int64
-	rows, err := l.read.Query(ctx, behindCount, h.fences, h.lanes, h.entities)
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&fence, &laneSeq, &n}, func() error { tell(fence, laneSeq, n); return nil })
-	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" && ctx.Err() == nil {
-		return nil
-	}
-	return err
-}
-
-// behind counts what stands behind those that park their entity.
-func (l *Ledger) behind(ctx context.Context, items []DeadLetter) error {
-	var h heads
-	at := map[ActionRef]*DeadLetter{}
-	for i := range items {
-		if d := &items[i]; d.Parks {
-			h.add(d.fence, d.LaneSeq, d.Entity)
-			at[ActionRef{Fence: d.fence, LaneSeq: d.LaneSeq}] = d
-		}
-	}
-	return l.countBehind(ctx, h, func(fence int32, laneSeq, n int64) { at[ActionRef{Fence: fence, LaneSeq: laneSeq}].Behind = n })
-}
-
-// inboxBehind counts what stands behind the events of a page that park their entity.
-func (l *Ledger) inboxBehind(ctx context.Context, items []InboxItem) error {
-	var fences, counts []int32
-	var lanes []int64
-	at := map[ActionRef]*InboxItem{}
-	for n := range items {
-		if i := &items[n]; i.laneSeq != nil && (i.Status == string(Dead) || i.Status == string(Unknown)) {
-			fences, lanes, counts = append(fences, i.fence), append(lanes, *i.laneSeq), append(counts, i.laneCount)
-			at[ActionRef{Fence: i.fence, LaneSeq: *i.laneSeq}] = i
-		}
-	}
-	if len(fences) == 0 {
-		return nil
-	}
-	rows, err := l.read.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
-		JOIN actions a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
-		WHERE a.status IN ('dead_letter', 'unknown') AND `+parksLane, fences, lanes, counts)
-	if err != nil {
-		return err
-	}
-	var h heads
-	var ref ActionRef
-	_, err = pgx.ForEachRow(rows, []any{&ref.Fence, &ref.LaneSeq}, func() error {
-		h.add(ref.Fence, ref.LaneSeq, schemas.EntityKey(at[ref].Entity))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return l.countBehind(ctx, h, func(fence int32, laneSeq, n int64) { at[ActionRef{Fence: fence, LaneSeq: laneSeq}].Behind = n })
-}
-
 // DeadPayload says where the bytes of a dead letter are: packed in the ledger (never nil then), else at the pointer.
 func (l *Ledger) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, p Pointer, err error) {
-	err = l.read.QueryRow(ctx, `SELECT packed FROM actions WHERE fence = $1 AND lane_seq = $2 AND packed IS NOT NULL`, d.fence, d.LaneSeq).Scan(&packed)
+	err = l.quick.QueryRow(ctx, `SELECT packed FROM actions WHERE fence = $1 AND lane_seq = $2 AND packed IS NOT NULL`, d.fence, d.LaneSeq).Scan(&packed)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: redact(err)}
 	}

@@ -17,7 +17,7 @@ func (f *fixture) dead(q DeadLetterQuery) (list []string) {
 			f.t.Fatal(err)
 		}
 		for _, d := range page.Items {
-			list = append(list, fmt.Sprintf("%s %s %s %d+%d", d.EventID, d.Status, d.Class, d.Deaths, d.Behind))
+			list = append(list, fmt.Sprintf("%s %s %s %d+%s", d.EventID, d.Status, d.Class, d.Deaths, d.Behind.text()))
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			return list
@@ -37,7 +37,7 @@ func TestDeadLetters(t *testing.T) {
 	f.record(Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: Unknown, Attempt: 1},
 		Result{Claim: c, LaneSeq: 4, ID: actionID("c-1"), Status: Dead, Attempt: 1, Class: "timeout"}, Result{Claim: c, LaneSeq: 6, Status: Done, Attempt: 1})
 	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "dead_letter", Entity: "a"})
-	if err != nil || len(page.Items) != 1 || page.Items[0].Behind != 2 {
+	if err != nil || len(page.Items) != 1 || page.Items[0].Behind.text() != "2" {
 		t.Errorf("in the inbox: %+v %v", page.Items, err)
 	}
 	all := []string{"a-1 dead_letter rejected 1+2", "b-1 unknown unknown 0+0", "c-1 dead_letter timeout 1+0", "d-1 dead_letter rejected 1+0"}

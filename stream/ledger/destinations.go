@@ -28,7 +28,7 @@ type Pause struct {
 // failing.
 func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState, error) {
 	const op = "read the pauses of destinations"
-	rows, err := l.read.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at, coalesce(p.paused_by, ''),
+	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at, coalesce(p.paused_by, ''),
 		coalesce(p.class, ''), coalesce(p.reason, '')
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
 		ON p.destination = d.name`)
@@ -67,7 +67,7 @@ func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pa
 		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	}
 	// The update changes nothing: it makes the row that stands come back.
-	err := l.read.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
+	err := l.quick.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
 		RETURNING paused_at, paused_by, class, reason`, name, clean(p.By, 200), clean(p.Class, 100), clean(p.Reason, 1000)).
 		Scan(&p.At, &p.By, &p.Class, &p.Reason)
@@ -84,7 +84,7 @@ func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string)
 	if by == "" || reason == "" {
 		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	}
-	err = pgx.BeginFunc(ctx, l.read, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, l.quick, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `UPDATE pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
 			WHERE destination = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, class, reason`,
 			name, clean(by, 200), clean(reason, 1000)).Scan(&p.At, &p.By, &p.Class, &p.Reason)
@@ -108,9 +108,9 @@ func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string)
 func (l *Ledger) FailDestination(ctx context.Context, name string, since time.Time) error {
 	var err error
 	if since.IsZero() {
-		_, err = l.read.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+		_, err = l.quick.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
 	} else {
-		_, err = l.read.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
+		_, err = l.quick.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: redact(err)}

@@ -17,7 +17,7 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 	for i, c := range claims {
 		ids[i] = c.ID
 	}
-	list, err := n.ledger.deadLetters(ctx, deadSelect+` WHERE a.fence = ANY ($1) AND a.exported < a.deaths + (a.status = 'dead_letter')::int) d
+	list, err := deadLetters(ctx, n.ledger.quick, deadSelect+` WHERE a.fence = ANY ($1) AND a.exported < a.deaths + (a.status = 'dead_letter')::int) d
 		ORDER BY fence, lane_seq LIMIT $2`, []any{ids, limit})
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: redact(err)}
@@ -35,7 +35,7 @@ func (n *Namespace) DeadPayload(ctx context.Context, d DeadLetter) (packed []byt
 func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLetter) error {
 	op := "note what was exported of " + n.spec.Name
 	held := map[int32]bool{}
-	err := pgx.BeginFunc(ctx, n.ledger.read, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, n.ledger.quick, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
 			ok, err := c.held(ctx, tx)
 			if err != nil {

@@ -59,7 +59,7 @@ type InboxItem struct {
 	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time     `json:"decided_at"`
 	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
-	Behind       int64         `json:"behind,omitempty"`   // events that stand still behind it; only from Inbox
+	Behind       *Behind       `json:"behind,omitempty"`   // events that stand still behind it, where any may; only from Inbox
 	Actions      []InboxAction `json:"actions,omitempty"`  // only from InboxItem
 
 	fence, window, laneCount int32

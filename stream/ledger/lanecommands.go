@@ -34,7 +34,7 @@ func (l *Ledger) FindAction(ctx context.Context, id schemas.ActionID) (ref Actio
 	if !ok {
 		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
-	err = l.read.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
+	err = l.quick.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
 WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
 SELECT fence, lane_seq, status FROM known
 UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
@@ -71,7 +71,7 @@ func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind Comman
 	if err := mayAsk(op, ref.Status, kind, d); err != nil {
 		return 0, err
 	}
-	err = l.read.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+	err = l.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
 		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
 		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
 		WHERE a.fence = $1 AND a.lane_seq = $2

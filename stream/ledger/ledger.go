@@ -11,15 +11,18 @@ import (
 
 // Ledger is a pool on one ledger database. Safe for concurrent use.
 type Ledger struct {
-	cfg  Config
-	hot  *pgxpool.Pool // batches, claims, results: generic plans over indexes
-	read *pgxpool.Pool // people's questions: planned as they come
+	cfg   Config
+	hot   *pgxpool.Pool // batches, claims, results: generic plans over indexes
+	read  *pgxpool.Pool // people's questions: planned as they come
+	quick *pgxpool.Pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
 	// joined runs what actions do in this database; no connection is made before the first of them.
 	joined *pgxpool.Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 
 	listeners listeners
+
+	behindWalk int // events; see the constant
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).
@@ -32,19 +35,16 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
+	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), behindWalk: behindWalk}
 	var err error
-	if l.hot, err = cfg.pool(ctx, true); err != nil {
-		return nil, err
-	}
-	if l.read, err = cfg.pool(ctx, false); err != nil {
-		l.hot.Close()
-		return nil, err
-	}
-	if l.joined, err = cfg.joinedPool(ctx); err != nil {
-		l.hot.Close()
-		l.read.Close()
-		return nil, err
+	for _, p := range []struct {
+		pool **pgxpool.Pool
+		make func(context.Context) (*pgxpool.Pool, error)
+	}{{&l.hot, cfg.hotPool}, {&l.read, cfg.readPool}, {&l.quick, cfg.quickPool}, {&l.joined, cfg.joinedPool}} {
+		if *p.pool, err = p.make(ctx); err != nil {
+			l.Close()
+			return nil, err
+		}
 	}
 	if err := l.check(ctx); err != nil {
 		l.Close()
@@ -53,17 +53,19 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// Close releases the pool. It waits for what is in flight.
+// Close releases the pools. It waits for what is in flight.
 func (l *Ledger) Close() {
-	l.hot.Close()
-	l.read.Close()
-	l.joined.Close()
+	for _, pool := range []*pgxpool.Pool{l.hot, l.read, l.quick, l.joined} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
 }
 
 // Ping reports whether the database answers and may be written, for readiness.
 func (l *Ledger) Ping(ctx context.Context) error {
 	var readOnly bool
-	err := l.read.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&readOnly)
+	err := l.quick.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&readOnly)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: redact(err)}
 	}
@@ -104,7 +106,7 @@ func (l *Ledger) checkMigrations(ctx context.Context) error {
 		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	var have int64
-	err = l.read.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migrationTable+` WHERE is_applied`).Scan(&have)
+	err = l.quick.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migrationTable+` WHERE is_applied`).Scan(&have)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42P01" {
 		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", l.cfg.Schema)
 	}

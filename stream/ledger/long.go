@@ -87,7 +87,7 @@ func (l *Ledger) report(ctx context.Context, r Report) (ReportState, error) {
 		first   bool
 		outcome string
 	)
-	err := l.read.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, status, wait_us, code, error, response, digest)
+	err := l.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, status, wait_us, code, error, response, digest)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (fence, lane_seq, attempt) DO UPDATE SET digest = r.digest RETURNING r.digest, xmax = 0, coalesce(outcome, '')`,
 		r.Fence, r.LaneSeq, r.Attempt, r.Status, r.Wait.Microseconds(), r.Code, r.Error, r.Response, digest).Scan(&known, &first, &outcome)
@@ -109,7 +109,7 @@ func (l *Ledger) report(ctx context.Context, r Report) (ReportState, error) {
 
 // late notes of a report that it changes nothing, unless the owner was as fast: then the action has ended by this very word.
 func (l *Ledger) late(ctx context.Context, r AttemptRef) bool {
-	ended, err := l.read.Exec(ctx, lateWrite, r.Fence, r.LaneSeq, r.Attempt)
+	ended, err := l.quick.Exec(ctx, lateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	return err == nil && ended.RowsAffected() == 1
 }
 
@@ -119,7 +119,7 @@ WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`
 // Beat notes a sign of life of an attempt that is processing. Not every beat is told to the owner, who looks when the silence
 // seems too long. alive is false where the attempt is not processing, or not yet.
 func (l *Ledger) Beat(ctx context.Context, r AttemptRef) (alive bool, err error) {
-	tag, err := l.read.Exec(ctx, `UPDATE actions SET beat_at = now()
+	tag, err := l.quick.Exec(ctx, `UPDATE actions SET beat_at = now()
 		WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND status = 'processing'`, r.Fence, r.LaneSeq, r.Attempt)
 	if err != nil {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "note a heartbeat", Err: redact(err)}
@@ -193,7 +193,7 @@ func (l *Ledger) actionState(ctx context.Context, r AttemptRef) (s ActionState, 
 		generation int32
 		silence    int64
 	)
-	err = l.read.QueryRow(ctx, actionRead, r.Fence, r.LaneSeq, r.Attempt).Scan(&s.Subscription, &generation, &s.Name, &s.Destination,
+	err = l.quick.QueryRow(ctx, actionRead, r.Fence, r.LaneSeq, r.Attempt).Scan(&s.Subscription, &generation, &s.Name, &s.Destination,
 		&s.Source, &s.EventID, &s.Status, &s.Attempts, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
 	if err != nil {
 		return s, err

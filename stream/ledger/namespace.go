@@ -222,7 +222,7 @@ func (n *Namespace) loadBegin(ctx context.Context, tx pgx.Tx) (map[Partition]int
 // Began is when Begin first stored this subscription's beginning, by the database's clock; zero before.
 func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 	var began *time.Time
-	err := n.ledger.read.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
+	err := n.ledger.quick.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
 	if err != nil {
 		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: redact(err)}
 	}

@@ -50,16 +50,18 @@ type DeadLetterItem struct {
 	Attempts     int    `json:"attempts"`
 	Deaths       int    `json:"deaths"`
 	Flagged      bool   `json:"flagged"` // dead three times or more: replayed by name, or where it is said
-	// Parks says that its entity stands still behind it; Behind is how many events do.
-	Parks     bool       `json:"parks"`
-	Behind    int64      `json:"behind"`
-	Asked     bool       `json:"asked"` // something is asked of it that has not been done yet
-	FirstAt   *time.Time `json:"first_at"`
-	DiedAt    time.Time  `json:"died_at"` // of an unknown outcome, when its last attempt was marked or ended
-	Topic     string     `json:"topic"`
-	Partition int32      `json:"partition"`
-	Offset    int64      `json:"offset"`
-	Owner     string     `json:"owner"`
+	// Parks says that its entity stands still behind it; Behind is how many events do. Where they were not counted to the end
+	// it is null, and BehindAtLeast says how far the count came; what is asked of a dead letter is answered without a count.
+	Parks         bool       `json:"parks"`
+	Behind        *int64     `json:"behind"`
+	BehindAtLeast *int64     `json:"behind_at_least,omitempty"`
+	Asked         bool       `json:"asked"` // something is asked of it that has not been done yet
+	FirstAt       *time.Time `json:"first_at"`
+	DiedAt        time.Time  `json:"died_at"` // of an unknown outcome, when its last attempt was marked or ended
+	Topic         string     `json:"topic"`
+	Partition     int32      `json:"partition"`
+	Offset        int64      `json:"offset"`
+	Owner         string     `json:"owner"`
 }
 
 // DeadLetterDetail is all that is known of one.

@@ -23,7 +23,7 @@ type deadFake struct {
 var (
 	deadItem = DeadLetterItem{ID: "fba_1", Team: "acme", Subscription: "triage", Generation: 2, Source: "github", EventID: "e/1", Type: "com.x", Entity: "1/2",
 		Version: "sequence:3", Action: "run", Destination: "agent", OnDead: "park", Status: "dead_letter", Class: "rejected", Group: "ab12", Code: 422,
-		Error: "no", Response: "<b>", Attempts: 1, Deaths: 3, Flagged: true, Parks: true, Behind: 4, Asked: true, FirstAt: new(time.Unix(5, 0).UTC()),
+		Error: "no", Response: "<b>", Attempts: 1, Deaths: 3, Flagged: true, Parks: true, Behind: new(int64(4)), BehindAtLeast: new(int64(3)), Asked: true, FirstAt: new(time.Unix(5, 0).UTC()),
 		DiedAt: time.Unix(6, 0).UTC(), Topic: "events.acme.github", Partition: 1, Offset: 7, Owner: "a"}
 	deadDetail = DeadLetterDetail{DeadLetterItem: deadItem, History: []AttemptItem{{Attempt: 1, Class: "rejected", Code: 422}},
 		Commands: []CommandItem{{ID: 1, Kind: "replay", By: "ann", Reason: "again", AskedAt: time.Unix(7, 0).UTC(), EndedAt: new(time.Unix(8, 0).UTC()), Outcome: "done"}}}

@@ -33,7 +33,9 @@ type InboxItem struct {
 	Offset       int64      `json:"offset"`
 	ReceivedAt   *time.Time `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time  `json:"decided_at"`
-	Behind       int64      `json:"behind,omitempty"` // events that stand still behind it
+	// Behind is how many events stand still behind it, where its entity does; BehindAtLeast, where they were not counted to the end.
+	Behind        *int64 `json:"behind,omitempty"`
+	BehindAtLeast *int64 `json:"behind_at_least,omitempty"`
 	// Redriven is set on a quarantined record that was produced again.
 	Redriven *RedrivenItem `json:"redriven,omitempty"`
 }

@@ -82,11 +82,15 @@ func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLette
 }
 
 func deadItem(d *ledger.DeadLetter) api.DeadLetterItem {
+	behind, least := behindOf(d.Behind)
+	if !d.Parks {
+		behind = new(int64(0))
+	}
 	return api.DeadLetterItem{
 		ID: string(d.ID), Team: d.Team, Subscription: d.Subscription, Generation: d.Generation, Source: strings.TrimPrefix(d.Source, "/"+d.Team+"/"),
 		EventID: d.EventID, Type: d.Type, Entity: string(d.Entity), Version: d.Version, Action: d.Action, Destination: d.Destination, OnDead: string(d.OnDead),
 		Status: string(d.Status), Class: d.Class, Group: d.Fingerprint, Code: int(d.Code), Error: d.Error, Response: string(d.Response), Attempts: int(d.Attempts),
-		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: d.Behind, Asked: d.Asked, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
+		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: least, Asked: d.Asked, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
 		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Owner: d.Owner,
 	}
 }
@@ -97,7 +101,7 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	if err != nil {
 		return nil, err
 	}
-	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	dead, err := l.FindDeadLetter(ctx, schemas.ActionID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +113,9 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 		kind, detail, would = ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
 	r.By = cmp.Or(r.By, "unknown")
-	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead.DeadLetter), Verb: verb, State: api.StatePlanned, Detail: would}
+	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: would}
 	if r.DryRun {
-		return out, l.MayAsk(dead.DeadLetter, kind, detail)
+		return out, l.MayAsk(dead, kind, detail)
 	}
 	if out.Command, err = l.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
 		return nil, err
@@ -147,12 +151,12 @@ func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecor
 	if err != nil {
 		return nil, err
 	}
-	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	dead, err := l.FindDeadLetter(ctx, schemas.ActionID(id))
 	if err != nil {
 		return nil, err
 	}
 	out := &api.DeadRecord{ID: id}
-	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead.DeadLetter)
+	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead)
 	if err != nil {
 		return nil, err
 	}

@@ -74,13 +74,25 @@ func (i *inbox) source(team, name string) (string, error) {
 }
 
 func itemOf(i *ledger.InboxItem) api.InboxItem {
+	behind, least := behindOf(i.Behind)
 	return api.InboxItem{
 		Team: i.Team, Subscription: i.Subscription, Generation: i.Generation, Source: strings.TrimPrefix(i.Source, "/"+i.Team+"/"),
 		EventID: i.EventID, Entity: i.Entity, Type: i.Type, Version: i.Version, VersionKind: i.VersionKind, VersionClock: i.VersionClock,
 		Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Attempts: i.Attempts, Duplicates: i.Duplicates,
 		NextActionAt: i.NextActionAt, LastError: i.LastError, Owner: i.Owner, Topic: i.Topic, Partition: i.Partition, Offset: i.Offset,
-		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven), Behind: i.Behind,
+		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven), Behind: behind, BehindAtLeast: least,
 	}
+}
+
+// behindOf is a count as it is told: exact, or how far it came.
+func behindOf(b *ledger.Behind) (exact, least *int64) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case b.More:
+		return nil, &b.Events
+	}
+	return &b.Events, nil
 }
 
 func redrivenOf(r *ledger.Redriven) *api.RedrivenItem {

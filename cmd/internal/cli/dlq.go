@@ -98,7 +98,7 @@ func behindText(i api.DeadLetterItem) string {
 	if !i.Parks {
 		return ""
 	}
-	return strconv.FormatInt(i.Behind, 10)
+	return countText(i.Behind, i.BehindAtLeast)
 }
 
 type dlqGroupsCmd struct {
@@ -362,6 +362,12 @@ func (a *asking) next(i *api.DeadLetterItem, only bool) error {
 	switch kind := schemas.KindOf(err); {
 	case err == nil:
 		a.absent[partition] = a.absent[partition] || answer.State == api.StateAsked
+		if a.req.DryRun && len(a.c.Action) > 0 { // no list has told what stands behind it
+			if d, err := a.client.DeadLetter(a.e.ctx, i.ID); err == nil {
+				i = &d.DeadLetterItem
+			}
+		}
+		answer.Behind, answer.BehindAtLeast = i.Behind, i.BehindAtLeast
 		a.done = append(a.done, *answer)
 	case only || a.e.ctx.Err() != nil:
 		return err

@@ -28,6 +28,11 @@ type deadListener struct {
 func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if id, ok := strings.CutPrefix(r.URL.Path, "/v1/dlq/"); ok && r.Method == http.MethodGet {
+		n := slices.IndexFunc(l.items, func(i api.DeadLetterItem) bool { return i.ID == id })
+		json.NewEncoder(w).Encode(api.DeadLetterDetail{DeadLetterItem: l.items[n]})
+		return
+	}
 	if r.Method == http.MethodGet {
 		from := 0
 		fmt.Sscan(r.URL.Query().Get("cursor"), &from)
@@ -55,7 +60,13 @@ func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if req.DryRun {
 		state = api.StatePlanned
 	}
-	json.NewEncoder(w).Encode(api.DeadLetterAnswer{DeadLetterItem: api.DeadLetterItem{ID: parts[2]}, Verb: parts[3], State: state})
+	item := api.DeadLetterItem{ID: parts[2]}
+	for _, i := range l.items {
+		if i.ID == item.ID {
+			item.Parks = i.Parks
+		}
+	}
+	json.NewEncoder(w).Encode(api.DeadLetterAnswer{DeadLetterItem: item, Verb: parts[3], State: state})
 }
 
 func (l *deadListener) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -102,6 +113,32 @@ func TestReplayInBulk(t *testing.T) {
 	l.refuse["a"] = schemas.Unavailable
 	if code, _, errs := l.run(t, append([]string{"replay", "--all"}, why...)...); code != exitFailed || !strings.Contains(errs, "3 not reached") {
 		t.Errorf("nobody answers: %d %s", code, errs)
+	}
+}
+
+// What stands behind a head is told as far as it was counted, in a dry run as in a list.
+func TestWhatStandsBehind(t *testing.T) {
+	t.Parallel()
+	l := &deadListener{items: []api.DeadLetterItem{
+		{ID: "a", Parks: true, Behind: new(int64(7))}, {ID: "b", Parks: true, BehindAtLeast: new(int64(3))}, {ID: "c", Parks: true, BehindAtLeast: new(int64(0))},
+		{ID: "d", Behind: new(int64(0))}, {ID: "e", Parks: true, Behind: new(int64(0))},
+	}}
+	for what, args := range map[string][]string{
+		"list": {"list"}, "by a filter": {"replay", "--all", "--dry-run"}, "by name": {"replay", "a", "b", "c", "d", "e", "--dry-run"},
+	} {
+		_, out, errs := l.run(t, args...)
+		head := strings.Index(out, "BEHIND")
+		var got []string
+		for line := range strings.Lines(out) {
+			got = append(got, strings.TrimSpace(strings.Split(line[min(head, len(line)):], "  ")[0]))
+		}
+		want := []string{"BEHIND", "7", "3 or more", "not known", "-", "0"}
+		if what == "list" {
+			want = want[:3] // a page
+		}
+		if head < 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: %q in %s%s", what, got, out, errs)
+		}
 	}
 }
 

@@ -62,17 +62,23 @@ func (c *inboxListCmd) Run(e *env) error {
 		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
 		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
 		column[item]{"last error", only, func(i item) string { return i.LastError }},
-		column[item]{"behind", true, func(i item) string { return countText(i.Behind) }},
+		column[item]{"behind", true, func(i item) string { return countText(i.Behind, i.BehindAtLeast) }},
 		column[item]{"owner", true, func(i item) string { return i.Owner }},
 		column[item]{"place", only, func(i item) string { return placeText(&i) }},
 		column[item]{"event", false, func(i item) string { return i.EventID }})
 }
 
-func countText(n int64) string {
-	if n == 0 {
-		return ""
+// countText is a count, or how far it came; empty where nobody has counted.
+func countText(exact, least *int64) string {
+	switch {
+	case exact != nil:
+		return strconv.FormatInt(*exact, 10)
+	case least != nil && *least > 0:
+		return strconv.FormatInt(*least, 10) + " or more"
+	case least != nil:
+		return "not known"
 	}
-	return strconv.FormatInt(n, 10)
+	return ""
 }
 
 // itemID names an event, or by its place what has no id.

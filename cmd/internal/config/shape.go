@@ -79,7 +79,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
-		{name: "max_conns", doc: "Most connections of a process.", def: "8", minimum: 2},
+		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes eleven more at most, for what people ask, what agents say, actions' statements and commands.", def: "8", minimum: 2},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{

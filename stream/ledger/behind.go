@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Behind is how many events stand still behind the head of a parked lane.
+type Behind struct {
+	Events int64 `json:"events"`
+	// More says that the count was not carried to its end: there are at least as many.
+	More bool `json:"more,omitempty"`
+}
+
+// How far what stands behind the heads of a page is counted. No index knows of an entity's events: all of the partition
+// are walked over.
+const (
+	behindWalk   = 100_000 // events, over all partitions of a page; 1,000 of each at least
+	behindWithin = 1500 * time.Millisecond
+)
+
+// behindCount counts the events of entities behind their heads, in one walk a partition over what came next after the first
+// of them: by the index of their lanes those that were decided on their own, by their rows those that left the gap buffer.
+const behindCount = `-- behind
+WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::text[]) AS entity),
+     lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
+     own AS (SELECT e.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM events
+           WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT $4) e),
+     rowed AS (SELECT a.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, class, event_window, event_key FROM actions
+           WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND open ORDER BY fence, lane_seq LIMIT $4) a),
+     e AS (SELECT * FROM own UNION ALL SELECT e.fence, e.lane_seq, e.entity FROM rowed a
+           JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.lane_window IS NOT NULL
+           WHERE a.class IS DISTINCT FROM '` + deadClass + `'),
+     more AS (SELECT fence FROM own GROUP BY fence HAVING count(*) >= $4 UNION SELECT fence FROM rowed GROUP BY fence HAVING count(*) >= $4)
+SELECT h.fence, h.lane_seq, count(DISTINCT e.lane_seq), h.fence IN (SELECT fence FROM more)
+FROM h LEFT JOIN e ON e.fence = h.fence AND e.entity = h.entity AND e.lane_seq > h.lane_seq GROUP BY h.fence, h.lane_seq`
+
+// heads are the heads of parked lanes.
+type heads struct {
+	fences   []int32
+	lanes    []int64
+	entities []string
+}
+
+func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
+	h.fences, h.lanes, h.entities = append(h.fences, fence), append(h.lanes, laneSeq), append(h.entities, string(entity))
+}
+
+// partitions counts those of the heads.
+func (h *heads) partitions() int {
+	known := map[int32]bool{}
+	for _, f := range h.fences {
+		known[f] = true
+	}
+	return len(known)
+}
+
+// countBehind says how many events stand behind each head, as far as it can be counted in time.
+func (l *Ledger) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
+	at := make(map[ActionRef]*Behind, len(h.fences))
+	for i := range h.fences {
+		at[ActionRef{Fence: h.fences[i], LaneSeq: h.lanes[i]}] = &Behind{More: true}
+	}
+	if len(at) == 0 {
+		return at, nil
+	}
+	err := within(ctx, l.read, behindWithin, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, behindCount, h.fences, h.lanes, h.entities, max(l.behindWalk/h.partitions(), l.behindWalk/100))
+		if err != nil {
+			return err
+		}
+		var ref ActionRef
+		var b Behind
+		_, err = pgx.ForEachRow(rows, []any{&ref.Fence, &ref.LaneSeq, &b.Events, &b.More}, func() error { *at[ref] = b; return nil })
+		return err
+	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" && ctx.Err() == nil {
+		return at, nil
+	}
+	return at, err
+}
+
+// within asks in a transaction whose statements the server ends (SQLSTATE 57014) when they take longer than limit each.
+func within(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, ask func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1::bigint::text, true)`, limit.Milliseconds()); err != nil {
+			return err
+		}
+		return ask(tx)
+	})
+}
+
+// deadBehind counts what stands behind those that park their entity.
+func (l *Ledger) deadBehind(ctx context.Context, items []DeadLetter) error {
+	var h heads
+	for i := range items {
+		if d := &items[i]; d.Parks {
+			h.add(d.fence, d.LaneSeq, d.Entity)
+		}
+	}
+	at, err := l.countBehind(ctx, h)
+	for i := range items {
+		items[i].Behind = at[ActionRef{Fence: items[i].fence, LaneSeq: items[i].LaneSeq}]
+	}
+	return err
+}
+
+// inboxBehind counts what stands behind the events of a page that park their entity.
+func (l *Ledger) inboxBehind(ctx context.Context, items []InboxItem) error {
+	var fences, counts []int32
+	var lanes []int64
+	of := map[ActionRef]*InboxItem{}
+	for n := range items {
+		if i := &items[n]; i.laneSeq != nil && (i.Status == string(Dead) || i.Status == string(Unknown)) {
+			fences, lanes, counts = append(fences, i.fence), append(lanes, *i.laneSeq), append(counts, i.laneCount)
+			of[ActionRef{Fence: i.fence, LaneSeq: *i.laneSeq}] = i
+		}
+	}
+	if len(fences) == 0 {
+		return nil
+	}
+	rows, err := l.read.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
+		JOIN actions a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
+		WHERE a.status IN ('dead_letter', 'unknown') AND `+parksLane, fences, lanes, counts)
+	if err != nil {
+		return err
+	}
+	var h heads
+	var ref ActionRef
+	_, err = pgx.ForEachRow(rows, []any{&ref.Fence, &ref.LaneSeq}, func() error {
+		h.add(ref.Fence, ref.LaneSeq, schemas.EntityKey(of[ref].Entity))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	at, err := l.countBehind(ctx, h)
+	for ref, b := range at {
+		of[ref].Behind = b
+	}
+	return err
+}
