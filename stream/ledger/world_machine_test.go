@@ -13,13 +13,16 @@ import (
 
 var (
 	historySeed = flag.Uint64("history.seed", 0, "play the history of this seed only; 0: some, of the clock")
-	historyFor  = flag.Duration("history.for", 25*time.Second, "begin histories for so long")
+	historyFor  = flag.Duration("history.for", 25*time.Second, "begin histories for so long, and at least fewHistories")
 )
 
+// fewHistories come to everything that the gate may say, if not to a cut at every statement (TestEveryStatement does).
+const fewHistories = 10
+
 // TestHistories plays random histories of a subscription: a log with duplicates, shuffles, holes, tampered, undecodable and
-// poisoned records; processes with different policies, filters and actions that take partitions from each other, rewind and
-// skip, and end or lose a connection between any two statements of a transaction; windows that turn and are dropped;
-// zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
+// poisoned records; processes with different policies (every word of theirs), filters and actions that take partitions from
+// each other, rewind and skip, and end or lose a connection between any two statements of a transaction; a person's word about
+// what waits or is held; questions that are answered, or not; windows that turn and are dropped; zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	databaseURL(t)
@@ -32,7 +35,8 @@ func TestHistories(t *testing.T) {
 			return
 		}
 		first := uint64(time.Now().UnixNano())
-		for end := time.Now().Add(*historyFor); time.Now().Before(end); first++ {
+		end := time.Now().Add(*historyFor)
+		for n := 0; n < fewHistories || time.Now().Before(end); n, first = n+1, first+1 {
 			select {
 			case seeds <- first % 1e9:
 			case <-t.Context().Done():
@@ -78,22 +82,24 @@ func (w *world) step() {
 	h := mine[w.rng.IntN(len(mine))]
 	f := w.faulty()
 	switch x := w.rng.IntN(100); {
-	case x < 33:
+	case x < 30:
 		w.author.extend(part, w.rng.IntN(12))
 		w.apply(p, mine, f)
-	case x < 37:
+	case x < 35:
 		for _, h := range mine {
 			w.command(h)
 		}
 		w.obey(h, f)
-	case x < 41:
+	case x < 43:
 		w.endBackfill(h, f)
-	case x < 59:
+	case x < 60:
 		w.record(p, mine, f)
 	case x < 64:
 		w.copies(h, f)
 	case x < 69:
 		w.pass(part)
+	case x < 70:
+		w.age(part)
 	case x < 72:
 		w.ask(h)
 	case x < 77:
@@ -283,15 +289,23 @@ func (s *stats) report(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(s.cuts)) {
 		t.Logf("%s was cut at %d places", kind, len(s.cuts[kind]))
 	}
-	if t.Failed() || s.histories < 30 { // fewer come to too little by chance
+	if t.Failed() || s.histories < fewHistories { // one that is played again
 		return
 	}
-	for kind, places := range map[string]int{"claim": 10, "apply": 8, "record": 5, "copy": 3, "expire": 5, "obey": 2, "release": 2, "sweep": 4} {
+	for _, what := range []string{"connection lost", "crash", "zombie", "window dropped", "held", "dead", "overflow", "asked", "endBackfill"} {
+		if s.came[what] == 0 {
+			t.Errorf("no history came to: %s", what)
+		}
+	}
+	if s.histories < 30 { // fewer come to too little by chance
+		return
+	}
+	for kind, places := range map[string]int{"claim": 10, "apply": 8, "record": 5, "copy": 3, "expire": 5, "obey": 2, "backfill": 2, "release": 2, "sweep": 4} {
 		if len(s.cuts[kind]) < places {
 			t.Errorf("%s was cut at %d places, want at least %d", kind, len(s.cuts[kind]), places)
 		}
 	}
-	for _, what := range []string{"connection lost", "crash", "zombie", "window dropped", "claimed by another between two tries"} {
+	for _, what := range []string{"claimed by another between two tries", string(gate.ReasonRedriven), string(gate.ReasonDiscarded)} {
 		if s.came[what] == 0 {
 			t.Errorf("no history came to: %s", what)
 		}

@@ -56,7 +56,8 @@ type modelWait struct {
 	line         gate.LineKey
 	packed       string
 	window       int32
-	overdue      int // when its deadline passed, by the machine's clock; 0: it has not
+	aged         bool // it was first seen longer ago than any bound on its age
+	overdue      int  // when its deadline passed, by the machine's clock; 0: it has not
 }
 
 type modelAside struct {
@@ -203,6 +204,9 @@ func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
 	})
 }
 
+// longAgo, by the machine's clock, is before anybody asked for a deadline.
+const longAgo = 1
+
 // modelCommand is what a person asked, and of which event.
 type modelCommand struct {
 	kind   CommandKind
@@ -233,6 +237,9 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 			}
 			if anew && w.Decision == gate.Buffered && w.Stage == gate.Filling && spec.Policy.GapWait == 0 {
 				w.overdue = m.now // a wait of no length
+			}
+			if anew && w.Decision == gate.Buffered && w.aged && spec.MaxAge > 0 {
+				w.overdue = longAgo
 			}
 		}
 	}

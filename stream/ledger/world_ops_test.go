@@ -286,6 +286,12 @@ func (w *world) told(s *Slice, got *Applied, want *told, fenced bool) {
 		len(quarantined) == 0 && got.Asked != want.asked {
 		w.fatalf("told %v %v %v %v\nwant %+v", decisions(*got), lanes(got.Actions), got.Waiting, got.Asked, want)
 	}
+	for _, o := range got.Outcomes {
+		w.came("held", o.Held)
+		w.came("dead", o.Dead)
+		w.came(string(o.Reason), o.Reason == gate.ReasonRedriven || o.Reason == gate.ReasonDiscarded || o.Reason == gate.ReasonOverflow)
+	}
+	w.came("asked", got.Asked)
 	for _, a := range got.Actions {
 		if w.given[a.ID] {
 			w.fatalf("action %d, %s of %s, was given before", a.LaneSeq, a.Name, a.EventID)
@@ -314,6 +320,22 @@ func (w *world) pass(part int32) {
 				if o.line == v.line && o.Decision == gate.Buffered {
 					o.overdue = w.model.now
 				}
+			}
+			return
+		}
+	}
+}
+
+// age makes what waits with a deadline on one line as old as if it had stood behind many gaps.
+func (w *world) age(part int32) {
+	p := w.model.parts[part]
+	for _, offset := range slices.Sorted(maps.Keys(p.waits)) {
+		if v := p.waits[offset]; v.Decision == gate.Buffered && w.rng.IntN(2) == 0 {
+			w.log("what waits on %v in partition %d is old", v.line, part)
+			w.exec(`UPDATE buffer SET buffered_at = now() - interval '100 days' WHERE fence = $1 AND entity = $2 AND clock = $3 AND deadline IS NOT NULL`,
+				p.fence, v.line.Entity, v.line.Clock)
+			for _, o := range p.waits {
+				o.aged = o.aged || o.line == v.line && o.Decision == gate.Buffered
 			}
 			return
 		}
@@ -423,20 +445,28 @@ func (w *world) endBackfill(h *holding, f fault) {
 		w.fatalf("backfills: %v", err)
 	}
 	w.asked(h.part, open)
-	if len(open) == 0 || f == crashed { // whether it happened, the ledger shows by a deadline only
+	if len(open) == 0 {
 		return
 	}
 	q := open[w.rng.IntN(len(open))]
 	end := BackfillEnd{Failure: pick(w.rng, "", "refused")}
 	w.log("question %d about %v in partition %d ends, failure %q", q.ID, q.Line, h.part, end.Failure)
 	var fenced bool
-	_, err = w.run(h.proc, "backfill", f, nil, func(ctx context.Context) (err error) {
+	happened, err := w.run(h.proc, "backfill", f, nil, func(ctx context.Context) (err error) {
 		fenced, err = h.proc.f.n.EndBackfill(ctx, h.claim, q.ID, end)
 		return err
 	})
-	if err != nil || fenced != !w.model.held(h) {
+	switch {
+	case happened == crashed:
+		var ended bool
+		if err := w.eye.QueryRow(w.t.Context(), `SELECT ended_at IS NOT NULL FROM backfills WHERE id = $1`, q.ID).Scan(&ended); err != nil {
+			w.fatalf("%v", err)
+		}
+		fenced = !ended
+	case err != nil || fenced != !w.model.held(h):
 		w.fatalf("end of a backfill: fenced %v, %v", fenced, err)
 	}
+	w.came("endBackfill", !fenced)
 	for _, v := range w.model.parts[h.part].waits {
 		if !fenced && end.Failure != "" && v.line == q.Line && v.Stage == gate.Backfilling && v.Decision == gate.Buffered && v.overdue == 0 {
 			v.overdue = w.model.now

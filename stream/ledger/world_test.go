@@ -119,10 +119,11 @@ func (p *process) stop() {
 // respec is a change of the subscription's configuration; processes that start from now on have it.
 func (w *world) respec() {
 	r := w.rng
-	p := gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, GapWait: wait, Then: gate.ThenSkip}
-	p.Start = pick(r, gate.StartAny, gate.StartAny, gate.StartFirst)
-	p.Equal = pick(r, gate.EqualApply, gate.EqualApply, gate.EqualFirst, gate.EqualLast)
-	p.Then = pick(r, gate.ThenSkip, gate.ThenSkip, gate.ThenPark)
+	p := gate.Policy{Order: gate.OrderVersion, GapWait: wait, BackfillWait: wait}
+	p.Start = pick(r, gate.StartAny, gate.StartAny, gate.StartFirst, gate.StartBackfill)
+	p.Equal = pick(r, gate.EqualApply, gate.EqualApply, gate.EqualFirst, gate.EqualLast, gate.EqualHold)
+	p.Then = pick(r, gate.ThenSkip, gate.ThenSkip, gate.ThenPark, gate.ThenBackfill, gate.ThenBackfill, gate.ThenDeadLetter)
+	p.Otherwise = pick(r, gate.ThenSkip, gate.ThenPark, gate.ThenDeadLetter)
 	if r.IntN(6) == 0 {
 		p.GapWait = 0
 	}
@@ -132,9 +133,27 @@ func (w *world) respec() {
 	if r.IntN(3) == 0 {
 		p.MaxPerEntity, p.MaxBuffered = 1+r.IntN(3), 3+r.IntN(6)
 	}
-	p.Stale = pick(r, gate.OnStale{}, gate.OnStale{}, gate.OnStale{Snapshot: gate.StaleDeliver, Delta: gate.StaleDrop})
+	if r.IntN(4) == 0 { // a payload has 11 bytes or so
+		p.MaxBytesPerEntity, p.MaxBytes = 10+r.Int64N(30), 20+r.Int64N(80)
+	}
+	p.Stale = pick(r, gate.OnStale{}, gate.OnStale{}, gate.OnStale{Snapshot: gate.StaleDeliver, Delta: gate.StaleDrop},
+		gate.OnStale{Snapshot: gate.StaleHold}, gate.OnStale{Delta: gate.StaleHold})
+	if len(w.procs) == 0 { // few histories are enough to come to each of these
+		p.Order = gate.OrderVersion
+		switch w.seed % 4 {
+		case 0:
+			p.Then, p.GapWait = gate.ThenBackfill, 0
+		case 1:
+			p.Then = gate.ThenDeadLetter
+		case 2:
+			p.Equal, p.Stale = gate.EqualHold, gate.OnStale{Snapshot: gate.StaleHold, Delta: gate.StaleHold}
+		case 3:
+			p.Start = gate.StartBackfill
+		}
+	}
 	run, tell := ActionSpec{"run", "acme/coder", Park}, ActionSpec{"tell", "acme/slack", Continue}
 	w.spec = Spec{Name: w.name, Owner: "test", Policy: p, Window: dedupeWindow, CacheLines: pick(r, 0, 2, 5),
+		MaxAge:  pick(r, 0, 2*wait),
 		Actions: pick(r, []ActionSpec{run}, []ActionSpec{run, tell}, []ActionSpec{tell, {"run", "acme/coder", Continue}}, nil)}
 	w.lag = pick[int64](r, 0, 1, 3, 10, MaxLag)
 	w.filter = map[string]bool{}
@@ -177,6 +196,13 @@ func (w *world) fatalf(format string, args ...any) {
 	w.t.Fatalf("%s\n\nhistory of seed %d (go test -run '%s' -history.seed %d), %d steps; the last of them:\n%s",
 		fmt.Sprintf(format, args...), w.seed, strings.SplitN(w.t.Name(), "/", 2)[0], w.seed, len(w.trace),
 		strings.Join(w.trace[max(0, len(w.trace)-40):], "\n"))
+}
+
+// came notes that something has come about, if it has.
+func (w *world) came(what string, it bool) {
+	if it {
+		w.stats.came[what]++
+	}
 }
 
 // check compares the ledger with the models that it may agree with, and takes the one that it does.
