@@ -35,7 +35,7 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
-// read reads the whole body, never nil, and says how many bytes of the budget it holds, also beside an error. The body
+// read reads the whole body, never nil, in the time that the server gives it, and says how many bytes of the budget it holds, also beside an error. The body
 // may lie in d.room.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
@@ -45,9 +45,6 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	if r.ContentLength < 0 {
 		from = http.MaxBytesReader(w, r.Body, h.c.MaxBody)
 	}
-	// Where the writer has no deadline, the server's own timeout is what there is. After an error the deadline stays:
-	// the server then drains what is left of the body, which must end. See [Handler.patient] for the other case.
-	_ = http.NewResponseController(w).SetReadDeadline(d.started.Add(h.c.ReadTimeout))
 	if held = small; !h.budget.take(held) {
 		return nil, 0, errBudget
 	}
@@ -75,8 +72,8 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	}
 }
 
-// patient takes the body's deadline away where the wait for the broker may outlast it: it would end the request's
-// context. net/http sets another one for the next request anyway.
+// patient takes the server's deadline for the body away where the wait for the broker may outlast it: it would end the
+// request's context. net/http sets another one for the next request anyway.
 func (h *Handler) patient(w http.ResponseWriter, s *Source) {
 	if s.patience() >= h.c.ReadTimeout {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})

@@ -31,7 +31,8 @@ type Config struct {
 	// MaxInFlight bounds the bytes of all bodies being read or produced; more is answered 503. Default 256 MiB. A body
 	// whose Ed25519 signature is being verified is there twice meanwhile.
 	MaxInFlight int64
-	// ReadTimeout bounds the reading of a body. Default 10 s.
+	// ReadTimeout is what the HTTP server gives to the reading of a body: its own ReadTimeout less its ReadHeaderTimeout.
+	// The handler sets none, which would cost each delivery a timer more. Default 10 s.
 	ReadTimeout time.Duration
 	// PublicURL is the URL before the request's path as providers call it, "https://hooks.example.com", for schemes
 	// that sign it. Default: from the request.

@@ -184,7 +184,9 @@ func setup(t *testing.T, change func(*Config, *Source)) *intake {
 	if in.handler, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	in.server = httptest.NewServer(in.handler)
+	in.server = httptest.NewUnstartedServer(in.handler)
+	in.server.Config.ReadTimeout = in.handler.c.ReadTimeout
+	in.server.Start()
 	in.server.Client().Timeout = patience
 	t.Cleanup(in.server.Close)
 	return in

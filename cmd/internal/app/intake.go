@@ -44,7 +44,7 @@ func newIntake(a *App) (*intake, error) {
 	}
 	in.handler, err = ingest.New(ingest.Config{
 		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, PublicURL: a.file().Listen.PublicURL,
-		StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
+		ReadTimeout: bodyTimeout, StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
 	a.ready.set("intake", errNotStarted)
 	return in, err
@@ -52,8 +52,14 @@ func newIntake(a *App) (*intake, error) {
 
 func (in *intake) bind(a *App) (err error) {
 	in.listener, err = listen("the intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP), a.log)
+	if err == nil {
+		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + bodyTimeout
+	}
 	return err
 }
+
+// bodyTimeout is how long a body may take: no provider waits for longer than ten seconds after it has sent one.
+const bodyTimeout = 10 * time.Second
 
 // serveHTTP answers 503 until the topics have been checked and once the process stops: providers try again.
 func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {

@@ -286,6 +286,9 @@ func TestListenersAreBounded(t *testing.T) {
 		if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 {
 			t.Errorf("%s: a timeout is missing", name)
 		}
+		if name == "intake" && s.ReadTimeout-s.ReadHeaderTimeout != bodyTimeout {
+			t.Errorf("a body may take %v, and the handler counts on %v", s.ReadTimeout-s.ReadHeaderTimeout, bodyTimeout)
+		}
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/livez", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -24,12 +24,11 @@ func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, 
 	return &listener{Listener: l, server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
-		// The intake bounds the reading of a body itself, shorter; this is for whatever does not.
-		ReadTimeout:    60 * time.Second,
-		WriteTimeout:   60 * time.Second,
-		IdleTimeout:    120 * time.Second,
-		MaxHeaderBytes: 64 << 10,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ReadTimeout:       60 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

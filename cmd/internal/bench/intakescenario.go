@@ -64,6 +64,7 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 	}
 	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, %d different, signed, GitHub preset", intakeBody, intakeBodies)
 	r.Settings["intake.kafka"] = fmt.Sprintf("Apache Kafka, 1 broker, %d partitions, acks=all, lz4, no linger", intakePartitions)
+	r.Settings["intake.http"] = "net/http with read, write and idle timeouts on both sides"
 	requests := intakeRequests(settings.Secret)
 	if err := o.warm(ctx, servers, requests, sizes); err != nil {
 		return err

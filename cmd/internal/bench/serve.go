@@ -51,7 +51,9 @@ func serve(args []string) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	// Both have the timeouts of our intake's listener, as any server on the net must.
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		server.Close()
