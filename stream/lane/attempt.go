@@ -186,6 +186,11 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 	case unknown:
 		res.Status = ledger.Unknown
 	}
+	if res.Status != ledger.Done {
+		l.mu.Lock()
+		l.spare(e, &res)
+		l.mu.Unlock()
+	}
 	l.line(e, &res)
 	return res
 }

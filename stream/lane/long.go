@@ -17,7 +17,8 @@ import (
 //	running ──202──▶ recording ──▶ away ──report──────────▶ recording ──▶ done, failed, dead
 //	                                 └──deadline, silence──▶ recording ──▶ failed, unknown, dead
 //
-// A report counts as long as its action has not ended and no later attempt has begun, wherever the head is.
+// A report counts as long as its action has not ended and no later attempt is recorded, wherever the head is; one that says done
+// also once that attempt has failed.
 
 // LongPolicy says how a destination may finish its actions later. The zero value: it may not, and 202 is success.
 type LongPolicy struct {
@@ -48,7 +49,7 @@ type long struct {
 	until   time.Time    // the deadline
 	silent  time.Time    // when the silence is too long, as far as is known here; zero: never
 	silence time.Duration
-	applied int // attempt whose report was applied
+	applied int // attempt whose report was applied last
 }
 
 // later is what an attempt carries; nil where the destination finishes nothing later.
@@ -154,11 +155,28 @@ func (l *Lanes) back(e *entry) {
 	l.open++
 }
 
-// reported gives what was said of a head and still counts: its attempt is the last that is recorded, or the one after it,
-// which nobody came to record.
-func (l *Lanes) reported(e *entry) (ledger.OpenReport, bool) {
-	r, ok := e.lane.part.reports[e.LaneSeq]
-	return r, ok && r.Attempt >= e.Attempts && r.Attempt > e.long.applied && e.Status != ledger.Dead
+// reported gives what was said of a head and still counts. Its attempt is the last that is recorded, or a later one, which nobody
+// came to record; or it is an earlier one that is done, and what was tried after it has come to nothing.
+func (l *Lanes) reported(e *entry) (last ledger.OpenReport, ok bool) {
+	if e.Status == ledger.Dead {
+		return last, false
+	}
+	for _, r := range e.lane.part.reports[e.LaneSeq] {
+		counts := r.Attempt >= e.Attempts || r.Status == ledger.Done && e.Status != ledger.Processing
+		if counts && r.Attempt != e.long.applied && r.Attempt > last.Attempt {
+			last, ok = r, true
+		}
+	}
+	return last, ok
+}
+
+// spare has an attempt that would end its action badly, or leave it to a person, count as one that is tried again where an
+// earlier one is said to be done: that is what is applied next.
+func (l *Lanes) spare(e *entry, res *ledger.Result) {
+	done := func(r ledger.OpenReport) bool { return r.Status == ledger.Done && r.Attempt < res.Attempt }
+	if (res.Status == ledger.Dead || res.Status == ledger.Unknown) && slices.ContainsFunc(e.lane.part.reports[e.LaneSeq], done) {
+		res.Status, res.NextIn = ledger.Failed, 0
+	}
 }
 
 // concluded applies what was said of an idle lane's head in the place of an attempt.
@@ -209,6 +227,7 @@ func (l *Lanes) said(e *entry, r *ledger.OpenReport) ledger.Result {
 	case ledger.Failed:
 		l.again(e, &res, stream.Idempotent, stream.ClassBusy, r.Wait)
 	}
+	l.spare(e, &res)
 	l.metrics.long.WithLabelValues(e.Destination, string(r.Status)).Inc()
 	l.line(e, &res)
 	return res
@@ -222,6 +241,7 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 	}
 	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: l.latency(e)}
 	l.again(e, &res, l.destination(e.Destination).Sink.Idempotency(), stream.ClassTimeout, 0)
+	l.spare(e, &res)
 	l.metrics.long.WithLabelValues(e.Destination, end).Inc()
 	l.line(e, &res)
 	return res
@@ -316,9 +336,9 @@ func (l *Lanes) firstReports(ctx context.Context, p *part) error {
 		return nil
 	}
 	list, err := l.long.Reports(ctx, []*ledger.Claim{p.claim})
-	p.reports = map[int64]ledger.OpenReport{}
+	p.reports = map[int64][]ledger.OpenReport{}
 	for _, r := range list {
-		p.reports[r.LaneSeq] = r
+		p.reports[r.LaneSeq] = append(p.reports[r.LaneSeq], r)
 	}
 	return err
 }
@@ -357,7 +377,7 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 	defer l.mu.Unlock()
 	for _, c := range claims {
 		if p := l.parts[c]; p != nil {
-			p.reports = map[int64]ledger.OpenReport{}
+			p.reports = map[int64][]ledger.OpenReport{}
 		}
 	}
 	for _, r := range list {
@@ -367,7 +387,11 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 		case r.Past:
 			late = append(late, r)
 		default:
-			p.reports[r.LaneSeq] = r
+			p.reports[r.LaneSeq] = append(p.reports[r.LaneSeq], r)
+		}
+	}
+	for _, r := range list { // now that all of an action's are known
+		if p := l.parts[r.Claim]; p != nil && !p.closing && !r.Past {
 			if la := p.lanes[r.Entity]; la != nil {
 				l.heard(la, r.LaneSeq)
 			}

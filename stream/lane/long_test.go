@@ -76,7 +76,8 @@ func (m *longMemory) Reports(_ context.Context, claims []*ledger.Claim) (list []
 		for _, r := range m.said {
 			if r.Fence == c.ID {
 				a := m.action(c, r.LaneSeq)
-				r.Claim, r.Past = c, a.Status == ledger.Done || a.Status == ledger.Dead || a.Attempts > r.Attempt
+				spared := r.Status == ledger.Done && (a.Status == ledger.Failed || a.Status == ledger.Unknown)
+				r.Claim, r.Past = c, a.Status == ledger.Done || a.Status == ledger.Dead || a.Attempts > r.Attempt && !spared
 				if a.Status != ledger.Pending {
 					r.Entity = a.Entity
 				}
@@ -331,6 +332,71 @@ func TestLateReport(t *testing.T) {
 		slices.Sort(calls)
 		same(t, "calls", calls, []string{"a#1", "b#2", "b#2"})
 	})
+}
+
+// The result of an attempt comes while the next one is under way: where that comes to nothing, the job is done and not called again.
+func TestReportWhileTheNextAttemptRuns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer  func(context.Context, stream.Action) (stream.Outcome, error)
+		kind    stream.Idempotency
+		status  ledger.Status
+		outcome string
+	}{
+		"failed":   {failWith(stream.ClassBusy), stream.Idempotent, ledger.Done, "applied"},
+		"rejected": {failWith(stream.ClassRejected), stream.Idempotent, ledger.Done, "applied"},
+		"unknown":  {failWith(stream.ClassNetwork), stream.Unsafe, ledger.Done, "applied"},
+		"done":     {nil, stream.Idempotent, ledger.Done, "late"},
+		"taken":    {take, stream.Idempotent, ledger.Processing, "late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+					if a.Attempt == 1 {
+						return take(ctx, a)
+					}
+					time.Sleep(4 * time.Second)
+					if tt.answer == nil {
+						return stream.Outcome{Code: 200}, nil
+					}
+					return tt.answer(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(31*time.Minute + time.Second)
+				synctest.Wait()
+				same(t, "the second is under way", []any{len(r.sink.ids()), r.status(1)}, []any{2, ledger.Failed})
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(4 * time.Second)
+				synctest.Wait()
+				same(t, "after it", []any{r.status(1), r.mem.outcome(1, 1), len(r.sink.ids())}, []any{tt.status, tt.outcome, 2})
+			})
+		})
+	}
+}
+
+// Results of two attempts are there at once: the last one's is applied, and where that has failed, what the first one did.
+func TestReportsOfTwoAttempts(t *testing.T) {
+	for said, want := range map[ledger.Status][]string{ledger.Done: {"late", "applied"}, ledger.Failed: {"applied", "applied"}, ledger.Dead: {"applied", "applied"}} {
+		t.Run(string(said), func(t *testing.T) {
+			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+					if a.Attempt == 2 {
+						<-ctx.Done()
+					}
+					return take(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(31*time.Minute + time.Second)
+				r.Drop(r.claim) // the second attempt is recorded by nobody
+				synctest.Wait()
+				r.mem.report(1, 2, said)
+				r.mem.report(1, 1, ledger.Done)
+				r.restart(t, true)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				same(t, "done", []any{r.status(1), r.mem.outcome(1, 1), r.mem.outcome(1, 2), len(r.sink.ids())}, []any{ledger.Done, want[0], want[1], 2})
+			})
+		})
+	}
 }
 
 // What nobody knew the outcome of ends with the word of who did it.

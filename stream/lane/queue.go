@@ -66,8 +66,8 @@ type part struct {
 	lanes  map[schemas.EntityKey]*lane
 	open   int // loaded entries
 	parked int // lanes standing
-	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read.
-	reports  map[int64]ledger.OpenReport
+	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read: of an attempt one.
+	reports  map[int64][]ledger.OpenReport
 	loadedTo int64
 	more     bool   // the ledger has, or may have, open actions beyond loadedTo
 	adds     uint64 // grows with each Add that was left to the ledger

@@ -38,7 +38,7 @@ const (
 	Recorded ReportState = "recorded" // the owner applies it
 	Repeated ReportState = "repeated" // the same was said before
 	Differs  ReportState = "differs"  // something else was said before, which stands
-	Late     ReportState = "late"     // the action has ended, or is attempted anew: it is kept and changes nothing
+	Late     ReportState = "late"     // it is kept and changes nothing, see ActionState.Past
 )
 
 func (r *Report) validate() error {
@@ -101,7 +101,7 @@ func (l *Ledger) report(ctx context.Context, r Report) (ReportState, error) {
 	case !first:
 		return Repeated, nil
 	}
-	if state, err := l.ActionState(ctx, r.AttemptRef); err == nil && state.Past(r.Attempt) && l.late(ctx, r.AttemptRef) {
+	if state, err := l.ActionState(ctx, r.AttemptRef); err == nil && state.late(&r) && l.late(ctx, r.AttemptRef) {
 		return Late, nil
 	}
 	return Recorded, nil // it is kept; the owner finds out what it still changes
@@ -153,6 +153,13 @@ func (s *ActionState) Past(attempt int) bool {
 		return s.Attempts > attempt
 	}
 	return true
+}
+
+// late says that a report changes nothing any more: its attempt is past. One that says done counts for as long as nothing came of
+// the later attempts either: what is done is not to be done again.
+func (s *ActionState) late(r *Report) bool {
+	spared := r.Status == Done && (s.Status == Failed || s.Status == Unknown)
+	return s.Past(r.Attempt) && !spared
 }
 
 // ActionState reads where the action of an attempt stands. Kind NotFound where the ledger keeps it no longer.
@@ -211,40 +218,50 @@ type OpenReport struct {
 	Report
 	Claim  *Claim
 	Entity schemas.EntityKey // empty where the action has no row yet
-	Past   bool              // it changes nothing any more: the action has ended, or a later attempt is recorded
+	Past   bool              // it changes nothing any more
 }
 
-// Reports reads what is to be applied of what was said to the owner of claims, oldest first, at most 1000.
-func (n *Namespace) Reports(ctx context.Context, claims []*Claim) ([]OpenReport, error) {
+// reportPage is how many reports one query reads.
+const reportPage = 1000
+
+// Reports reads what is to be applied of what was said to the owner of claims, oldest first.
+func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenReport, err error) {
 	ids, own := make([]int32, len(claims)), make(map[int32]*Claim, len(claims))
 	for i, c := range claims {
 		ids[i], own[c.ID] = c.ID, c
 	}
-	rows, err := n.ledger.hot.Query(ctx, `-- reports: one look into results_open per fence
-SELECT r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response, coalesce(a.status, ''), coalesce(a.attempts, 0), coalesce(e.entity, '')
-FROM results r LEFT JOIN actions a ON a.fence = r.fence AND a.lane_seq = r.lane_seq
-LEFT JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
-WHERE r.fence = ANY ($1) AND r.ended_at IS NULL ORDER BY r.id LIMIT 1000`, ids)
-	var list []OpenReport
-	if err == nil {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r OpenReport, err error) {
-			var (
-				wait int64
-				now  ActionState
-			)
-			err = row.Scan(&r.Fence, &r.LaneSeq, &r.Attempt, &r.Status, &wait, &r.Code, &r.Error, &r.Response, &now.Status, &now.Attempts, &r.Entity)
-			r.Wait, r.Claim = micros(wait), own[r.Fence]
-			if now.Status == "" && r.Claim.over(r.LaneSeq) {
-				now.Status = Done
-			}
-			r.Past = now.Past(r.Attempt)
-			return r, err
-		})
-	}
-	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: redact(err)}
+	for last, got := int64(0), reportPage; got == reportPage; {
+		rows, err := n.ledger.hot.Query(ctx, reportsRead, ids, last, reportPage)
+		if err == nil {
+			var page []OpenReport
+			page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenReport, error) { return scanReport(row, own, &last) })
+			list, got = append(list, page...), len(page)
+		}
+		if err != nil {
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: redact(err)}
+		}
 	}
 	return list, nil
+}
+
+const reportsRead = `-- reports: one look into results_open per fence
+SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response, coalesce(a.status, ''), coalesce(a.attempts, 0), coalesce(e.entity, '')
+FROM results r LEFT JOIN actions a ON a.fence = r.fence AND a.lane_seq = r.lane_seq
+LEFT JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
+
+func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r OpenReport, err error) {
+	var (
+		wait int64
+		now  ActionState
+	)
+	err = row.Scan(id, &r.Fence, &r.LaneSeq, &r.Attempt, &r.Status, &wait, &r.Code, &r.Error, &r.Response, &now.Status, &now.Attempts, &r.Entity)
+	r.Wait, r.Claim = micros(wait), own[r.Fence]
+	if now.Status == "" && r.Claim.over(r.LaneSeq) {
+		now.Status = Done
+	}
+	r.Past = now.late(&r.Report)
+	return r, err
 }
 
 // over says of an action without a row that it is done.

@@ -183,6 +183,44 @@ func TestLateReports(t *testing.T) {
 	}
 }
 
+// An earlier attempt that is done counts while nothing has come of the later ones; one that failed does not.
+func TestEarlierAttemptIsDone(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 3, Class: "timeout", NextIn: time.Minute})
+	if got := f.said(Report{AttemptRef: ref(c, 1, 2), Status: Failed}); got != Late {
+		t.Errorf("failed before: %s", got)
+	}
+	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != Recorded {
+		t.Errorf("done before: %s", got)
+	}
+	if list := f.reports(c); len(list) != 1 || list[0].Past {
+		t.Errorf("%+v", list)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Reported: true})
+	if s := f.action(ref(c, 1, 1)); s.Status != Done || s.Outcome != "applied" || s.Attempts != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// However much was said while nobody listened: all of it is read before anything runs.
+func TestReportsAreReadToTheEnd(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	const said = 2*reportPage + 300
+	one[int](f, `WITH i AS (INSERT INTO results (fence, lane_seq, attempt, status, digest)
+		SELECT $1, i, 1, 'done', gen_random_uuid() FROM generate_series(1, $2::int) i RETURNING 1) SELECT count(*) FROM i`, c.ID, said)
+	list := f.reports(c)
+	if len(list) != said {
+		t.Fatalf("%d of %d", len(list), said)
+	}
+	for i, r := range list {
+		if r.LaneSeq != int64(i+1) {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+}
+
 // A destination may be faster than its own 202: the report is there before the attempt is recorded, and the next owner, too,
 // finds it.
 func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
