@@ -124,6 +124,9 @@ var errPayloadsClosed = errors.New("payload reader is closed")
 // there, or none, that is an [AttemptError] of ClassPayload; where the log cannot be read, Load tries until ctx ends and
 // returns its error.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
+	if p.Offset < 0 { // see the ledger's displace
+		return nil, gone(p, "its place is not in the log any more")
+	}
 	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
 	if err := l.enqueue(place{p.Topic, p.TopicID, p.Partition}, w); err != nil {
 		return nil, err

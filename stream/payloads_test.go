@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,8 @@ func TestPayloadGone(t *testing.T) {
 	p.Partition = 7
 	_, err = l.Load(r.ctx(), p)
 	isLost(t, err, "does not exist")
+	_, err = l.Load(r.ctx(), r.pointer(4, math.MinInt64+1)) // where the ledger puts what a cut log had
+	isLost(t, err, "not in the log any more")
 }
 
 func TestPayloadOfRecreatedTopic(t *testing.T) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -9,20 +10,25 @@ import (
 // cutKinds are the stops of a log that was cut: it grows on with other records in old places.
 var cutKinds = map[string]bool{"above_log_end": true, "truncated": true}
 
-// outOfTheLog is the place of what had its place in a log that was cut: below all of them, and of its own for every cut.
-const outOfTheLog = `-(($2::bigint << 40) + log_offset)`
+// outOfTheLog is the place of what had its place in a log that was cut: below all of them, in the order it had, and behind what cuts
+// before have put there. Each claim, of eight million, has a stretch of 2^40 places of its own, which begins at $2; see displaced.
+const outOfTheLog = `$2::bigint + log_offset`
+
+// displaced is where the stretch of a claim begins.
+func displaced(epoch int64) int64 { return math.MinInt64 + epoch<<40 }
 
 // displace gives what the ledger keeps with its bytes, waiting events and records set aside, places outside of the log
-// where that was cut, so that it neither meets the records that come into its old ones nor is taken for them.
+// where that was cut, so that it neither meets the records that come into its old ones nor is taken for them. What was
+// filtered there is decided again.
 func displace(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 	for _, sql := range []string{
-		`UPDATE events e SET log_offset = -(($2::bigint << 40) + e.log_offset) FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
+		`UPDATE events e SET log_offset = $2::bigint + e.log_offset FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
 			AND e.fence = b.fence AND e.window_id = b.window_id AND e.event_key = b.event_key AND e.log_offset = b.log_offset`,
 		`UPDATE commands SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3 AND ended_at IS NULL`,
 		`UPDATE buffer SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3`,
-		`UPDATE asides SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3`,
+		`UPDATE asides SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3 AND decision <> 'filtered'`,
 	} {
-		if _, err := tx.Exec(ctx, sql, c.ID, c.Epoch, cut); err != nil {
+		if _, err := tx.Exec(ctx, sql, c.ID, displaced(c.Epoch), cut); err != nil {
 			return err
 		}
 	}

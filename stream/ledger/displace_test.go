@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/google/go-cmp/cmp"
 )
 
 // cut reports that partition 0 was cut at an offset, accepts it, and claims the partition there.
@@ -72,6 +73,22 @@ func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 	next := f.claim(0)
 	if next.Next.Offset != 10 {
 		t.Errorf("%+v", next.Next)
+	}
+}
+
+// Twins that wait keep their order, whether one cut or two put them out of the log.
+func TestDisplacedTwinsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualLast })
+	f.apply(f.claim(0), twin(0, "a", 1), twin(1, "first", 3), twin(2, "second", 3))
+	c := f.cut(3, 1)
+	f.apply(c, twin(1, "third", 3), seq(2, "other", 1))
+	c = f.cut(3, 1)
+	if d := cmp.Diff([]string{"first", "second", "third"}, f.texts(`SELECT event_id FROM buffer WHERE log_offset < 0 ORDER BY log_offset`)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"3:f:run", "4:third:run"}, lanes(f.apply(c, twin(1, "f", 2)).Actions)); d != "" {
+		t.Error(d)
 	}
 }
 
