@@ -134,6 +134,7 @@ type windowQueries struct {
 	eventsWords  statement // the same for events whose version is a text
 	actionsDead  statement
 	asidesInsert statement
+	asidesAgain  statement
 	actionsFreed statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
 	duplicates map[int32]statement
@@ -159,7 +160,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
 	q.actionsDead = fresh(current, actionsDead)
-	q.asidesInsert = of(current, asidesInsert)
+	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
 	q.actionsFreed = fresh(current, actionsOfFreed)
 	var seen, first []string
 	for _, l := range live {
@@ -251,6 +252,25 @@ WHERE e.event_key = u.event_key`
 const asidesDelete = `-- asidesDelete
 DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
+
+// asidesAgain is asidesInsert for a batch of which some was set aside before, in whichever window: that it was redriven stays
+// noted. The rows that go are read by the join, so each is gone before the one in its place comes.
+func asidesAgain(live []int32) string {
+	var gone, all []string
+	for _, w := range live {
+		gone = append(gone, strings.ReplaceAll(`g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+    WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`,
+			"{w}", strconv.Itoa(int(w))))
+		all = append(all, "SELECT * FROM g"+strconv.Itoa(int(w)))
+	}
+	return strings.NewReplacer(
+		"-- asidesInsert\n", "-- asidesAgain\nWITH "+strings.Join(gone, ",\n")+"\n",
+		"error, raw)\nSELECT", "error, raw, redriven_at, redriven_by, redriven_reason)\nSELECT",
+		"u.error, u.raw\n", "u.error, u.raw, g.redriven_at, g.redriven_by, g.redriven_reason\n",
+	).Replace(asidesInsert) + `
+LEFT JOIN (` + strings.Join(all, " UNION ALL ") + `) g
+    ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = 'quarantined' AND u.decision = 'quarantined'`
+}
 
 // completionInsert says of up to bucketSize actions of one claim, in one bucket and with one code, that they are done, or superseded.
 const completionInsert = `-- completionInsert

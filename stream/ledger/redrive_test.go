@@ -113,7 +113,7 @@ func TestRedriveOfTwoAtOnceProducesOnce(t *testing.T) {
 	}
 }
 
-// A record without bytes has nothing to produce; after a rewind another row stands at its place, or none.
+// A record without bytes has nothing to produce; after a rewind it is redriven still, or something else stands at its place.
 func TestRedriveOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -125,13 +125,21 @@ func TestRedriveOfWhatIsNotThere(t *testing.T) {
 		t.Errorf("without bytes: %v", err)
 	}
 	gone := f.place(2)
+	unwanted := seq(3, "f", 1)
+	unwanted.Filtered = true
 	if _, err := f.redrive(f.place(1), true); err != nil {
 		t.Fatal(err)
 	}
-	c = f.rewind(c, 1)
-	f.apply(c, aside(1, gate.ReasonMisplaced), seq(2, "e", 1))
-	if got := f.place(1); got.Redriven != nil {
-		t.Errorf("decided anew, and still marked: %+v", got.Redriven)
+	for range 2 {
+		f.turnWindow()
+		c = f.rewind(c, 1)
+		f.apply(c, aside(1, gate.ReasonMisplaced), seq(2, "e", 1), unwanted)
+		if got := f.place(1); got.Redriven == nil || got.Redriven.By != "jo" || got.Redriven.Reason != "it is mended" {
+			t.Errorf("decided anew, and not known to be redriven: %+v", got.Redriven)
+		}
+		if _, err := f.redrive(f.place(1), true); schemas.KindOf(err) != schemas.Conflict {
+			t.Errorf("redriven a second time: %v", err)
+		}
 	}
 	if _, err := f.redrive(gone, true); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("what was decided otherwise since: %v", err)

@@ -16,6 +16,7 @@ type writer struct {
 
 	events, words           eventRows // whose versions are numbers, or texts
 	asides                  rows
+	again                   bool // some of asides may be in places where something was set aside before
 	dead                    rows // actions that are dead letters at once
 	begun, advanced, turned rows // lines that are new, that moved on, that changed otherwise
 	buffer, moved, left     rows
@@ -56,7 +57,7 @@ func newWriter(n *Namespace, win *windowSet) *writer {
 
 // free gives the writer back. What it queued has been sent.
 func (w *writer) free() {
-	w.n, w.win, w.duplicates, w.decided = nil, nil, nil, nil
+	w.n, w.win, w.duplicates, w.decided, w.again = nil, nil, nil, nil, false
 	w.events.reset()
 	w.words.reset()
 	for _, r := range []rows{w.asides, w.dead, w.begun, w.advanced, w.turned, w.buffer, w.moved, w.left, w.loose,
@@ -105,6 +106,8 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 			continue
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
 			w.aside(k, i)
+			w.again = w.again || rewound && r.Offset < k.stored.high
+			continue
 		default:
 			v.duplicates = again[r.Key]
 			w.event(k, r, v)
@@ -288,7 +291,11 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	}
 	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
 	steps = append(steps, w.words.steps(w.win.q.eventsWords, w.n.plan)...)
-	steps = append(steps, step{w.asides, w.win.q.asidesInsert, nil},
+	set := w.win.q.asidesInsert
+	if w.again {
+		set = w.win.q.asidesAgain
+	}
+	steps = append(steps, step{w.asides, set, nil},
 		step{w.advanced, linesAdvance, window}, step{w.turned, linesUpdate, window}, step{w.begun, linesInsert, window},
 		step{w.loose, w.win.q.actionsFreed, nil}, step{w.dead, w.win.q.actionsDead, nil}, step{w.left, bufferDelete, nil},
 		step{w.moved, bufferUpdate, waits},
