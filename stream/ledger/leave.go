@@ -23,11 +23,23 @@ SELECT t.topic_id FROM topics t WHERE t.subscription = $1 AND t.topic <> ALL ($2
   AND (t.left_at IS NULL OR EXISTS (SELECT FROM fences f WHERE f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.claimed_at > t.left_at))
 ORDER BY t.topic_id`
 
+// copiesGone are the fences of copies of a topic that the subscription was handed over to and never read: it has run since, for a
+// while, and does not listen to them.
+const copiesGone = `-- copiesGone
+SELECT unnest(array_agg(c.id ORDER BY c.id)) FROM fences c WHERE c.subscription = $1 AND c.topic <> ALL ($2::text[])
+  AND (SELECT max(left_at) FROM topics WHERE subscription = $1)
+    < least(now() - $3::interval, (SELECT max(claimed_at) FROM fences WHERE subscription = $1 AND topic = ANY ($2::text[])))
+GROUP BY c.topic_id HAVING max(c.epoch) = 0`
+
 // Leave notes that the subscription listens to these topics and no others: the partitions of others, once nobody has worked on
 // them for an hour, keep no dedupe window any more. What is open in them does, and whoever claims one of them returns to its
-// topic.
+// topic. Copies of a topic that it was handed over to and never read are forgotten with their lines: only a new hand-over leads
+// to them.
 func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		if err := forgetCopies(ctx, tx, copiesGone, n.id, topics, quietFor); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, topicsGone, n.id, topics, quietFor)
 		if err != nil {
 			return err
@@ -52,11 +64,7 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 // leave writes what the owners of a topic's partitions left to the next claim, lines and the mark below which all is settled,
 // and notes that there will be none.
 func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) error {
-	rows, err := tx.Query(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, n.id, topicID)
-	if err != nil {
-		return err
-	}
-	fences, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	fences, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, n.id, topicID)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,63 @@ func TestTopicsNoLongerListenedTo(t *testing.T) {
 	}
 }
 
+// A copy that the subscription was handed over to and never read is forgotten once it has gone on without it for a while: its
+// partitions, which nobody will claim, keep no window. One that is listened to, read, or handed over just now stays.
+func TestCopiesNobodyReads(t *testing.T) {
+	t.Parallel()
+	old := partition(0).Topic
+	for name, c := range map[string]struct {
+		before func(f *fixture, h HandOver)
+		topics []string
+		gone   bool
+	}{
+		"the old topic is read again": {before: func(f *fixture, _ HandOver) { f.claim(0) }, topics: []string{old}, gone: true},
+		"just handed over": {before: func(f *fixture, _ HandOver) {
+			f.claim(0)
+			f.exec(`UPDATE topics SET left_at = now() - interval '1 minute'`)
+			f.exec(`INSERT INTO topics (subscription, topic, topic_id, partitions, left_at) SELECT subscription, 'x', gen_random_uuid(), 1, now() - interval '9 days' FROM topics`)
+		}, topics: []string{old}},
+		"nobody has started yet":          {topics: []string{old}},
+		"a process listens to it":         {before: func(f *fixture, h HandOver) { f.claim(0) }, topics: []string{old, "events.acme.github.3"}},
+		"a partition of it has been read": {before: func(f *fixture, h HandOver) { f.claim(0); f.claimed(h.To, 3, 7) }, topics: []string{old}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.apply(f.claim(0), seq(0, "e", 1))
+			h := f.handOver()
+			if _, err := f.l.HandOver(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			f.exec(`UPDATE topics SET left_at = now() - interval '2 hours'`)
+			f.exec(`UPDATE fences SET claimed_at = now() - interval '3 hours' WHERE epoch > 0`)
+			if c.before != nil {
+				c.before(f, h)
+			}
+			f.leave(c.topics...)
+			rows := one[int](f, `SELECT (SELECT count(*) FROM fences WHERE topic = 'events.acme.github.3') + (SELECT count(*) FROM begins)
+				+ (SELECT count(*) FROM lines WHERE fence NOT IN (SELECT id FROM fences WHERE topic = 'events.acme.github'))`)
+			if want := 3 + 3 + 1; c.gone && rows != 0 || !c.gone && rows != want {
+				t.Errorf("%d rows of the copy", rows)
+			}
+			if !c.gone {
+				return
+			}
+			back := f.claim(0)
+			f.record(Result{Claim: back, LaneSeq: 1, Status: Done, Attempt: 1})
+			f.turnWindow()
+			f.ageWindows(200 * time.Hour)
+			if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{back}); err != nil {
+				t.Fatal(err)
+			}
+			back = f.claim(0) // folds
+			if s := f.sweep(); len(s.Dropped) != 1 {
+				t.Errorf("dropped %v", s.Dropped)
+			}
+		})
+	}
+}
+
 func (f *fixture) leave(topics ...string) {
 	f.t.Helper()
 	if err := f.n.Leave(f.t.Context(), topics); err != nil {

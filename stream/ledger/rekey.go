@@ -130,11 +130,12 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 	})
 }
 
-// newFences makes the fences of the new topic's partitions, unclaimed, and names the columns of a line besides its fence.
+// newFences makes the fences of the new topic's partitions, unclaimed, and names the columns of a line that go over as they
+// are. as_of does not: it counts the old partition's lane_seqs, and the new one's begin at 1.
 func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
 	numbers, _ := columnsOf(h.Begins)
 	err = l.transact(ctx, func(tx pgx.Tx) error {
-		if err := forgetCopy(ctx, tx, subscription, h.To); err != nil {
+		if err := forgetCopies(ctx, tx, madeAnew, subscription, h.To.Topic, [16]byte(h.To.TopicID)); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) SELECT $1, $2, $3, unnest($4::int[]) ON CONFLICT DO NOTHING`,
@@ -142,32 +143,51 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, subscription, [16]byte(h.To.TopicID))
+		fences, err = ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, subscription, [16]byte(h.To.TopicID))
 		if err != nil {
 			return err
 		}
-		if fences, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil {
-			return err
-		}
 		return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-			WHERE attrelid = 'lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'fence'`).Scan(&columns)
+			WHERE attrelid = 'lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&columns)
 	})
 	return fences, columns, err
 }
 
-// forgetCopy takes out what an earlier hand-over left for a copy of the same name that was made anew, and that nobody ever read.
-func forgetCopy(ctx context.Context, tx pgx.Tx, subscription int32, to Partition) error {
+// madeAnew are the fences of an earlier hand-over to a copy of the same name, which was made anew since and never read.
+const madeAnew = `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0 ORDER BY id`
+
+// forgetCopies takes out what hand-overs left for copies of a topic that nobody ever read. which names their fences: once, and
+// again when they are locked, so that none is claimed meanwhile.
+func forgetCopies(ctx context.Context, tx pgx.Tx, which string, args ...any) error {
+	fences, err := ints(ctx, tx, which, args...)
+	if err != nil || len(fences) == 0 {
+		return err
+	}
+	if _, err = tx.Exec(ctx, `SELECT FROM fences WHERE id = ANY ($1) ORDER BY id FOR UPDATE`, fences); err != nil {
+		return err
+	}
+	if fences, err = ints(ctx, tx, which, args...); err != nil {
+		return err
+	}
 	for _, sql := range []string{
-		`DELETE FROM lines WHERE fence IN (SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0)`,
-		`DELETE FROM begins b WHERE subscription = $1 AND topic = $2 AND topic_id <> $3
-			AND EXISTS (SELECT FROM fences f WHERE f.subscription = $1 AND f.topic_id = b.topic_id AND f.partition = b.partition AND f.epoch = 0)`,
-		`DELETE FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0`,
+		`DELETE FROM lines WHERE fence = ANY ($1)`,
+		`DELETE FROM begins b USING fences f WHERE f.id = ANY ($1) AND b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition`,
+		`DELETE FROM fences WHERE id = ANY ($1)`,
 	} {
-		if _, err := tx.Exec(ctx, sql, subscription, to.Topic, [16]byte(to.TopicID)); err != nil {
+		if _, err := tx.Exec(ctx, sql, fences); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ints reads the one column of a query.
+func ints(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]int32, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
 // handLines copies the lines of one old fence to where their entities are now.
