@@ -177,7 +177,8 @@ func mapError(topic string, err error) error {
 // settings that P1 rests on are checked before the start, by whoever applies the topics.
 func (p *Producer) Check(ctx context.Context, topics ...string) error {
 	const op = "check topics"
-	req := kmsg.NewPtrMetadataRequest() // asked directly: an admin client would answer from its cache
+	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
+	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
 	for _, topic := range topics {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = new(topic)

@@ -25,7 +25,8 @@ type intake struct {
 	handler  *ingest.Handler
 	log      *producer.Producer
 	listener *listener
-	accepts  atomic.Bool // false answers 503: not started yet, or stopping
+	accepts  atomic.Bool                   // false answers 503: not started yet, or stopping
+	begun    map[sourceName]*ingest.Source // what it was started with, whose topics were there
 }
 
 func newIntake(a *App) (*intake, error) {
@@ -35,6 +36,7 @@ func newIntake(a *App) (*intake, error) {
 		return nil, problems
 	}
 	in.sources.current.Store(&compiled)
+	in.begun = compiled
 	var err error
 	in.limits.add(a.file())
 	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: in.largest,
@@ -86,11 +88,23 @@ func (in *intake) serve(ctx context.Context) error {
 	return err
 }
 
-// open begins to accept.
+// open begins to accept. From here on the brokers are asked whether it is ready.
 func (in *intake) open(a *App) {
 	in.accepts.Store(true)
-	a.ready.set("intake", nil)
+	a.ready.ask("intake", newReach(in.reachable).check)
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
+}
+
+// reachable asks for the topics of all sources but those that a reload has added: while a new one's are missing, the
+// others' deliveries are not to be kept away.
+func (in *intake) reachable(ctx context.Context) error {
+	var names []string
+	for at, s := range *in.sources.current.Load() {
+		if in.begun[at] != nil {
+			names = append(names, s.Topic, s.QuarantineTopic)
+		}
+	}
+	return in.log.Check(ctx, names...)
 }
 
 // stop ends accepting and waits for the requests in flight, each of which waits for its acks; at most half of what is

@@ -13,7 +13,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// readiness is what must work. A part is named when the process is made and reports what it waits for; nil is ready.
+// readiness is what must work. A part is named when the process is made and reports what it waits for; nil is ready. A part
+// that has been set is no longer asked, and the other way round.
 type readiness struct {
 	mu     sync.Mutex
 	states map[string]error
@@ -30,12 +31,14 @@ func (r *readiness) set(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.states[name] = err
+	delete(r.asked, name)
 }
 
 func (r *readiness) ask(name string, f func(ctx context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked[name] = f
+	delete(r.states, name)
 }
 
 func (r *readiness) checks(ctx context.Context) []api.Check {

@@ -217,16 +217,22 @@ func (p *process) ready() {
 			p.t.Fatalf("not ready: %s", last)
 		case <-tick.C:
 		}
-		resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/readyz")
-		if err != nil {
-			continue
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if last = string(body); resp.StatusCode == http.StatusOK {
+		status, body := p.readyz()
+		if last = body; status == http.StatusOK {
 			return
 		}
 	}
+}
+
+// readyz asks once; 0 is no answer.
+func (p *process) readyz() (status int, body string) {
+	resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
 }
 
 // metric waits until a gauge of the process has a value.

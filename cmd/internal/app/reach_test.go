@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestReadyzFollowsTheBrokers: an intake is ready for as long as Kafka takes what it would send, not since Kafka did once.
+func TestReadyzFollowsTheBrokers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	_, port, err := net.SplitHostPort(r.cluster.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.start(config.RoleIntake)
+	p.ready()
+	// A source that a reload brought, without its topics, keeps nobody from the others.
+	r.text = strings.Replace(r.text, "      orders:", "      fresh: {preset: github, secrets: [x]}\n      orders:", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Fatal(err)
+	}
+	p.ready()
+
+	r.cluster.Close()
+	p.unready("connection refused")
+	if r.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(again)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.cluster.Close)
+	p.unready("forebay topics apply") // brokers without our topics
+	r.createTopics()
+	p.ready()
+	p.clean()
+}
+
+// unready waits until /readyz is 503 and says why.
+func (p *process) unready(why string) {
+	p.t.Helper()
+	var status int
+	var body string
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(30 * time.Second); ; {
+		select {
+		case <-timeout:
+			p.t.Fatalf("readyz is %d, not 503 with %q: %s", status, why, body)
+		case <-tick.C:
+		}
+		if status, body = p.readyz(); status == http.StatusServiceUnavailable && strings.Contains(body, why) {
+			return
+		}
+	}
+}
+
+func TestReachIsAskedOnceForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		var answer error
+		r := newReach(func(context.Context) error {
+			asked++
+			time.Sleep(100 * time.Millisecond)
+			return answer
+		})
+		var probes sync.WaitGroup
+		for range 10 {
+			probes.Go(func() {
+				if err := r.check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		probes.Wait()
+		if asked != 1 {
+			t.Errorf("ten probes asked the brokers %d times", asked)
+		}
+		answer = schemas.Errorf(schemas.NotFound, "", "missing")
+		time.Sleep(reachKept)
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond) // the prober hangs up; the answer is for the others, too
+		defer cancel()
+		if err := r.check(gone); !errors.Is(err, answer) || asked != 2 {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+		if err := r.check(t.Context()); !errors.Is(err, answer) || asked != 2 {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+	})
+}
+
+// TestReachOneBrokerIsGoneWithoutAWord: the next try goes to another one.
+func TestReachOneBrokerIsGoneWithoutAWord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := 1
+		r := newReach(func(ctx context.Context) error {
+			if silent--; silent >= 0 {
+				<-ctx.Done()
+				return schemas.Errorf(schemas.Unavailable, "", "%w", ctx.Err())
+			}
+			return nil
+		})
+		if err := r.check(t.Context()); err != nil {
+			t.Errorf("one of several is silent: %v", err)
+		}
+		silent = 2
+		time.Sleep(reachKept)
+		if err := r.check(t.Context()); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "do not answer within 1s") {
+			t.Errorf("all are silent: %v", err)
+		}
+	})
+}
