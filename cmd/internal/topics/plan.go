@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,15 +116,24 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
 			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
 	}
-	if n := d.Partitions.NumReplicas(); n != int(w.Replication) {
-		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", n, w.Replication)
+	copies := fewestCopies(d.Partitions)
+	if copies != int64(w.Replication) {
+		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", copies, w.Replication)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.Configs)) {
 		was, known := have[key]
-		if !known || was == w.Configs[key] { // a broker without the setting (the embedded one) cannot break it
+		if !known { // a broker without the setting (the embedded one) cannot break it
 			continue
 		}
-		if why := keep(key, was, w.Configs[key]); why != "" {
+		if want, err := strconv.ParseInt(w.Configs[key], 10, 64); key == minInsync && err == nil && want > copies {
+			note(Refused, "%s would be %d, more than its copies (%d): nothing could be written; move the topic first, or write replication: %d for this source",
+				key, want, copies, copies)
+			continue
+		}
+		if was == w.Configs[key] {
+			continue
+		}
+		if why := keep(key, was, w.Configs[key], copies); why != "" {
 			note(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
 			continue
 		}
@@ -139,9 +149,18 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	return c
 }
 
+// fewestCopies is how many copies each partition has at least.
+func fewestCopies(ps kadm.PartitionDetails) int64 {
+	fewest := int64(math.MaxInt64)
+	for _, p := range ps {
+		fewest = min(fewest, int64(len(p.Replicas)))
+	}
+	return fewest
+}
+
 // keep says why a difference is left alone, or "" where altering it is safe: it makes the topic hold more, for longer,
-// or safer.
-func keep(key, was, want string) string {
+// or safer, or lets it be written again.
+func keep(key, was, want string, copies int64) string {
 	a, errA := strconv.ParseInt(was, 10, 64)
 	b, errB := strconv.ParseInt(want, 10, 64)
 	if errA != nil || errB != nil {
@@ -157,7 +176,7 @@ func keep(key, was, want string) string {
 			return "a larger limit is harmless"
 		}
 	case minInsync:
-		if b < a {
+		if b < a && a <= copies {
 			return "a stricter value is kept"
 		}
 	}

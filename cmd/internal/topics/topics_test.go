@@ -160,6 +160,56 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 	}
 }
 
+// TestCopiesAreEnoughForMinInsync: a topic of one copy does not get min.insync.replicas 2 because the configuration has
+// three copies by now: every write would be refused from then on.
+func TestCopiesAreEnoughForMinInsync(t *testing.T) {
+	t.Parallel()
+	adm, _ := setup(t)
+	one := wanted(t, strings.Replace(file, "replication: 3", "replication: 1", 1))
+	if _, err := Apply(t.Context(), adm, one, false); err != nil {
+		t.Fatal(err)
+	}
+	insync := func() string {
+		t.Helper()
+		have, err := describe(t.Context(), adm, []string{"events.acme.github"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return have["events.acme.github"][minInsync]
+	}
+	three := wanted(t, file)
+	const why = "min.insync.replicas would be 2, more than its copies (1): nothing could be written; move the topic first, or write replication: 1 for this source"
+	refused := func() {
+		t.Helper()
+		changes, err := Apply(t.Context(), adm, three, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "kafka-reassign-partitions") {
+			t.Errorf("apply: %v", err)
+		}
+		if err := Check(t.Context(), adm, three, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
+			t.Errorf("check: %v", err)
+		}
+	}
+	refused()
+	if got := insync(); got != "1" {
+		t.Errorf("min.insync.replicas is %s now", got)
+	}
+	// Where it is set so already, nothing can be written: that is not kept for being stricter.
+	set(t, adm, "events.acme.github", map[string]string{minInsync: "2"})
+	refused()
+	if err := Check(t.Context(), adm, one, "f.yaml"); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
+		t.Errorf("check of a topic that nobody can write: %v", err)
+	}
+	if _, err := Apply(t.Context(), adm, one, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := insync(); got != "1" {
+		t.Errorf("min.insync.replicas is %s after apply", got)
+	}
+}
+
 func TestReplicationBeyondTheCluster(t *testing.T) {
 	t.Parallel()
 	adm, _ := setup(t)
