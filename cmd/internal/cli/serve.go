@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -35,8 +31,7 @@ func (c *serveCmd) Run(e *env) error {
 	if len(roles) == 0 {
 		return usage("--roles is empty; it may be intake, stream or both")
 	}
-	load := func() (*config.Config, error) { return config.Load(c.options(roles...)) }
-	cfg, err := load()
+	cfg, read, err := load(c.options(roles...))
 	if err != nil {
 		return err
 	}
@@ -51,53 +46,10 @@ func (c *serveCmd) Run(e *env) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
-	watching.Go(func() { watch(ctx, e, cfg.Files(), load, a) })
+	w := watcher{every: watchInterval, reload: a.Reload, log: e.log,
+		load: func() (*config.Config, seen, error) { return load(c.options(roles...)) }}
+	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)
-}
-
-// watchInterval is how often files are looked at besides SIGHUP. Secrets that are mounted as files change by rename,
-// which notification misses and a look does not.
-const watchInterval = 5 * time.Second
-
-// watch reloads on SIGHUP and when a file of the configuration has changed, until ctx is done.
-func watch(ctx context.Context, e *env, files []string, load func() (*config.Config, error), a *app.App) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	last := stamp(files)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-		case <-tick.C:
-			if stamp(files) == last {
-				continue
-			}
-		}
-		last = stamp(files)
-		cfg, err := load()
-		if err == nil {
-			files, last = cfg.Files(), stamp(cfg.Files())
-			err = a.Reload(cfg)
-		}
-		if err != nil {
-			e.log.Error("configuration not reloaded; the running one stays", "error", err)
-		}
-	}
-}
-
-// stamp changes when a file does.
-func stamp(files []string) string {
-	var b strings.Builder
-	for _, name := range files {
-		if info, err := os.Stat(name); err == nil {
-			fmt.Fprintf(&b, "%s %d %d\n", name, info.ModTime().UnixNano(), info.Size())
-		}
-	}
-	return b.String()
 }
 
 type migrateCmd struct{ fileFlags }

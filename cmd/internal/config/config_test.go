@@ -215,20 +215,22 @@ func TestTeamFiles(t *testing.T) {
 	}
 	const source = "{sources: {s: {preset: github, secrets: [x]}}}"
 	main := filepath.Join(dir, "forebay.yaml")
-	write("forebay.yaml", "version: 1\nkafka: {brokers: [\"localhost:9092\"]}\npostgres: {url: postgres://h/d}\nteams_dir: teams\n")
+	write("forebay.yaml", "version: 1\nkafka: {brokers: [\"localhost:9092\"]}\npostgres: {url: \"${file:"+filepath.Join(dir, "secret")+"}\"}\nteams_dir: teams\n")
+	write("secret", "postgres://h/d\n")
 	write("teams/a.yaml", "teams:\n  alpha: "+source+"\n")
 	write("teams/b.yml", "teams:\n  beta: "+source+"\n")
 	write("teams/.hidden.yaml", "nonsense: true\n")
 	write("teams/README.md", "not yaml: [")
-	c, err := Load(Options{Path: main})
+	var seen []string
+	c, err := Load(Options{Path: main, See: func(path string) { seen = append(seen, strings.TrimPrefix(path, dir)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"alpha", "beta"}, keys(c.Teams)); diff != "" {
 		t.Error(diff)
 	}
-	if len(c.Files()) != 3 {
-		t.Errorf("Files() = %v, want the main file and two team files", c.Files())
+	if diff := cmp.Diff([]string{"/forebay.yaml", "/secret", "/teams", "/teams/a.yaml", "/teams/b.yml"}, seen); diff != "" {
+		t.Error(diff)
 	}
 
 	write("teams/c.yaml", "teams:\n  gamma: {}\n  alpha: "+source+"\n  beta: {sources: {s: {preset: githb, secrets: [x]}}}\n")

@@ -16,7 +16,6 @@ type Config struct {
 
 	places     map[string]place
 	unresolved map[string]bool
-	files      []string
 	notes      []Problem
 }
 

@@ -78,6 +78,8 @@ type Options struct {
 	Embedded bool
 	// Lookup finds environment variables; nil is os.LookupEnv.
 	Lookup func(name string) (string, bool)
+	// See is told of every file and of the directory of teams just before it is read, for watching; nil is not.
+	See func(path string)
 }
 
 func (o *Options) uses(path string) bool {
@@ -101,6 +103,10 @@ func Load(o Options) (*Config, error) {
 	if o.Lookup != nil {
 		l.env.lookup = o.Lookup
 	}
+	l.env.read = func(path string) ([]byte, error) {
+		l.see(path)
+		return readSmall(path)
+	}
 	c := l.load()
 	if len(l.problems) > 0 {
 		return nil, l.problems.sorted()
@@ -115,6 +121,12 @@ type loader struct {
 }
 
 func (l *loader) add(ps ...Problem) { l.problems = append(l.problems, ps...) }
+
+func (l *loader) see(path string) {
+	if l.options.See != nil {
+		l.options.See(path)
+	}
+}
 
 func (l *loader) load() *Config {
 	c := &Config{places: map[string]place{}, unresolved: map[string]bool{}}
@@ -133,6 +145,7 @@ func (l *loader) load() *Config {
 // decode reads one file into v and keeps where everything was written in c.
 func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bool {
 	if data == nil {
+		l.see(file)
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +176,6 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 			c.places[path] = at
 		}
 	}
-	c.files = append(c.files, file)
 	return true
 }
 
@@ -181,6 +193,7 @@ func (l *loader) teams(c *Config) {
 	if dir == "" {
 		return
 	}
+	l.see(dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		at := c.places["teams_dir"]
@@ -202,7 +215,6 @@ func (l *loader) teamFile(c *Config, file string) {
 	if !l.decode(own, file, nil, reflect.ValueOf(&tf).Elem()) {
 		return
 	}
-	c.files = append(c.files, file)
 	for _, name := range slices.Sorted(maps.Keys(tf.Teams)) {
 		path := "teams." + name
 		if _, ok := c.Teams[name]; ok {
@@ -219,9 +231,6 @@ func (l *loader) teamFile(c *Config, file string) {
 		}
 	}
 }
-
-// Files are the files that were read, for watching.
-func (c *Config) Files() []string { return slices.Clone(c.files) }
 
 // Notes are remarks on what is allowed and has no effect.
 func (c *Config) Notes() []Problem { return slices.Clone(c.notes) }

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// watching is a watcher of a directory with a configuration.
+type watching struct {
+	t      *testing.T
+	dir    string
+	latest atomic.Pointer[config.Config] // that was reloaded
+}
+
+// startWatching looks every so often. meddle is called with the number of each load, from 1, once it has been read.
+func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, load int)) *watching {
+	t.Helper()
+	w := &watching{t: t, dir: t.TempDir()}
+	w.replace("secret", "first")
+	w.replace("forebay.yaml", "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: teams\nteams:\n  acme:\n    sources:\n"+
+		"      github: {preset: github, secrets: [\"${file:"+filepath.Join(w.dir, "secret")+"}\"]}\n")
+	w.team("other")
+	loads := 0
+	read := func() (*config.Config, seen, error) {
+		cfg, s, err := load(config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}})
+		loads++
+		meddle(w, loads)
+		return cfg, s, err
+	}
+	cfg, last, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.latest.Store(cfg)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reload := func(c *config.Config) error { w.latest.Store(c); return nil }
+		watcher{every, read, reload, slog.New(slog.NewTextHandler(t.Output(), nil))}.run(ctx, last)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return w
+}
+
+// replace writes a file as whoever rotates secrets does: beside it, then by rename.
+func (w *watching) replace(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watching) remove(name string) {
+	w.t.Helper()
+	if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// team writes the file of a team.
+func (w *watching) team(name string) {
+	w.replace("teams/"+name+".yaml", "teams: {"+name+": {sources: {github: {preset: github, secrets: [x]}}}}\n")
+}
+
+// until waits for a configuration as wanted. Each time it looks it calls nudge, unless that is nil.
+func (w *watching) until(what string, want func(*config.Config) bool, nudge func()) {
+	w.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(20 * time.Second); !want(w.latest.Load()); {
+		if nudge != nil {
+			nudge()
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			w.t.Fatalf("%s: not reloaded", what)
+		}
+	}
+}
+
+func secretIs(text string) func(*config.Config) bool {
+	return func(c *config.Config) bool { return c.Teams["acme"].Sources["github"].Secrets[0].Reveal() == text }
+}
+
+func alone(*watching, int) {}
+
+// TestWatchSeesWhatChanges: the file itself, a secret that it refers to, also one that was gone meanwhile, and teams that
+// come, change and go.
+func TestWatchSeesWhatChanges(t *testing.T) {
+	t.Parallel()
+	w := startWatching(t, 5*time.Millisecond, alone)
+	w.replace("secret", "2nd..") // as long as the first
+	w.until("a secret's file", secretIs("2nd.."), nil)
+	w.remove("secret")
+	w.team("fresh") // cannot be read without the secret
+	w.replace("secret", "third")
+	w.until("a secret that was gone", secretIs("third"), nil)
+	w.until("a team's new file", func(c *config.Config) bool { return c.Teams["fresh"] != nil }, nil)
+	w.replace("teams/fresh.yaml", "teams: {anew: {sources: {github: {preset: github, secrets: [x]}}}}\n")
+	w.until("a team's file", func(c *config.Config) bool { return c.Teams["anew"] != nil }, nil)
+	w.remove("teams/fresh.yaml")
+	w.until("a team that is gone", func(c *config.Config) bool { return c.Teams["anew"] == nil }, nil)
+	text, err := os.ReadFile(filepath.Join(w.dir, "forebay.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.replace("forebay.yaml", "not: [yaml")
+	w.replace("forebay.yaml", strings.Replace(string(text), "      github:", "      second:", 1))
+	w.until("the file", func(c *config.Config) bool { return c.Teams["acme"].Sources["second"] != nil }, nil)
+}
+
+// TestWatchLosesNoChangeWhileItReads: what changes between the reading and the use of it is a change.
+func TestWatchLosesNoChangeWhileItReads(t *testing.T) {
+	t.Parallel()
+	w := startWatching(t, 5*time.Millisecond, func(w *watching, load int) {
+		switch load {
+		case 1: // the start's
+			w.replace("secret", "at the start")
+		case 2:
+			w.replace("secret", "at a reload")
+		}
+	})
+	w.until("a change within a reload", secretIs("at a reload"), nil)
+}
+
+// TestWatchReloadsOnSIGHUP, however long it is to the next look.
+func TestWatchReloadsOnSIGHUP(t *testing.T) {
+	t.Parallel()
+	own := make(chan os.Signal, 1) // else a signal before the watcher's own ended the test
+	signal.Notify(own, syscall.SIGHUP)
+	defer signal.Stop(own)
+	w := startWatching(t, time.Hour, alone)
+	w.replace("secret", "second")
+	w.until("SIGHUP", secretIs("second"), func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Error(err)
+		}
+	})
+}
