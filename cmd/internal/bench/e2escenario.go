@@ -38,18 +38,11 @@ func runE2EScenario(ctx context.Context, o Options, r *Report) error {
 }
 
 func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
-	if len(o.Kafka) == 0 {
-		stop, err := o.startKafka(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	pg, err := o.openPostgres(ctx, r)
+	pg, stop, err := o.servers(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer pg.close()
+	defer stop()
 	w, err := o.startWhole(ctx, pg, wholeTeam("e2e"), sizes.partitions, e2eParts)
 	if err != nil {
 		return err

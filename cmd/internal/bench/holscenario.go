@@ -65,18 +65,11 @@ func runHolScenario(ctx context.Context, o Options, r *Report) error {
 // runHol measures with and without trouble in turns. Each turn has a team of its own, with topics, groups and
 // processes of its own: nothing of one is left to the next.
 func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
-	if len(o.Kafka) == 0 {
-		stop, err := o.startKafka(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	pg, err := o.openPostgres(ctx, r)
+	pg, stop, err := o.servers(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer pg.close()
+	defer stop()
 	b := &holBench{Options: o, holSizes: sizes, pg: pg}
 	warming := *b // the first turn of all is the broker's to warm up in
 	warming.rate *= holWarming

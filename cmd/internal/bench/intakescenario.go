@@ -42,13 +42,11 @@ func runIntakeScenario(ctx context.Context, o Options, r *Report) error {
 }
 
 func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) error {
-	if len(o.Kafka) == 0 {
-		stop, err := o.startKafka(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
+	stop, err := o.startKafka(ctx)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	settings := serveSettings{Brokers: o.Kafka, Topic: "events.bench.github", Secret: "a-secret-of-the-bench"}
 	if err := createTopic(ctx, settings); err != nil {
 		return err
@@ -208,8 +206,11 @@ func createTopic(ctx context.Context, s serveSettings) error {
 	}
 }
 
-// startKafka starts one broker through the script and puts its address into o.
+// startKafka starts one broker through the script and puts its address into o, unless there is one.
 func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
+	if len(o.Kafka) > 0 {
+		return func() {}, nil
+	}
 	dir, err := os.MkdirTemp("", "forebay-bench-kafka-")
 	if err != nil {
 		return nil, err

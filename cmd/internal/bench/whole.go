@@ -53,6 +53,19 @@ teams:
       github: {preset: github, secrets: [SECRET]}
 `
 
+// servers are the broker and the Postgres of a scenario that needs both.
+func (o *Options) servers(ctx context.Context, r *Report) (pg *pgServer, stop func(), err error) {
+	stopKafka, err := o.startKafka(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if pg, err = o.openPostgres(ctx, r); err != nil {
+		stopKafka()
+		return nil, nil, err
+	}
+	return pg, func() { pg.close(); stopKafka() }, nil
+}
+
 // startWhole starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
 // ledger and topics with forebay's own commands, and starts an intake and a stream process, and waits until both are
 // ready.
