@@ -44,11 +44,14 @@ func (l *Lanes) free(e *entry) {
 // fits reports whether an attempt of e may start now. A payload that fits nowhere runs alone.
 func (l *Lanes) fits(e *entry) bool {
 	half := l.cfg.MaxBytes / 2
-	if e.size == 0 && (l.loads >= maxLoads || l.flyingBytes >= half && l.flyingBytes > 0) {
+	if e.size == 0 && (l.loads >= l.maxLoads() || l.flyingBytes >= half && l.flyingBytes > 0) {
 		return false
 	}
 	return l.flyingBytes == 0 || l.flyingBytes+int64(e.size) <= half
 }
+
+// maxLoads is how many payloads of unknown size may be loaded at once.
+func (l *Lanes) maxLoads() int { return int(min(maxLoads, max(1, l.cfg.MaxBytes/2/l.guess))) }
 
 // fly moves an entry's bytes to the account of attempts.
 func (l *Lanes) fly(e *entry) {
@@ -68,6 +71,9 @@ func (l *Lanes) loaded(e *entry, event *schemas.Event) {
 	defer l.mu.Unlock()
 	if e.size == 0 {
 		l.loads--
+		if event != nil {
+			l.guess = max(int64(weigh(event)), l.guess-l.guess/8)
+		}
 		l.wake()
 	}
 	if event == nil || e.charge != flying {

@@ -74,9 +74,12 @@ type Config struct {
 	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
 	MaxInFlight int
 	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
-	// 64 MiB. An action whose size is not known before it is loaded may exceed it by its own size, at most
-	// sixteen of them at once; a single payload larger than the cap runs alone.
+	// 64 MiB. A single payload larger than the cap runs alone.
 	MaxBytes int64
+	// MaxBody is what an event's body may weigh; default 1 MiB. Actions whose size is not known before they are loaded count as
+	// the largest that was loaded lately, at first as this: as many are loaded at once as fit into half of MaxBytes, at least
+	// one and at most sixteen. What they exceed that by goes beyond the cap.
+	MaxBody int64
 	// MaxOpen caps loaded actions per partition; default 4096. LaneWindow caps them per lane; default 128.
 	MaxOpen, LaneWindow int
 	// MaxUnrecorded caps results waiting for the ledger, beyond which no attempt starts; default 16 times MaxInFlight.
@@ -100,6 +103,7 @@ const (
 func (c Config) withDefaults() Config {
 	def(&c.MaxInFlight, 256)
 	def(&c.MaxBytes, 64<<20)
+	def(&c.MaxBody, 1<<20)
 	def(&c.MaxOpen, 4096)
 	def(&c.LaneWindow, min(128, c.MaxOpen))
 	def(&c.MaxUnrecorded, 16*c.MaxInFlight)
@@ -160,7 +164,7 @@ func (c Config) validate() error {
 	need(c.Payloads != nil, "payloads are missing")
 	need(c.Codec.Pack != nil && c.Codec.Unpack != nil, "codec is missing")
 	need(c.Alive != nil, "alive is missing")
-	need(c.MaxInFlight > 0 && c.MaxBytes > 0 && c.MaxOpen > 0 && c.LaneWindow > 0 && c.MaxUnrecorded > 0 && c.MaxGroup > 0,
+	need(c.MaxInFlight > 0 && c.MaxBytes > 0 && c.MaxBody > 0 && c.MaxOpen > 0 && c.LaneWindow > 0 && c.MaxUnrecorded > 0 && c.MaxGroup > 0,
 		"a limit is negative")
 	need(c.LaneWindow <= c.MaxOpen, "lane window %d is larger than the partition's %d", c.LaneWindow, c.MaxOpen)
 	for name, d := range c.Destinations {

@@ -55,7 +55,8 @@ type Lanes struct {
 	open     int      // loaded actions
 
 	queuedBytes, flyingBytes int64
-	loads                    int // of unknown size, under way
+	loads                    int   // of unknown size, under way
+	guess                    int64 // what one of them counts as
 
 	pending    []completion
 	unrecorded int // pending and being recorded
@@ -78,7 +79,7 @@ func New(cfg Config) (*Lanes, error) {
 	l := &Lanes{
 		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
 		toClock: make(chan struct{}, 1), toLoad: make(chan struct{}, 1), toWatch: make(chan struct{}, 1),
-		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{}, group: cfg.MaxGroup,
+		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{}, group: cfg.MaxGroup, guess: cfg.MaxBody,
 	}
 	l.toRun, l.toRecord = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
 	m, err := newMetrics(l)

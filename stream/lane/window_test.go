@@ -257,6 +257,52 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 	})
 }
 
+// slowLog takes a moment for each load and knows the most that were under way at once.
+type slowLog struct {
+	stream.Payloads
+	now, most atomic.Int32
+}
+
+func (g *slowLog) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
+	g.most.Store(max(g.most.Load(), g.now.Add(1)))
+	defer g.now.Add(-1)
+	time.Sleep(time.Millisecond)
+	return g.Payloads.Load(ctx, p)
+}
+
+// Payloads of unknown size count as what may come until they turn out to be smaller, and again once a large one came.
+func TestLoadsOfUnknownSize(t *testing.T) {
+	const body = 25 << 20
+	for _, tt := range []struct {
+		size         int
+		maxBody      int64
+		first, later int32 // the most loads at once: of the first three, of the next hundred
+	}{{100, body, 1, maxLoads}, {body, body, 1, 1}, {body / 5, body, 1, 6}, {100, 0, 3, maxLoads}} {
+		var log *slowLog
+		in(t, func(c *Config) {
+			log = &slowLog{Payloads: c.Payloads}
+			c.Payloads, c.MaxBody, c.MaxInFlight = log, tt.maxBody, 64
+			c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Concurrency: 64}
+		}, func(t *testing.T, r *rig) {
+			data := make([]byte, tt.size)
+			load := func(n int) int32 {
+				log.most.Store(0)
+				var items []stream.Item
+				for i := range n {
+					item := r.make(fmt.Sprint("e", i), nil)
+					item.Event.Data, item.Event = data, nil // the log has it
+					items = append(items, item)
+				}
+				r.Add(r.claim, items)
+				time.Sleep(time.Minute)
+				return log.most.Load()
+			}
+			same(t, fmt.Sprintf("loads of %d, limit %d", tt.size, tt.maxBody), []int32{load(3), load(100)}, []int32{tt.first, tt.later})
+			same(t, "done", r.mem.count(r.claim, ledger.Done), 103)
+		})
+	}
+}
+
 func TestPayloadLargerThanTheCapRunsAlone(t *testing.T) {
 	in(t, func(c *Config) { c.MaxBytes = 1000 }, func(t *testing.T, r *rig) {
 		for _, known := range []bool{true, false} {

@@ -220,7 +220,10 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 }
 
 func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive, fenced func(*ledger.Claim)) lane.Config {
-	own, most := map[string]lane.Destination{}, 0
+	own, most, body := map[string]lane.Destination{}, 0, int64(0)
+	for _, source := range s.a.file().Teams[at.team].Subscriptions[at.name].Sources {
+		body = max(body, s.a.file().MaxBody(at.team, source))
+	}
 	for name, d := range s.a.file().Teams[at.team].Destinations {
 		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
 		most = max(most, d.Concurrency)
@@ -229,7 +232,7 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive,
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
 		MaxInFlight: max(256, 4*most), // so that one destination that hangs leaves room for others
-		Later:       later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
+		MaxBody:     body, Later: later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 
