@@ -75,7 +75,7 @@ type Policy struct {
 	// start, as Start any does.
 	BackfillWait time.Duration
 	Otherwise    Then
-	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition, and MaxBytesPerEntity and
+	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition (see Share), and MaxBytesPerEntity and
 	// MaxBytes how many bytes of payload they have; 0 is no cap. The event that would be over a cap parks its line and
 	// everything that waits on it. Nothing is ever dropped: the caps bound what waits with a deadline, and what is parked
 	// is the ledger's to keep. How long it waits is bounded by GapWait and BackfillWait.
@@ -83,6 +83,18 @@ type Policy struct {
 	MaxBytesPerEntity, MaxBytes int64
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration
+}
+
+// Share is p for one of n partitions among which what it allows in all is divided: an even part of MaxBuffered and of
+// MaxBytes, but one event, or one byte.
+func (p Policy) Share(n int) Policy {
+	if p.MaxBuffered > 0 {
+		p.MaxBuffered = max(1, p.MaxBuffered/n)
+	}
+	if p.MaxBytes > 0 {
+		p.MaxBytes = max(1, p.MaxBytes/int64(n))
+	}
+	return p
 }
 
 // otherwise is what follows a backfill without an answer.

@@ -137,7 +137,7 @@ func (t *try) decide(ctx context.Context) error {
 			w.applied.Fenced = true
 			continue
 		}
-		w.decide(t.seen, t.n.spec.Policy)
+		w.decide(t.seen)
 		w.conclude(len(t.n.spec.Actions))
 		freed = freed || len(w.freed) > 0
 	}

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/jackc/pgx/v5"
 )
 
 // claimState is what a claim carries besides its fence.
 type claimState struct {
+	policy gate.Policy // the partition's share of the subscription's
+
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
 	revision int64 // of progress, as the last batch left it
@@ -87,6 +90,7 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	c := &Claim{Partition: req.Partition}
+	c.policy = n.spec.Policy.Share(int(req.Partitions))
 	if _, err := rand.Read(c.Token[:]); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}

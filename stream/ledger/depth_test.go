@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -304,5 +305,41 @@ func TestWaitIsBoundedByAge(t *testing.T) {
 	f.apply(c, seq(3, "e", 2)) // what is left waits anew
 	if d := f.deadlines(c)[c.ID]; d < 29*time.Minute || d > 30*time.Minute {
 		t.Errorf("waits for %s more", d)
+	}
+}
+
+// What a subscription allows to wait in all is an even share in each of its partitions: together they hold no more.
+func TestCapsOfTheSubscriptionAreShared(t *testing.T) {
+	t.Parallel()
+	const parts = 8 // of the fixture's topic
+	for name, test := range map[string]struct {
+		cap  func(p *gate.Policy)
+		most int
+	}{
+		"events":                {func(p *gate.Policy) { p.MaxBuffered = 2*parts + parts/2 }, 2 * parts},
+		"bytes":                 {func(p *gate.Policy) { p.MaxBytes = parts * 3 * int64(len("packed a0-3")) }, 3 * parts},
+		"fewer than partitions": {func(p *gate.Policy) { p.MaxBuffered = 3 }, parts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, func(s *Spec) { test.cap(&s.Policy) })
+			for n := range int32(parts) {
+				c := f.claim(n)
+				var records []Record
+				for i := range 5 {
+					entity := fmt.Sprintf("%c%d", 'a'+n, i)
+					ahead := seq(int64(2*i+1), entity, 3)
+					ahead.Size = int64(len(ahead.Packed()))
+					records = append(records, seq(int64(2*i), entity, 1), ahead)
+				}
+				f.apply(c, records...)
+			}
+			if n := one[int](f, `SELECT count(*) FROM buffer WHERE decision = 'buffered'`); n != test.most {
+				t.Errorf("%d wait in all partitions together, want %d", n, test.most)
+			}
+			if n := one[int](f, `SELECT count(*) FROM events WHERE decision = 'parked' AND reason = 'overflow'`); n != 5*parts-test.most {
+				t.Errorf("%d are parked", n)
+			}
+		})
 	}
 }

@@ -105,7 +105,7 @@ func TestCapsOfBytesOutliveTheClaim(t *testing.T) {
 		return r
 	}
 	each := sized(0, "e", 5).Size
-	f := setup(t, func(s *Spec) { s.Policy.MaxBytes, s.Policy.MaxBytesPerEntity = 3*each, 2*each })
+	f := setup(t, func(s *Spec) { s.Policy.MaxBytes, s.Policy.MaxBytesPerEntity = 8*3*each, 2*each })
 	c := f.claim(0)
 	f.apply(c, sized(0, "e", 1), sized(1, "f", 1), sized(2, "e", 5), sized(3, "f", 5))
 	for range 2 { // once known, once read anew

@@ -30,7 +30,8 @@ type Spec struct {
 	Generation int32  // 0 outside replays
 	Owner      string // this process, for people: host, pid
 	Actions    []ActionSpec
-	Policy     gate.Policy
+	// Policy has the caps of a topic: each of its partitions has an even share of MaxBuffered and MaxBytes.
+	Policy gate.Policy
 	// Latest says that lanes want to know of each action whether its payload is a delta (backlog: latest).
 	Latest bool
 	// Window is how long dedupe remembers; 0 means for ever.

@@ -195,7 +195,8 @@ func (w *work) waiting(k gate.LineKey) []gate.Waiting {
 }
 
 // decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
-func (w *work) decide(seen map[schemas.EventKey]gate.Seen, p gate.Policy) {
+func (w *work) decide(seen map[schemas.EventKey]gate.Seen) {
+	p := w.Claim.policy
 	w.state.Seen = seen
 	w.state.Buffered, w.state.BufferedBytes = w.Claim.buffered, w.Claim.bytes
 	w.mark()

@@ -144,6 +144,7 @@ type told struct {
 // apply decides a slice. sure is false where the batch is going to be bisected: which of its events came out of the buffer,
 // with a copy, and which were released by the batch they came in, depends on where it is cut.
 func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
+	policy := spec.Policy.Share(partitions)
 	p := m.parts[part]
 	records := make([]gate.Record, len(s.Records))
 	for i := range s.Records {
@@ -152,7 +153,7 @@ func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
 			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
 		}
 	}
-	t := m.call(p, s.Records, spec, sure, func() []gate.Outcome { return gate.Decide(p.state, records, spec.Policy) })
+	t := m.call(p, s.Records, spec, sure, func() []gate.Outcome { return gate.Decide(p.state, records, policy) })
 	p.next = s.Next.Offset
 	p.high = max(p.high, p.next)
 	if n := len(s.Records); n > 0 {

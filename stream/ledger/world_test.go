@@ -131,10 +131,10 @@ func (w *world) respec() {
 		p.Order = gate.OrderArrival
 	}
 	if r.IntN(3) == 0 {
-		p.MaxPerEntity, p.MaxBuffered = 1+r.IntN(3), 3+r.IntN(6)
+		p.MaxPerEntity, p.MaxBuffered = 1+r.IntN(3), partitions*(1+r.IntN(6))
 	}
 	if r.IntN(4) == 0 { // a payload has 11 bytes or so
-		p.MaxBytesPerEntity, p.MaxBytes = 10+r.Int64N(30), 20+r.Int64N(80)
+		p.MaxBytesPerEntity, p.MaxBytes = 10+r.Int64N(30), partitions*(12+r.Int64N(60))
 	}
 	p.Stale = pick(r, gate.OnStale{}, gate.OnStale{}, gate.OnStale{Snapshot: gate.StaleDeliver, Delta: gate.StaleDrop},
 		gate.OnStale{Snapshot: gate.StaleHold}, gate.OnStale{Delta: gate.StaleHold})

@@ -40,6 +40,11 @@ func TestEveryKeyReachesTheLedger(t *testing.T) {
 	if err := got.Policy.Validate(); err != nil {
 		t.Error(err)
 	}
+	sub := c.Teams["acme"].Subscriptions["first"]
+	sub.Sources = append(sub.Sources, "another")
+	if p := specOf(c, sourceName{"acme", "first"}).Policy; p.MaxBuffered != 35 || p.MaxBytes != 1<<30 || p.MaxPerEntity != 7 || p.MaxBytesPerEntity != 1<<20 {
+		t.Errorf("the share of one of two topics is %+v", p)
+	}
 }
 
 // TestBacklogReachesTheLedger: lanes and ledger are told of it alike.

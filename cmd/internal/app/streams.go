@@ -211,7 +211,7 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 			BackfillWait: sub.Gap.Within.Std(), Otherwise: gate.Then(sub.Gap.Otherwise),
 			MaxPerEntity: sub.Gap.MaxEvents.Entity, MaxBuffered: sub.Gap.MaxEvents.Subscription,
 			MaxBytesPerEntity: int64(sub.Gap.MaxBytes.Entity), MaxBytes: int64(sub.Gap.MaxBytes.Subscription), FutureSkew: futureSkew,
-		},
+		}.Share(len(sub.Sources)), // the ledger shares among partitions
 	}
 	for _, act := range sub.Actions {
 		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: at.team + "/" + act.To, OnDead: ledger.OnDead(act.OnDead)})

@@ -123,7 +123,7 @@ teams:
         sources: [NAME]
         begin: all
         start: first
-        gap: {wait: 1d, then: park}
+        gap: {wait: 1d, then: park, max_events: {subscription: 1000000}}
         actions: [{name: run, to: silent}]
 `
 

@@ -276,17 +276,17 @@ var shapes = map[reflect.Type]*shape{
 		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park", "backfill", "dead_letter"}},
 		{name: "within", doc: "How long the answer to a backfill is waited for.", computed: "1m with backfill"},
 		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip", "dead_letter"}},
-		{name: "max_wait", doc: "How long an event waits in all, behind however many gaps; then the gap that it waits for ends at once.", computed: "no bound"},
+		{name: "max_wait", doc: "How long an event waits in all, behind however many gaps and for however many answers; then the gap that it waits for ends at once.", computed: "no bound"},
 		{name: "max_events", doc: "Most events that wait; the one too many parks its entity with all that waits for it."},
 		{name: "max_bytes", doc: "The same by the bytes that are kept of them; 0 is no bound."},
 	}},
 	reflect.TypeFor[MaxEvents](): {doc: "Most events that wait for a gap.", fields: []field{
 		{name: "entity", doc: "Of one entity.", def: "1000", minimum: 1},
-		{name: "subscription", doc: "Of all entities of a partition.", def: "100000", minimum: 1},
+		{name: "subscription", doc: "Of all entities; each partition of its topics has an even share.", def: "100000", minimum: 1},
 	}},
 	reflect.TypeFor[MaxBytes](): {doc: "Most bytes that are kept of events that wait for a gap.", fields: []field{
 		{name: "entity", doc: "Of one entity.", def: "256MiB"},
-		{name: "subscription", doc: "Of all entities of a partition.", def: "1GiB"},
+		{name: "subscription", doc: "Of all entities; each partition of its topics has an even share.", def: "1GiB"},
 	}},
 	reflect.TypeFor[Stale](): {doc: "What becomes of an event whose entity has gone on: drop keeps a record of it, deliver_marked runs it marked as late, hold keeps it for a person (forebay inbox redrive).", fields: []field{
 		{name: "snapshot", doc: "Where its body is the entity's whole state.", def: "drop", values: []string{"drop", "deliver_marked", "hold"}},
