@@ -20,7 +20,8 @@
 //	errors -32700, -32600 to -32602     dead: no such tool, arguments that it does not take
 //	any other JSON-RPC error            retried
 //	input_required                      dead: nobody is there to answer; as a server's way to say busy, retried
-//	an HTTP status                      as the failure table says
+//	404 to a request of a session       retried: the server has lost the session, and has not looked at the request
+//	any other HTTP status               as the failure table says
 //	a connection, an answer in part     retried
 //
 // Whatever fails before the call itself has surely not acted.

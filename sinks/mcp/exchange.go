@@ -27,7 +27,7 @@ type exchange struct {
 
 	mu     sync.Mutex
 	called bool           // the call of the tool was handed to the network
-	last   *http.Response // of the newest request of the attempt that is no notification; nil: none
+	last   *http.Response // to the newest POST of the attempt that is no cancellation; nil: none came
 	err    error          // in its place
 	head   []byte         // of the answer to the call, as far as it was read
 }
@@ -143,6 +143,8 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 		if inner, ok := errors.AsType[*stream.AttemptError](x.err); ok {
 			e.Err = inner.Err
 		}
+	case gone(x.last) && (!refused || classOf(refusal.Code) != stream.ClassRejected):
+		e.Class, e.Err, e.Untouched = stream.ClassBusy, errors.New("server answered 404: the session is gone; the next attempt begins another"), true
 	case x.last != nil && stream.ClassOfStatus(x.last.StatusCode) != stream.ClassOK:
 		e.Class, e.Err = stream.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
 		if refused {
@@ -152,6 +154,12 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 		e.Class, e.Err = classOf(refusal.Code), fmt.Errorf("server answered error %d: %s", refusal.Code, refusal.Message)
 	}
 	return e
+}
+
+// gone reports whether an answer says that the server has lost the session, by a restart or behind a balancer: then it
+// has not looked at the request.
+func gone(resp *http.Response) bool {
+	return resp != nil && resp.StatusCode == http.StatusNotFound && resp.Request != nil && resp.Request.Header.Get("Mcp-Session-Id") != ""
 }
 
 // classOf is the class of a JSON-RPC error.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,6 +301,67 @@ func TestUntouched(t *testing.T) {
 	s := must(t, Config{URL: "http://127.0.0.1:1/"})
 	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassNetwork || !stream.Untouched(err) {
 		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// A server that is restarted between the handshake and the call has lost the session, and the tool was not called: the
+// next attempt begins another.
+func TestSessionThatTheServerLost(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"notifications/initialized", callMethod} {
+		for _, unsafe := range []bool{false, true} {
+			t.Run(fmt.Sprint(at, ", unsafe ", unsafe), func(t *testing.T) {
+				t.Parallel()
+				before, after := newFake(servers["sessions"]), newFake(servers["sessions"])
+				t.Cleanup(before.end)
+				t.Cleanup(after.end)
+				var restarted atomic.Bool
+				s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					b, _ := io.ReadAll(r.Body)
+					r.Body = io.NopCloser(strings.NewReader(string(b)))
+					if read(b).Method == at {
+						restarted.Store(true)
+					}
+					if restarted.Load() {
+						after.ServeHTTP(w, r)
+					} else {
+						before.ServeHTTP(w, r)
+					}
+				}), Config{Unsafe: unsafe})
+				out, err := s.Do(t.Context(), sinktest.Action(1))
+				if stream.ClassOf(err) != stream.ClassBusy || !stream.Untouched(err) || out.Code != http.StatusNotFound {
+					t.Fatalf("class %q, untouched %v, code %d: %v", stream.ClassOf(err), stream.Untouched(err), out.Code, err)
+				}
+				if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil || before.Done() != 0 || after.Done() != 1 {
+					t.Errorf("the next attempt: done %d and %d times, %v", before.Done(), after.Done(), err)
+				}
+			})
+		}
+	}
+}
+
+// What the server says of the call itself is no lost session, though its status be 404.
+func TestNotFoundInASession(t *testing.T) {
+	t.Parallel()
+	s := serve(t, scripted{
+		"server/discover": answer(400),
+		"initialize": func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Mcp-Session-Id", "s1")
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}}`, read(b).ID)
+		},
+		"notifications/initialized": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
+		callMethod: func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no tools here"}}`, read(b).ID)
+		},
+		"DELETE": answer(200),
+	}, Config{})
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassRejected || !strings.Contains(err.Error(), "no tools here") {
+		t.Error(err)
 	}
 }
 
