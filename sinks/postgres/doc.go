@@ -10,7 +10,9 @@
 //	            statement. An attempt that finds its key there does nothing and is done. Kind idempotent.
 //
 // The table of keys is made when the first action finds it missing, as if by [DDL]; a role that may not create it says so.
-// Keys are forgotten after a while, 90 days unless configured: an action that is attempted again after that runs again.
+// Keys are forgotten after a while, 90 days unless configured: an action that is attempted again after that runs again. So
+// they have to outlive retries and dead letters, which `config check` sees to. What parks its entity is kept for as long as
+// that lasts: whoever replays it after longer than the keys are kept looks first what the statement has done.
 //
 // Either way a COMMIT whose answer was lost is harmless: the next attempt waits until that transaction has ended and
 // sees what became of it.

@@ -61,9 +61,17 @@ func missing(err error) bool {
 	return ok && (pg.Code == "42P01" || pg.Code == "3F000")
 }
 
-// create makes the table. Several processes may be at it: one of them does it, under a lock of the database.
+// create makes the table. Several attempts may be at it: one of them does it, under a lock of the database. The others do
+// nothing: CREATE INDEX would wait, though the index is there, for the statements of those that have gone on.
 func (k keys) create(ctx context.Context, conn *pgxpool.Conn) error {
-	_, err := conn.Conn().PgConn().Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('forebay keys', 0)); "+k.ddl+" COMMIT").ReadAll()
+	raw := conn.Conn().PgConn()
+	answers, err := raw.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('forebay keys', 0)); SELECT to_regclass('"+k.name+"')").ReadAll()
+	if err == nil && answers[2].Rows[0][0] == nil {
+		_, err = raw.Exec(ctx, k.ddl).ReadAll()
+	}
+	if err == nil {
+		_, err = raw.Exec(ctx, "COMMIT").ReadAll()
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42501" {
 		return fmt.Errorf("%w: the role may not create %s; create it by hand: %s", err, k.name, k.ddl)
 	}

@@ -32,22 +32,23 @@ type Config struct {
 	Params *template.Set
 	// KeyTable is where keys are kept; default [DefaultKeyTable], found by the role's search path.
 	KeyTable string
-	// KeyRetention is how long keys are kept; default 90 days.
+	// KeyRetention is how long keys are kept; default [DefaultKeyRetention]. Longer than actions may be attempted again.
 	KeyRetention time.Duration
 	// AllowNetworks lists private networks that may be reached, and reached without TLS.
 	AllowNetworks []netip.Prefix
 	// Resolver as in [guard.Config].
 	Resolver guard.Resolver
-	// MaxConns bounds the connections of this process; default 8.
+	// MaxConns bounds the connections of this process; default 8. It is to be the destination's concurrency: what waits for a
+	// connection waits in the time of its attempt.
 	MaxConns int32
 	// Now is the clock by which old keys are looked for; default time.Now.
 	Now func() time.Time
 }
 
-const (
-	defaultRetention = 90 * 24 * time.Hour
-	pruneEvery       = time.Hour
-)
+// DefaultKeyRetention is how long keys are kept unless configured.
+const DefaultKeyRetention = 90 * 24 * time.Hour
+
+const pruneEvery = time.Hour
 
 // Sink executes a statement in a database of its own. Safe for concurrent use.
 type Sink struct {
@@ -75,7 +76,7 @@ func New(cfg Config) (*Sink, error) {
 	}
 	s := &Sink{statement: cfg.Statement, params: cfg.Params, retention: cfg.KeyRetention, now: cfg.Now}
 	if s.retention == 0 {
-		s.retention = defaultRetention
+		s.retention = DefaultKeyRetention
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -22,9 +22,12 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Beside it at most eleven are made: two for what people ask, four for
-	// what must not wait behind that, four for statements of actions (Commit), one that listens for commands.
+	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most seven are made: two for what
+	// people ask, four for what must not wait behind that, one that listens for commands.
 	MaxConns int32
+	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More at once wait for each other, in
+	// the time of their contexts: it is to be as many as there may be.
+	StatementConns int32
 	// Logger gets one line per retry, quarantine and rotation; default discards.
 	Logger *slog.Logger
 }
@@ -37,6 +40,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxConns == 0 {
 		c.MaxConns = 8
+	}
+	if c.StatementConns == 0 {
+		c.StatementConns = 4
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -54,6 +60,9 @@ func (c Config) validate() error {
 	}
 	if c.MaxConns < 1 || c.MaxConns > 1000 {
 		return schemas.Errorf(schemas.Invalid, op, "max conns %d is not in 1..1000", c.MaxConns)
+	}
+	if c.StatementConns < 1 || c.StatementConns > 1000 {
+		return schemas.Errorf(schemas.Invalid, op, "statement conns %d is not in 1..1000", c.StatementConns)
 	}
 	if _, err := pgconn.ParseConfig(c.URL.Reveal()); err != nil {
 		// pgx repeats the URL, with the password cut out where it can be found: where it cannot, all of it would leak.
@@ -110,7 +119,7 @@ func (c Config) quickPool(ctx context.Context) (*pgxpool.Pool, error) {
 func (c Config) joinedPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings := c.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"
-	return c.poolOf(ctx, settings, 4)
+	return c.poolOf(ctx, settings, c.StatementConns)
 }
 
 func (c Config) poolWithin(ctx context.Context, statement time.Duration, conns int32) (*pgxpool.Pool, error) {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -42,6 +43,61 @@ func TestClaimsLeaveConnectionsToBatches(t *testing.T) {
 	close(answer)
 	for range 7 {
 		if err := <-claimed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// As many statements of actions as there may be at once, however slow they are, wait for no connection: neither each other
+// nor batches and results.
+func TestSlowStatementsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.l.Close()
+	const n = 12
+	f.cfg.StatementConns = n
+	f.l = open(t, f.cfg)
+	f.n = f.namespace()
+	admin(t, f.cfg.URL.Reveal(), `CREATE TABLE `+f.cfg.Schema+`.slow (lane int PRIMARY KEY)`)
+	hold, err := f.l.hot.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Rollback(context.Background()) }()
+	if _, err := hold.Exec(t.Context(), `LOCK TABLE slow`); err != nil {
+		t.Fatal(err)
+	}
+	c := f.claim(0)
+	var records []Record
+	for i := range int64(n + 1) {
+		records = append(records, seq(i, fmt.Sprint("e", i), 1))
+	}
+	f.apply(c, records...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ends := make(chan error, n)
+	for lane := range int64(n) {
+		go func() {
+			s := Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.slow VALUES ($1)`, Params: [][]byte{[]byte(fmt.Sprint(lane))}}
+			_, err := f.n.Commit(ctx, done(c, lane+1, 1), s)
+			ends <- err
+		}()
+	}
+	waiting := `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '` + f.cfg.Schema + `.slow'::regclass`
+	for one[int](f, waiting) < n {
+		if ctx.Err() != nil {
+			t.Fatalf("%d of %d statements have begun", one[int](f, waiting), n)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	if _, err := f.n.Record(ctx, []Result{done(c, n+1, 1)}); err != nil {
+		t.Errorf("a result: %v", err)
+	}
+	if err := hold.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := <-ends; err != nil {
 			t.Error(err)
 		}
 	}

@@ -65,6 +65,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no url":               {Config{}, schemas.Invalid, "url is missing"},
 		"schema name":          {Config{URL: secret.URL, Schema: `a"; DROP`}, schemas.Invalid, "plain lower-case name"},
 		"too many connections": {Config{URL: secret.URL, MaxConns: -1}, schemas.Invalid, "max conns"},
+		"too many statements":  {Config{URL: secret.URL, StatementConns: 1001}, schemas.Invalid, "statement conns"},
 	}
 	for name, tt := range tests {
 		l, err := Open(t.Context(), tt.cfg)

@@ -16,5 +16,6 @@ func newPostgres(p sinkParts) (stream.Sink, error) {
 	}
 	return postgressink.New(postgressink.Config{
 		Database: d.Database, Statement: d.Statement, Params: params, KeyTable: d.KeyTable, KeyRetention: d.KeyRetention.Std(), AllowNetworks: allowed,
+		MaxConns: int32(d.Concurrency),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -67,13 +68,19 @@ func newStreams(a *App) (*streams, error) {
 	return s, nil
 }
 
+// ledgerConfig is what the file says of the ledger.
+func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
+	return ledger.Config{
+		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()), Logger: log,
+	}
+}
+
 // open waits for Postgres. A schema that is behind, or a configuration that cannot work, ends the process.
 func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	file := s.a.file()
 	var opened *ledger.Ledger
 	err := s.a.patiently(ctx, "ledger", func(ctx context.Context) error {
-		l, err := ledger.Open(ctx, ledger.Config{URL: file.Postgres.URL, Schema: file.Postgres.Schema,
-			MaxConns: int32(file.Postgres.MaxConns), Logger: s.a.log})
+		l, err := ledger.Open(ctx, ledgerConfig(file, s.a.log))
 		if err != nil {
 			return err
 		}

@@ -49,6 +49,7 @@ func (ck *checker) run() {
 		ck.team("teams."+name, ck.c.Teams[name])
 		ck.eventTopics("teams."+name, name, topics)
 	}
+	ck.statements()
 }
 
 func (ck *checker) kafka() {

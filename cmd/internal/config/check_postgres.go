@@ -37,6 +37,31 @@ func (ck *checker) postgresSink(path string, d *Destination) {
 	}
 }
 
+// keysLast reports an action that can be attempted again after its key is forgotten.
+func (ck *checker) keysLast(path string, a Action, d *Destination, sub *Subscription) {
+	if d.Type != "postgres" || d.Database.IsZero() {
+		return
+	}
+	keep := d.KeyRetention
+	if keep == 0 {
+		keep = Duration(postgressink.DefaultKeyRetention)
+	}
+	if least := d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window); keep < least {
+		ck.problem(path+".to", "key_retention %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, a statement could run twice", keep, a.To, least)
+	}
+}
+
+// maxStatements is how many connections statements of a process may have in the ledger's database, which has the ledger to
+// serve besides.
+const maxStatements = 100
+
+// statements checks what the destinations of all teams take of the ledger's database together.
+func (ck *checker) statements() {
+	if n := ck.c.Statements(); n > maxStatements {
+		ck.problem("postgres.statements", "destinations of type postgres without a database may have %d statements under way at once, each with a connection to the ledger's database; more than %d are too many: give them a lower concurrency", n, maxStatements)
+	}
+}
+
 // inLedger checks a destination without a database: its statement is executed in the ledger's.
 func (ck *checker) inLedger(path string) {
 	if !ck.c.Postgres.Statements && !ck.skip("postgres.statements") && ck.options.uses(path) {

@@ -140,7 +140,7 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
 	ck.longestWait(path+".gap.max_wait", sub)
 	ck.retention(path+".retention", sub)
-	ck.actions(path+".actions", t, sub.Actions)
+	ck.actions(path+".actions", t, sub)
 }
 
 // longestWait holds the wait over all gaps against the wait for one.
@@ -193,7 +193,8 @@ func (ck *checker) types(path string, globs []string) {
 	}
 }
 
-func (ck *checker) actions(path string, t *Team, actions []Action) {
+func (ck *checker) actions(path string, t *Team, sub *Subscription) {
+	actions := sub.Actions
 	if len(actions) == 0 && ck.written(path) {
 		ck.problem(path, "is empty; a subscription runs at least one action")
 	}
@@ -214,6 +215,7 @@ func (ck *checker) actions(path string, t *Team, actions []Action) {
 		} else {
 			ck.actionParams(at, a, d)
 			ck.dropped(at, a, d)
+			ck.keysLast(at, a, d, sub)
 		}
 	}
 }

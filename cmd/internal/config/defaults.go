@@ -64,7 +64,10 @@ func (c *Config) fillComputed() {
 			}
 			s.fill(c.Topics)
 		}
-		for _, d := range team.Destinations {
+		for destination, d := range team.Destinations {
+			if d.Concurrency == 0 {
+				d.Concurrency = concurrency(d, c.joined(name, destination))
+			}
 			if d.Rate != nil && d.Rate.Burst == 0 {
 				d.Rate.Burst = d.Rate.Limit
 			}
@@ -73,6 +76,36 @@ func (c *Config) fillComputed() {
 			sub.fill(c, team)
 		}
 	}
+}
+
+// concurrency is how many attempts a destination takes at once where the file does not say. Each of type postgres has a
+// connection of its own, and those of joined ones are the ledger's database's to give.
+func concurrency(d *Destination, joined bool) int {
+	switch {
+	case joined:
+		return 4
+	case d.Type == "postgres":
+		return 8
+	}
+	return 64
+}
+
+// joined reports whether a destination's statement is executed in the ledger's own database.
+func (c *Config) joined(team, destination string) bool {
+	_, elsewhere := c.places["teams."+team+".destinations."+destination+".database"]
+	return c.Teams[team].Destinations[destination].Type == "postgres" && !elsewhere
+}
+
+// Statements is how many statements of actions may be under way in the ledger's database at once, of all teams.
+func (c *Config) Statements() (n int) {
+	for team, t := range c.Teams {
+		for name, d := range t.Destinations {
+			if c.joined(team, name) {
+				n += d.Concurrency
+			}
+		}
+	}
+	return n
 }
 
 // eventTopics is what the names of a team's topics of events begin with: rights go by it.

@@ -43,7 +43,7 @@ func TestDestinations(t *testing.T) {
 		{"kafka into Kafka's own", "", "type: kafka\ntopic: __consumer_offsets", "one of Kafka's own topics"},
 		{"kafka with a key that does not compile", "", "type: kafka\ntopic: t\nparams: {key: \"{{bodi.x}}\"}", "forebay.yaml:29: teams.acme.destinations.coder.params.key"},
 		{"kafka with another parameter", "", "type: kafka\ntopic: t\nparams: {partition: 1}", "params.partition: is no parameter here"},
-		{"postgres", "", "type: postgres\ndatabase: \"${env:FOREBAY_POSTGRES_URL}\"\nstatement: INSERT INTO t VALUES ($1)\nkey_table: app.done\nkey_retention: 30d\nallow_networks: [10.0.0.0/8]\nparams: {values: [\"{{event.id}}\", 1, \"{{null}}\"]}", ""},
+		{"postgres", "", "type: postgres\ndatabase: \"${env:FOREBAY_POSTGRES_URL}\"\nstatement: INSERT INTO t VALUES ($1)\nkey_table: app.done\nkey_retention: 31d\nallow_networks: [10.0.0.0/8]\nparams: {values: [\"{{event.id}}\", 1, \"{{null}}\"]}", ""},
 		{"postgres in the ledger's database", "STATEMENTS", "type: postgres\nstatement: INSERT INTO t VALUES ($1)\nparams: {values: [\"{{event.id}}\"]}", ""},
 		{"postgres in the ledger's database, unasked", "", "type: postgres\nstatement: SELECT 1", "forebay.yaml:26: teams.acme.destinations.coder: database is missing. For a statement in the ledger's own database, write postgres: {statements: true}"},
 		{"postgres in the ledger's database with keys", "STATEMENTS", "type: postgres\nstatement: SELECT 1\nkey_table: t", "coder.key_table: means nothing without database"},
@@ -51,6 +51,8 @@ func TestDestinations(t *testing.T) {
 		{"postgres with a template as statement", "STATEMENTS", "type: postgres\nstatement: \"SELECT '{{body.x}}'\"", "values of events are parameters"},
 		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
 		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
+		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is less than 31d,"},
+		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
 		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
 		{"mcp", "", "type: mcp\nurl: https://tools.example.com/mcp\nheaders: {Authorization: \"Bearer ${env:CODER_SECRET}\"}\ntool_errors: retry\nparams: {tool: triage, arguments: {n: \"{{body.n}}\", deep: [1, {a: b}]}}", ""},
 		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "coder.url: is missing"},
@@ -100,6 +102,47 @@ func TestRateOfADestination(t *testing.T) {
 	}
 	if got, want := *c.Teams["acme"].Destinations["coder"].Rate, (CallRate{Limit: 7, Per: Duration(time.Second), Burst: 7, OnLimit: "drop"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Each attempt at a destination of type postgres has a connection, so it takes fewer at once; those to the ledger's own
+// database are bounded together, whosever they are.
+func TestConcurrencyOfADestination(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		top, destination string
+		want, joined     int
+	}{
+		{"", "type: log", 64, 0},
+		{"", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1", 8, 0},
+		{"", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nconcurrency: 30", 30, 0},
+		{"STATEMENTS", "type: postgres\nstatement: SELECT 1", 4, 4},
+		{"STATEMENTS", "type: postgres\nstatement: SELECT 1\nconcurrency: 100", 100, 100},
+	} {
+		c, problems := load(withDestination(t, tt.top, tt.destination), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatalf("%s: %v", tt.destination, problems)
+		}
+		if got := c.Teams["acme"].Destinations["coder"].Concurrency; got != tt.want || c.Statements() != tt.joined {
+			t.Errorf("%s: concurrency %d, %d statements in the ledger's database", tt.destination, got, c.Statements())
+		}
+	}
+	text := withDestination(t, "STATEMENTS", "type: postgres\nstatement: SELECT 1\nconcurrency: 97")
+	text += "  other:\n    destinations:\n      own: {type: postgres, statement: SELECT 1}\n"
+	_, problems := load(text, designEnv, designFiles, Options{})
+	if want := "may have 101 statements under way at once"; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
+		t.Errorf("no %q in\n%v", want, problems)
+	}
+}
+
+// Dead letters that are kept longer than keys by themselves ask for longer keys.
+func TestKeysOutliveDeadLetters(t *testing.T) {
+	t.Parallel()
+	text := withDestination(t, "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1")
+	text = strings.Replace(text, "        order: version", "        retention: {dead: 90d}\n        order: version", 1)
+	_, problems := load(text, designEnv, designFiles, Options{})
+	if want := "key_retention 90d of destination coder is less than 91d,"; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
+		t.Errorf("no %q in\n%v", want, problems)
 	}
 }
 

@@ -79,7 +79,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
-		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes eleven more at most, for what people ask, what agents say, actions' statements and commands.", def: "8", minimum: 2},
+		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for what people ask, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
@@ -216,7 +216,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
-		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process.", def: "64", minimum: 1},
+		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process; for postgres also its connections.", computed: "64; 8 for postgres, 4 of them without database", minimum: 1},
 		{name: "rate", doc: "Limit on attempts, for all subscriptions of a process; none when absent."},
 		{name: "breaker", doc: "When it is left alone for a while, as it does not work: nothing is attempted then, and no attempt used up."},
 		{name: "max_hold", doc: "Longest that its answers 429 and 503 with a Retry-After keep all attempts waiting; 0s: they keep their own action waiting only.", def: "1h"},
@@ -231,7 +231,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
 		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
-		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again.", computed: "90d"},
+		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again. Longer than retry.within and the subscription's retention.dead together.", computed: "90d"},
 		{name: "headers", doc: "Request headers of http and mcp, such as Authorization; " + secretHeaders},
 		{name: "tool_errors", doc: "What follows when a tool of mcp says that it failed.", computed: "dead", values: []string{"dead", "retry"}},
 	}},
