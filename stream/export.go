@@ -22,9 +22,9 @@ type ExportLedger interface {
 var _ ExportLedger = (*ledger.Namespace)(nil)
 
 const (
-	exportGroup   = 50 // dead letters written at once
+	exportGroup   = 50 // dead letters that are read at once, and noted together
 	exportLatest  = 30 * time.Second
-	exportTimeout = 20 * time.Second
+	exportTimeout = 20 * time.Second // of each step; what was written so far is noted after as long
 )
 
 // exporter copies dead letters to the subscription's dead topic: what died in the claimed partitions and the topic does not
@@ -33,12 +33,14 @@ const (
 type exporter struct {
 	loop   *loop
 	from   ExportLedger
+	write  func(ctx context.Context, d *ledger.DeadLetter) error
 	client *kgo.Client // made with the first dead letter
 }
 
 // exports runs until the loop ends.
 func (l *loop) exports(from ExportLedger) {
 	x := &exporter{loop: l, from: from}
+	x.write = x.produce
 	defer func() {
 		if x.client != nil {
 			x.client.Close()
@@ -53,7 +55,7 @@ func (l *loop) exports(from ExportLedger) {
 			timer.Stop()
 			return
 		}
-		more, err := x.once()
+		more, err := x.once(l.exportClaims())
 		switch {
 		case l.ctx.Err() != nil:
 			return
@@ -69,39 +71,50 @@ func (l *loop) exports(from ExportLedger) {
 	}
 }
 
-// once exports one group and says whether there may be more.
-func (x *exporter) once() (more bool, err error) {
-	ctx, cancel := context.WithTimeout(x.loop.ctx, exportTimeout)
-	defer cancel()
-	var claims []*ledger.Claim
-	x.loop.do(ctx, func() {
-		for _, o := range x.loop.claims {
+func (l *loop) exportClaims() (claims []*ledger.Claim) {
+	l.do(l.ctx, func() {
+		for _, o := range l.claims {
 			claims = append(claims, o.claim)
 		}
 	})
+	return claims
+}
+
+// once exports one group, or as many of it as are written in time, and says whether there may be more. However slow log and
+// brokers are, what they have taken is noted: no step lives on the time that another left it.
+func (x *exporter) once(claims []*ledger.Claim) (more bool, err error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
-	list, err := x.from.Unexported(ctx, claims, exportGroup)
-	if err != nil || len(list) == 0 {
+	var list []ledger.DeadLetter
+	err = x.step(func(ctx context.Context) (err error) {
+		list, err = x.from.Unexported(ctx, claims, exportGroup)
+		return err
+	})
+	if err != nil {
 		return false, err
 	}
-	var done []ledger.DeadLetter
-	for i := range list {
-		if err = x.write(ctx, &list[i]); err != nil {
-			break
+	done, began := 0, time.Now()
+	for done < len(list) && err == nil && time.Since(began) < exportTimeout {
+		if err = x.step(func(ctx context.Context) error { return x.write(ctx, &list[done]) }); err == nil {
+			done++
 		}
-		done = append(done, list[i])
 	}
-	if len(done) > 0 {
-		err = errors.Join(err, x.from.Exported(ctx, claims, done))
-		x.loop.metrics.exports.WithLabelValues("done").Add(float64(len(done)))
+	if done > 0 {
+		err = errors.Join(err, x.step(func(ctx context.Context) error { return x.from.Exported(ctx, claims, list[:done]) }))
+		x.loop.metrics.exports.WithLabelValues("done").Add(float64(done))
 	}
-	return len(list) == exportGroup, err
+	return done < len(list) || done == exportGroup, err
 }
 
-// write produces one dead letter and waits for the brokers. One that the topic does not take for its size goes without its body.
-func (x *exporter) write(ctx context.Context, d *ledger.DeadLetter) error {
+func (x *exporter) step(do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(x.loop.ctx, exportTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// produce writes one dead letter and waits for the brokers. One that the topic does not take for its size goes without its body.
+func (x *exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
 	if x.client == nil {
 		opts := append([]kgo.Opt{}, x.loop.cfg.Client...)
 		largest := int32(x.loop.cfg.MaxRecordBytes)
