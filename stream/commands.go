@@ -9,7 +9,7 @@ import (
 
 // CommandLedger is what commands need of a [ledger.Namespace], beside [Ledger].
 type CommandLedger interface {
-	Commands(ctx context.Context, claims []*ledger.Claim) ([]ledger.Command, error)
+	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
 	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
 	Listen(told func()) (stop func())
 }
@@ -23,13 +23,12 @@ func (l *loop) commands(from CommandLedger) {
 	tick := time.NewTicker(l.cfg.CommandSweep)
 	defer tick.Stop()
 	told := make(chan struct{}, 1) // never closed
-	again := func() {
+	defer from.Listen(func() {
 		select {
 		case told <- struct{}{}:
 		default:
 		}
-	}
-	defer from.Listen(again)()
+	})()
 	for {
 		select {
 		case <-told:
@@ -37,14 +36,12 @@ func (l *loop) commands(from CommandLedger) {
 		case <-l.ctx.Done():
 			return
 		}
-		if l.obeyAll(from) {
-			again()
-		}
+		l.obeyAll(from)
 	}
 }
 
-// obeyAll obeys what is asked now, and says whether there may be more.
-func (l *loop) obeyAll(from CommandLedger) (more bool) {
+// obeyAll obeys what is asked now, page by page: what has to wait holds up nothing that was asked after it.
+func (l *loop) obeyAll(from CommandLedger) {
 	var claims []*ledger.Claim
 	byID := map[int32]*ledger.Claim{}
 	l.do(l.ctx, func() {
@@ -53,27 +50,26 @@ func (l *loop) obeyAll(from CommandLedger) (more bool) {
 			byID[o.claim.ID] = o.claim
 		}
 	})
-	if len(claims) == 0 {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-	asked, err := from.Commands(ctx, claims)
-	cancel()
-	if err != nil && l.ctx.Err() == nil {
-		l.log.Warn("commands not read; trying again", "error", err)
-	}
-	for _, cmd := range asked {
-		if cmd.LaneSeq == 0 {
-			l.do(l.ctx, func() { l.obey(from, cmd) })
-		} else if l.obeyLane(byID[cmd.Claim], cmd) {
-			more = len(asked) == ledger.MaxCommands
+	for after, more := int64(0), len(claims) > 0; more; {
+		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+		asked, err := from.Commands(ctx, claims, after)
+		cancel()
+		if err != nil && l.ctx.Err() == nil {
+			l.log.Warn("commands not read; trying again", "error", err)
 		}
+		for _, cmd := range asked {
+			if after = cmd.ID; cmd.LaneSeq == 0 {
+				l.do(l.ctx, func() { l.obey(from, cmd) })
+			} else {
+				l.obeyLane(byID[cmd.Claim], cmd)
+			}
+		}
+		more = len(asked) == ledger.MaxCommands
 	}
-	return more
 }
 
-// obeyLane hands a command about an action to the lanes and says whether it has come to its end.
-func (l *loop) obeyLane(c *ledger.Claim, cmd ledger.Command) bool {
+// obeyLane hands a command about an action to the lanes.
+func (l *loop) obeyLane(c *ledger.Claim, cmd ledger.Command) {
 	log := l.log.With("command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", c.Partition.Topic,
 		"partition", c.Partition.Number, "entity", cmd.Line.Entity, "lane_seq", cmd.LaneSeq)
 	outcome, err := l.cfg.Lanes.Obey(l.ctx, c, cmd)
@@ -82,9 +78,7 @@ func (l *loop) obeyLane(c *ledger.Claim, cmd ledger.Command) bool {
 		log.Warn("command not obeyed; it comes again", "error", err)
 	case err == nil && outcome != "":
 		log.Info("command obeyed", "outcome", outcome)
-		return true
 	}
-	return false
 }
 
 // obey does one of them, if its partition is still claimed.

@@ -30,7 +30,7 @@ func (r *real) ask(kind ledger.CommandKind, d ledger.CommandDetail, events ...st
 func (r *real) obeyAsked() (out []string) {
 	r.t.Helper()
 	for {
-		asked, err := r.ns.Commands(r.t.Context(), []*ledger.Claim{r.claim})
+		asked, err := r.ns.Commands(r.t.Context(), []*ledger.Claim{r.claim}, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -365,7 +365,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	if _, err := r.l.AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
 		t.Fatal(err)
 	}
-	asked, err := r.ns.Commands(t.Context(), []*ledger.Claim{r.claim})
+	asked, err := r.ns.Commands(t.Context(), []*ledger.Claim{r.claim}, 0)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}

@@ -89,15 +89,15 @@ func (l *Ledger) CommandStatus(ctx context.Context, id int64) (s CommandStatus, 
 // MaxCommands is how many commands are read at once.
 const MaxCommands = 100
 
-// Commands reads what is asked of the owner of claims, oldest first, at most MaxCommands.
-func (n *Namespace) Commands(ctx context.Context, claims []*Claim) ([]Command, error) {
+// Commands reads what is asked of the owner of claims, oldest first, at most MaxCommands with an ID above after.
+func (n *Namespace) Commands(ctx context.Context, claims []*Claim, after int64) ([]Command, error) {
 	ids := make([]int32, len(claims))
 	for i, c := range claims {
 		ids[i] = c.ID
 	}
 	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
 SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0), c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0), coalesce(c.detail, '{}') FROM commands c
-WHERE c.fence = ANY ($1) AND c.ended_at IS NULL ORDER BY c.id LIMIT $2`, ids, MaxCommands)
+WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMIT $3`, ids, after, MaxCommands)
 	var list []Command
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (c Command, err error) {

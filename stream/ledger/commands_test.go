@@ -21,7 +21,7 @@ func (f *fixture) ask(id string, kind CommandKind) (int64, error) {
 // obey does all that is asked and gives what became of it.
 func (f *fixture) obey(c *Claim) (done []string, actions []Action) {
 	f.t.Helper()
-	asked, err := f.n.Commands(f.t.Context(), []*Claim{c})
+	asked, err := f.n.Commands(f.t.Context(), []*Claim{c}, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestFencedOwnerObeysNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := f.n.Commands(t.Context(), []*Claim{zombie})
+	asked, err := f.n.Commands(t.Context(), []*Claim{zombie}, 0)
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}

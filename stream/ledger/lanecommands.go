@@ -75,7 +75,7 @@ func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind Comman
 		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
 		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
 		WHERE a.fence = $1 AND a.lane_seq = $2
-		  AND NOT EXISTS (SELECT FROM commands c WHERE c.fence = $1 AND c.lane_seq = $2 AND c.ended_at IS NULL) RETURNING id`,
+		ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`,
 		ref.Fence, ref.LaneSeq, string(kind), clean(by, 200), clean(reason, 1000), d).Scan(&command)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

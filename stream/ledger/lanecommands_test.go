@@ -35,7 +35,7 @@ func (f *fixture) askAction(event string, kind CommandKind, d CommandDetail) int
 // commands reads what is asked of a claim's owner.
 func (f *fixture) commands(c *Claim) []Command {
 	f.t.Helper()
-	asked, err := f.n.Commands(f.t.Context(), []*Claim{c})
+	asked, err := f.n.Commands(f.t.Context(), []*Claim{c}, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -328,5 +328,45 @@ func TestConnectionCutAtACommand(t *testing.T) {
 		if got := one[int32](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != n || p.cuts.Load() != n {
 			t.Fatalf("%s: %d deaths of %d, %d cuts", at.needle, got, n, p.cuts.Load())
 		}
+	}
+}
+
+// Of two who ask something of an action at once one is told that something is asked of it already.
+func TestOneCommandAtATime(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1))
+	f.die(c, 1, "a-1", 1)
+	first := f.connect()
+	tx, err := first.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tx.Exec(t.Context(), `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason)
+		SELECT fence, 'discard', lane_seq, event_key, 'a', '', 'ann', 'gone' FROM actions`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := f.l.AskAction(t.Context(), actionID("a-1"), Again, CommandDetail{}, "jo", "mended")
+		second <- err
+	}()
+	for waits := false; !waits && len(second) == 0; {
+		waits = one[bool](f, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))`, first.PgConn().PID())
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("asked at once: %v", err)
+	}
+	asked := f.commands(c)
+	if len(asked) != 1 || asked[0].Kind != Discard {
+		t.Errorf("%+v", asked)
+	}
+	if more, err := f.n.Commands(t.Context(), []*Claim{c}, asked[0].ID); len(more) != 0 || err != nil {
+		t.Errorf("behind it: %+v %v", more, err)
 	}
 }

@@ -78,7 +78,7 @@ func operations() map[string]operation {
 				s.t.Fatal(err)
 			}
 		}, func(ctx context.Context, s *scene, n *Namespace, c *Claim) error {
-			asked, err := s.direct.Commands(context.WithoutCancel(ctx), []*Claim{c})
+			asked, err := s.direct.Commands(context.WithoutCancel(ctx), []*Claim{c}, 0)
 			if err != nil || len(asked) == 0 {
 				return err
 			}

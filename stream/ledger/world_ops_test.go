@@ -409,7 +409,7 @@ func (w *world) command(h *holding) {
 
 // obey does the oldest thing that is asked of a partition's owner.
 func (w *world) obey(h *holding, f fault) {
-	asked, err := h.proc.f.n.Commands(w.t.Context(), []*Claim{h.claim})
+	asked, err := h.proc.f.n.Commands(w.t.Context(), []*Claim{h.claim}, 0)
 	if p := w.model.parts[h.part]; err != nil || len(asked) != len(p.commands) {
 		w.fatalf("%d commands, %v, want %v", len(asked), err, p.commands)
 	}

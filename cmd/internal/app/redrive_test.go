@@ -217,7 +217,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 		t.Errorf("it was waited for: %s", took)
 	}
 	c = f.claim()
-	asked, err := f.ns.Commands(t.Context(), []*ledger.Claim{c})
+	asked, err := f.ns.Commands(t.Context(), []*ledger.Claim{c}, 0)
 	if err != nil || len(asked) != 2 || asked[0].ID != owned.Command || asked[1].ID != free.Command {
 		t.Fatalf("%+v %v", asked, err)
 	}
