@@ -13,9 +13,9 @@
 //	tail       a lane's cursor: everything of the entity at or below it was taken
 //	skippedTo  above tail: the lane left actions in the ledger, up to this one
 //
-// A lane that stands still (dead head with on_dead: park, unknown outcome) keeps no action at all, so its backlog takes
-// nothing from the window of the others. Where the window is full, nor does one whose head waits for its next attempt, or
-// for a destination that takes none: it rests until its time comes.
+// A lane that stands still (dead head with on_dead: park, unknown outcome) keeps no action at all, only where it stands, so
+// its backlog takes nothing from the window of the others. Where the window is full, nor does one whose head waits for its
+// next attempt, or for a destination that takes none: it rests until its time comes.
 //
 // Every piece of state is guarded by one mutex; no goroutine and no timer belongs to a lane.
 package lane

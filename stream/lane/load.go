@@ -207,7 +207,6 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 			clear(goals)
 			break
 		}
-		la.skipped = max(0, la.skipped-1)
 		l.append(la, &actions[i], nil, false)
 	}
 	for la, goal := range goals {
@@ -227,7 +226,7 @@ func (l *Lanes) quenched(la *lane, goal int64) {
 	la.first = 0 // also where it is not there any more
 
 	if la.skippedTo == goal { // else more was left meanwhile
-		la.skippedTo, la.skipped = 0, 0
+		la.skippedTo = 0
 		delete(la.part.thirsty, la)
 	} else {
 		la.tail = max(la.tail, goal)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -108,18 +109,18 @@ func (w *long) due() time.Time {
 }
 
 // still reports whether the lane keeps nothing but its head in memory, at most.
-func (la *lane) still() bool { return la.state == standing || la.state == away || la.state == resting }
+func (la *lane) still() bool { return la.state == away || la.state == resting }
 
 // leave lets a lane wait for what its destination says of its head. What is behind is counted as left in the ledger.
 func (l *Lanes) leave(la *lane) {
-	e, behind := la.head, la.n-1
-	if behind > 0 || la.overflow() {
+	e := la.head
+	if la.n > 1 || la.overflow() {
 		la.skippedTo = max(la.skippedTo, la.tail)
 	}
 	for la.head != nil {
 		l.pop(la)
 	}
-	la.tail, la.skipped, la.state, la.out = e.LaneSeq, la.skipped+behind, away, e
+	la.tail, la.state, la.out = e.LaneSeq, away, e
 	delete(la.part.thirsty, la)
 	if l.out == 0 {
 		kick(l.toWatch)
@@ -392,9 +393,7 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 	}
 	for _, r := range list { // now that all of an action's are known
 		if p := l.parts[r.Claim]; p != nil && !p.closing && !r.Past {
-			if la := p.lanes[r.Entity]; la != nil {
-				l.heard(la, r.LaneSeq)
-			}
+			l.heard(p, r.Entity, r.LaneSeq)
 		}
 	}
 	l.wake()
@@ -403,8 +402,13 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 
 // heard sets a lane going whose head something was said of: it is away, or waits for its next attempt, or stands because nobody
 // knew what became of it. Elsewhere the head finds it before its attempt.
-func (l *Lanes) heard(la *lane, laneSeq int64) {
+func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
+	la := p.lanes[entity]
 	switch {
+	case la == nil:
+		if at, ok := p.stands.at(entity); ok && at.head == laneSeq {
+			l.runAgain(p, entity, laneSeq)
+		}
 	case la.state == away && la.out.LaneSeq == laneSeq:
 		if _, counts := l.reported(la.out); counts {
 			l.back(la.out)
@@ -414,8 +418,6 @@ func (l *Lanes) heard(la *lane, laneSeq int64) {
 		l.unwatch(la.head)
 		la.state = idle
 		l.arm(la)
-	case la.state == standing && la.tail == laneSeq:
-		l.runAgain(la.part, la.entity, laneSeq)
 	}
 }
 

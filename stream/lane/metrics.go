@@ -75,7 +75,7 @@ func newMetrics(l *Lanes) (*metrics, error) {
 func (l *Lanes) parkedLanes() float64 {
 	n := 0
 	for _, p := range l.parts {
-		n += p.parked
+		n += len(p.stands)
 	}
 	return float64(n)
 }

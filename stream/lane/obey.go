@@ -86,7 +86,7 @@ func (l *Lanes) endWrite(p *part, fenced bool, then func()) (lost bool) {
 // busy reports whether an attempt of the lane's head is under way or not recorded yet.
 func (la *lane) busy() bool {
 	switch la.state {
-	case idle, ready, waiting, standing, resting, retired:
+	case idle, ready, waiting, resting, retired:
 		return false
 	}
 	return true
@@ -95,16 +95,20 @@ func (la *lane) busy() bool {
 // obeyed brings the lane of an action to what its row says now. One that has ended is taken out by reading its lane anew, where
 // it stands in memory or may be in a page that is being read.
 func (l *Lanes) obeyed(p *part, cmd ledger.Command, status ledger.Status) {
-	la := p.lanes[cmd.Line.Entity]
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // refused
-	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || la != nil && la.knows(cmd.LaneSeq):
+	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.knows(cmd.Line.Entity, cmd.LaneSeq):
 		l.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 
-// knows reports whether a lane has an action in memory, stands at it, or has still to read it.
-func (la *lane) knows(laneSeq int64) bool {
+// knows reports whether an entity's lane has an action in memory, stands at it, or has still to read it.
+func (p *part) knows(entity schemas.EntityKey, laneSeq int64) bool {
+	la := p.lanes[entity]
+	if la == nil {
+		at, ok := p.stands.at(entity)
+		return ok && laneSeq >= at.head
+	}
 	for e := la.head; e != nil; e = e.next {
 		if e.LaneSeq == laneSeq {
 			return true
@@ -123,11 +127,7 @@ func (l *Lanes) runAgain(p *part, entity schemas.EntityKey, laneSeq int64) {
 		p.awaited[laneSeq] = entity
 		return
 	}
-	la := p.lanes[entity]
-	if la == nil {
-		la = &lane{part: p, entity: entity, tail: laneSeq}
-		p.lanes[entity] = la
-	}
+	la := p.lane(entity, laneSeq)
 	if la.again == 0 || laneSeq < la.again {
 		la.again = laneSeq
 	}
@@ -158,22 +158,18 @@ func (l *Lanes) reload(la *lane) {
 	case waiting:
 		i := slices.Index(l.timers, la.head)
 		heap.Remove(&l.timers, i)
-	case standing:
-		p.parked--
-		after = la.tail - 1
 	case resting:
 		l.getUp(la)
 	}
 	if la.head != nil {
 		after = la.head.LaneSeq - 1
 	}
-	left := la.skipped + la.n
 	for la.head != nil {
 		l.pop(la)
 	}
 	delete(p.thirsty, la)
 	la.state = retired
-	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.again-1), skippedTo: upto, skipped: max(left, 1)}
+	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.again-1), skippedTo: upto}
 	p.lanes[la.entity] = fresh
 	p.thirsty[fresh] = struct{}{}
 	kick(l.toLoad)

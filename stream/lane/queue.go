@@ -35,10 +35,9 @@ const (
 	running                // an attempt of the head is under way
 	recording              // its result waits for the ledger
 	waiting                // the head waits for its time
-	standing               // dead or unknown head: waits for a person
 	away                   // the destination has taken the head and says later what came of it
 	resting                // all of it is in the ledger until the head's time comes
-	retired                // read anew under another lane of the entity
+	retired                // no longer the entity's lane: it is read anew under another, or stands
 )
 
 // lane is the queue of one entity's actions.
@@ -52,7 +51,6 @@ type lane struct {
 	tail       int64 // see the package comment
 	skippedTo  int64
 	first      int64  // its head, which is read back before the rest; 0: not known, or at hand
-	skipped    int    // how many were left in the ledger, as far as known
 	out        *entry // the head, while away: it takes no place in the window
 	again      int64  // read it anew from this action on, as soon as its head is neither running nor recording; 0: no
 }
@@ -64,8 +62,8 @@ func (la *lane) overflow() bool { return la.skippedTo > la.tail }
 type part struct {
 	claim  *ledger.Claim
 	lanes  map[schemas.EntityKey]*lane
+	stands stands
 	open   int // loaded entries
-	parked int // lanes standing
 	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read: of an attempt one.
 	reports  map[int64][]ledger.OpenReport
 	loadedTo int64
@@ -89,12 +87,14 @@ type part struct {
 func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool) {
 	la := p.lanes[a.Entity]
 	if la == nil {
+		if p.stands.behind(a) {
+			return
+		}
 		la = &lane{part: p, entity: a.Entity}
 		p.lanes[a.Entity] = la
 	}
 	if la.still() || la.overflow() || la.n >= l.cfg.LaneWindow {
 		la.skippedTo = a.LaneSeq
-		la.skipped++
 		return
 	}
 	l.append(la, a, event, fresh)
@@ -183,22 +183,4 @@ func (l *Lanes) arm(la *lane) {
 		la.state = ready
 		l.enqueue(l.destination(e.Destination), la)
 	}
-}
-
-// stand stops a lane at its head: nothing of it stays in memory, what it has is counted as left in the ledger.
-func (l *Lanes) stand(la *lane) {
-	head := la.head.LaneSeq
-	behind := la.n - 1
-	if behind > 0 || la.overflow() {
-		la.skippedTo = max(la.skippedTo, la.tail)
-	}
-	for la.head != nil {
-		l.pop(la)
-	}
-	la.tail = head
-	la.skipped += behind
-	la.state = standing
-	la.part.parked++
-	delete(la.part.thirsty, la)
-	kick(l.toLoad)
 }

@@ -126,7 +126,6 @@ func (l *Lanes) stock() int { return min(probes, max(1, l.cfg.MaxOpen/4)) }
 func (l *Lanes) lieDown(la *lane) {
 	head := la.head.LaneSeq
 	la.skippedTo = max(la.skippedTo, la.tail)
-	la.skipped += la.n
 	for la.head != nil {
 		l.pop(la)
 	}

@@ -1,0 +1,50 @@
+package lane
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// An agent that refuses everything parks every entity: 200,000 lanes that stand take some bytes each, and none of them runs
+// what comes behind its head.
+func TestMemoryOfLanesThatStand(t *testing.T) {
+	const n = 200_000
+	in(t, nil, func(t *testing.T, r *rig) {
+		entity := func(i int) schemas.EntityKey { return schemas.EntityKey(fmt.Sprintf("186853002/%d", i)) }
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		r.mu.Lock()
+		p := r.parts[r.claim]
+		for i := range n {
+			r.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
+		}
+		p.loadedTo = n
+		same(t, "stand, and nothing else is kept", []int{len(p.stands), len(p.lanes), p.open, len(p.thirsty)}, []int{n, 0, 0, 0})
+		r.mu.Unlock()
+		each := (heap() - before) / n
+		t.Logf("%d bytes a lane", each)
+		if each > 80 {
+			t.Errorf("%d bytes a lane", each)
+		}
+		r.seq = n
+		r.add(string(entity(7)), string(entity(n-1)), "free")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "calls", r.sink.ids(), []string{fmt.Sprint("free#", n+3)})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		behind, nothing := p.stands[standKey(entity(7))], p.stands[standKey(entity(8))]
+		same(t, "behind", []int64{behind.head, behind.last, nothing.head, nothing.last}, []int64{8, n + 1, 9, 9})
+	})
+}
