@@ -46,7 +46,7 @@ func (s *pgServer) start(ctx context.Context, buffers string) error {
 	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root: else its data lie elsewhere
 		return err
 	}
-	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Settings: map[string]string{
+	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Temporary: dir, Settings: map[string]string{
 		"shared_buffers": buffers, "max_wal_size": "8GB", "max_connections": "120",
 	}})
 	if err != nil {

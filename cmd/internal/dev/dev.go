@@ -55,7 +55,8 @@ func Demo(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(dir)
 	o.Data, o.Config = dir, ""
-	return o.run(ctx, anywhere, true, func(ctx context.Context, s *session) error {
+	finished := false
+	err = o.run(ctx, anywhere, true, func(ctx context.Context, s *session) error {
 		got, err := s.play(ctx)
 		if err != nil {
 			return err
@@ -64,8 +65,13 @@ func Demo(ctx context.Context, o Options) error {
 			return err
 		}
 		fmt.Fprintln(o.Stdout, "\nThe outcome is what the model says: once, in order, on the newest state.")
+		finished = true
 		return nil
 	})
+	if err == nil && !finished {
+		return context.Cause(ctx) // nothing has been shown
+	}
+	return err
 }
 
 // errFinished ends the parts after the body of a session has returned.
@@ -73,9 +79,8 @@ var errFinished = errors.New("finished")
 
 // run starts the parts, waits until they are ready, runs body and stops the parts again.
 func (o Options) run(ctx context.Context, p ports, temporary bool, body func(context.Context, *session) error) error {
-	s, err := o.open(ctx, p)
+	s, err := o.open(ctx, p, temporary)
 	if s != nil {
-		s.temporary = temporary
 		defer s.close()
 	}
 	if err != nil {
@@ -103,14 +108,14 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 }
 
 // open makes a session; what it holds when it fails is given back by the session's close.
-func (o Options) open(ctx context.Context, p ports) (*session, error) {
+func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(o.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	s := &session{Options: o, path: o.Config}
+	s := &session{Options: o, path: o.Config, temporary: temporary}
 	if s.path == "" {
 		var err error
 		if s.path, err = ensureConfig(o.Data, p); err != nil {

@@ -47,7 +47,11 @@ func (s *session) startParts(ctx context.Context) error {
 		fmt.Fprintln(s.Stderr, embedded.BrokerBanner)
 	}
 	if s.config.Postgres.URL.IsZero() {
-		s.postgres, err = embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: filepath.Join(s.Data, "postgres"), Logger: s.Logger})
+		cfg := embedded.PostgresConfig{Dir: filepath.Join(s.Data, "postgres"), Logger: s.Logger}
+		if s.temporary {
+			cfg.Temporary = s.Data
+		}
+		s.postgres, err = embedded.StartPostgres(ctx, cfg)
 		if err != nil {
 			return fmt.Errorf("start the embedded Postgres: %w", err)
 		}

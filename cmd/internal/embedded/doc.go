@@ -4,5 +4,5 @@
 // Each keeps its port, so that clients reconnect after a restart, and holds a lock on its directory, so that a second
 // process is told who is there instead of writing into the same files. Both survive kill -9 of the process: the broker
 // syncs every write before it answers, and a PostgreSQL left behind by a dead process is found and stopped at the
-// next start. Nothing is bought with durability: fsync and synchronous_commit are on.
+// next start; one that is temporary ends with the process, however that ends. Nothing is bought with durability: fsync and synchronous_commit are on.
 package embedded

@@ -4,13 +4,15 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// helperEnv makes the test binary act as the process that a test kills: "broker DIR" or "postgres DIR".
+// helperEnv makes the test binary act as the process that a test kills: "broker DIR", "postgres DIR" or
+// "temporary DIR".
 const helperEnv = "FOREBAY_EMBEDDED_HELPER"
 
 func TestMain(m *testing.M) {
@@ -20,7 +22,10 @@ func TestMain(m *testing.M) {
 		case "broker":
 			helpBroker(dir)
 		case "postgres":
-			helpPostgres(dir)
+			helpPostgres(PostgresConfig{Dir: dir})
+		case "temporary":
+			stateRoot = filepath.Join(dir, "state")
+			helpPostgres(PostgresConfig{Dir: filepath.Join(dir, "closed", "postgres"), Temporary: filepath.Join(dir, "closed")})
 		}
 		os.Exit(3)
 	}

@@ -30,6 +30,9 @@ type PostgresConfig struct {
 	Download bool
 	// Settings are further server settings; fsync, full_page_writes and synchronous_commit cannot be switched off.
 	Settings map[string]string
+	// Temporary is Dir or a directory around it that is removed, together with the server and all that it keeps, when this
+	// process ends without having stopped it. Empty: the server outlives this process, and a next start goes on.
+	Temporary string
 	// StartWithin bounds the wait for the server to answer, crash recovery included; default 2 minutes.
 	StartWithin time.Duration
 	// Logger says what is found, downloaded and mended; nil discards it.
@@ -71,6 +74,8 @@ type Postgres struct {
 	port     int
 	password string
 
+	watchdog *watchdog // nil: not temporary
+
 	cmd  *exec.Cmd
 	done chan struct{} // closed by the one goroutine that waits for cmd
 	once sync.Once
@@ -79,7 +84,7 @@ type Postgres struct {
 // StartPostgres starts the server of a directory and returns when it answers; the first time it creates the database
 // cluster, the role and the database "forebay". A server that an earlier process left behind is stopped first: its
 // sessions belong to nobody any more. Returns a *[HeldError] when a living process has the directory. The server runs
-// until Stop, whatever becomes of ctx, and outlives this process if that is killed.
+// until Stop, whatever becomes of ctx, and unless it is temporary it outlives this process if that is killed.
 func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -95,6 +100,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	p := &Postgres{cfg: cfg, lock: lock, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
+			p.watchdog.end()
 			err = errors.Join(err, lock.release())
 		}
 	}()
@@ -116,6 +122,11 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 func (p *Postgres) prepare(ctx context.Context) (err error) {
 	if p.account, p.home, err = settle(p.cfg.Dir, p.cfg.Logger); err != nil {
 		return err
+	}
+	if p.cfg.Temporary != "" {
+		if p.watchdog, err = watch(p.data(), p.home, p.cfg.Temporary); err != nil {
+			return err
+		}
 	}
 	if p.programs, err = findPrograms(ctx, p.cfg, dataMajor(p.data()), p.account); err != nil {
 		return err
@@ -219,6 +230,7 @@ func (p *Postgres) Stop(ctx context.Context) error {
 			p.kill(syscall.SIGQUIT)
 			<-p.done
 		}
+		p.watchdog.end()
 		err = errors.Join(err, p.lock.release())
 	})
 	return err
@@ -231,6 +243,7 @@ func (p *Postgres) Kill() error {
 	p.once.Do(func() {
 		p.kill(syscall.SIGKILL)
 		<-p.done
+		p.watchdog.end()
 		// Its children notice the death by themselves, but not at once.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

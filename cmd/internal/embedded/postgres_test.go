@@ -1,11 +1,11 @@
 package embedded
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -130,22 +130,20 @@ func TestPostgresRecoversFromKill(t *testing.T) {
 }
 
 // helpPostgres starts a server, prints its URL and stays until it is killed.
-func helpPostgres(dir string) {
-	p, err := StartPostgres(context.Background(), PostgresConfig{Dir: dir})
+func helpPostgres(cfg PostgresConfig) {
+	p, err := StartPostgres(context.Background(), cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(4)
 	}
-	fmt.Println(p.URL().Reveal())
+	fmt.Println(p.URL().Reveal(), p.data())
 	<-p.Done()
 }
 
-// TestPostgresOutlivesItsParent: forebay is killed, its server runs on, the next forebay puts it away and goes on with
-// the same data.
-func TestPostgresOutlivesItsParent(t *testing.T) {
-	needsServers(t)
-	dir := openDir(t)
-	cmd := helper(t, "postgres "+dir)
+// startHelper starts a server in a process of its own, and says where it is.
+func startHelper(t *testing.T, job string) (cmd *exec.Cmd, url, data string) {
+	t.Helper()
+	cmd = helper(t, job)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -153,15 +151,22 @@ func TestPostgresOutlivesItsParent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line := bufio.NewScanner(out)
-	if !line.Scan() {
-		t.Fatal("the helper did not start a server")
+	if _, err := fmt.Fscan(out, &url, &data); err != nil {
+		t.Fatalf("the helper did not start a server: %v", err)
 	}
-	url := line.Text()
+	return cmd, url, data
+}
+
+// TestPostgresOutlivesItsParent: forebay is killed, its server runs on, the next forebay puts it away and goes on with
+// the same data.
+func TestPostgresOutlivesItsParent(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	cmd, url, data := startHelper(t, "postgres "+dir)
 	query(t, url, `CREATE TABLE kept (x int)`, `INSERT INTO kept VALUES (9)`)
 	cmd.Process.Kill()
 	cmd.Wait()
-	orphan := pidFile(filepath.Join(dir, "server", "data"))
+	orphan := pidFile(data)
 	if got := query(t, url, `SELECT x FROM kept`); got != "9" {
 		t.Fatalf("the server did not outlive its parent, which this test is about: %q", got)
 	}
@@ -175,6 +180,60 @@ func TestPostgresOutlivesItsParent(t *testing.T) {
 	running, err := processesIn(p.data())
 	if err != nil || orphan == 0 || slices.Contains(running, orphan) {
 		t.Errorf("the old server, process %d, is among %v, %v", orphan, running, err)
+	}
+}
+
+// TestTemporaryPostgresEndsWithItsParent: forebay is killed, and neither the server stays nor what it kept. As root its data
+// lie elsewhere, for the directory is closed to its user.
+func TestTemporaryPostgresEndsWithItsParent(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd, url, data := startHelper(t, "temporary "+dir)
+	if elsewhere := strings.HasPrefix(data, filepath.Join(dir, "state")); elsewhere != (os.Geteuid() == 0) {
+		t.Errorf("the data lie in %s", data)
+	}
+	query(t, url, `SELECT 1`)
+	running, err := processesIn(data)
+	if err != nil || len(running) == 0 {
+		t.Fatalf("processes %v, %v", running, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	deadline := time.Now().Add(20 * time.Second)
+	for exists(closed) || exists(filepath.Dir(data)) {
+		if time.Now().After(deadline) {
+			t.Fatal("what the server kept is still there 20 s after its parent was killed")
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	if conn, err := pgx.Connect(t.Context(), url); err == nil {
+		conn.Close(t.Context())
+		t.Error("the server outlives its parent")
+	}
+}
+
+// TestTemporaryPostgresIsStopped: its end is its owner's while that lives, and leaves no watchdog.
+func TestTemporaryPostgresIsStopped(t *testing.T) {
+	needsServers(t)
+	dir := openDir(t)
+	p, err := StartPostgres(t.Context(), PostgresConfig{Dir: dir, Temporary: dir, Logger: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	if err := p.watchdog.cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("no watchdog: %v", err)
+	}
+	stop(t, p)
+	if p.watchdog.cmd.ProcessState == nil {
+		t.Error("the watchdog outlives the server")
+	}
+	if !exists(p.data()) {
+		t.Error("a server that was stopped has lost its data")
 	}
 }
 

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -130,6 +131,55 @@ func TestDemo(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "forebay-demo-*")); err != nil || len(left) != 0 {
 		t.Errorf("forebay demo leaves %v (%v)", left, err)
+	}
+}
+
+// TestDemoThatIsEnded: a demo that has shown nothing says so, and leaves nothing, in whatever way it was ended.
+func TestDemoThatIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signal os.Signal
+		code   int
+	}{"Ctrl-C": {os.Interrupt, 130}, "kill -9": {os.Kill, -1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := testrig.OpenDir(t)
+			cmd := exec.CommandContext(t.Context(), forebay, "demo")
+			cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+			out, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			data := ""
+			for data == "" && lines.Scan() {
+				if text := lines.Text(); strings.HasPrefix(text, "postgres: ") {
+					data = text[strings.LastIndex(text, " in ")+len(" in "):]
+				}
+			}
+			cmd.Process.Signal(tt.signal)
+			for lines.Scan() { // to the end, as Wait wants it
+			}
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != tt.code {
+				t.Errorf("exit code %d, want %d (%v)", cmd.ProcessState.ExitCode(), tt.code, err)
+			}
+			deadline := time.Now().Add(30 * time.Second)
+			for left := []string{"?"}; len(left) > 0; {
+				if left, err = filepath.Glob(filepath.Join(dir, "forebay-demo-*")); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(data); err == nil { // as root it lies elsewhere
+					left = append(left, data)
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("forebay demo leaves %v", left)
+				}
+				<-time.After(50 * time.Millisecond)
+			}
+		})
 	}
 }
 

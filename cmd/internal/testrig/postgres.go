@@ -55,7 +55,7 @@ func (p *PostgresServer) start() {
 	p.t.Helper()
 	var err error
 	p.server, err = embedded.StartPostgres(p.t.Context(), embedded.PostgresConfig{
-		Dir: p.dir, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Dir: p.dir, Temporary: p.dir, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		p.t.Fatal(err)

@@ -3,7 +3,7 @@
 //	go run ./cmd/internal/withpostgres go test ./...
 //
 // The server is an installed one or is downloaded once, lives in a temporary directory, also when this runs as root,
-// and is gone when the command has ended. Where TEST_DATABASE_URL is set already the command runs as it is. The exit
+// and is gone when the command has ended, or this program in whatever way. Where TEST_DATABASE_URL is set already the command runs as it is. The exit
 // code is the command's.
 package main
 
@@ -50,8 +50,9 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 1, err
 	}
 	server, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{
-		Dir:    dir,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dir:       dir,
+		Temporary: dir,
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		// Packages are tested side by side, each with pools of its own.
 		Settings: map[string]string{"max_connections": "300", "shared_buffers": "256MB", "max_wal_size": "2GB"},
 	})
