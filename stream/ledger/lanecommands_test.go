@@ -2,12 +2,14 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 )
 
 // actionID is the id of an event's action run.
@@ -304,6 +306,57 @@ func TestOvertaken(t *testing.T) {
 	}
 	if got := one[string](f, `SELECT concat_ws(' ', status, open) FROM actions WHERE lane_seq = 1`); got != "stale f" {
 		t.Error(got)
+	}
+}
+
+// Where the newest version has been started nothing is walked over. What cannot be told in time is not told, and holds no
+// connection for longer.
+func TestOvertakenEndsInTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2), seq(4, "b", 3))
+	f.die(c, 1, "a-1", 1)
+	f.die(c, 3, "b-1", 1)
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1})
+	f.askAction("a-1", Again, CommandDetail{})
+	f.askAction("b-1", Again, CommandDetail{})
+	f.obeyLane(c)
+	open, _, err := f.n.Open(t.Context(), c, 0, 100)
+	if err != nil || len(open) != 3 {
+		t.Fatal(lanes(open), err)
+	}
+	newest, walked := open[0], open[1]
+	if got, err := f.n.Overtaken(t.Context(), c, walked); !got || err != nil {
+		t.Errorf("the newest has not been tried, the one before is done: %v %v", got, err)
+	}
+	f.l.walking <- struct{}{}
+	f.l.walking <- struct{}{}
+	if got, err := f.n.Overtaken(t.Context(), c, newest); !got || err != nil {
+		t.Errorf("the newest is done: %v %v", got, err)
+	}
+	began := time.Now()
+	_, err = f.n.Overtaken(t.Context(), c, walked)
+	if took := time.Since(began); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "--force") || took > 4*overtakenWithin {
+		t.Errorf("others walk: %v after %s", err, took)
+	}
+	<-f.l.walking
+	err = pgx.BeginFunc(t.Context(), f.connect(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE completions IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		began := time.Now()
+		_, err := f.n.Overtaken(t.Context(), c, walked)
+		if took := time.Since(began); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "--force") || took > 4*overtakenWithin {
+			t.Errorf("a slow walk: %v after %s", err, took)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.n.Overtaken(t.Context(), c, walked); !got || err != nil {
+		t.Errorf("in the end: %v %v", got, err)
 	}
 }
 

@@ -19,6 +19,7 @@ type Ledger struct {
 	joined *pgxpool.Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
+	walking  chan struct{} // one per walk over a partition that Overtaken may be at; never closed
 
 	listeners listeners
 
@@ -35,7 +36,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), behindWalk: behindWalk}
+	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, 2), behindWalk: behindWalk}
 	var err error
 	for _, p := range []struct {
 		pool **pgxpool.Pool

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
@@ -21,9 +21,9 @@ func exactly(tag interface{ RowsAffected() int64 }, err error) error {
 // overtakenLine finds the version line of an action's event, in its own row or in those of the events that it is behind:
 // nearly always it says already that nothing newer has come.
 const overtakenLine = `-- overtakenLine
-SELECT kind, epoch, value, word, sub FROM lines WHERE fence = $1 AND entity = $2 AND clock = $3
-UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub FROM progress p CROSS JOIN LATERAL (
-    SELECT kind, epoch, value, word, sub FROM events
+SELECT kind, epoch, value, word, sub, event_key FROM lines WHERE fence = $1 AND entity = $2 AND clock = $3
+UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
+    SELECT kind, epoch, value, word, sub, event_key FROM events
      WHERE fence = $1 AND lane_seq >= p.lines_low AND lane_seq IS NOT NULL AND lane_window IS NULL
        AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
  WHERE p.fence = $1`
@@ -37,8 +37,14 @@ WITH behind AS (
     UNION
     SELECT e.* FROM actions a JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
      WHERE a.fence = $1 AND a.lane_seq > $2 AND e.lane_window IS NOT NULL AND e.entity = $3 AND e.clock = $4
-)
-SELECT e.kind, e.epoch, e.value, e.word, e.sub FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
+)` + startedBehind
+
+// newestBy is overtakenBy of the events $7 alone.
+const newestBy = `-- newestBy: probes by key
+WITH behind AS (SELECT * FROM events WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
+
+const startedBehind = `
+SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR $6 AND coalesce(x.status, 'pending') = 'pending')`
 
@@ -46,32 +52,55 @@ WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 O
 // started (P4). Only an action that did not park its lane can be. Where versions are not told apart, by kind none or by
 // order: arrival, nothing is newer. The caller owns the lane: a is its head. After an unclean claim, what stands behind it
 // may have been started by the owner before.
+//
+// It gives up after 5 s. Nearly always the newest version of all has been started, or there is none; only else it is a walk
+// over the partition, of which two run at once.
 func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, error) {
 	if a.Version.Kind == schemas.None {
 		return false, nil
 	}
-	newer := func(r pgx.CollectableRow) (bool, error) {
-		v := schemas.Version{Clock: a.Version.Clock}
-		err := r.Scan(&v.Kind, &v.Epoch, &v.Value, &v.Word, &v.Sub)
-		return v.Comparable(a.Version) && v.Compare(a.Version) > 0, err
-	}
-	if found, err := n.newer(ctx, newer, overtakenLine, c.ID, string(a.Entity), a.Version.Clock); err != nil || !found {
+	ctx, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertaken)
+	defer cancel()
+	keys, err := n.newer(ctx, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
+	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	return n.newer(ctx, newer, overtakenBy, c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean)
+	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean}
+	started, err := n.newer(ctx, a, newestBy, append(args, keys)...)
+	if err != nil || len(started) > 0 {
+		return err == nil, err
+	}
+	select {
+	case n.ledger.walking <- struct{}{}:
+		defer func() { <-n.ledger.walking }()
+	case <-ctx.Done():
+		return false, n.overtakenFailed(ctx, ctx.Err())
+	}
+	started, err = n.newer(ctx, a, overtakenBy, args...)
+	return len(started) > 0, err
 }
 
-// newer asks for versions and says whether one of them is newer.
-func (n *Namespace) newer(ctx context.Context, newer pgx.RowToFunc[bool], sql string, args ...any) (bool, error) {
+const overtakenWithin = 5 * time.Second
+
+var errOvertaken = errors.New("it takes longer than 5 s; it is tried again, and forced (`dlq replay --force`) it runs without asking")
+
+// newer asks for events and gives the keys of those whose versions are newer than a's.
+func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := n.ledger.hot.Query(ctx, sql, args...)
-	var all []bool
 	if err == nil {
-		all, err = pgx.CollectRows(rows, newer)
+		v := schemas.Version{Clock: a.Version.Clock}
+		var key [16]byte
+		_, err = pgx.ForEachRow(rows, []any{&v.Kind, &v.Epoch, &v.Value, &v.Word, &v.Sub, &key}, func() error {
+			if v.Comparable(a.Version) && v.Compare(a.Version) > 0 {
+				keys = append(keys, key)
+			}
+			return nil
+		})
 	}
 	if err != nil {
-		return false, n.overtakenFailed(err)
+		return nil, n.overtakenFailed(ctx, err)
 	}
-	return slices.Contains(all, true), nil
+	return keys, nil
 }
 
 // EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
@@ -110,6 +139,9 @@ func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {
 	return held, err
 }
 
-func (n *Namespace) overtakenFailed(err error) error {
+func (n *Namespace) overtakenFailed(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
 	return &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer actions of " + n.spec.Name, Err: redact(err)}
 }
