@@ -118,6 +118,12 @@ func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopErro
 	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone, and nobody can count it; "+
 		"the new one is to be read from 0, with unknown version lines", e, max(e.Next, 0))
 	s.Records = -1
+	if e.Open+e.Waiting > 0 {
+		s.Detail += fmt.Sprintf("; %d actions that are open and %d events that wait go on then", e.Open, e.Waiting)
+		if e.Count != e.Counts {
+			s.Detail += fmt.Sprintf(", and as it has %d partitions and had %d, of their entities something newer may run first", e.Count, e.Counts)
+		}
+	}
 	return &StopError{Partition: p, Reason: StopRecreated, Stop: s, Err: e, facts: f}
 }
 

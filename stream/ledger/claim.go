@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -17,6 +16,12 @@ import (
 // claimState is what a claim carries besides its fence.
 type claimState struct {
 	policy gate.Policy // the partition's share of the subscription's
+
+	// Of a topic that was created again: the id that it had when actions below lanesFrom were given, and the offset below
+	// which records of then may be set aside in places of now. See inherit.
+	former    TopicID
+	lanesFrom int64
+	places    int64
 
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
@@ -159,8 +164,17 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	if err := n.checkTopic(ctx, tx, req); err != nil {
 		return err
 	}
+	goesOn, err := n.inherit(ctx, tx, c)
+	if err != nil {
+		return err
+	}
 	if err := n.lockFence(ctx, tx, c); err != nil {
 		return err
+	}
+	if goesOn {
+		if err := startAnew(ctx, tx, c); err != nil {
+			return err
+		}
 	}
 	stored, err := readPosition(ctx, tx, c)
 	if err != nil {
@@ -169,6 +183,9 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	standing, err := n.readStanding(ctx, tx, c)
 	if err != nil {
 		return err
+	}
+	if goesOn { // of the topic as it is now nothing is stored yet
+		stored, standing.Epoch = nil, 0
 	}
 	if req.Standing != nil {
 		req.Standing(standing)
@@ -215,43 +232,6 @@ func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest)
 	return nil
 }
 
-// takeUpTopic makes a recreated topic the subscription's, where a person has accepted it.
-func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
-	var before, accepted bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND epoch > 0),
-		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
-		n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
-	switch {
-	case err != nil:
-		return err
-	case before:
-		// Brokers do not learn of a new topic all at once.
-		return schemas.Errorf(schemas.Unavailable, op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
-	case accepted:
-		_, err = tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
-			n.id, e.Topic, [16]byte(e.ID), req.Partitions)
-		return err
-	}
-	if e.Next, e.ProcessedAt, err = n.stood(ctx, tx, e.Known, req.Partition.Number); err != nil {
-		return err
-	}
-	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
-}
-
-// stood is where a partition of a topic that is no more stood; -1 where it was never claimed.
-func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
-	var fence int32
-	err = tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
-		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, n.id, [16]byte(id), number).Scan(&fence, &next)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return -1, at, nil
-	}
-	if err == nil {
-		_, at, err = processed(ctx, tx, fence)
-	}
-	return next, at, err
-}
-
 // lockFence waits for the fence's row and reads it. From here on no batch of the owner before commits.
 func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	p := c.Partition
@@ -260,12 +240,18 @@ func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	var released bool
-	err = tx.QueryRow(ctx, `SELECT id, epoch, released FROM fences
+	var (
+		released bool
+		former   *[16]byte
+	)
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released, former, lanes_from, places FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released)
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &former, &c.lanesFrom, &c.places)
 	if err != nil {
 		return err
+	}
+	if former != nil {
+		c.former = *former
 	}
 	c.Unclean = c.Epoch > 0 && !released
 	c.Epoch++

@@ -158,7 +158,7 @@ func scanUncopied(rows pgx.Rows, c *Claim) ([]lookedAt, error) {
 		)
 		p := &l.Pointer
 		err := r.Scan(&l.LaneSeq, &l.bare, &p.Offset, &p.LeaderEpoch, &key, &hash)
-		p.TopicID, p.Topic, p.Partition = c.Partition.TopicID, c.Partition.Topic, c.Partition.Number
+		p.TopicID, p.Topic, p.Partition = c.topicOf(l.LaneSeq), c.Partition.Topic, c.Partition.Number
 		p.Key, p.Hash = key, hash
 		return l, err
 	})

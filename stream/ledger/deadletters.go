@@ -91,13 +91,13 @@ type DeadLetterGroup struct {
 }
 
 // deadSelect is one row per dead letter. Plan: actions_w*_dead of each window, in order, with probes of the others.
-const deadSelect = `SELECT * FROM (
+var deadSelect = `SELECT * FROM (
     SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
            substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
            coalesce(a.finished_at, (SELECT max(t.ended_at) FROM attempts t WHERE t.fence = a.fence AND t.lane_seq = a.lane_seq), a.first_at, a.created_at) AS died_at,
-           a.lane_seq, f.topic, f.topic_id, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,
+           a.lane_seq, f.topic, ` + topicThen("a.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,
            CASE WHEN f.released THEN '' ELSE f.owner END AS owner,
            EXISTS (SELECT FROM commands c WHERE c.fence = a.fence AND c.lane_seq = a.lane_seq AND c.ended_at IS NULL) AS asked,
            a.status IN ('dead_letter', 'unknown') AND ` + parksLane + ` AS parks, a.fence

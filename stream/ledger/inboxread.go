@@ -26,7 +26,7 @@ const actionStates = `generate_series(0, e.actions - 1) AS n(i)
 // inboxSelect is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
 // the actions of a row are probes of its window. What is untried behind a dead or unknown head of its
 // lane is told as parked: nobody writes that into its row, since the lane stands still by its head alone.
-const inboxSelect = inboxHead + inboxEvents + inboxUnion + inboxAsides + inboxTail
+var inboxSelect = inboxHead + inboxEvents + inboxUnion + inboxAsides + inboxTail
 
 const (
 	inboxHead = `-- inbox
@@ -40,7 +40,7 @@ FROM (`
 ) i`
 )
 
-const inboxEvents = `
+var inboxEvents = `
     SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
@@ -50,7 +50,7 @@ const inboxEvents = `
            ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
-           f.topic, f.topic_id, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
+           f.topic, ` + topicThen("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
            e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
            e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
@@ -188,10 +188,10 @@ func (l *Ledger) inboxHistory(ctx context.Context, item *InboxItem, actions []In
 // Quarantined records have their raw bytes here.
 func (l *Ledger) Payload(ctx context.Context, item InboxItem) (packed []byte, p Pointer, err error) {
 	err = l.read.QueryRow(ctx, `SELECT packed FROM (
-		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2
-		UNION ALL SELECT d.raw, 2 FROM asides d WHERE d.fence = $1 AND d.log_offset = $2
+		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
+		UNION ALL SELECT d.raw, 2 FROM asides d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
 		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
-		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.fence, item.Offset, item.laneSeq).Scan(&packed)
+		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.fence, item.Offset, item.laneSeq, [16]byte(item.pointer.Key), string(item.Decision)).Scan(&packed)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: redact(err)}
 	}
@@ -218,18 +218,23 @@ type SubscriptionStatus struct {
 	UpdatedAt    time.Time  `json:"updated_at"`
 }
 
+// What a fence in f with its progress in p has: actions not yet tried, those open otherwise, and events that wait.
+const (
+	openCount = `p.next_lane_seq - p.lane_low
+           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM completions c CROSS JOIN unnest(c.lanes) AS n(lane)
+               WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
+           - (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
+           + (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status = 'pending')`
+	heldCount = `(SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
+	waitCount = `(SELECT count(*) FROM buffer b WHERE b.fence = f.id)`
+)
+
 // Subscriptions says where every claimed partition of every subscription stands. OpenActions counts those not yet tried.
 func (l *Ledger) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
 	rows, err := l.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
        f.released, f.claimed_at, p.next_offset,
-       p.next_lane_seq - p.lane_low
-           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM completions c CROSS JOIN unnest(c.lanes) AS n(lane)
-               WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
-           - (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
-           + (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status = 'pending'),
-       (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status <> 'pending'),
-       (SELECT count(*) FROM buffer b WHERE b.fence = f.id),
+       `+openCount+`, `+heldCount+`, `+waitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        p.updated_at
 FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id

@@ -196,6 +196,6 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
 	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)
 	a.Left, a.Quiet, a.Silence = micros(left), micros(quiet), micros(silence)
-	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.Partition.TopicID, c.Partition.Topic, c.Partition.Number, key, hash
+	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.topicOf(a.LaneSeq), c.Partition.Topic, c.Partition.Number, key, hash
 	return a, nil
 }

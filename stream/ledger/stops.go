@@ -64,6 +64,8 @@ type TopicError struct {
 	// -1 where it was never claimed.
 	Next        int64
 	ProcessedAt time.Time
+	// Open is how many of its actions are open, dead ones included, and Waiting how many of its events wait: they go on.
+	Open, Waiting int64
 }
 
 // Recreated says that the topic has another id; otherwise it has another number of partitions.

@@ -94,7 +94,10 @@ func makeWriter() *writer {
 // work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
 // the batch's duplicates of each event, and is emptied as they are written: an UPDATE takes one row per event.
 func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[schemas.EventKey]int32) {
-	rewound := k.stored.high > k.stored.next
+	below := k.Claim.places // places in which something may be set aside
+	if k.stored.high > k.stored.next {
+		below = max(below, k.stored.high)
+	}
 	for i := range k.final {
 		v, r := &k.final[i], &k.Records[i]
 		switch {
@@ -106,7 +109,7 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 			continue
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
 			w.aside(k, i)
-			w.again = w.again || rewound && r.Offset < k.stored.high
+			w.again = w.again || r.Offset < below
 			continue
 		default:
 			v.duplicates = again[r.Key]
@@ -120,7 +123,7 @@ func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[sche
 				w.deadOnes(k, r, v)
 			}
 		}
-		if rewound && r.Offset < k.stored.high {
+		if r.Offset < below {
 			w.forget[0].int32(k.Claim.ID)
 			w.forget[1].int64(r.Offset)
 		}

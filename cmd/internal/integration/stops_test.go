@@ -2,8 +2,10 @@ package integration
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,15 +232,27 @@ func countPartitions(items []inboxItem) int {
 
 // TestTopicCreatedAgain deletes a topic under a running stream and creates it again. All of its partitions stop until
 // the new topic is accepted as a whole; it is then read from its beginning, and an event that came by the old one is
-// known.
+// known. What was dead of the old one, and its word to run again, goes on in the new one, before what came behind it.
 func TestTopicCreatedAgain(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{})
+		var mended atomic.Bool
+		bad := issues(99, 1)
+		r.agent.answer = func(c call) int {
+			if c.event == bad.id && !mended.Load() {
+				return http.StatusUnprocessableEntity
+			}
+			return http.StatusOK
+		}
 		intake, stream := r.serve("intake"), r.serve("stream")
 		const entities = 12
 		r.deliverAll(entities, 1, issues)
 		r.agent.waitActed(t, entities, time.Minute)
 		waitItems(t, r, stream, entities, "--status", "done")
+		if err := r.sender.deliver(t.Context(), bad); err != nil {
+			t.Fatal(err)
+		}
+		dead := r.waitDead(stream, 1)
 		intake.stop()
 		topic := "events." + r.team + ".github"
 		if _, err := admin(t, b).DeleteTopics(t.Context(), topic); err != nil {
@@ -249,7 +263,12 @@ func TestTopicCreatedAgain(t *testing.T) {
 		r.serve("intake")
 		r.deliverAll(entities, 1, issues)
 		r.deliverAll(entities, 2, issues)
+		if err := r.sender.deliver(t.Context(), issues(99, 2)); err != nil {
+			t.Fatal(err)
+		}
+		open := 0
 		for number, s := range stopped {
+			open += strings.Count(s.Text, "; 1 actions that are open and 0 events that wait go on then")
 			if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count it", "unknown version lines") {
 				t.Errorf("partition %d: %+v", number, s)
 			}
@@ -258,14 +277,25 @@ func TestTopicCreatedAgain(t *testing.T) {
 			!strings.Contains(err.Error(), "accepted as a whole") {
 			t.Errorf("a part of it was accepted: %v", err)
 		}
+		if open != 1 {
+			t.Errorf("%d stops tell what is open", open)
+		}
 		r.accept(stream, stopped[0])
-		r.agent.waitActed(t, 2*entities, time.Minute)
+		r.agent.waitActed(t, 2*entities+1, time.Minute)
 		r.waitStopped(stream, "triage", 0)
 		r.waitOwned(stream, 6)
 		waitItems(t, r, stream, entities, "--decision", "duplicate")
+		waitItems(t, r, stream, 1, "--status", "parked")
+		mended.Store(true)
+		if got, err := r.dlq(stream, "replay", dead.ID, "--reason", "the agent takes it"); err != nil || len(got) != 1 || got[0].State != "done" {
+			t.Errorf("%+v %v", got, err)
+		}
+		waitItems(t, r, stream, 2*entities+2, "--status", "done")
 		v := judge(r.sender.told(), r.agent.snapshot())
 		v.require(t)
-		v.requireNoRepeats(t)
+		if len(v.repeated) != 1 || v.repeated[0].event != bad.id {
+			t.Errorf("called more than once: %+v", v.repeated)
+		}
 	})
 }
 

@@ -1,0 +1,126 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// A topic that was created again has another id, and positions and lines of the old one mean nothing in it. What is open of the
+// old one, dead, parked, waiting or held goes on: with the first claim of a partition, its fence becomes that of the new topic's
+// partition of the same number, and with the fence goes all that belongs to it. New actions come behind the old ones.
+
+// takeUpTopic makes a recreated topic the subscription's, where a person has accepted it.
+func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+	var before, accepted bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
+		n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
+	switch {
+	case err != nil:
+		return err
+	case before:
+		// Brokers do not learn of a new topic all at once.
+		return schemas.Errorf(schemas.Unavailable, op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
+	}
+	if err := n.leftOver(ctx, tx, req, e, op); err != nil {
+		return err
+	}
+	if accepted {
+		_, err = tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
+			n.id, e.Topic, [16]byte(e.ID), req.Partitions)
+		return err
+	}
+	if e.Next, e.ProcessedAt, err = n.stood(ctx, tx, e.Known, req.Partition.Number); err != nil {
+		return err
+	}
+	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
+}
+
+// leftOver counts what goes on. It refuses a topic with fewer partitions than the old one where that would leave something behind.
+func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+	var lost, waits int64
+	err := tx.QueryRow(ctx, `SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
+		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
+		FROM (SELECT f.partition, `+openCount+` + `+heldCount+` AS open, `+waitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
+		      WHERE f.subscription = $1 AND f.topic_id = $2 AND (f.partition = $3 OR f.partition >= $4)) o`,
+		n.id, [16]byte(e.Known), req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
+	if err == nil && lost+waits > 0 {
+		return schemas.Errorf(schemas.Conflict, op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
+			"that are open and %d events that wait: give it %d (kafka-topics --alter --topic %s --partitions %d), then they go on",
+			e.Topic, e.Count, e.Counts, lost, waits, e.Counts, e.Topic, e.Counts)
+	}
+	return err
+}
+
+// stood is where a partition of a topic that is no more stood; -1 where it was never claimed.
+func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
+	var fence int32
+	err = tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
+		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, n.id, [16]byte(id), number).Scan(&fence, &next)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return -1, at, nil
+	}
+	if err == nil {
+		_, at, err = processed(ctx, tx, fence)
+	}
+	return next, at, err
+}
+
+// inherit makes the fence of a topic's partition, as the topic was before, that of the partition to be claimed, where this has
+// none. What actions and records set aside say of places in the log is of the former topic from here on; see claimState. Its
+// owner is fenced by the claim, like any before.
+func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, error) {
+	p := c.Partition
+	var fence int32
+	err := tx.QueryRow(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND partition = $3 AND topic_id <> $4 AND epoch > 0
+		AND NOT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $4 AND partition = $3)
+		ORDER BY id DESC LIMIT 1 FOR UPDATE`, n.id, p.Topic, p.Number, [16]byte(p.TopicID)).Scan(&fence)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE fences f SET topic_id = $2, former = f.topic_id, lanes_from = p.next_lane_seq, places = greatest(f.places, p.high_offset)
+			FROM progress p WHERE f.id = $1 AND p.fence = f.id`, fence, [16]byte(p.TopicID))
+	}
+	return err == nil, err
+}
+
+// startAnew forgets what the ledger knows of the log of a fence that was inherited: its position, and the lines, but those on
+// which events wait. They wait on, outside of the log.
+func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	if err := fold(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	if err := displace(ctx, tx, c, 0); err != nil {
+		return err
+	}
+	for _, sql := range []string{
+		`DELETE FROM lines l WHERE fence = $1 AND NOT EXISTS (
+			SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`,
+		`UPDATE progress SET next_offset = 0, high_offset = 0, leader_epoch = -1, processed_at = '-infinity' WHERE fence = $1`,
+	} {
+		if _, err := tx.Exec(ctx, sql, c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// topicOf is the id that the topic had when an action was given.
+func (c *Claim) topicOf(laneSeq int64) TopicID {
+	if laneSeq < c.lanesFrom && c.former != (TopicID{}) {
+		return c.former
+	}
+	return c.Partition.TopicID
+}
+
+// topicThen is topicOf in SQL, of a fence in f, by a lane_seq.
+func topicThen(laneSeq string) string {
+	return fmt.Sprintf(`CASE WHEN %s < f.lanes_from THEN coalesce(f.former, f.topic_id) ELSE f.topic_id END AS topic_id`, laneSeq)
+}

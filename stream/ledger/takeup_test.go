@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// claimNew claims a partition of the topic under another id, with its number of partitions.
+func (f *fixture) claimNew(number int32, id TopicID, count int32) (*Claim, error) {
+	p := partition(number)
+	p.TopicID = id
+	return f.n.Claim(f.t.Context(), ClaimRequest{Partition: p, Partitions: count, Confirm: at(0)})
+}
+
+// createdAgain has the topic created anew, accepted, and partition 0 claimed.
+func (f *fixture) createdAgain(id TopicID) *Claim {
+	f.t.Helper()
+	if _, err := f.claimNew(0, id, 8); schemas.KindOf(err) != schemas.Conflict {
+		f.t.Fatalf("taken up before it was accepted: %v", err)
+	}
+	stop := Stop{Partition: partition(0), Kind: recreated, Records: -1}
+	stop.Partition.TopicID = id
+	f.report(stop, 0)
+	f.accept(StopFilter{})
+	c, err := f.claimNew(0, id, 8)
+	if err != nil || c.Next.Offset != 0 {
+		f.t.Fatal(c, err)
+	}
+	return c
+}
+
+func (f *fixture) openActions(c *Claim) (all []Action) {
+	f.t.Helper()
+	all, more, err := f.n.Open(f.t.Context(), c, 0, 1000)
+	if err != nil || more {
+		f.t.Fatal(more, err)
+	}
+	return all
+}
+
+// What is open of a topic goes on in the one that was created again under its name, before anything of that: what was never
+// tried, failed, or is dead, a parked lane, what waits for a gap, is parked behind one or held, and what people have asked.
+// Copies come with it, and no place in the old log is taken for one in the new.
+func TestOpenWorkOutlivesItsTopic(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualHold })
+	c := f.claim(0)
+	f.apply(c, seq(0, "done", 1), seq(1, "untried", 1), seq(2, "failed", 1), seq(3, "dead", 1), seq(4, "dead", 2),
+		seq(5, "gap", 1), seq(6, "gap", 3), record(7, "held", "gap", schemas.Version{Kind: schemas.Sequence, Value: 1}), broken(8, "broken"))
+	unwanted := seq(9, "unwanted", 1)
+	unwanted.Filtered = true
+	f.apply(c, unwanted)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1})
+	f.record(Result{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Packed: []byte("packed failed-1")})
+	f.record(Result{Claim: c, LaneSeq: 4, Status: Dead, Attempt: 1, Packed: []byte("packed dead-1")})
+	f.askAction("dead-1", Again, CommandDetail{})
+	f.release(c)
+
+	c = f.createdAgain(TopicID{2})
+	if c.Epoch != 2 || c.Unclean {
+		t.Errorf("%+v", c)
+	}
+	var got []string
+	for _, a := range f.openActions(c) {
+		got = append(got, a.EventID+" "+string(a.Status)+" "+string(a.Packed))
+		if a.Pointer.TopicID != (TopicID{1}) {
+			t.Errorf("%s is looked for in topic %x", a.EventID, a.Pointer.TopicID[:1])
+		}
+	}
+	want := []string{"untried-1 pending ", "failed-1 failed packed failed-1", "dead-1 dead_letter packed dead-1", "dead-2 pending ", "gap-1 pending "}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	page, err := f.n.Uncopied(t.Context(), c, 0, 100, 100)
+	if err != nil || len(page.Actions) != 3 || page.Actions[0].Pointer.TopicID != (TopicID{1}) {
+		t.Errorf("%+v %v", page, err)
+	}
+	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "untried-1"); err != nil || item.pointer.TopicID != (TopicID{1}) {
+		t.Errorf("%+v %v", item, err)
+	}
+	if d := cmp.Diff([]string{"4:runs again:failed"}, f.obeyLane(c)); d != "" {
+		t.Error(d)
+	}
+
+	// New records come into the old places; the filler finds what waited for it.
+	again := seq(9, "unwanted", 2)
+	again.Filtered = true
+	applied := f.apply(c, seq(0, "untried", 2), seq(6, "gap", 2), broken(8, "another"), again)
+	if d := cmp.Diff([]string{"7:untried-2:run", "8:gap-2:run", "9:gap-3:run"}, lanes(applied.Actions)); d != "" {
+		t.Error(d)
+	}
+	for _, a := range applied.Actions {
+		if a.EventID == "gap-3" && string(a.Packed) != "packed gap-3" || a.EventID == "gap-2" && a.Pointer.TopicID != (TopicID{2}) {
+			t.Errorf("%+v", a)
+		}
+	}
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken another" {
+		t.Errorf("set aside are %q", got)
+	}
+	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered'`); !slices.Equal(got, []string{"unwanted-2"}) {
+		t.Errorf("filtered are %v", got)
+	}
+	if _, err := f.ask("held", Discard); err != nil {
+		t.Fatal(err)
+	}
+	if done, _ := f.obey(c); len(done) != 1 {
+		t.Errorf("obeyed %v", done)
+	}
+	// Another owner, and another topic: nothing is lost on the way.
+	c, err = f.claimNew(0, TopicID{2}, 8)
+	if err != nil || len(f.openActions(c)) != 8 || c.Next.Offset != 10 {
+		t.Fatal(c, err, f.openAs(c))
+	}
+	f.createdAgain(TopicID{3})
+	if _, err := f.claimNew(0, TopicID{2}, 8); schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("a broker that still tells the former id: %v", err)
+	}
+}
+
+// The owner of the old topic's partition writes nothing once the new one is claimed, and what it had in flight is waited out.
+func TestOwnerOfAFormerTopicIsFenced(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	old := f.claim(0)
+	f.apply(old, seq(0, "e", 1))
+	c := f.createdAgain(TopicID{2})
+	if !c.Unclean {
+		t.Error("taken for a clean hand-over")
+	}
+	if got := f.apply(old, seq(1, "e", 2)); !got.Fenced {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A claim of the new topic that does not go through leaves everything as it was, and its stop can be reported.
+func TestClaimOfTheNewTopicThatFails(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "a", 1), seq(1, "a", 3))
+	stop := Stop{Partition: partition(0), Kind: recreated, Records: -1}
+	stop.Partition.TopicID = TopicID{2}
+	f.report(stop, 0)
+	f.accept(StopFilter{})
+	p := stop.Partition
+	var told Standing
+	_, err := f.n.Claim(t.Context(), ClaimRequest{Partition: p, Partitions: 8, Standing: func(s Standing) { told = s },
+		Confirm: func(_ context.Context, stored *Position) (Start, error) {
+			if stored != nil {
+				t.Errorf("stored is %+v", stored)
+			}
+			return Start{}, context.DeadlineExceeded
+		}})
+	if err == nil || told.Epoch != 0 || told.High != 0 {
+		t.Errorf("%v %+v", err, told)
+	}
+	below := belowStart(0, 0, 5)
+	below.Partition = p
+	f.report(below, told.Epoch)
+	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset = 1`); got != 1 {
+		t.Error("what waited has moved")
+	}
+}
+
+// With fewer partitions something would be left behind: the new topic is not taken up until it has as many, or nothing is open.
+func TestNothingIsLeftInPartitionsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(6)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+	if _, err := f.claimNew(0, TopicID{2}, 4); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "1 actions that are open and 1 events that wait: give it 8") {
+		t.Errorf("%v", err)
+	}
+	if _, err := f.claimNew(0, TopicID{2}, 8); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "deleted and created again") {
+		t.Errorf("with as many: %v", err)
+	}
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1})
+	f.apply(c, seq(2, "e", 2))
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
+	if _, err := f.claimNew(0, TopicID{2}, 4); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "deleted and created again") {
+		t.Errorf("with nothing open: %v", err)
+	}
+}
+
+// What went on and has ended keeps no window.
+func TestWindowsOfAFormerTopicGo(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "e", 1))
+	c := f.createdAgain(TopicID{2})
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1})
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	if s := f.sweep(); s.Dropped != nil {
+		t.Errorf("dropped %v before the new topic was read", s.Dropped)
+	}
+	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Errorf("dropped %v", s.Dropped)
+	}
+}
