@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,47 @@ func TestOpenActionsOutliveTheLog(t *testing.T) {
 		}
 	}
 	judge(told, calls).require(t)
+}
+
+// TestGapsOutliveTheLog: what waits behind a gap, with a deadline or parked, has its body in the ledger: the broker has
+// deleted the log, another process owns the partition, and the filler, or a person, still lets all of it run.
+func TestGapsOutliveTheLog(t *testing.T) {
+	t.Parallel()
+	b := testrig.SharedKafka(t)
+	r := newRig(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
+	log := watchLog(t, b, "events."+r.team+".orders")
+	log.keep("16000", "1000")
+	p := r.serve("intake,stream")
+	waits := []delivery{order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-2", 3), order("o-2", 5)}
+	parked := []delivery{order("o-3", 3), order("o-3", 4), order("o-3", 5), order("o-3", 7)}
+	for _, d := range slices.Concat([]delivery{order("o-1", 1), order("o-2", 1), order("o-3", 1)}, waits, parked) {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitItems(t, r, p, len(waits), "--decision", "buffered")
+	waitItems(t, r, p, len(parked), "--decision", "parked")
+	log.waitEmptied(12, time.Minute)
+	p.stop()
+	p = r.serve("intake,stream")
+	for _, d := range slices.Concat(waits, parked) {
+		if out, err := r.try(p.operator, "inbox", "raw", r.team+"/fulfil/orders/"+d.id); err != nil || !bytes.Equal(out, d.body) {
+			t.Errorf("the body of %s: %q %v", d.id, out, err)
+		}
+	}
+	for _, d := range []delivery{order("o-1", 2), order("o-1", 5), order("o-3", 2), order("o-3", 6)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := r.redrive(p, "orders", "o-2-3", "--reason", "the shop says they were never sent")
+	if err != nil || len(got) != 1 || got["o-2-3"].Detail != "2 of 2 events run" {
+		t.Errorf("%+v %v", got, err)
+	}
+	r.agent.waitActed(t, 16, 30*time.Second)
+	v := judge(r.sender.told(), r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
 }
 
 // edit changes the config file.
