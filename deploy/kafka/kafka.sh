@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Apache Kafka for tests: one or three brokers in KRaft mode on free loopback ports.
 #
-#   kafka.sh install                           fetch the jars once (Maven; 54 MB, outside the checkout)
+#   kafka.sh install                           look for Java, fetch the jars once (Maven; 54 MB, outside the checkout)
 #   kafka.sh start [--brokers 1|3] [--owner PID] --dir DIR
 #                                              format if new, start, print the bootstrap addresses
 #   kafka.sh stop [--now] --dir DIR            SIGTERM with a deadline, or SIGKILL at once
@@ -98,7 +98,7 @@ free_ports() {
 alive() {
   local pid
   pid=$(cat "$dir/broker-$1/pid" 2>/dev/null) || return 1
-  [[ -n $pid ]] && kill -0 "$pid" 2>/dev/null && ps -ww -o args= -p "$pid" | grep -qF -- "$dir/broker-$1/server.properties"
+  [[ -n $pid ]] && grep -qzxF -- "$dir/broker-$1/server.properties" "/proc/$pid/cmdline" 2>/dev/null
 }
 
 write_properties() { # N PORT CONTROLLER_PORT VOTERS BROKERS
@@ -326,7 +326,7 @@ done
 
 case $command in
   help | -h | --help) usage; exit 0 ;;
-  install) install_jars; printf '%s\n' "$jars"; exit 0 ;;
+  install) java_bin >/dev/null; install_jars; printf '%s\n' "$jars"; exit 0 ;;
   start | stop | kill | restart | status | groups) ;;
   *) usage >&2; die "unknown command $command" ;;
 esac

@@ -6,6 +6,7 @@
 package testrig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,19 +30,27 @@ var (
 	_ Broker = (*FakeBroker)(nil)
 )
 
-// moduleRoot is the checkout: the nearest parent of the test's directory that has a go.mod.
 func moduleRoot(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	root, err := checkout()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root
+}
+
+// checkout is the nearest parent of the test's directory that has a go.mod.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("testrig: no go.mod above the test's directory")
+			return "", errors.New("testrig: no go.mod above the test's directory")
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -1,12 +1,15 @@
 package testrig
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,11 +26,11 @@ type KafkaCluster struct {
 	shared    bool
 }
 
-// Kafka starts an Apache Kafka of one or three brokers for this test. Without Java the test fails, except where the
+// Kafka starts an Apache Kafka of one or three brokers for this test. Where it cannot be had the test fails, except where the
 // Makefile allowed skipping (FOREBAY_ALLOW_SKIP_KAFKA=1, never set by .ci/run) and this is not CI.
 func Kafka(t testing.TB, brokers int) *KafkaCluster {
 	t.Helper()
-	requireJava(t)
+	requireKafka(t, kafkaHere())
 	k := newCluster(t, t.TempDir())
 	t.Cleanup(k.stop)
 	var err error
@@ -42,20 +45,31 @@ func newCluster(t testing.TB, dir string) *KafkaCluster {
 	return &KafkaCluster{t: t, script: filepath.Join(moduleRoot(t), "deploy", "kafka", "kafka.sh"), dir: dir}
 }
 
-func requireJava(t testing.TB) {
-	t.Helper()
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		if _, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {
-			return
-		}
+// kafkaHere is asked once a process: it starts a Java and reads all jars.
+var kafkaHere = sync.OnceValue(installed)
+
+// installed is nil where Kafka can be started; jars that are not here yet are fetched.
+func installed() error {
+	root, err := checkout()
+	if err != nil {
+		return err
 	}
-	if _, err := exec.LookPath("java"); err == nil {
+	if out, err := exec.Command(filepath.Join(root, "deploy", "kafka", "kafka.sh"), "install").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// requireKafka ends a test that cannot have a Kafka.
+func requireKafka(t testing.TB, here error) {
+	t.Helper()
+	if here == nil {
 		return
 	}
 	if os.Getenv("FOREBAY_ALLOW_SKIP_KAFKA") == "1" && os.Getenv("CI") == "" {
-		t.Skip("NOT TESTED ON APACHE KAFKA: there is no Java. Install Java 17 and Maven (Debian: default-jre-headless, maven) and run make test again.")
+		t.Skip("NOT TESTED ON APACHE KAFKA. Install Java 17 and Maven (Debian: default-jre-headless, maven) and run make test again:", here)
 	}
-	t.Fatal("this test needs Apache Kafka, which needs Java 17 and Maven (Debian: default-jre-headless, maven); run it through make test")
+	t.Fatal("this test needs Apache Kafka, which needs Java 17 and Maven (Debian: default-jre-headless, maven); run it through make test:", here)
 }
 
 // run calls kafka.sh and returns its stdout.

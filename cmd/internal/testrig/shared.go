@@ -20,7 +20,7 @@ var shared struct {
 // their own for topics and groups, and may not kill it. The package's TestMain calls [StopShared].
 func SharedKafka(t testing.TB) *KafkaCluster {
 	t.Helper()
-	requireJava(t)
+	requireKafka(t, kafkaHere())
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.cluster == nil {
