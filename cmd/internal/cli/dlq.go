@@ -242,11 +242,17 @@ func (c *dlqResolveCmd) Run(e *env) error {
 	return c.dlqAskFlags.run(e, api.VerbResolve, api.DeadLetterRequest{}, nil)
 }
 
+// deadDesk answers what is asked of dead letters; *api.Client is one.
+type deadDesk interface {
+	AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error)
+	DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error)
+}
+
 // asking is one run of replay, discard or resolve.
 type asking struct {
 	c       *dlqAskFlags
 	e       *env
-	client  *api.Client
+	client  deadDesk
 	verb    string
 	req     api.DeadLetterRequest
 	absent  map[string]bool // partitions whose owner has not answered: not waited for again
@@ -271,7 +277,7 @@ func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave 
 		for _, id := range c.Action {
 			items = append(items, api.DeadLetterItem{ID: id})
 		}
-	} else if items, err = a.list(leave); err != nil {
+	} else if items, err = a.list(client, leave); err != nil {
 		return err
 	}
 	err = a.each(items)
@@ -300,8 +306,8 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 }
 
 // list finds what a filter selects, in lane order: of an entity the head first.
-func (a *asking) list(leave func(*api.DeadLetterItem) string) (items []api.DeadLetterItem, err error) {
-	err = a.c.pages(a.e.ctx, a.client, a.c.deadFilter, func(i *api.DeadLetterItem) error {
+func (a *asking) list(client *api.Client, leave func(*api.DeadLetterItem) string) (items []api.DeadLetterItem, err error) {
+	err = a.c.pages(a.e.ctx, client, a.c.deadFilter, func(i *api.DeadLetterItem) error {
 		if leave != nil {
 			if why := leave(i); why != "" {
 				a.left[why]++

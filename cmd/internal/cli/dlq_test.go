@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
@@ -113,6 +116,44 @@ func TestReplayInBulk(t *testing.T) {
 	l.refuse["a"] = schemas.Unavailable
 	if code, _, errs := l.run(t, append([]string{"replay", "--all"}, why...)...); code != exitFailed || !strings.Contains(errs, "3 not reached") {
 		t.Errorf("nobody answers: %d %s", code, errs)
+	}
+}
+
+// timedDesk is a desk that notes when it was asked.
+type timedDesk struct {
+	deadDesk
+	at []time.Duration
+	t0 time.Time
+}
+
+func (d *timedDesk) AskDeadLetter(context.Context, string, string, api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
+	d.at = append(d.at, time.Since(d.t0))
+	return &api.DeadLetterAnswer{State: api.StateDone}, nil
+}
+
+// In bulk no more is asked than --rate says a second; a dry run, which asks for nothing, does not wait.
+func TestReplayKeepsItsRate(t *testing.T) {
+	t.Parallel()
+	for perSecond, want := range map[float64][]time.Duration{
+		4:   {0, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond, time.Second},
+		0.5: {0, 2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			for _, dry := range []bool{false, true} {
+				d := &timedDesk{t0: time.Now()}
+				a := &asking{c: &dlqAskFlags{Rate: perSecond}, e: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, client: d, verb: api.VerbReplay,
+					req: api.DeadLetterRequest{DryRun: dry}, absent: map[string]bool{}, left: map[string]int{}}
+				if err := a.each(make([]api.DeadLetterItem, 5)); err != nil {
+					t.Fatal(err)
+				}
+				if dry {
+					want = make([]time.Duration, 5)
+				}
+				if !slices.Equal(d.at, want) {
+					t.Errorf("%v a second, dry run %v: asked at %s, want %s", perSecond, dry, d.at, want)
+				}
+			}
+		})
 	}
 }
 

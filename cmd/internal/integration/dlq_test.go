@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,6 +129,50 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 			t.Errorf("the agent was called for %q, want %q", order, want)
 		}
 		judge(r.sender.told(), r.agent.snapshot()).require(t)
+	})
+}
+
+// TestDeadLettersOfOneEntityAreReplayedInOrder: two that died while their lane went on run again by one filter, the older
+// first, and the newer not before that has ended, whenever it was asked for.
+func TestDeadLettersOfOneEntityAreReplayedInOrder(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{onDead: "continue"})
+		older, newer := issue(7, 1, 1), issue(7, 1, 2)
+		var mended atomic.Bool
+		held := make(chan struct{})
+		release := sync.OnceFunc(func() { close(held) })
+		defer release()
+		r.agent.answer = func(c call) int {
+			if !mended.Load() {
+				return http.StatusUnprocessableEntity
+			}
+			if c.event == older.id {
+				<-held
+			}
+			return http.StatusOK
+		}
+		p := r.serve("intake,stream")
+		for _, d := range []delivery{older, newer} {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waitItems(t, r, p, 2, "--status", "dead_letter")
+		mended.Store(true)
+		got, err := r.dlq(p, "replay", "--team", r.team, "--class", "rejected", "--force", "--reason", "the agent takes them")
+		if err != nil || len(got) != 2 || got[0].EventID != older.id || got[0].State != "done" || got[1].State != "done" {
+			t.Fatalf("%+v %v", got, err)
+		}
+		release() // both were asked for while the older was under way, or about to be
+		waitItems(t, r, p, 2, "--status", "done")
+		var order []string
+		calls := r.agent.snapshot()
+		for _, c := range calls {
+			order = append(order, c.event)
+		}
+		if want := []string{older.id, newer.id, older.id, newer.id}; !slices.Equal(order, want) || calls[3].begin.Before(calls[2].end) {
+			t.Errorf("the agent was called for %q, want %q: %+v", order, want, calls)
+		}
 	})
 }
 

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// TestWhatIsAskedOfDeadLetters: each verb reaches the owner as what it means, with the flags that it has, and comes to that
+// end; a dry run asks for nothing.
+func TestWhatIsAskedOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	f := unowned(t, database(t))
+	d := &deadLetters{*f.inbox}
+	c := f.claim()
+	tests := []struct {
+		verb  string
+		req   api.DeadLetterRequest
+		was   ledger.Status
+		kind  ledger.CommandKind
+		asked ledger.CommandDetail
+		ends  ledger.Status
+	}{
+		{api.VerbReplay, api.DeadLetterRequest{}, ledger.Dead, ledger.Again, ledger.CommandDetail{}, ledger.Failed},
+		{api.VerbReplay, api.DeadLetterRequest{Force: true}, ledger.Dead, ledger.Again, ledger.CommandDetail{Force: true}, ledger.Failed},
+		{api.VerbReplay, api.DeadLetterRequest{OutcomeUnknown: true}, ledger.Unknown, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, ledger.Failed},
+		{api.VerbDiscard, api.DeadLetterRequest{Force: true, OutcomeUnknown: true}, ledger.Dead, ledger.Discard, ledger.CommandDetail{}, ledger.Discarded},
+		{api.VerbDiscard, api.DeadLetterRequest{}, ledger.Unknown, ledger.Discard, ledger.CommandDetail{}, ledger.Discarded},
+		{api.VerbResolve, api.DeadLetterRequest{Force: true, OutcomeUnknown: true}, ledger.Dead, ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
+		{api.VerbResolve, api.DeadLetterRequest{}, ledger.Unknown, ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
+	}
+	for i, tt := range tests {
+		entity, event := fmt.Sprintf("o-%d", i), fmt.Sprintf("e-%d", i)
+		f.apply(c, int64(2*i), entity, event, 1)
+		f.apply(c, int64(2*i+1), entity, event+"-next", 2)
+		id := schemas.NewActionID("acme.fulfil", 0, "/acme/orders", event, "run")
+		if _, err := f.ns.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: int64(2*i + 1), ID: id, Status: tt.was, Attempt: 1, Class: "rejected"}}); err != nil {
+			t.Fatal(err)
+		}
+		req := tt.req
+		req.Reason, req.By, req.NoWait, req.DryRun = "mended", "ann@ops", true, true
+		if a, err := d.AskDeadLetter(t.Context(), string(id), tt.verb, req); err != nil || a.State != api.StatePlanned || a.Command != 0 || a.Detail == "" {
+			t.Errorf("%s of %s, dry run: %+v %v", tt.verb, tt.was, a, err)
+		}
+		if asked, err := f.ns.Commands(t.Context(), []*ledger.Claim{c}, 0); err != nil || len(asked) != 0 {
+			t.Fatalf("%s of %s, dry run: asked %+v %v", tt.verb, tt.was, asked, err)
+		}
+		req.DryRun = false
+		a, err := d.AskDeadLetter(t.Context(), string(id), tt.verb, req)
+		if err != nil || a.State != api.StateAsked || a.Verb != tt.verb || !a.Parks || a.Behind != nil {
+			t.Fatalf("%s of %s: %+v %v", tt.verb, tt.was, a, err)
+		}
+		asked, err := f.ns.Commands(t.Context(), []*ledger.Claim{c}, 0)
+		if err != nil || len(asked) != 1 {
+			t.Fatalf("%s of %s: asked %+v %v", tt.verb, tt.was, asked, err)
+		}
+		got := asked[0]
+		want := ledger.Command{ID: a.Command, Claim: c.ID, Kind: tt.kind, Line: got.Line, LaneSeq: int64(2*i + 1), Detail: tt.asked, By: "ann@ops", Reason: "mended"}
+		if diff := cmp.Diff(want, got); diff != "" || string(got.Line.Entity) != entity {
+			t.Errorf("%s of %s: %s", tt.verb, tt.was, diff)
+		}
+		told, err := d.DeadLetter(t.Context(), string(id))
+		if err != nil || told.Behind == nil || *told.Behind != 1 || !told.Asked || len(told.Commands) != 1 {
+			t.Errorf("%s of %s: told as %+v %v", tt.verb, tt.was, told, err)
+		}
+		if o, err := f.ns.ObeyLane(t.Context(), c, got); err != nil || o.Status != tt.ends {
+			t.Errorf("%s of %s: came to %+v %v", tt.verb, tt.was, o, err)
+		}
+	}
+}
