@@ -58,6 +58,7 @@ type Client struct {
 type side struct {
 	rule      rule
 	resolver  Resolver
+	patience  time.Duration // with the resolver
 	dialer    net.Dialer
 	transport *http.Transport
 }
@@ -93,7 +94,7 @@ func newSide(cfg Config, plain bool) (*side, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make an HTTP client", "%w", err)
 	}
-	s := &side{rule: r, resolver: cfg.Resolver}
+	s := &side{rule: r, resolver: cfg.Resolver, patience: cfg.Timeout / 4 * 3}
 	s.dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: s.control}
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if cfg.TLS != nil {
@@ -140,10 +141,14 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	return nil, err
 }
 
+// resolve gives up before the exchange does, so that a resolver that does not answer is not taken for a destination that
+// does not.
 func (s *side) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
 	addrs, err := s.resolver.LookupNetIP(ctx, "ip", host)
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
@@ -207,13 +212,14 @@ func classify(ctx context.Context, err error) error {
 		return err
 	}
 	class, untouched := stream.ClassNetwork, false
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		class, untouched = stream.ClassDNS, true
-	} else if op, ok := errors.AsType[*net.OpError](err); ok {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		untouched = op.Op == "dial"
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		class = stream.ClassTimeout
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok { // also where the resolver has not answered
+		class, untouched = stream.ClassDNS, true
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("%w: %w", cause, err)

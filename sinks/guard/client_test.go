@@ -217,8 +217,15 @@ func TestNetworkErrors(t *testing.T) {
 		t.Errorf("no such name: %v", err)
 	}
 	c = must(t, Config{Resolver: slow{}, Timeout: 50 * time.Millisecond})
-	if _, err := get(t, c, "https://slow.example/"); stream.ClassOf(err) != stream.ClassTimeout {
-		t.Errorf("a name that takes too long: %v", err)
+	if _, err := get(t, c, "https://slow.example/"); stream.ClassOf(err) != stream.ClassDNS || !stream.Untouched(err) {
+		t.Errorf("a name server that does not answer: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	c = must(t, Config{Resolver: slow{}, Timeout: time.Minute})
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "https://slow.example/", nil)
+	if _, err := c.Do(req); stream.ClassOf(err) != stream.ClassTimeout {
+		t.Errorf("a name that takes longer than the caller has: %v", err)
 	}
 	reset := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer reset.Close()
