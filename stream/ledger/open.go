@@ -112,11 +112,11 @@ WITH found AS (
        AND ` + parksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
-SELECT a.lane_seq, a.status, a.attempts, a.first_at,
+SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint,
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
-       x.name, x.destination, x.on_dead, a.redriven_at, a.spent, a.forced, ` + eventColumns + `
+       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, ` + eventColumns + `
 FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
 JOIN effects x ON x.id = a.effect
 JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
@@ -135,8 +135,8 @@ func (n *Namespace) openRows(ctx context.Context, c *Claim, after int64, limit i
 
 // openPlainRead finds the events of actions that have no row.
 const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, 'pending', 0, NULL::timestamptz, 0::bigint, 0::bigint, 0::bigint, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead,
-       NULL::timestamptz, 0, false, ` + eventColumns + `
+SELECT u.lane_seq, 'pending', 0, NULL::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead,
+       NULL::bigint, 0, false, ` + eventColumns + `
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
@@ -165,12 +165,12 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	a := Action{Claim: c.ID, Record: -1}
 	p := &a.Pointer
 	var (
-		first           *time.Time
+		first           *int64 // how long ago, as all times here
 		wait            int64
 		left, quiet     int64
 		silence         int64
 		decision        string
-		redriven        *time.Time
+		redriven        *int64
 		redrive         Redrive
 		key, hash       [16]byte
 		name, eventType string
@@ -184,13 +184,13 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		return a, err
 	}
 	if first != nil {
-		a.FirstAt = *first
+		a.FirstAt = ago(*first)
 	}
 	if delta != nil {
 		a.Payload = kindOfPayload(*delta)
 	}
 	if redriven != nil {
-		redrive.At = *redriven
+		redrive.At = ago(*redriven)
 		a.Redrive = &redrive
 	}
 	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
@@ -199,3 +199,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.topicOf(a.LaneSeq), c.Partition.Topic, c.Partition.Number, key, hash
 	return a, nil
 }
+
+// ago is when something was, by this process's clock, as it is later compared with. How long ago, the database has said by
+// its own: the two need not agree.
+func ago(us int64) time.Time { return time.Now().Add(-micros(us)) }

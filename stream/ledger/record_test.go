@@ -186,3 +186,28 @@ func TestLaneLowFollowsWhatIsDone(t *testing.T) {
 		t.Errorf("%d not done", got)
 	}
 }
+
+// TestTimesOfActionsAreOurs: when an action was first tried, and when a person let it run again, is read as how long ago, and
+// so is our clock's, whatever the database's says; steps of either change nothing in what follows.
+func TestTimesOfActionsAreOurs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1))
+	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`UPDATE actions SET first_at = now() - interval '2 hours', redriven_at = now() - interval '1 hour' WHERE lane_seq = 1`)
+	open, _, err := f.n.Open(t.Context(), c, 0, 1)
+	if err != nil || len(open) != 1 || open[0].Redrive == nil {
+		t.Fatal(open, err)
+	}
+	for at, want := range map[time.Time]time.Duration{open[0].FirstAt: 2 * time.Hour, open[0].Redrive.At: time.Hour} {
+		if ago := time.Since(at); (ago - want).Abs() > 30*time.Second {
+			t.Errorf("%s ago, want %s", ago, want)
+		}
+		if at == at.Round(0) {
+			t.Errorf("%s is not by our clock", at)
+		}
+	}
+}

@@ -190,7 +190,7 @@ type Action struct {
 	EventType   string
 	Status      Status
 	Attempts    int
-	FirstAt     time.Time     // of the first attempt; zero before
+	FirstAt     time.Time     // of the first attempt, by our clock; zero before
 	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
 	Redrive     *Redrive      // nil: nobody has asked to run it again
 	Record      int           // see Applied.Actions; -1 elsewhere
@@ -205,7 +205,7 @@ type Action struct {
 
 // Redrive is a person's wish that an action which was dead, or whose outcome was unknown, runs again.
 type Redrive struct {
-	At    time.Time // the retry policy counts from here
+	At    time.Time // the retry policy counts from here; by our clock
 	Spent int       // attempts that were made before
 	// Force lets it run whatever has been started since: a person wants it so, or it has parked its lane, so that nothing has.
 	Force bool
