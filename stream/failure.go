@@ -1,5 +1,7 @@
 package stream
 
+import "time"
+
 // Then is what follows an attempt.
 type Then string
 
@@ -15,8 +17,10 @@ type Failure struct {
 	Codes [][2]int // the HTTP statuses that it is about, from and to; none where no answer came
 	Class Class
 	Then  Then
-	// Most is how many attempts are made at most, where that is less than the destination allows; 0 is no such bound.
+	// Most is how many of these in a row are made at most, where that is less than the destination allows; 0 is no such bound.
 	Most int
+	// Apart is how long it takes from one of these to the next attempt at least.
+	Apart time.Duration
 	// Alert says that a person is told when the action is dead: something has to be mended. Mend says what; it is there
 	// with Alert alone.
 	Alert bool
@@ -28,7 +32,7 @@ type Failure struct {
 }
 
 // failures is the one table of what may come of an attempt. Sinks read classes of statuses from it, lanes what follows;
-// DESIGN.md shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Alert
+// DESIGN.md shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Apart, Alert
 // and Mend are the same in all rows of a class.
 var failures = []Failure{
 	{What: "2xx", Codes: [][2]int{{200, 299}}, Class: ClassOK, Then: ThenDone},
@@ -42,7 +46,7 @@ var failures = []Failure{
 	{What: "400, 422, any other status, redirects among them", Codes: [][2]int{{0, 999}}, Class: ClassRejected, Then: ThenDead},
 	{What: "no answer in time", Class: ClassTimeout, Then: ThenRetried},
 	{What: "a connection that is refused, reset or cut off, or fails in TLS", Class: ClassNetwork, Then: ThenRetried},
-	{What: "a name that does not resolve", Class: ClassDNS, Then: ThenRetried, Most: 3, Alert: true,
+	{What: "a name that does not resolve, or a name server that does not answer", Class: ClassDNS, Then: ThenRetried, Most: 5, Apart: time.Minute, Alert: true,
 		Mend: "mend the host name in the destination's URL, or the name server of this machine, then replay"},
 	{What: "an address that Forebay's own guard refuses", Class: ClassForbidden, Then: ThenDead, Alert: true,
 		Mend: "mend the destination's URL, or list the network that it leads to in allow_networks, then replay"},
@@ -108,8 +112,11 @@ func Holds(c Class, code int) bool {
 // Retried reports whether the lane tries again after c.
 func (c Class) Retried() bool { return of(c).Then == ThenRetried }
 
-// Most is how many attempts are made at most when they end with c; 0: as many as the destination allows.
+// Most is how many attempts in a row are made at most when they end with c; 0: as many as the destination allows.
 func (c Class) Most() int { return of(c).Most }
+
+// Apart is how long it takes from an attempt that ends with c to the next at least.
+func (c Class) Apart() time.Duration { return of(c).Apart }
 
 // Mend is what a person has to mend where actions are dead by c; empty for classes that nobody is told of.
 func (c Class) Mend() string { return of(c).Mend }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,16 +30,17 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 	type follows struct {
 		retried, alerted bool
 		most             int
+		apart            time.Duration
 	}
 	want := map[Class]follows{
 		ClassOK: {}, ClassRejected: {}, ClassDenied: {alerted: true}, ClassForbidden: {alerted: true}, ClassTemplate: {},
 		ClassPayload: {alerted: true}, ClassThrottled: {retried: true}, ClassBusy: {retried: true}, ClassTimeout: {retried: true},
 		ClassDropped: {},
-		ClassNetwork: {retried: true}, ClassDNS: {retried: true, alerted: true, most: 3}, ClassBug: {retried: true},
+		ClassNetwork: {retried: true}, ClassDNS: {retried: true, alerted: true, most: 5, apart: time.Minute}, ClassBug: {retried: true},
 	}
 	got := map[Class]follows{}
 	for _, c := range Classes() {
-		got[c] = follows{c.Retried(), c.Alerted(), c.Most()}
+		got[c] = follows{c.Retried(), c.Alerted(), c.Most(), c.Apart()}
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(follows{})); diff != "" {
 		t.Error(diff)
@@ -47,7 +49,7 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 		t.Error("a class that a sink made up is not our own fault")
 	}
 	for _, f := range Failures() {
-		if first := of(f.Class); f.Then != first.Then || f.Most != first.Most || f.Alert != first.Alert || f.Mend != first.Mend {
+		if first := of(f.Class); f.Then != first.Then || f.Most != first.Most || f.Apart != first.Apart || f.Alert != first.Alert || f.Mend != first.Mend {
 			t.Errorf("%s and %s are of class %q and differ", f.What, first.What, f.Class)
 		}
 	}
@@ -117,7 +119,10 @@ func line(f Failure) string {
 		class = ""
 	}
 	if f.Most > 0 {
-		then += fmt.Sprintf(", %d attempts at most", f.Most)
+		then += fmt.Sprintf(", %d attempts in a row at most", f.Most)
+	}
+	if f.Apart > 0 {
+		then += ", " + strings.TrimSuffix(f.Apart.String(), "0s") + " apart at least"
 	}
 	switch {
 	case f.Alert && f.Then == ThenRetried:

@@ -165,7 +165,7 @@ func TestFetchRetries(t *testing.T) {
 				return answerWith(500, ""), nil
 			}
 			return ok()
-		}, time.Hour, []time.Duration{0, time.Second, 3 * time.Second}, ""},
+		}, time.Hour, []time.Duration{0, time.Second, 5 * time.Second}, ""},
 		{"429 with Retry-After", func(n int) (*http.Response, error) {
 			if n < 2 {
 				return answerWith(429, "", "Retry-After", "11"), nil
@@ -173,7 +173,7 @@ func TestFetchRetries(t *testing.T) {
 			return ok()
 		}, time.Hour, []time.Duration{0, 11 * time.Second}, ""},
 		{"to the last", func(int) (*http.Response, error) { return answerWith(503, ""), nil }, time.Hour,
-			[]time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, Unavailable},
+			[]time.Duration{0, time.Second, 5 * time.Second, 21 * time.Second}, Unavailable},
 		{"network", func(n int) (*http.Response, error) {
 			if n < 2 {
 				return nil, &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("reset")}

@@ -106,7 +106,10 @@ func troubling(c stream.Class) bool {
 	return false
 }
 
-// learn takes in what an attempt brought. A destination that answers, whatever it says of the one action, works.
+// answered reports whether a class says that the destination works: it has dealt with the action, whatever it says of it.
+func answered(c stream.Class) bool { return c == stream.ClassOK || c == stream.ClassRejected }
+
+// learn takes in what an attempt brought.
 func (d *Destination) learn(o *Outcome) {
 	if o.Class == stream.ClassOK && d.breaker == Closed { // nearly all of them
 		d.troubles = streak{}
@@ -119,7 +122,7 @@ func (d *Destination) learn(o *Outcome) {
 	case held && o.Class == stream.ClassThrottled: // it works, and says how long it wants to be left alone
 	case troubling(o.Class):
 		d.trouble(now, o.Entity)
-	case o.Class == stream.ClassOK, o.Class == stream.ClassRejected, o.Class == stream.ClassDenied:
+	case answered(o.Class), o.Class == stream.ClassDenied: // it works, if not for us
 		d.troubles = streak{}
 		if d.breaker == HalfOpen {
 			d.recover(now)
@@ -159,6 +162,7 @@ func (d *Destination) trouble(now time.Time, entity string) {
 	case d.breaker == HalfOpen, d.troubles.opens(d.policy.Breaker.Failures):
 		d.troubles = streak{}
 		d.until = now.Add(d.wait)
+		d.note(now, d.until)
 		d.wait = min(2*d.wait, d.policy.Breaker.MaxWait)
 		d.become(Open)
 	case d.breaker == Recovering:
@@ -178,5 +182,6 @@ func (d *Destination) hold(now time.Time, o *Outcome) bool {
 		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
 	}
 	d.held = later(d.held, until)
+	d.note(now, until)
 	return true
 }

@@ -40,12 +40,13 @@ type Destination struct {
 	ramp     ramp
 	rate     bucket
 	meter    meter
+	spans    []span // see note
 
 	paused    *Pause // nil: it is not
 	unsaved   bool   // paused by itself, and the ledger does not know
 	failures  int    // in a row, for the pause
 	failing   time.Time
-	succeeded bool // since the Keeper looked last
+	succeeded bool // and the ledger may not know
 	kept      bool // the ledger knows since when it fails
 	gone      int  // answers in a row that the place is gone
 	goneCode  int
@@ -79,13 +80,8 @@ func (d *Destination) Name() string { return d.name }
 // room reports whether an attempt may begin now. Where only time is missing, again says when to look again; else it is
 // zero: an attempt has to end, or a pause.
 func (d *Destination) room(now time.Time) (ok bool, again time.Time) {
-	switch {
-	case d.paused != nil:
+	if stopped, again := d.stopped(now); stopped {
 		return false, again
-	case d.breaker == Open && now.Before(d.until):
-		return false, later(d.until, d.held)
-	case now.Before(d.held):
-		return false, d.held
 	}
 	d.thaw(now)
 	if allowed, next := d.allowed(now); allowed > 0 && d.running >= allowed {
@@ -104,6 +100,17 @@ func (d *Destination) room(now time.Time) (ok bool, again time.Time) {
 	return true, again
 }
 
+// stopped reports whether nothing may begin, whoever asks, and until when, zero where nobody knows.
+func (d *Destination) stopped(now time.Time) (stopped bool, until time.Time) {
+	switch {
+	case d.paused != nil:
+		return true, until
+	case d.breaker == Open && now.Before(d.until):
+		return true, later(d.until, d.held)
+	}
+	return now.Before(d.held), d.held
+}
+
 func (r Rate) perSecond() float64 { return float64(r.Limit) / r.Per.Seconds() }
 
 // begin charges an attempt that room allows.
@@ -118,10 +125,22 @@ func (d *Destination) begin(now time.Time) {
 	}
 }
 
+// unbegin takes back what begin charged: no attempt was made.
+func (d *Destination) unbegin() {
+	d.running--
+	d.meter.n = max(0, d.meter.n-1)
+	if d.policy.Rate.OnLimit == Queue {
+		d.rate.tokens++
+	}
+	if d.breaker == Recovering {
+		d.ramp.bucket.tokens++ // more than it holds is poured away
+	}
+}
+
 // limited takes a token where the absence of one makes nobody wait, and reports that there was none.
 func (d *Destination) limited(now time.Time) bool {
 	r := d.policy.Rate
-	if r.OnLimit == "" || r.OnLimit == Queue {
+	if !r.strict() {
 		return false
 	}
 	if d.rate.pour(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
@@ -130,6 +149,9 @@ func (d *Destination) limited(now time.Time) bool {
 	d.rate.tokens--
 	return false
 }
+
+// strict reports whether the absence of a token makes nobody wait.
+func (r Rate) strict() bool { return r.OnLimit == Drop || r.OnLimit == Error }
 
 // serve gives turns to who waits, as far as there is room, and sets the timer where only time is missing.
 func (d *Destination) serve() {

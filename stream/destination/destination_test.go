@@ -1,6 +1,7 @@
 package destination
 
 import (
+	std "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -466,16 +467,21 @@ func TestBucketDropsAndFails(t *testing.T) {
 			w := d.worker("acme")
 			var got []Answer
 			for range 3 {
-				got = append(got, w.Take())
-				w.End(fine)
+				if got = append(got, w.Take()); got[len(got)-1] == Go {
+					w.End(fine)
+				}
 			}
+			same(t, "what is over takes no slot", d.Status().Running, 0)
 			time.Sleep(time.Second)
 			got = append(got, w.Take())
 			same(t, "answers", got, []Answer{Go, Go, Over, Go})
 			same(t, "mode", w.OnLimit(), mode)
 			same(t, "who waits for a slot", w.Take(), Wait)
 			w.End(fine)
+			other := d.worker("acme")
+			same(t, "who comes behind it", other.Take(), Wait)
 			same(t, "has its turn, without a token", w.Take(), Over)
+			same(t, "and makes room for the next", other.HasTurn(), true)
 			same(t, "counted", testutil.ToFloat64(d.metrics.limited), 2.0)
 		})
 	}
@@ -505,7 +511,7 @@ func TestPausesAfterFailuresInARow(t *testing.T) {
 					return
 				}
 				w.try(broken)
-				same(t, "success alone ends the row", d.Status().Paused == nil, f.Class == stream.ClassOK)
+				same(t, "what the destination has dealt with alone ends the row", d.Status().Paused == nil, f.Class == stream.ClassOK || f.Class == stream.ClassRejected)
 			})
 		})
 	}
@@ -525,14 +531,24 @@ func TestPausesAfterNothingButFailure(t *testing.T) {
 			time.Sleep(time.Hour)
 			w.try(broken)
 		}
-		w.try(refused) // says nothing of it
+		ours := &Outcome{Class: stream.ClassTemplate} // says nothing of it
+		w.try(ours)
 		same(t, "after 71 h", d.Status().State, StateRunning)
 		time.Sleep(time.Hour)
-		w.try(refused)
-		same(t, "what it says of one action", d.Status().State, StateRunning)
+		w.try(ours)
+		same(t, "what was not its fault", d.Status().State, StateRunning)
 		w.try(broken)
 		same(t, "after 72 h", d.Status().Paused, &Pause{At: time.Now(), By: "forebay", Class: "unavailable",
 			Reason: "nothing but failures since " + since.UTC().Format(time.RFC3339)})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, Policy{Pause: AutoPause{After: 72 * time.Hour}}).worker("acme")
+		w.try(broken)
+		time.Sleep(71 * time.Hour)
+		w.try(refused)
+		time.Sleep(2 * time.Hour)
+		w.try(broken)
+		same(t, "what it has refused it has dealt with", w.d.Status().State, StateRunning)
 	})
 }
 
@@ -573,8 +589,16 @@ func TestPausesWhereThePlaceIsGone(t *testing.T) {
 type kept struct {
 	mu     sync.Mutex
 	states map[string]ledger.DestinationState
+	ended  map[string][]ledger.Span
 	err    error
 	writes int
+	refuse error // to write
+}
+
+func (k *kept) EndedPauses(context.Context) (map[string][]ledger.Span, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ended, k.err
 }
 
 func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
@@ -608,8 +632,8 @@ func (k *kept) resume(name string) {
 func (k *kept) FailDestination(_ context.Context, name string, since time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.err != nil {
-		return k.err
+	if k.err != nil || k.refuse != nil {
+		return std.Or(k.err, k.refuse)
 	}
 	k.writes++
 	s := k.states[name]
@@ -730,6 +754,186 @@ func TestFailureOutlivesAProcess(t *testing.T) {
 		w.try(broken)
 		same(t, "72 min after that", next.Status().State, StatePaused)
 	})
+}
+
+// TestSuccessIsToldUntilItIsKept: what the store did not take is told again, and not forgotten for the failure that it has.
+func TestSuccessIsToldUntilItIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{states: map[string]ledger.DestinationState{"acme/agent": {Failing: time.Now().Add(-time.Hour)}}}
+		d := setup(t, Policy{Pause: AutoPause{After: 2 * time.Hour}})
+		w := d.worker("acme")
+		keep(t, k, d)
+		synctest.Wait()
+		k.mu.Lock()
+		k.refuse = errors.New("read only")
+		k.mu.Unlock()
+		w.try(fine)
+		time.Sleep(10 * time.Second)
+		w.try(broken)
+		since := time.Now()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		same(t, "since when it fails, while nothing is kept", d.Status().Failing.Equal(since), true)
+		k.mu.Lock()
+		k.refuse = nil
+		k.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		_, state := k.wrote()
+		same(t, "kept", state.Failing.IsZero(), true)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		_, state = k.wrote()
+		same(t, "and the failure after it", state.Failing.Equal(since), true)
+	})
+}
+
+// TestTokensComeBack: an attempt that is not made costs no token, whichever way it is charged and given up.
+func TestTokensComeBack(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []OnLimit{Queue, Drop, Error} {
+		synctest.Test(t, func(t *testing.T) {
+			d := setup(t, Policy{Concurrency: 1, Rate: Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: mode}})
+			w, v := d.worker("acme"), d.worker("acme")
+			for range 3 {
+				same(t, "taken", w.Take(), Go)
+				w.GiveBack()
+			}
+			same(t, "taken", w.Take(), Go)
+			same(t, "the other waits", v.Take(), Wait)
+			w.GiveBack()
+			same(t, "and has its turn, with the token", v.HasTurn(), true)
+			v.Pass()
+			same(t, "which it passes on", w.Take(), Go)
+			w.End(fine)
+			over := map[OnLimit]Answer{Queue: Wait, Drop: Over, Error: Over}[mode]
+			same(t, "made, it is spent", w.Take(), over)
+			w.Pass()
+			same(t, "slots", d.Status().Running, 0)
+		})
+	}
+}
+
+// TestPaceComesBack: the same of the pace after a hold.
+func TestPaceComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{MaxHold: time.Minute, Recovery: time.Hour})
+		w := d.worker("acme")
+		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Minute})
+		time.Sleep(time.Minute)
+		for range 3 {
+			same(t, "taken", w.Take(), Go)
+			w.GiveBack()
+		}
+		same(t, "taken", w.Take(), Go)
+		w.End(fine)
+		same(t, "made, it is spent", w.Take(), Wait)
+	})
+}
+
+// TestTurnStandsNoLongerThanItsDestination: what was given before a pause, a hold or an open breaker is not taken in it.
+func TestTurnStandsNoLongerThanItsDestination(t *testing.T) {
+	t.Parallel()
+	held := &Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: time.Minute}
+	for name, stop := range map[string]*Outcome{"held": held, "open": broken, "paused": {Class: stream.ClassRejected, Code: 410}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := setup(t, Policy{Concurrency: 3, Endpoint: true, MaxHold: time.Minute,
+					Breaker: Breaker{Failures: 1, Wait: time.Minute, MaxWait: time.Minute}})
+				a, b, c := d.worker("acme"), d.worker("acme"), d.worker("acme")
+				same(t, "there are three slots", []Answer{a.Take(), b.Take(), b.Take(), c.Take()}, []Answer{Go, Go, Go, Wait})
+				b.End(nil)
+				same(t, "c has its turn", c.HasTurn(), true)
+				same(t, "b stands", b.Stands(), true)
+				b.End(stop)
+				same(t, "nothing stands", []bool{a.Stands(), c.Stands()}, []bool{false, false})
+				same(t, "c waits", []any{c.Take(), c.HasTurn()}, []any{Wait, false})
+				a.GiveBack()
+				same(t, "no slot is lost", d.Status().Running, 0)
+				if stop.Code == 410 {
+					d.mu.Lock()
+					d.resume(time.Now())
+					d.mu.Unlock()
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				same(t, "until it is over", []any{c.called(), c.Take()}, []any{2, Go})
+			})
+		})
+	}
+}
+
+// TestAway: for how long nobody could attempt anything, by whatever kept them, and counted once.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		k := &kept{states: map[string]ledger.DestinationState{},
+			ended: map[string][]ledger.Span{"acme/agent": {{From: began.Add(-5 * time.Hour), To: began.Add(-3 * time.Hour)}}}}
+		d := setup(t, Policy{Concurrency: 9, MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}})
+		w := d.worker("acme")
+		keep(t, k, d)
+		synctest.Wait()
+		away := func(what string, want time.Duration) {
+			t.Helper()
+			same(t, what, d.Away(began, time.Now()).Round(time.Minute), want)
+		}
+		same(t, "before this process", d.Away(began.Add(-4*time.Hour), began), time.Hour)
+		away("nothing yet", 0)
+		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Hour})
+		time.Sleep(30 * time.Minute)
+		away("in a hold", 30*time.Minute)
+		time.Sleep(90 * time.Minute)
+		away("after it", time.Hour)
+		w.try(broken)
+		time.Sleep(90 * time.Minute)
+		away("after an open breaker", 2*time.Hour)
+		for range 3 {
+			w.try(broken)
+			time.Sleep(time.Hour)
+		}
+		away("whose attempts fail", 5*time.Hour)
+		pause := Pause{At: time.Now().Add(-time.Second), By: "ann@ops", Reason: "they move"}
+		k.mu.Lock()
+		k.states["acme/agent"] = ledger.DestinationState{Paused: &pause}
+		k.mu.Unlock()
+		time.Sleep(10 * time.Hour)
+		away("paused", 15*time.Hour)
+		k.resume("acme/agent")
+		time.Sleep(time.Hour)
+		away("resumed", 15*time.Hour)
+	})
+	d := setup(t, Policy{})
+	for i := range 2 * maxSpans { // the oldest are forgotten
+		from := time.Unix(int64(i)*1000, 0)
+		d.note(from, from.Add(100*time.Second))
+	}
+	same(t, "spans", len(d.spans), maxSpans)
+	same(t, "all that are kept", d.Away(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
+}
+
+// TestBlockedWithoutTokens: who waits long for each token leaves what it has to the ledger, who waits for moments does not.
+func TestBlockedWithoutTokens(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate Rate
+		want bool
+	}{
+		{Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: Queue}, true},
+		{Rate{Limit: 10, Per: time.Minute, Burst: 3, OnLimit: Queue}, true},
+		{Rate{Limit: 2, Per: time.Second, Burst: 1, OnLimit: Queue}, false},
+		{Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: Drop}, false},
+		{Rate{}, false},
+	} {
+		w := setup(t, Policy{Rate: tt.rate}).worker("acme")
+		same(t, "with tokens", w.Blocked(), false)
+		for range tt.rate.Burst {
+			w.try(fine)
+		}
+		same(t, fmt.Sprintf("%+v", tt.rate), w.Blocked(), tt.want)
+	}
 }
 
 func TestMetrics(t *testing.T) {

@@ -17,6 +17,8 @@ type Store interface {
 	Destinations(ctx context.Context) (map[string]ledger.DestinationState, error)
 	// Pause keeps a pause. Where the destination is paused already, that pause stays.
 	PauseDestination(ctx context.Context, name string, p ledger.Pause) (ledger.Pause, error)
+	// EndedPauses reads when destinations were paused that are not any more, by name, as far back as retries reach.
+	EndedPauses(ctx context.Context) (map[string][]ledger.Span, error)
 	// FailDestination keeps since when nothing succeeds; zero: something did. An earlier time stays.
 	FailDestination(ctx context.Context, name string, since time.Time) error
 }
@@ -29,6 +31,7 @@ type Keeper struct {
 	Logger       *slog.Logger
 
 	looking sync.Mutex // one look after the other: an old answer would undo what a newer one has brought
+	learnt  bool       // what was before this process
 }
 
 const (
@@ -89,6 +92,9 @@ func (k *Keeper) Look(ctx context.Context) error {
 			k.Destinations[name].saved(kept)
 		}
 	}
+	if err := k.learn(ctx); err != nil {
+		return err
+	}
 	kept, err := k.Store.Destinations(ctx)
 	if err != nil {
 		return err
@@ -96,10 +102,33 @@ func (k *Keeper) Look(ctx context.Context) error {
 	for _, name := range names {
 		if since, tell := k.Destinations[name].meet(kept[name]); tell {
 			if err := k.Store.FailDestination(ctx, name, since); err != nil {
-				return err
+				return err // and told again
+			}
+			if since.IsZero() {
+				k.Destinations[name].toldSuccess()
 			}
 		}
 	}
+	return nil
+}
+
+// learn tells destinations, once, of the pauses that ended before this process began.
+func (k *Keeper) learn(ctx context.Context) error {
+	if k.learnt {
+		return nil
+	}
+	ended, err := k.Store.EndedPauses(ctx)
+	if err != nil {
+		return err
+	}
+	for name, d := range k.Destinations {
+		d.mu.Lock()
+		for _, s := range ended[name] {
+			d.note(s.From, s.To)
+		}
+		d.mu.Unlock()
+	}
+	k.learnt = true
 	return nil
 }
 
@@ -135,10 +164,11 @@ func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell 
 	case kept.Paused != nil && (d.paused == nil || !d.paused.At.Equal(kept.Paused.At)):
 		d.pause(kept.Paused)
 	}
-	succeeded := d.succeeded
-	d.succeeded = false
+	if kept.Failing.IsZero() {
+		d.succeeded = false // the store has nothing to forget
+	}
 	switch {
-	case succeeded && !kept.Failing.IsZero(): // here or, until now, elsewhere
+	case d.succeeded: // here or, until now, elsewhere
 		return time.Time{}, true
 	case !kept.Failing.IsZero():
 		d.kept = true
@@ -154,4 +184,11 @@ func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell 
 		return d.failing, true
 	}
 	return since, false
+}
+
+// toldSuccess says that the store knows that something has got through.
+func (d *Destination) toldSuccess() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.succeeded, d.kept = false, false
 }

@@ -17,7 +17,7 @@ type Pause = ledger.Pause
 const itself = "forebay"
 
 // failed reports whether a class counts among the failures that pause a destination: nobody got through to it, or it
-// took nothing. What it says of one action (rejected) neither counts nor ends the row.
+// takes nothing from us.
 func failed(c stream.Class) bool {
 	return troubling(c) || c == stream.ClassDenied || c == stream.ClassForbidden
 }
@@ -25,7 +25,7 @@ func failed(c stream.Class) bool {
 // count keeps what pauses the destination, and pauses it.
 func (d *Destination) count(now time.Time, o *Outcome) {
 	switch {
-	case o.Class == stream.ClassOK:
+	case answered(o.Class):
 		d.failures, d.failing, d.succeeded = 0, time.Time{}, true
 	case failed(o.Class):
 		d.failures++
@@ -88,6 +88,7 @@ func (d *Destination) pause(p *Pause) {
 
 // resume ends a pause: what went before it does not count any more, and it recovers as after a hold.
 func (d *Destination) resume(now time.Time) {
+	d.note(d.paused.At, now)
 	d.paused, d.unsaved = nil, false
 	d.failures, d.failing, d.gone, d.troubles = 0, time.Time{}, 0, streak{}
 	d.until, d.wait, d.ramp = time.Time{}, d.policy.Breaker.Wait, ramp{}

@@ -33,14 +33,26 @@ type Status struct {
 	Waiting int
 }
 
-// Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or held, or its breaker is
-// open or half-open. One of which all slots are taken is not.
+// Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or held, its breaker is
+// open or half-open, or it is out of tokens of which one takes longer than a second. One of which all slots are taken is not.
 func (u *User) Blocked() bool {
 	switch u.d.Status().State {
 	case StatePaused, StateOpen, StateHeld, StateHalfOpen:
 		return true
 	}
-	return false
+	return u.d.dry()
+}
+
+// dry reports whether whoever waits for a token waits long, for this one and for each that follows.
+func (d *Destination) dry() bool {
+	r := d.policy.Rate
+	if r.OnLimit != Queue || r.perSecond() >= 1 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rate.pour(time.Now(), r.perSecond(), float64(r.Burst))
+	return !d.rate.has()
 }
 
 // Status is how the destination stands now.

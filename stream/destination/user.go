@@ -22,8 +22,8 @@ type Answer int
 
 const (
 	Wait Answer = iota // later: call says when to ask again
-	Go                 // now; End ends it
-	Over               // there is no token: the action is not attempted but dropped, or fails; End ends it
+	Go                 // now; End ends it, or GiveBack where it is not made
+	Over               // there is no token: the action is not attempted but dropped, or fails; nothing is charged for it
 )
 
 // Join makes a user. call is called, with the destination locked and by any goroutine, when Take has something to give
@@ -48,6 +48,12 @@ func (u *User) Take() Answer {
 	switch {
 	case u.turn:
 		u.turn = false
+		if stopped, again := d.stopped(now); stopped { // since it was given
+			d.unbegin()
+			d.turns.add(u)
+			d.look(again)
+			return Wait
+		}
 	case u.left:
 		return Wait
 	case !d.turns.empty():
@@ -64,9 +70,20 @@ func (u *User) Take() Answer {
 	}
 	if d.limited(now) {
 		d.metrics.limited.Inc()
+		d.unbegin()
+		d.serve()
 		return Over
 	}
 	return Go
+}
+
+// Stands reports whether an attempt that Take let go may still be made: to be asked right before it. Where not, the
+// destination has been paused or held, or its breaker has opened, since then, and the attempt is given back.
+func (u *User) Stands() bool {
+	u.d.mu.Lock()
+	defer u.d.mu.Unlock()
+	stopped, _ := u.d.stopped(time.Now())
+	return !stopped
 }
 
 // OnLimit is what becomes of an action that Take says Over of.
@@ -92,7 +109,7 @@ func (u *User) pass() {
 	u.d.turns.remove(u)
 	if u.turn {
 		u.turn = false
-		u.d.running--
+		u.d.unbegin()
 	}
 }
 
@@ -114,8 +131,8 @@ type Outcome struct {
 	Entity     string        // whose action it was; empty: another one than any before
 }
 
-// End ends an attempt; told is nil where none was made or it says nothing of the destination. It reports whether the
-// user has a turn: then it is not called.
+// End ends an attempt; told is nil where it says nothing of the destination. It reports whether the user has a turn: then
+// it is not called.
 func (u *User) End(told *Outcome) (turn bool) {
 	d := u.d
 	d.mu.Lock()
@@ -124,9 +141,27 @@ func (u *User) End(told *Outcome) (turn bool) {
 	if told != nil {
 		d.learn(told)
 	}
+	return u.serve()
+}
+
+// GiveBack ends an attempt that was not made after all: its slot and its tokens are there for others again. It reports
+// what End does.
+func (u *User) GiveBack() (turn bool) {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unbegin()
+	if d.policy.Rate.strict() {
+		d.rate.tokens++
+	}
+	return u.serve()
+}
+
+// serve serves those who wait; u is told here and not called.
+func (u *User) serve() (turn bool) {
 	call := u.call
 	u.call = func() {}
-	d.serve()
+	u.d.serve()
 	u.call = call
 	return u.turn
 }

@@ -43,14 +43,24 @@ func (l *Lanes) run(e *entry, d *destination) {
 	}
 }
 
-// act makes the attempt of a head whose event is as the sink is to see it.
+// errBlocked is why a marked attempt was not made: a mark is taken back by nothing less than an attempt that failed.
+var errBlocked = errors.New("the destination was paused or held, or its breaker opened, right before the call, which was not made")
+
+// act makes the attempt of a head whose event is as the sink is to see it. Since the head was taken the destination may have
+// been paused, held or given up for a while: then it goes back to wait for its turn.
 func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
+	unsafe := d.Sink.Idempotency() == stream.Unsafe
 	switch {
 	case !l.alive():
 		l.postpone(e, d, aliveWait)
-	case d.Sink.Idempotency() == stream.Unsafe && !l.mark(e):
+	case !d.user.Stands():
+		l.postpone(e, d, 0)
+	case unsafe && !l.mark(e):
 		l.abandon(e, d)
+	case unsafe && !d.user.Stands():
+		l.finish(e, d, l.judged(e, d, stream.Idempotent, time.Now(), stream.Outcome{}, stream.ClassBusy, errBlocked), nil)
 	default:
+		e.called = true
 		res, told := l.attempt(e, d, event)
 		l.finish(e, d, res, &told)
 	}
@@ -174,8 +184,8 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 		kind = stream.Idempotent
 	}
 	tries, since := e.tries(n)
-	wait := Delay(d.Retry, tries, out.RetryAfter, l.cfg.Rand())
-	switch judge(d.Retry, kind, class, tries, began.Sub(since), wait) {
+	wait := Delay(d.Retry, tries, max(out.RetryAfter, class.Apart()), l.cfg.Rand())
+	switch judge(d.Retry, kind, class, tries, e.alike(class), d.elapsed(since, began), wait) {
 	case succeeded:
 		res.Status = ledger.Done
 		d.taken(&res, out)

@@ -34,7 +34,7 @@ func (l *Lanes) finish(e *entry, d *destination, res ledger.Result, told *shared
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(d, told)
+	l.release(e, d, told)
 	if p.gone || cancelled {
 		l.discard(e)
 	} else {
@@ -78,7 +78,7 @@ func (l *Lanes) queue(c completion) {
 func (l *Lanes) abandon(e *entry, d *destination) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(d, nil)
+	l.release(e, d, nil)
 	l.discard(e)
 	l.wake()
 }
@@ -96,7 +96,7 @@ func (l *Lanes) putOff(e *entry, d *destination, err error) {
 func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(d, nil)
+	l.release(e, d, nil)
 	p := e.lane.part
 	if p.gone {
 		l.discard(e)

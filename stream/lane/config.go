@@ -48,8 +48,8 @@ type Destination struct {
 type RetryPolicy struct {
 	Attempts int           // in all, the first included; default 7
 	Within   time.Duration // no attempt starts later than this after the first; default 24 h
-	Min      time.Duration // bound of the first delay, doubled by each failure; default 1 s
-	Max      time.Duration // cap of every delay, Retry-After included; default 1 h
+	Min      time.Duration // bound of the first delay; default 1 s
+	Max      time.Duration // bound of the last, see Delay, and cap of every delay, Retry-After included; default 5/6 of Within
 }
 
 // Config makes [Lanes]. A zero limit takes its default.
@@ -142,7 +142,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	def(&p.Attempts, 7)
 	def(&p.Within, 24*time.Hour)
 	def(&p.Min, time.Second)
-	def(&p.Max, time.Hour)
+	def(&p.Max, max(p.Min, p.Within/6*5)) // 20 h: with 1 s, 9 s, 88 s, 14 min and 2 h before, that is a little less than a day
 	return p
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -54,19 +56,6 @@ func answerWith(out stream.Outcome, class stream.Class) func(context.Context, st
 // TestBlockedDestination: nothing is attempted at a destination that is paused, held, open or out of tokens, for as long
 // as it is; that costs no attempt, and others go on. Then all of it runs, in order.
 func TestBlockedDestination(t *testing.T) {
-	paused := func(t *testing.T, d *shared.Destination) (resume func()) {
-		kept := &kept{states: map[string]ledger.DestinationState{destName: {Paused: &shared.Pause{By: "ann", Reason: "they move"}}}}
-		k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
-		if err := k.Look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			clear(kept.states)
-			if err := k.Look(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
 	for _, tt := range []struct {
 		name    string
 		policy  shared.Policy
@@ -90,7 +79,7 @@ func TestBlockedDestination(t *testing.T) {
 				r.begin(t)
 				resume := func() {}
 				if tt.first == nil {
-					resume = paused(t, d)
+					resume = pause(t, d)
 				}
 				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
 					if a.Event.Entity == "first" {
@@ -129,9 +118,168 @@ func TestBlockedDestination(t *testing.T) {
 	}
 }
 
+// pause pauses a destination, as a person does.
+func pause(t *testing.T, d *shared.Destination) (resume func()) {
+	t.Helper()
+	kept := &kept{states: map[string]ledger.DestinationState{destName: {Paused: &shared.Pause{At: time.Now(), By: "ann", Reason: "they move"}}}}
+	k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
+	if err := k.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		clear(kept.states)
+		if err := k.Look(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPauseOvertakesTheAttempt: a head that had its slot when the destination was paused, and whose body is fetched, its
+// payload read or its mark written meanwhile, is not attempted, costs no attempt, and runs once resumed.
+func TestPauseOvertakesTheAttempt(t *testing.T) {
+	for name, slow := range map[string]func(c *Config, r *rig, gate chan struct{}){
+		"reading": func(_ *Config, r *rig, gate chan struct{}) {
+			r.log.fail = func(ledger.Pointer) error { <-gate; return nil }
+		},
+		"fetching": func(c *Config, _ *rig, gate chan struct{}) {
+			c.Enrich = &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+				<-gate
+				return e, stream.Outcome{}, nil
+			}}
+		},
+		"marking": func(_ *Config, r *rig, gate chan struct{}) {
+			r.sink.kind = stream.Unsafe
+			r.mem.before = func(context.Context, []ledger.Result) error { <-gate; return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newShared(t, shared.Policy{Concurrency: 2, Rate: shared.Rate{Limit: 1, Per: 24 * time.Hour, Burst: 1, OnLimit: shared.Queue}})
+				r, gate := &rig{mem: newMemory(), log: &eventLog{events: map[int64]*schemas.Event{}}, sink: &script{}, claim: claimOf(1)}, make(chan struct{})
+				r.again(t, func(c *Config) {
+					sharing(d, &script{})(c)
+					slow(c, r, gate)
+				})
+				defer r.stop()
+				r.make("a", nil) // left to the ledger: its payload has to be read
+				r.begin(t)
+				synctest.Wait()
+				same(t, "on its way", d.Status().Running, 1)
+				resume := pause(t, d)
+				close(gate)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				same(t, "calls while it is paused", len(r.sink.ids()), 0)
+				same(t, "slots while it is paused", d.Status().Running, 0)
+				resume()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				same(t, "calls once it is resumed", r.sink.ids(), []string{"a#1"})
+				attempts := 1
+				if name == "marking" { // a mark cannot be taken back
+					attempts = 2
+				}
+				same(t, "attempts", r.mem.action(r.claim, 1).Attempts, attempts)
+				same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
+			})
+		})
+	}
+}
+
+// TestNoAttemptCostsNoToken: a head that is put off before its call, because nobody can say whether the process may act, finds
+// the token again, where it would be dropped without one.
+func TestNoAttemptCostsNoToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newShared(t, shared.Policy{Concurrency: 1, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: shared.Drop}})
+		var alive atomic.Bool
+		r := setup(t, func(c *Config) {
+			sharing(d, &script{})(c)
+			c.Alive = alive.Load
+		})
+		defer r.stop()
+		r.begin(t)
+		r.add("a")
+		time.Sleep(10 * time.Second)
+		alive.Store(true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		same(t, "calls", r.sink.ids(), []string{"a#1"})
+		same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
+	})
+}
+
+// TestWithinStandsStillWhilePaused: what was tried before a long pause has its retries after it, in the process that saw the
+// pause, with the head in memory or not, and in the next one.
+func TestWithinStandsStillWhilePaused(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newShared(t, shared.Policy{Concurrency: 2})
+			r := setup(t, sharing(d, &script{}))
+			r.begin(t)
+			r.sink.do = failWith(stream.ClassBusy)
+			r.add("a")
+			synctest.Wait()
+			resume, from := pause(t, d), time.Now()
+			time.Sleep(72 * time.Hour)
+			same(t, "calls", len(r.sink.ids()), 1)
+			if restart {
+				r.stop()
+				resume()
+				d = newShared(t, shared.Policy{Concurrency: 2})
+				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler),
+					Store: &kept{ended: map[string][]ledger.Span{destName: {{From: from, To: time.Now()}}}}}
+				if err := k.Look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.again(t, sharing(d, &script{}))
+				r.begin(t)
+			} else {
+				resume()
+			}
+			defer r.stop()
+			synctest.Wait()
+			same(t, "tried again", len(r.sink.ids()), 2)
+			same(t, "status", r.mem.status(r.claim, 1), ledger.Failed)
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			same(t, "all attempts", len(r.sink.ids()), 7)
+		})
+	}
+}
+
+// TestBoundOfAClassIsItsOwn: failures of other classes do not count against a name that does not resolve, and what fails in
+// between begins its row anew.
+func TestBoundOfAClassIsItsOwn(t *testing.T) {
+	in(t, func(c *Config) {
+		d := c.Destinations[destName]
+		d.Retry = RetryPolicy{Attempts: 100, Max: time.Hour}
+		c.Destinations[destName] = d
+	}, func(t *testing.T, r *rig) {
+		dns := stream.ClassDNS.Most()
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Attempt <= 6 || a.Attempt == 6+dns {
+				return failWith(stream.ClassBusy)(ctx, a)
+			}
+			return failWith(stream.ClassDNS)(ctx, a)
+		}
+		r.add("a")
+		time.Sleep(23 * time.Hour)
+		synctest.Wait()
+		at := r.sink.times()
+		same(t, "attempts", len(at), 6+2*dns)
+		same(t, "status", r.mem.status(r.claim, 1), ledger.Dead)
+		for i := 7; i < 6+dns; i++ {
+			if apart := at[i].Sub(at[i-1]); apart < time.Minute {
+				t.Errorf("%s between attempts %d and %d", apart, i, i+1)
+			}
+		}
+	})
+}
+
 // kept is a Store in memory for pauses alone.
 type kept struct {
 	states map[string]ledger.DestinationState
+	ended  map[string][]ledger.Span
 }
 
 func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
@@ -140,7 +288,8 @@ func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState
 func (k *kept) PauseDestination(context.Context, string, shared.Pause) (p shared.Pause, err error) {
 	return p, nil
 }
-func (k *kept) FailDestination(context.Context, string, time.Time) error { return nil }
+func (k *kept) EndedPauses(context.Context) (map[string][]ledger.Span, error) { return k.ended, nil }
+func (k *kept) FailDestination(context.Context, string, time.Time) error      { return nil }
 
 // TestClaimsAreGivenUpAtABlockedDestination: what waits there holds no partition.
 func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
@@ -258,8 +407,8 @@ func TestMostAndAlerts(t *testing.T) {
 			if class.Retried() {
 				want = 7
 			}
-			if class == stream.ClassDNS {
-				want = 3
+			if class.Most() > 0 {
+				want = class.Most()
 			}
 			same(t, "attempts of "+string(class), len(r.sink.ids()), want)
 			same(t, "status", r.mem.status(r.claim, 1), ledger.Dead)

@@ -76,12 +76,12 @@ func (d *destination) take(l *Lanes) *entry {
 		return nil
 	}
 	answer := d.user.Take()
+	d.roused = false
 	if answer == shared.Wait {
 		l.ready -= d.n
 		d.asleep = true
 		return nil
 	}
-	d.roused = false
 	e := d.first.head
 	e.over = answer == shared.Over
 	l.dequeue(d)
@@ -117,14 +117,24 @@ func (l *Lanes) pick() (*entry, *destination) {
 func (l *Lanes) start(e *entry, d *destination) {
 	e.lane.state = running
 	e.lane.part.busy++
+	e.called = false
 	d.running++
 	l.fly(e)
 }
 
-// release gives an attempt's slot back; told is nil where the destination learns nothing from it.
-func (l *Lanes) release(d *destination, told *shared.Outcome) {
+// release gives a head's slot back and, where it was not called for, its tokens; told is nil where the destination learns
+// nothing from it.
+func (l *Lanes) release(e *entry, d *destination, told *shared.Outcome) {
 	d.running--
-	if d.user.End(told) {
+	turn := false
+	switch {
+	case e.over: // it was charged nothing
+	case e.called:
+		turn = d.user.End(told)
+	default:
+		turn = d.user.GiveBack()
+	}
+	if turn {
 		l.rouse(d)
 	}
 }

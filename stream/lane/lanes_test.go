@@ -168,8 +168,11 @@ func TestRetryScheduleAndExhaustion(t *testing.T) {
 		for i := 1; i < len(at); i++ {
 			gaps = append(gaps, at[i].Sub(at[i-1]))
 		}
-		ms := time.Millisecond
-		same(t, "delays", gaps, []time.Duration{500 * ms, 1000 * ms, 2000 * ms, 4000 * ms, 8000 * ms, 16000 * ms})
+		var want []time.Duration
+		for n := range 6 {
+			want = append(want, bound(RetryPolicy{}.withDefaults(), n+1)/2)
+		}
+		same(t, "delays", gaps, want)
 		same(t, "head", r.mem.status(r.claim, 1), ledger.Dead)
 		same(t, "behind it", r.mem.status(r.claim, 2), ledger.Pending)
 		res := r.mem.resultsOf(1)

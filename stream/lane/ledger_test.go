@@ -36,6 +36,8 @@ type real struct {
 	latest bool // backlog
 	join   bool // the sink is one whose actions are statements in the ledger's database
 	long   LongPolicy
+	retry  RetryPolicy                    // zero: quick
+	rand   func() float64                 // of the jitter; nil: at random
 	wrap   func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
 }
 
@@ -101,12 +103,16 @@ func (r *real) start() {
 	if r.wrap != nil {
 		seen = r.wrap(r.ns)
 	}
+	if r.retry == (RetryPolicy{}) {
+		r.retry = RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond}
+	}
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
-			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond},
+			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
 		}},
 		Alive: func() bool { return true },
+		Rand:  r.rand,
 		Later: func(ledger.AttemptRef, schemas.ActionID) stream.Later { return stream.Later{} },
 	})
 	if err != nil {
@@ -326,6 +332,48 @@ func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
 		t.Errorf("the repeated attempt came after %v, before the destination's timeout was over", at.Sub(began))
 	}
 	same(t, "open", len(r.openActions()), 0)
+}
+
+// TestPostgresRetriesOutliveRestarts: each owner makes one attempt and is gone; the next makes the next one, when it is due and
+// not sooner, and the last one the last.
+func TestPostgresRetriesOutliveRestarts(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.stop()
+	const wait = 400 * time.Millisecond
+	r.retry = RetryPolicy{Attempts: 3, Min: wait, Max: wait}
+	r.rand = func() float64 { return 1 }
+	if err := r.ns.Release(t.Context(), r.claim); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.ends(func(stream.Action) stream.Class { return stream.ClassBusy })
+	r.feed("a", "a")
+	for n := 1; n <= 3; n++ {
+		r.until(1)
+		r.settled()
+		if err := r.ns.Release(t.Context(), r.claim); err != nil {
+			t.Fatal(err)
+		}
+		r.stop()
+		want := fmt.Sprintf("a#1 %s %d", map[bool]ledger.Status{false: ledger.Failed, true: ledger.Dead}[n == 3], n)
+		r.start()
+		same(t, "in the ledger", r.openActions()[0], want)
+	}
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#1/3"})
+	at := r.sink.times()
+	for i := 1; i < 3; i++ {
+		if apart := at[i].Sub(at[i-1]); apart < wait-5*time.Millisecond {
+			t.Errorf("attempt %d came %s after the one before, it was due after %s", i+1, apart, wait)
+		}
+	}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for i, a := range r.sink.calls[1:] {
+		if off := a.FirstAt.Sub(at[0]); off < -100*time.Millisecond || off > 100*time.Millisecond {
+			t.Errorf("attempt %d knows of a first one %s beside it", i+2, off)
+		}
+	}
 }
 
 func TestPostgresUnsafeIsMarked(t *testing.T) {

@@ -251,14 +251,10 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 // again judges an attempt that has failed later.
 func (l *Lanes) again(e *entry, res *ledger.Result, kind stream.Idempotency, class stream.Class, asked time.Duration) {
 	d := l.destination(e.Destination)
-	elapsed := time.Duration(0)
 	tries, since := e.tries(res.Attempt)
-	if !since.IsZero() {
-		elapsed = time.Since(since)
-	}
 	wait := Delay(d.Retry, tries, asked, l.cfg.Rand())
 	res.Class = string(class)
-	switch judge(d.Retry, kind, class, tries, elapsed, wait) {
+	switch judge(d.Retry, kind, class, tries, e.alike(class), d.elapsed(since, time.Now()), wait) {
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, wait
 	case unknown:

@@ -227,7 +227,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 	}
 	l.mu.Lock()
 	p.writing--
-	l.release(d, nil)
+	l.release(e, d, nil)
 	lost := fenced && !p.gone
 	if lost {
 		l.forget(p, errFenced)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -18,6 +19,9 @@ type entry struct {
 	size      int            // payload bytes; 0 as long as they are not known
 	copied    bool           // the ledger holds a payload copy
 	over      bool           // the destination's rate is used up: no attempt
+	called    bool           // the destination was, or is about to be, since it has its slot
+	class     stream.Class   // of the last attempt that was seen to end
+	inARow    int            // how many ended with it
 	doubt     bool           // the owner before may have made an attempt that nobody recorded
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did

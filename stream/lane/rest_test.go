@@ -145,6 +145,33 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 	})
 }
 
+// The same of a destination whose next token is far away.
+func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
+	in(t, func(c *Config) {
+		crowd(c)
+		d := c.Destinations[downName]
+		slow, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2,
+			Rate: shared.Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: shared.Queue}}})
+		if err != nil {
+			panic(err)
+		}
+		d.Shared = slow
+		c.Destinations[downName] = d
+	}, func(t *testing.T, r *rig) {
+		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
+		r.many("good", 50, nil)
+		time.Sleep(10*time.Minute + time.Second)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 100+11)
+		if n := r.loaded(); n > 8+2 {
+			t.Errorf("%d actions loaded", n)
+		}
+		time.Sleep(2 * time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
+		same(t, "at rest", r.atRest(), 0)
+		checkRepeats(t, r)
+	})
+}
+
 // A destination of which only the slots are taken keeps its place in the window.
 func TestBusyDestinationKeepsItsWindow(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {

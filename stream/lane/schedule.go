@@ -1,29 +1,36 @@
 package lane
 
 import (
+	"math"
 	"time"
 
 	"github.com/forebay-io/forebay/stream"
 )
 
-// Delay is how long to wait after the n-th failed attempt (1 for the first): exponential with full jitter, that is
-// uniform in [0, min(Max, Min*2^(n-1))] with u uniform in [0, 1). What the destination asked for in Retry-After is a
-// floor under it; Max caps both, so that a destination cannot put an action off for ever.
-func Delay(p RetryPolicy, n int, retryAfter time.Duration, u float64) time.Duration {
+// Delay is how long to wait after the n-th failed attempt (1 for the first): exponential with full jitter, that is u of
+// the n-th bound with u uniform in [0, 1). The bounds begin with Min and grow evenly, so that the last delay's is Max. atLeast,
+// such as what the destination asked for in Retry-After, is a floor under it; Max caps both, so that a destination cannot put
+// an action off for ever.
+func Delay(p RetryPolicy, n int, atLeast time.Duration, u float64) time.Duration {
 	delay := time.Duration(u * float64(bound(p, n)))
-	return min(max(delay, retryAfter, 0), p.Max)
+	return min(max(delay, atLeast, 0), p.Max)
 }
 
-// bound is min(Max, Min*2^(n-1)) without overflow.
+// Bounds grow at least twofold, so that many attempts lie apart, and at most tenfold, so that few do not end with a leap.
+const minGrowth, maxGrowth = 2, 10
+
+// bound is what the n-th delay stays below.
 func bound(p RetryPolicy, n int) time.Duration {
-	b := p.Min
-	for range n - 1 {
-		if b >= p.Max/2 {
-			return p.Max
-		}
-		b *= 2
+	growth := float64(minGrowth)
+	if delays := p.Attempts - 1; delays > 1 {
+		growth = math.Pow(float64(p.Max)/float64(p.Min), 1/float64(delays-1))
+		growth = min(max(growth, minGrowth), maxGrowth)
 	}
-	return min(b, p.Max)
+	b := float64(p.Min) * math.Pow(growth, float64(n-1))
+	if b >= float64(p.Max)*(1-1e-9) { // the last one is not a rounding below it
+		return p.Max
+	}
+	return time.Duration(b)
 }
 
 // verdict is what follows from an attempt.
@@ -36,7 +43,8 @@ const (
 	unknown
 )
 
-// judge decides what follows from attempt n that began elapsed after the first one. wait is for retry alone.
+// judge decides what follows from attempt n, the alike-th in a row that ended with class, that began elapsed after the first
+// one. wait is for retry alone.
 //
 //	class                                        idempotent, fenced                unsafe
 //	none                                         succeeded                         succeeded
@@ -44,12 +52,9 @@ const (
 //	throttled                                    retry until spent, then dead      the same: the destination did not act
 //	any other                                    retry until spent, then dead      unknown: it may have acted
 //
-// Spent is what the policy says, or fewer attempts where the class has a bound of its own. An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
-func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n int, elapsed, wait time.Duration) verdict {
-	most := p.Attempts
-	if n := class.Most(); n > 0 {
-		most = min(most, n)
-	}
+// Spent is what the policy says, or fewer in a row where the class has a bound of its own. An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
+func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n, alike int, elapsed, wait time.Duration) verdict {
+	most := class.Most()
 	switch {
 	case class == stream.ClassOK:
 		return succeeded
@@ -57,8 +62,26 @@ func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n int, el
 		return dead
 	case kind == stream.Unsafe && class != stream.ClassThrottled:
 		return unknown
-	case n >= most || elapsed+wait > p.Within:
+	case n >= p.Attempts || most > 0 && alike >= most || elapsed+wait > p.Within:
 		return dead
 	}
 	return retry
+}
+
+// alike counts the attempts in a row that ended with class, as far as this process has seen them.
+func (e *entry) alike(class stream.Class) int {
+	if e.class != class {
+		e.class, e.inARow = class, 0
+	}
+	e.inARow++
+	return e.inARow
+}
+
+// elapsed is how long an action has been tried, from since to until. A time in which its destination was paused, held or
+// behind an open breaker is no part of it.
+func (d *destination) elapsed(since, until time.Time) time.Duration {
+	if since.IsZero() || !until.After(since) {
+		return 0
+	}
+	return until.Sub(since) - d.Shared.Away(since, until)
 }

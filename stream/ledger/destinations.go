@@ -59,6 +59,29 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 	return states, nil
 }
 
+// Span is a time from From to To.
+type Span struct{ From, To time.Time }
+
+// EndedPauses reads when destinations were paused, by "<team>/<destination>", of pauses that have ended within 30 days.
+func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
+	rows, err := l.read.Query(ctx, `SELECT destination, paused_at, ended_at FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
+	ended := map[string][]Span{}
+	var (
+		name string
+		s    Span
+	)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&name, &s.From, &s.To}, func() error {
+			ended[name] = append(ended[name], s)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the pauses of destinations", Err: redact(err)}
+	}
+	return ended, nil
+}
+
 // PauseDestination pauses a destination, in all processes. One that is paused already stays so as it is: what comes back
 // is the pause that stands. Its time is the database's.
 func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {

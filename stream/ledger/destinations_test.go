@@ -98,3 +98,40 @@ func TestDestinationsWithoutPostgres(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedPauses: of pauses that are over is known when they were, of the others nothing.
+func TestEndedPauses(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	ended := func() map[string][]Span {
+		t.Helper()
+		got, err := f.l.EndedPauses(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for range 2 {
+		if _, err := f.l.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "they move"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(ended()["acme/agent"]) == 1 {
+			break // the second one stands
+		}
+		if got := ended(); len(got) != 0 {
+			t.Errorf("before the first has ended: %+v", got)
+		}
+		if _, err := f.l.ResumeDestination(t.Context(), "acme/agent", "ann", "they are there"); err != nil {
+			t.Fatal(err)
+		}
+		f.exec(`UPDATE pauses SET paused_at = paused_at - interval '3 days'`)
+	}
+	got := ended()
+	if list := got["acme/agent"]; len(got) != 1 || len(list) != 1 || list[0].To.Sub(list[0].From).Round(time.Minute) != 72*time.Hour || time.Since(list[0].To).Abs() > time.Minute {
+		t.Errorf("%+v", got)
+	}
+	f.exec(`UPDATE pauses SET ended_at = now() - interval '31 days', paused_at = now() - interval '32 days' WHERE ended_at IS NOT NULL`)
+	if got := ended(); len(got) != 0 {
+		t.Errorf("what no retry reaches back to: %+v", got)
+	}
+}

@@ -243,13 +243,15 @@ func (ck *checker) between(path string, d, low, high Duration) {
 	}
 }
 
+const longestDelay = Duration(7 * 24 * time.Hour)
+
 func (ck *checker) retry(path string, r Retry) {
 	if !ck.skip(path+".attempts") && r.Attempts > 1000 {
 		ck.problem(path+".attempts", "%d is more than 1000", r.Attempts)
 	}
 	ck.between(path+".within", r.Within, Duration(time.Second), Duration(30*24*time.Hour))
 	ck.between(path+".min", r.Min, Duration(time.Millisecond), Duration(24*time.Hour))
-	ck.between(path+".max", r.Max, Duration(time.Millisecond), Duration(7*24*time.Hour))
+	ck.between(path+".max", r.Max, Duration(time.Millisecond), longestDelay)
 	if !ck.skip(path+".min") && !ck.skip(path+".max") && r.Min > r.Max {
 		ck.problem(path+".min", "%s is more than max %s", r.Min, r.Max)
 	}

@@ -68,6 +68,9 @@ func (c *Config) fillComputed() {
 			if d.Concurrency == 0 {
 				d.Concurrency = concurrency(d, c.joined(name, destination))
 			}
+			if _, written := c.places["teams."+name+".destinations."+destination+".retry.max"]; !written {
+				d.Retry.Max = maxDelay(d.Retry)
+			}
 			if d.Rate != nil && d.Rate.Burst == 0 {
 				d.Rate.Burst = d.Rate.Limit
 			}
@@ -107,6 +110,9 @@ func (c *Config) Statements() (n int) {
 	}
 	return n
 }
+
+// maxDelay is the last bound where none is written: those before it fit into what it leaves of the time.
+func maxDelay(r Retry) Duration { return max(r.Min, min(r.Within/6*5, longestDelay)) }
 
 // eventTopics is what the names of a team's topics of events begin with: rights go by it.
 func eventTopics(team string) string { return "events." + team + "." }

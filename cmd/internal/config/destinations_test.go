@@ -146,6 +146,25 @@ func TestKeysOutliveDeadLetters(t *testing.T) {
 	}
 }
 
+// The longest delay follows from the time that there is, where nobody has said it.
+func TestLongestDelayOfADestination(t *testing.T) {
+	t.Parallel()
+	for retry, want := range map[string]string{
+		"{}": "20h", "{within: 1h}": "50m", "{within: 30d}": "7d", "{min: 1h, within: 1m}": "1h", "{within: 24h, max: 1h}": "1h", "{max: 2d}": "2d",
+	} {
+		c, problems := load(withDestination(t, "", "type: log\nretry: "+retry), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := c.Teams["acme"].Destinations["coder"].Retry.Max; got != mustDuration(want) {
+			t.Errorf("%s: %s, want %s", retry, got, want)
+		}
+	}
+	if _, problems := load(withDestination(t, "", "type: log\nretry: {max: 0s}"), designEnv, designFiles, Options{}); !strings.Contains(problems.Error(), "coder.retry.max: 0s is not between 1ms and 7d") {
+		t.Errorf("a written nothing: %v", problems)
+	}
+}
+
 // A process that runs no destinations does not ask for what only they need.
 func TestExecIsOfTheProcessThatRunsIt(t *testing.T) {
 	t.Parallel()

@@ -195,11 +195,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "max_body", doc: "Largest document.", def: "8MiB", minimum: 1},
 		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
 	}},
-	reflect.TypeFor[FetchRetry](): {doc: "Exponential with full jitter.", fields: []field{
+	reflect.TypeFor[FetchRetry](): {doc: "Exponential with full jitter, as at destinations.", fields: []field{
 		{name: "attempts", doc: "Most requests.", def: "5", minimum: 1},
 		{name: "within", doc: "Longest time for all of them; the gap's within may be shorter.", def: "1m"},
-		{name: "min", doc: "First delay.", def: "500ms"},
-		{name: "max", doc: "Longest delay.", def: "30s"},
+		{name: "min", doc: "First bound.", def: "500ms"},
+		{name: "max", doc: "Last bound, and longest delay.", def: "30s"},
 	}},
 	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{
 		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
@@ -235,11 +235,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "headers", doc: "Request headers of http and mcp, such as Authorization; " + secretHeaders},
 		{name: "tool_errors", doc: "What follows when a tool of mcp says that it failed.", computed: "dead", values: []string{"dead", "retry"}},
 	}},
-	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter.", fields: []field{
+	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter: each delay is between nothing and a bound that grows, two- to tenfold, from min to max in as many steps as there are attempts.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
-		{name: "within", doc: "Longest time from the first attempt.", def: "24h"},
-		{name: "min", doc: "First delay.", def: "1s"},
-		{name: "max", doc: "Longest delay.", def: "1h"},
+		{name: "within", doc: "Longest time from the first attempt, not counting when the destination is paused, held or its breaker is open.", def: "24h"},
+		{name: "min", doc: "First bound.", def: "1s"},
+		{name: "max", doc: "Last bound, and longest delay that a Retry-After may ask for.", computed: "five sixths of within (20h), at most 7d"},
 	}},
 	reflect.TypeFor[CallRate](): {doc: "A token bucket: limit tokens per time.", fields: []field{
 		{name: "limit", doc: "How many attempts.", required: true, minimum: 1},
@@ -253,7 +253,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "max_wait", doc: "For how long at most.", def: "5m"},
 	}},
 	reflect.TypeFor[AutoPause](): {doc: "When a destination is paused by itself; one of type http also when it answers 410, or 404 five times in a row.", fields: []field{
-		{name: "failures", doc: "After how many failures in a row; 0: however many.", def: "1000"},
+		{name: "failures", doc: "After how many failures in a row, of which a refusal (400, 404, 422, ...) is none, as it is an answer; 0: however many.", def: "1000"},
 		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
 	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
