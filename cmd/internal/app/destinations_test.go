@@ -1,16 +1,24 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/lane"
 )
 
 // destination waits until the agent is as check wants it, in this process.
@@ -144,6 +152,116 @@ func TestGoneDestinationIsPausedForAll(t *testing.T) {
 		case <-called:
 		case <-time.After(20 * time.Second):
 			t.Fatal("what has waited never ran")
+		}
+	}
+}
+
+// TestPolicyOf: everything that the file says of a destination reaches it.
+func TestPolicyOf(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", false)
+	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", `timeout: 3s, retry: {attempts: 4, within: 2h, min: 5s, max: 6m}, concurrency: 7,
+        rate: {limit: 8, per: 9m, burst: 10, on_limit: error}, breaker: {failures: 11, wait: 12s, max_wait: 13m}, max_hold: 14m, recovery: 15m, pause: {failures: 16, after: 17h}`, 1)
+	c := r.load(config.RoleStream)
+	all, err := destinations(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all["acme/agent"]
+	defer got.Sink.Close(t.Context())
+	policy := policyOf(c.Teams["acme"].Destinations["agent"], got.Sink)
+	want := destination.Policy{Concurrency: 7, MaxHold: 14 * time.Minute, Recovery: 15 * time.Minute, Endpoint: true,
+		Rate:    destination.Rate{Limit: 8, Per: 9 * time.Minute, Burst: 10, OnLimit: destination.Error},
+		Breaker: destination.Breaker{Failures: 11, Wait: 12 * time.Second, MaxWait: 13 * time.Minute},
+		Pause:   destination.AutoPause{Failures: 16, After: 17 * time.Hour}}
+	if diff := cmp.Diff(want, policy); diff != "" {
+		t.Errorf("policy (-want +got)\n%s", diff)
+	}
+	retry := lane.RetryPolicy{Attempts: 4, Within: 2 * time.Hour, Min: 5 * time.Second, Max: 6 * time.Minute}
+	if diff := cmp.Diff(retry, got.Retry); diff != "" || got.Timeout != 3*time.Second {
+		t.Errorf("timeout %s, retry (-want +got)\n%s", got.Timeout, diff)
+	}
+	for v, i := reflect.ValueOf(policy), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("%s is not in this test", v.Type().Field(i).Name)
+		}
+	}
+}
+
+// TestRetryAfterHoldsTheOthers: the answer to one entity keeps the others from the destination for as long as it says, at no
+// attempt of theirs.
+func TestRetryAfterHoldsTheOthers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var at []time.Time
+	var of []string
+	answered := make(chan struct{}, 10)
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		at, of = append(at, time.Now()), append(of, r.Header.Get("Ce-Partitionkey"))
+		first := len(at) == 1
+		mu.Unlock()
+		if first {
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		answered <- struct{}{}
+	}))
+	t.Cleanup(busy.Close)
+	r := newRig(t, busy.URL, database(t), true)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	calls := func(n int) {
+		t.Helper()
+		for range n {
+			select {
+			case <-answered:
+			case <-time.After(30 * time.Second):
+				t.Fatal("a call is missing")
+			}
+		}
+	}
+	p.accepted("orders", "orders-secret", order("first", 1))
+	calls(1)
+	item := p.destination("held", func(i *api.DestinationItem) bool { return i.State == "held" })
+	if item.HeldUntil == nil || item.ConsecutiveFailures != 1 {
+		t.Errorf("%+v", item)
+	}
+	others := []string{"b", "c", "d"}
+	for _, name := range others {
+		p.accepted("orders", "orders-secret", order(name, 1))
+	}
+	p.destination("what waits for the end of the hold", func(i *api.DestinationItem) bool { return i.Waiting == 4 || i.State != "held" })
+	calls(4)
+	mu.Lock()
+	for i, when := range at[1:] {
+		if wait := when.Sub(at[0]); wait < 1900*time.Millisecond {
+			t.Errorf("%s was called %s after an answer that said 2 s", of[1+i], wait)
+		}
+	}
+	mu.Unlock()
+	for name, want := range map[string]int{"first": 2, "b": 1, "c": 1, "d": 1} {
+		p.doneAfter(name, want)
+	}
+}
+
+// doneAfter waits until the first event of an order is done, and holds its attempts to n.
+func (p *process) doneAfter(entity string, n int) {
+	p.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for timeout := time.After(20 * time.Second); ; {
+		page, err := p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: entity})
+		if err == nil && len(page.Items) == 1 && page.Items[0].Status == "done" {
+			if got := page.Items[0].Attempts; got != n {
+				p.t.Errorf("%s: %d attempts, want %d", entity, got, n)
+			}
+			return
+		}
+		select {
+		case <-timeout:
+			p.t.Fatalf("%s: %+v %v", entity, page, err)
+		case <-tick.C:
 		}
 	}
 }
