@@ -52,7 +52,7 @@ type chunkReader struct {
 	cl      *kgo.Client
 	bytes   int
 	certain time.Duration
-	decomp  kgo.Decompressor // bounded by the client's MaxDecompressBatchBytes
+	decomp  kgo.Decompressor // the client's, bounded: see unpackOptions
 	most    int              // that bound
 
 	mu      sync.Mutex
@@ -137,7 +137,7 @@ func (c *chunkReader) once(ctx context.Context, at place, offset int64) (*chunk,
 	case (tooLarge || unpack.full) && next > offset: // what stands before it
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	case tooLarge:
-		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read",
+		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read, or to more records than are",
 			large.Offset, large.NextOffset-1, c.most)}
 	case fp.Err != nil && len(fp.Records) == 0:
 		return nil, fp.Err

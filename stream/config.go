@@ -80,8 +80,9 @@ type Config struct {
 	BatchRecords int           // most records of a batch; default 1000
 	BatchBytes   int           // most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
 	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
-	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. What weighs more is
-	// quarantined (too_large): the ledger could not keep a copy of it.
+	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. A batch may come to
+	// fourfold that in memory, with what its records take. What weighs more is quarantined (too_large): the ledger could not
+	// keep a copy of it.
 	MaxRecordBytes int
 
 	SessionTimeout    time.Duration // default 45 s

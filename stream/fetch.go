@@ -83,19 +83,22 @@ const fetchBytes = 4 << 20
 // fetchOptions make a client that reads committed records from where it is told and never moves by itself. Control
 // records are kept and dropped here, because they are what carries a position over the end of a transaction: without
 // them a partition that ends in an aborted batch would never be read to its end.
-func fetchOptions(cfg Config) []kgo.Opt {
+func fetchOptions(cfg Config) ([]kgo.Opt, error) {
 	maxRead := int32(cfg.MaxRecordBytes)
-	return append(append([]kgo.Opt{}, cfg.Client...),
+	unpack, err := unpackOptions(cfg.MaxRecordBytes)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(unpack, cfg.Client...),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(min(int32(cfg.BatchBytes), fetchBytes)), // a larger record still comes, alone (KIP-74)
 		kgo.FetchMaxPartitionBytes(min(int32(cfg.BatchBytes), fetchBytes/4)),
 		kgo.BrokerMaxReadBytes(max(maxRead+1<<20, 100<<20)),
-		kgo.MaxDecompressBatchBytes(cfg.MaxRecordBytes),
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.FetchMaxWait(500*time.Millisecond), // a new claim waits for the long poll that is under way at its broker
-	)
+	), nil
 }
 
 // do runs fn between two polls and returns when it has run, or when ctx is done.
@@ -310,7 +313,7 @@ const unreadTimeout = 2 * time.Second
 func (f *fetcher) unread(ctx context.Context, in *intake, e *kgo.ErrDecompressTooLarge) ledger.Record {
 	from := max(e.Offset, in.next)
 	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
-	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read; all of it is in the log for as long as the topic keeps it",
+	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read, or to more records than are; all of it is in the log for as long as the topic keeps it",
 		from, e.NextOffset-1, f.most)
 	if f.chunks == nil {
 		return rec

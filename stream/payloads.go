@@ -98,7 +98,11 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.Certain < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
 		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")
 	}
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, cfg.Client...), kgo.MaxDecompressBatchBytes(cfg.MaxRecordBytes),
+	unpack, err := unpackOptions(cfg.MaxRecordBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open payloads: %w", err)
+	}
+	cl, err := kgo.NewClient(append(append(unpack, cfg.Client...),
 		kgo.BrokerMaxReadBytes(max(int32(cfg.MaxRecordBytes)+1<<20, 100<<20)))...)
 	if err != nil {
 		return nil, fmt.Errorf("open payloads: %w", err)

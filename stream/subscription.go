@@ -81,7 +81,11 @@ func (s *Subscription) Run(ctx context.Context) error {
 // run is Run with one pair of clients. It ends early where a topic was created again: a client holds on to the id that
 // it first saw.
 func (s *Subscription) run(ctx context.Context) error {
-	reader, err := kgo.NewClient(fetchOptions(s.cfg)...)
+	options, err := fetchOptions(s.cfg)
+	if err != nil {
+		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
+	}
+	reader, err := kgo.NewClient(options...)
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
