@@ -396,8 +396,8 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 	return late
 }
 
-// heard sets a lane going whose head something was said of: it is away, or waits for its next attempt, or stands because nobody
-// knew what became of it. Elsewhere the head finds it before its attempt.
+// heard sets a lane going whose head something was said of: it is away, or waits for its next attempt, in memory or at rest, or
+// stands because nobody knew what became of it. Elsewhere the head finds it before its attempt.
 func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
 	la := p.lanes[entity]
 	switch {
@@ -414,6 +414,9 @@ func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
 		l.unwatch(la.head)
 		la.state = idle
 		l.arm(la)
+	case la.state == resting && la.tail == laneSeq-1:
+		l.wanted(la)
+		la.first = laneSeq
 	}
 }
 

@@ -399,6 +399,41 @@ func TestReportsOfTwoAttempts(t *testing.T) {
 	}
 }
 
+// A result of a head that waits for its next attempt in the ledger, since the window is full, is applied at once all the same.
+func TestReportOfALaneAtRest(t *testing.T) {
+	longWork(t, halfHour, func(c *Config) {
+		small(c)
+		d := c.Destinations[destName]
+		d.Retry.Min, d.Retry.Max = time.Hour, time.Hour
+		c.Destinations[destName] = d
+	}, func(t *testing.T, r *longRig) {
+		for i := range 40 {
+			r.add(fmt.Sprint("e", i))
+		}
+		time.Sleep(31 * time.Minute)
+		synctest.Wait()
+		same(t, "timed out", r.mem.count(r.claim, ledger.Failed), 40)
+		r.add("new")
+		time.Sleep(time.Second)
+		var seq int64
+		r.mu.Lock()
+		for _, la := range r.parts[r.claim].lanes {
+			if la.state == resting {
+				seq = la.tail + 1
+			}
+		}
+		r.mu.Unlock()
+		if seq == 0 {
+			t.Fatal("no lane rests")
+		}
+		r.mem.report(seq, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", r.status(seq), ledger.Done)
+		same(t, "calls", len(r.sink.ids()), 41)
+	})
+}
+
 // What nobody knew the outcome of ends with the word of who did it.
 func TestLateReportEndsWhatIsUnknown(t *testing.T) {
 	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
