@@ -107,7 +107,7 @@ func TestCopiesNobodyReads(t *testing.T) {
 			if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{back}); err != nil {
 				t.Fatal(err)
 			}
-			back = f.claim(0) // folds
+			f.claim(0) // folds
 			if s := f.sweep(); len(s.Dropped) != 1 {
 				t.Errorf("dropped %v", s.Dropped)
 			}

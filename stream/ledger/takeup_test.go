@@ -93,7 +93,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	// New records come into the old places; the filler finds what waited for it.
 	again := seq(9, "unwanted", 2)
 	again.Filtered = true
-	applied := f.apply(c, seq(0, "untried", 2), seq(6, "gap", 2), broken(8, "another"), again)
+	applied := f.apply(c, seq(0, "untried", 2), broken(1, "where untried-1 was"), seq(6, "gap", 2), broken(8, "another"), again)
 	if d := cmp.Diff([]string{"7:untried-2:run", "8:gap-2:run", "9:gap-3:run"}, lanes(applied.Actions)); d != "" {
 		t.Error(d)
 	}
@@ -102,8 +102,13 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken another" {
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken where untried-1 was another" {
 		t.Errorf("set aside are %q", got)
+	}
+	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "untried-1"); err != nil {
+		t.Error(err)
+	} else if packed, at, err := f.l.Payload(t.Context(), item); err != nil || packed != nil || at.TopicID != (TopicID{1}) {
+		t.Errorf("another record's bytes: %q %+v %v", packed, at, err)
 	}
 	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered'`); !slices.Equal(got, []string{"unwanted-2"}) {
 		t.Errorf("filtered are %v", got)
@@ -122,6 +127,20 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	f.createdAgain(TopicID{3})
 	if _, err := f.claimNew(0, TopicID{2}, 8); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("a broker that still tells the former id: %v", err)
+	}
+}
+
+// A wait that began in the old topic ends in the new one, once that is read to its end.
+func TestWaitsOfAFormerTopicEnd(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "gap", 1), seq(1, "gap", 3), seq(2, "gap", 4))
+	c := f.createdAgain(TopicID{2})
+	if d := cmp.Diff([]string{"2:gap-3:run", "3:gap-4:run"}, lanes(f.expire(c).Actions)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"0:applied/next"}, decisions(f.apply(c, seq(0, "gap", 5)))); d != "" {
+		t.Error(d)
 	}
 }
 
