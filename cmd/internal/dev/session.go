@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -181,7 +182,7 @@ func (s *session) close() {
 	}
 }
 
-// tellHow says where to look.
+// tellHow says where to look, with the program by the name that it was called by: in a fresh clone that is bin/forebay.
 func (s *session) tellHow() {
 	o := s.config.Listen.Operator
 	at := ""
@@ -189,12 +190,12 @@ func (s *session) tellHow() {
 		at = " --url http://" + o
 	}
 	fmt.Fprintf(s.Stdout, "\nForebay serves on %s; Ctrl-C stops it, the next start goes on from there. How to look:\n", s.intake())
-	fmt.Fprintf(s.Stdout, "  forebay inbox list%s\n", at)
-	fmt.Fprintf(s.Stdout, "  forebay inbox list%s --decision stale\n", at)
-	fmt.Fprintf(s.Stdout, "  forebay quarantine list%s\n", at)
-	fmt.Fprintf(s.Stdout, "  forebay subscriptions list%s\n", at)
+	fmt.Fprintf(s.Stdout, "  %s inbox list%s\n", os.Args[0], at)
+	fmt.Fprintf(s.Stdout, "  %s inbox list%s --decision stale\n", os.Args[0], at)
+	fmt.Fprintf(s.Stdout, "  %s quarantine list%s\n", os.Args[0], at)
+	fmt.Fprintf(s.Stdout, "  %s subscriptions list%s\n", os.Args[0], at)
 	if s.agent != nil {
 		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
-		fmt.Fprintf(s.Stdout, "  forebay send demo/github --sample github/push -c %s --header X-GitHub-Delivery=my-own-1\n", s.path)
+		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s --header X-GitHub-Delivery=my-own-1\n", os.Args[0], s.path)
 	}
 }

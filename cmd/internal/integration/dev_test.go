@@ -65,6 +65,15 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
 		t.Errorf("the first start does not show its scene:\n%s", first)
 	}
+	for _, name := range []string{"inbox list", "quarantine list", "subscriptions list", "send demo/github"} { // as they are printed
+		line := regexp.MustCompile(`(?m)^  (.* ` + name + `.*)$`).FindStringSubmatch(first)
+		if line == nil {
+			t.Fatalf("how to look with %s is not told:\n%s", name, first)
+		}
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", line[1]).CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("%s: %v: %s", line[1], err, out)
+		}
+	}
 	file := filepath.Join(r.dir, "data", "forebay.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -75,7 +84,7 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 		at[cmp.Or(m[1], "agent")] = m[2]
 	}
 	p.operator = at["operator"]
-	waitItems(t, r, p, 40, "--team", "demo")
+	waitItems(t, r, p, 41, "--team", "demo")
 	p.stop()
 
 	p = r.dev()
@@ -86,8 +95,8 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	if out, err := r.try(p.operator, "send", "demo/github", "--sample", "github/push", "-c", file); err != nil {
 		t.Fatalf("send: %s %v", out, err)
 	}
-	waitItems(t, r, p, 41, "--team", "demo")
-	waitItems(t, r, p, 1, "--team", "demo", "--type", "com.github.push", "--status", "done")
+	waitItems(t, r, p, 42, "--team", "demo")
+	waitItems(t, r, p, 2, "--team", "demo", "--type", "com.github.push", "--status", "done")
 	if n := called(t, "http://"+at["agent"]); n != 1 {
 		t.Errorf("the agent of the second start was called %d times, want once, for what was sent to it", n)
 	}
