@@ -8,6 +8,7 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -89,6 +90,48 @@ func TestSourceDeadline(t *testing.T) {
 		t.Errorf("%d after %v", got, time.Since(begin))
 	}
 	close(held)
+	p.clean()
+}
+
+// A delivery that is in flight when the process is told to stop gets its 202: the sender need not try again.
+func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	held := make(chan struct{})
+	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		r.cluster.SleepControl(func() { <-held })
+		return nil, nil, false
+	})
+	answer := make(chan int, 1)
+	go func() {
+		defer close(answer) // without an answer it is 0
+		answer <- p.send("orders", "orders-secret", order("o", 1))
+	}()
+	p.metric("forebay_ingest_deliveries_in_flight", 1)
+	p.stop()
+	p.unready("stopping")
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", p.app.Addr("intake").String())
+		if err != nil {
+			break
+		}
+		c.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("a stopping intake lets in more")
+		}
+	}
+	select {
+	case got := <-answer:
+		t.Errorf("answered %d before its ack", got)
+	default:
+	}
+	close(held)
+	if got := <-answer; got != http.StatusAccepted {
+		t.Errorf("the delivery in flight was answered %d, want 202", got)
+	}
 	p.clean()
 }
 
