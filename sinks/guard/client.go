@@ -147,7 +147,11 @@ func (s *side) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	patience := s.patience
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(end)/4*3)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	addrs, err := s.resolver.LookupNetIP(ctx, "ip", host)
 	if err == nil && len(addrs) == 0 {
@@ -218,14 +222,14 @@ func classify(ctx context.Context, err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		class = stream.ClassTimeout
 	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok { // also where the resolver has not answered
-		class, untouched = stream.ClassDNS, true
-	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 		if errors.Is(cause, errTimeout) || errors.Is(cause, context.DeadlineExceeded) || ctx.Err() == context.DeadlineExceeded {
 			class = stream.ClassTimeout
 		}
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok { // also where the resolver has not answered
+		class, untouched = stream.ClassDNS, true
 	}
 	return &stream.AttemptError{Class: class, Err: err, Untouched: untouched}
 }

@@ -1,10 +1,12 @@
 package guard
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/stream"
 )
@@ -44,13 +46,20 @@ func TestDial(t *testing.T) {
 		{"a number", "tcp", "2130706433:5432", Config{AllowNetworks: loopback}, true, stream.ClassForbidden},
 		{"no port", "tcp", "127.0.0.1", Config{AllowNetworks: loopback}, true, stream.ClassForbidden},
 		{"no such name", "tcp", "db.example:5432", Config{Resolver: nowhere{}}, false, stream.ClassDNS},
+		{"a name server that does not answer", "tcp", "db.example:5432", Config{Resolver: slow{}}, false, stream.ClassDNS},
 		{"nobody there", "tcp", "127.0.0.1:1", Config{AllowNetworks: loopback}, true, stream.ClassNetwork},
 	} {
 		c, err := New(tt.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := c.Dial(t.Context(), tt.network, tt.address, tt.plain)
+		wait := 5 * time.Second
+		if tt.cfg.Resolver == (slow{}) {
+			wait = 50 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		conn, err := c.Dial(ctx, tt.network, tt.address, tt.plain)
 		if got := stream.ClassOf(err); got != tt.class {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}

@@ -989,7 +989,7 @@ func BenchmarkAdmission(b *testing.B) {
 			w := setup(b, bb.policy).worker("acme")
 			b.ReportAllocs()
 			for b.Loop() {
-				if w.Take() != Go {
+				if w.Take() != Go || !w.Stands() {
 					b.Fatal("it waits")
 				}
 				w.End(fine)

@@ -62,17 +62,19 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 // Span is a time from From to To.
 type Span struct{ From, To time.Time }
 
-// EndedPauses reads when destinations were paused, by "<team>/<destination>", of pauses that have ended within 30 days.
+// EndedPauses reads when destinations were paused, by our clock and "<team>/<destination>", of pauses that have ended within
+// 30 days.
 func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
-	rows, err := l.read.Query(ctx, `SELECT destination, paused_at, ended_at FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
+	rows, err := l.read.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
+		(extract(epoch FROM now() - ended_at) * 1000000)::bigint FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
 	ended := map[string][]Span{}
 	var (
-		name string
-		s    Span
+		name     string
+		from, to int64 // how long ago
 	)
 	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&name, &s.From, &s.To}, func() error {
-			ended[name] = append(ended[name], s)
+		_, err = pgx.ForEachRow(rows, []any{&name, &from, &to}, func() error {
+			ended[name] = append(ended[name], Span{ago(from), ago(to)})
 			return nil
 		})
 	}
