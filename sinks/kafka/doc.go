@@ -16,5 +16,6 @@
 // A record that waits for a broker when its attempt's time is up is given up with it, unless a broker may have it
 // already: that one can still land, behind the records that the client has sent before it and before those that follow.
 //
-// Forebay's own topics (events., quarantine., dead.) are refused: what is written there comes back as a new event.
+// Forebay's own topics (events., quarantine., dead.) are refused: what is written there comes back as a new event. Which of
+// the others a team may name is the configuration's to say: <team>.*, and what kafka.publish lists.
 package kafkasink

@@ -61,6 +61,7 @@ func (ck *checker) kafka() {
 	if id := ck.c.Kafka.InstanceID; id != "" && !ck.skip("kafka.instance_id") && !instanceID.MatchString(id) {
 		ck.problem("kafka.instance_id", "%q is not a name of at most 200 letters, digits, dots, dashes and underscores", clip(id))
 	}
+	ck.publish()
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
 		if !ck.skip(path) {

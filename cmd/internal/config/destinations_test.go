@@ -18,7 +18,11 @@ func withDestination(t *testing.T, top, destination string) string {
 	for line := range strings.SplitSeq(strings.TrimSpace(destination), "\n") {
 		block.WriteString("        " + line + "\n")
 	}
-	text := strings.Replace(design[:from]+block.String()+design[to:], "teams:\n", strings.TrimPrefix(top, "STATEMENTS")+"\nteams:\n", 1)
+	line := strings.TrimPrefix(strings.TrimPrefix(top, "STATEMENTS"), "PUBLISH")
+	text := strings.Replace(design[:from]+block.String()+design[to:], "teams:\n", line+"\nteams:\n", 1)
+	if top == "PUBLISH" { // kafka, too
+		text = strings.Replace(text, "kafka:    {", `kafka:    {publish: {acme: [shared.orders., events.], other: [audit.]}, `, 1)
+	}
 	if top == "STATEMENTS" { // postgres is a key that the file has already
 		text = strings.Replace(text, "postgres: {", "postgres: {statements: true, ", 1)
 	}
@@ -41,8 +45,13 @@ func TestDestinations(t *testing.T) {
 		{"kafka without a topic", "", "type: kafka", "coder.topic: is missing: the topic to write to"},
 		{"kafka into a topic of events", "", "type: kafka\ntopic: events.acme.github", "events.acme.github is one of Forebay's own topics"},
 		{"kafka into Kafka's own", "", "type: kafka\ntopic: __consumer_offsets", "one of Kafka's own topics"},
-		{"kafka with a key that does not compile", "", "type: kafka\ntopic: t\nparams: {key: \"{{bodi.x}}\"}", "forebay.yaml:29: teams.acme.destinations.coder.params.key"},
-		{"kafka with another parameter", "", "type: kafka\ntopic: t\nparams: {partition: 1}", "params.partition: is no parameter here"},
+		{"kafka into another team's topic", "", "type: kafka\ntopic: billing.projection", "forebay.yaml:28: teams.acme.destinations.coder.topic: billing.projection is not a topic of the team's, whose names begin with acme.; where it is to write there, write kafka: {publish: {acme: [billing.projection]}}"},
+		{"kafka into a topic that begins like a team", "", "type: kafka\ntopic: acme-billing.t", "is not a topic of the team's"},
+		{"kafka into a topic that is allowed", "PUBLISH", "type: kafka\ntopic: shared.orders.all", ""},
+		{"kafka into one that is allowed to others", "PUBLISH", "type: kafka\ntopic: audit.x", "is not a topic of the team's, whose names begin with acme. or shared.orders."},
+		{"kafka into a topic of events, allowed", "PUBLISH", "type: kafka\ntopic: events.acme.github", "one of Forebay's own topics"},
+		{"kafka with a key that does not compile", "", "type: kafka\ntopic: acme.t\nparams: {key: \"{{bodi.x}}\"}", "forebay.yaml:29: teams.acme.destinations.coder.params.key"},
+		{"kafka with another parameter", "", "type: kafka\ntopic: acme.t\nparams: {partition: 1}", "params.partition: is no parameter here"},
 		{"postgres", "", "type: postgres\ndatabase: \"${env:FOREBAY_POSTGRES_URL}\"\nstatement: INSERT INTO t VALUES ($1)\nkey_table: app.done\nkey_retention: 31d\nallow_networks: [10.0.0.0/8]\nparams: {values: [\"{{event.id}}\", 1, \"{{null}}\"]}", ""},
 		{"postgres in the ledger's database", "STATEMENTS", "type: postgres\nstatement: INSERT INTO t VALUES ($1)\nparams: {values: [\"{{event.id}}\"]}", ""},
 		{"postgres in the ledger's database, unasked", "", "type: postgres\nstatement: SELECT 1", "forebay.yaml:26: teams.acme.destinations.coder: database is missing. For a statement in the ledger's own database, write postgres: {statements: true}"},

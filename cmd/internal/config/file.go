@@ -24,6 +24,8 @@ type Kafka struct {
 	Brokers        []string `yaml:"brokers"`
 	SessionTimeout Duration `yaml:"session_timeout"`
 	InstanceID     string   `yaml:"instance_id"`
+	// Publish lists beginnings of names of topics, by the team that may write to them beside its own.
+	Publish map[string][]string `yaml:"publish"`
 }
 
 // Postgres says where the ledger is.

@@ -71,6 +71,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 		{name: "instance_id", doc: "Makes this process a static member of its groups: restarted within session_timeout it keeps its partitions. Another for each process, such as ${env:HOSTNAME}.", computed: "none"},
+		{name: "publish", doc: "Beginnings of names of topics, by team, that its destinations of type kafka may write to beside TEAM.*: whoever writes a team's file writes there with this process's rights."},
 	}},
 	reflect.TypeFor[teamFile](): {doc: "A file of the teams directory.", fields: []field{
 		{name: "version", doc: "Format of this file; 1.", values: []string{"1"}},
@@ -227,7 +228,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
 		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
 		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka and mcp"},
-		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log; none of Forebay's own."},
+		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log: TEAM.*, or what kafka.publish allows the team; none of Forebay's own."},
 		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
 		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
