@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,34 @@ func TestConformance(t *testing.T) {
 			})
 		},
 		Key: func(r *http.Request, _ []byte) string { return r.Header.Get("Idempotency-Key") },
+	})
+}
+
+// receiver acts once per key, as the contract asks of one.
+type receiver struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[req.Header.Get("Idempotency-Key")] = true
+	_, _ = io.WriteString(w, "taken")
+}
+
+// Done counts keys: whatever comes under another than the action's is done besides.
+func (r *receiver) Done() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen)
+}
+
+// The key goes with every attempt, and a receiver that looks at it acts once, whatever breaks and wherever.
+func TestOnce(t *testing.T) {
+	sinktest.Once(t, sinktest.Effect{
+		Fake: func() sinktest.Fake { return &receiver{seen: map[string]bool{}} }, Calls: 1,
+		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url, AllowNetworks: loopback}) },
 	})
 }
 

@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -86,6 +87,7 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(fault.status)
 		return
 	case fault.hang:
+		_, _ = io.Copy(io.Discard, r.Body) // before that net/http does not see that the caller has gone
 		<-r.Context().Done()
 	case fault.partly:
 		whole := answer.Body.Bytes()

@@ -41,7 +41,8 @@ var errUnknown = errors.New("the outcome is unknown and left to a person")
 
 // Once attempts an action as lanes do, again as long as the sink's errors say so, while its calls fail in every way that
 // [Fault] knows, one by one and in pairs, and while the process is killed before the outcome is recorded. It wants the
-// effect exactly once; of unsafe sinks at most once, and exactly once where they say that it is done.
+// effect exactly once; of unsafe sinks at most once, and exactly once where they say that it is done. Where a call is
+// refused for good it wants it at most once, whatever was lost before, and exactly once when a person runs the action again.
 func Once(t *testing.T, e Effect) {
 	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
 	if e.Action == nil {
@@ -62,7 +63,23 @@ func Once(t *testing.T, e Effect) {
 		}
 	}
 	t.Run("killed after all went well", func(t *testing.T) { e.killed(t, nil) })
-	t.Run(Hanging.Name, func(t *testing.T) { e.retried(t, []*Fault{&Hanging}) })
+	for at := range e.Calls {
+		hang := append(make([]*Fault, at), &Hanging)
+		t.Run(Hanging.Name, func(t *testing.T) { e.retried(t, hang) })
+		t.Run(Hanging.Name+", killed", func(t *testing.T) { e.killed(t, hang) })
+	}
+	lost := []Fault{BeforeActing, AfterActing, WhileAnswering, ActedThen(502)}
+	for _, dead := range []Fault{Refused(401), Refused(404), Refused(422)} {
+		for at := range e.Calls {
+			t.Run(dead.Name, func(t *testing.T) { e.refused(t, append(make([]*Fault, at), &dead)) })
+			for i := range lost {
+				for more := range 2 * e.Calls {
+					script := append(append(make([]*Fault, at), &lost[i]), append(make([]*Fault, more), &dead)...)
+					t.Run(lost[i].Name+", "+dead.Name, func(t *testing.T) { e.refused(t, script) })
+				}
+			}
+		}
+	}
 }
 
 func (e Effect) set(t *testing.T, script []*Fault) *once {
@@ -85,7 +102,25 @@ func (e Effect) set(t *testing.T, script []*Fault) *once {
 func (e Effect) retried(t *testing.T, script []*Fault) {
 	t.Parallel()
 	o := e.set(t, script)
-	o.judge(t, o.attempts(t, e.Action()))
+	a := e.Action()
+	o.judge(t, o.attempts(t, &a))
+}
+
+// refused attempts until the action is dead, or done; then what was wrong is mended, and a person runs it again.
+func (e Effect) refused(t *testing.T, script []*Fault) {
+	t.Parallel()
+	o := e.set(t, script)
+	a := e.Action()
+	err := o.attempts(t, &a)
+	if n := o.fake.Done(); n > 1 || err == nil && n != 1 {
+		t.Errorf("done %d times after %d calls: %v", n, o.faults.Calls(), err)
+	}
+	if err == nil || errors.Is(err, errUnknown) || o.sink.Idempotency() == stream.Unsafe && o.fake.Done() > 0 {
+		return // a person sees that it is done
+	}
+	o.faults.Break()
+	a.Attempt++
+	o.judge(t, o.attempts(t, &a))
 }
 
 // killed forgets the first attempt, as a process does that ends before it is recorded; a sink that is unsafe is not
@@ -100,7 +135,7 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 		return
 	}
 	a.Doubt = true
-	o.judge(t, o.attempts(t, a))
+	o.judge(t, o.attempts(t, &a))
 }
 
 func (o *once) do(t *testing.T, a stream.Action) (stream.Outcome, error) {
@@ -109,10 +144,14 @@ func (o *once) do(t *testing.T, a stream.Action) (stream.Outcome, error) {
 	return o.sink.Do(ctx, a)
 }
 
-func (o *once) attempts(t *testing.T, a stream.Action) error {
+// attempts runs an action until it is done, dead or left to a person; a is then as it was at the last attempt.
+func (o *once) attempts(t *testing.T, a *stream.Action) error {
 	first := time.Now()
 	for {
-		_, err := o.do(t, a)
+		_, err := o.do(t, *a)
+		if a.FirstAt.IsZero() {
+			a.FirstAt = first
+		}
 		switch class := stream.ClassOf(err); {
 		case class == stream.ClassOK:
 			return nil
@@ -122,7 +161,6 @@ func (o *once) attempts(t *testing.T, a stream.Action) error {
 			return errUnknown
 		}
 		a.Attempt++
-		a.FirstAt = first
 	}
 }
 
