@@ -38,6 +38,7 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out st
 		query.Set("sort", "created")
 		query.Set("direction", "desc")
 	}
+	seen := 0
 	for page := 1; page <= maxPages; page++ {
 		query.Set("page", strconv.Itoa(page))
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query})
@@ -48,8 +49,9 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out st
 		if err != nil {
 			return s.outcome(answer), false, api.Untouched(err)
 		}
+		seen += len(things)
 		for _, t := range things {
-			if strings.HasSuffix(strings.TrimSpace(t.Body), marker(a)) {
+			if hasMarker(t.Body, marker(a)) {
 				return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", t.HTMLURL[:min(len(t.HTMLURL), 500)])}, true, nil
 			}
 		}
@@ -59,7 +61,18 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out st
 		}
 	}
 	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
-		"whether an earlier attempt has made its %s cannot be told: there are more than %d since; look there, then run the action again or discard it", s.do, maxPages*pageSize))
+		"whether an earlier attempt has made its %s cannot be told: there are more than %d since; look there, then run the action again or discard it", s.do, seen))
+}
+
+// hasMarker reports whether a body is ours by the marker, which begins a line of it, whatever bots have put behind. Within a
+// line, as after the > of a quotation, it is another's word.
+func hasMarker(body, marker string) bool {
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, marker) {
+			return true
+		}
+	}
+	return false
 }
 
 // things reads a page.

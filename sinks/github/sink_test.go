@@ -159,16 +159,19 @@ func TestRetryFindsItsOwn(t *testing.T) {
 		now := time.Now().UTC()
 		mark := "<!-- forebay:" + string(a.ID) + " -->"
 		f.put(list, "quoted", "they wrote: "+mark+" and more", now)
+		f.put(list, "replied", "> x\n> \n> "+mark+"\n\nSo they wrote.", now)
 		f.put(list, "another's", "x\n\n<!-- forebay:act_other -->", now)
 		if _, err := s.Do(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
+		mine := (*list)[len(*list)-1] // a bot has been at it
+		mine.Body = new(*mine.Body + "\r\n\n---\nTriaged by a bot.\n")
 		f.put(list, "later", "", now)
 		(*list)[len(*list)-1].Body = nil
 		before := len(*list)
 		a.Attempt, a.FirstAt = 2, now
 		out, err := s.Do(t.Context(), a)
-		if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "/issues/3 of an earlier attempt is there") || len(*list) != before {
+		if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "/issues/4 of an earlier attempt is there") || len(*list) != before {
 			t.Errorf("%s: %+v %s, %v: %d, want %d", do, out, out.Response, err, len(*list), before)
 		}
 		a.FirstAt = now.Add(time.Hour) // what is there is from before

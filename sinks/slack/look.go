@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 )
 
-// Bounds of the look for an earlier message.
+// Bounds of the look for an earlier message. Slack may give less to a page than it is asked for.
 const (
 	pageSize = 100
 	maxPages = 10
@@ -45,6 +45,7 @@ func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stre
 		method = "conversations.replies"
 		query.Set("ts", m.ThreadTS)
 	}
+	seen := 0
 	for range maxPages {
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query})
 		if err != nil {
@@ -54,6 +55,7 @@ func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stre
 		if err := s.judge(method, answer, &p); err != nil {
 			return answer.Outcome, false, api.Untouched(err)
 		}
+		seen += len(p.Messages)
 		if ts, ok := p.find(m.Metadata); ok {
 			return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(ts))}, true, nil
 		}
@@ -64,7 +66,7 @@ func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stre
 		query.Set("cursor", next)
 	}
 	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
-		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages since; look there, then run the action again or discard it", maxPages*pageSize))
+		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages since; look there, then run the action again or discard it", seen))
 }
 
 func (p page) find(m metadata) (ts string, found bool) {
