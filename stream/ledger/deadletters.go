@@ -179,25 +179,27 @@ func (l *Ledger) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadL
 	return page, nil
 }
 
-// DeadLetterGroups counts dead letters by fingerprint, the most frequent first.
-func (l *Ledger) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) ([]DeadLetterGroup, error) {
+// maxGroups bounds the groups of one answer.
+const maxGroups = 1000
+
+// DeadLetterGroups counts dead letters by fingerprint, the most frequent first, at most 1000; more says that there are others.
+func (l *Ledger) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
 	q.Cursor, q.Limit = "", 0
 	where, args, _ := q.conditions()
 	if err := q.validate(); err != nil {
-		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	rows, err := l.read.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT 1000`, FlaggedDeaths, deadSelect, deadOnly, where), args...)
-	var list []DeadLetterGroup
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, FlaggedDeaths, deadSelect, deadOnly, where, maxGroups+1), args...)
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
-	return list, nil
+	return list[:min(len(list), maxGroups)], len(list) > maxGroups, nil
 }
 
 // DeadLetterDetail is all that is known of an action that has a row.

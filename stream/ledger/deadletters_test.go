@@ -46,6 +46,10 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("pages of %d: %s", limit, diff)
 		}
 	}
+	groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{})
+	if err != nil || len(groups) == 0 {
+		t.Fatal(err)
+	}
 	for want, q := range map[string]DeadLetterQuery{
 		"2 by entity a":      {Entity: "a"},
 		"3 by class":         {Class: "unknown"},
@@ -54,7 +58,7 @@ func TestDeadLetters(t *testing.T) {
 		"4 since":            {Since: before, Team: "acme", Subscription: "triage", Source: "/acme/github", Type: "com.github.issues.labeled"},
 		"0 since tomorrow":   {Since: time.Now().Add(24 * time.Hour)},
 		"0 of another team":  {Team: "other"},
-		"2 by a fingerprint": {Fingerprint: must(f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}))[0].Fingerprint},
+		"2 by a fingerprint": {Fingerprint: groups[0].Fingerprint},
 	} {
 		n := map[byte]int{'0': 0, '2': 1, '3': 1, '4': 4}[want[0]]
 		if want == "2 by a fingerprint" {
@@ -64,14 +68,35 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%s: %q", want, got)
 		}
 	}
-	groups, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{})
-	if err != nil || len(groups) != 3 || groups[0].Class != "rejected" || groups[0].Count != 2 || groups[0].Entities != 2 || groups[0].Last.Before(before) {
+	if err != nil || more || len(groups) != 3 || groups[0].Class != "rejected" || groups[0].Count != 2 || groups[0].Entities != 2 || groups[0].Last.Before(before) {
 		t.Errorf("%+v %v", groups, err)
 	}
 	for _, q := range []DeadLetterQuery{{Limit: 1001}, {Limit: -1}, {Cursor: "nonsense"}, {Type: "a\x00"}} {
 		if _, err := f.l.DeadLetters(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("%+v: %v", q, err)
 		}
+	}
+}
+
+// Groups that are left out are told of.
+func TestMoreGroupsThanAreTold(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	var records []Record
+	var results []Result
+	for i := range int64(maxGroups + 1) {
+		records = append(records, seq(i, fmt.Sprint("e", i), 1))
+		results = append(results, Result{Claim: c, LaneSeq: i + 1, Status: Dead, Attempt: 1, Class: fmt.Sprint("class-", i)})
+	}
+	f.apply(c, records...)
+	f.record(results[1:]...)
+	if groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || more || len(groups) != maxGroups {
+		t.Errorf("%d groups, more %v, %v", len(groups), more, err)
+	}
+	f.record(results[0])
+	if groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || !more || len(groups) != maxGroups {
+		t.Errorf("%d groups, more %v, %v", len(groups), more, err)
 	}
 }
 

@@ -216,6 +216,16 @@ type SubscriptionStatus struct {
 	Seeks        int64      `json:"seeks"`
 	Skipped      int64      `json:"skipped"` // offsets that forward seeks passed over
 	UpdatedAt    time.Time  `json:"updated_at"`
+	LastSeeks    []PastSeek `json:"last_seeks"` // at most five, the newest first
+}
+
+// PastSeek is a change of position that a claim has found.
+type PastSeek struct {
+	From    int64     `json:"from_offset"`
+	To      int64     `json:"to_offset"` // forward, [From, To) was skipped
+	Skipped int64     `json:"skipped"`
+	Owner   string    `json:"owner"` // who claimed
+	FoundAt time.Time `json:"found_at"`
 }
 
 // What a fence in f with its progress in p has: actions not yet tried, those open otherwise, and events that wait.
@@ -236,7 +246,8 @@ SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.ge
        f.released, f.claimed_at, p.next_offset,
        `+openCount+`, `+heldCount+`, `+waitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
-       p.updated_at
+       p.updated_at, coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
+           (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')
 FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
 ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)
 	var out []SubscriptionStatus

@@ -13,7 +13,7 @@ import (
 // DeadLetters answers about actions that were given up, or whose outcome is unknown. Errors are *schemas.Error.
 type DeadLetters interface {
 	DeadLetters(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error)
-	DeadLetterGroups(ctx context.Context, f DeadLetterFilter) ([]DeadLetterGroup, error)
+	DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterGroup], error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error)
 	DeadRecord(ctx context.Context, id string) (*DeadRecord, error)
 	AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error)
@@ -156,9 +156,9 @@ func (s *server) dlq(mux *http.ServeMux) {
 		if err != nil {
 			return err
 		}
-		groups, err := s.DeadLetters.DeadLetterGroups(ctx, f)
+		page, err := s.DeadLetters.DeadLetterGroups(ctx, f)
 		if err == nil {
-			list(w, groups, "")
+			writePage(w, page)
 		}
 		return err
 	}))

@@ -38,9 +38,9 @@ func (f *deadFake) DeadLetters(_ context.Context, filter DeadLetterFilter) (Page
 	return Page[DeadLetterItem]{Items: []DeadLetterItem{deadItem}, Next: "more"}, f.err
 }
 
-func (f *deadFake) DeadLetterGroups(_ context.Context, filter DeadLetterFilter) ([]DeadLetterGroup, error) {
+func (f *deadFake) DeadLetterGroups(_ context.Context, filter DeadLetterFilter) (Page[DeadLetterGroup], error) {
 	f.filter = filter
-	return []DeadLetterGroup{deadGroup}, f.err
+	return Page[DeadLetterGroup]{Items: []DeadLetterGroup{deadGroup}, More: true}, f.err
 }
 
 func (f *deadFake) DeadLetter(_ context.Context, id string) (*DeadLetterDetail, error) {
@@ -79,7 +79,7 @@ func TestDeadLettersOverTheWire(t *testing.T) {
 	}{
 		"list": {func() (any, error) { return c.DeadLetters(t.Context(), filter) }, Page[DeadLetterItem]{Items: []DeadLetterItem{deadItem}, Next: "more"}, nil},
 		"groups": {func() (any, error) { return c.DeadLetterGroups(t.Context(), filter) },
-			Page[DeadLetterGroup]{Items: []DeadLetterGroup{deadGroup}}, nil},
+			Page[DeadLetterGroup]{Items: []DeadLetterGroup{deadGroup}, More: true}, nil},
 		"get":     {func() (any, error) { return c.DeadLetter(t.Context(), id) }, &deadDetail, []string{"get", id}},
 		"record":  {func() (any, error) { return c.DeadRecord(t.Context(), id) }, &deadRecord, []string{"record", id}},
 		"replay":  {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbReplay, req) }, &deadAnswer, []string{"replay", id}},

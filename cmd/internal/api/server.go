@@ -249,10 +249,14 @@ func limitOf(text string) (int, error) {
 }
 
 func list[T any](w http.ResponseWriter, items []T, next string) {
-	if items == nil {
-		items = []T{}
+	writePage(w, Page[T]{Items: items, Next: next})
+}
+
+func writePage[T any](w http.ResponseWriter, page Page[T]) {
+	if page.Items == nil {
+		page.Items = []T{}
 	}
-	write(w, http.StatusOK, Page[T]{Items: items, Next: next})
+	write(w, http.StatusOK, page)
 }
 
 func write(w http.ResponseWriter, status int, body any) {

@@ -2,10 +2,12 @@ package api
 
 import "time"
 
-// Page is a list as it goes over the wire. Next is empty on the last page.
+// Page is a list as it goes over the wire. Next is empty on the last page. More says that a list which has no pages left
+// some out: a filter finds them.
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
+	More  bool   `json:"more,omitempty"`
 }
 
 // InboxItem is one event in one subscription.
@@ -122,6 +124,17 @@ type PositionItem struct {
 	NextOffset int64 `json:"next_offset"`
 	Seeks      int64 `json:"seeks"`   // how often it was moved
 	Skipped    int64 `json:"skipped"` // offsets that moves forward passed over
+	// LastSeeks are the last of them, at most five, the newest first.
+	LastSeeks []SeekItem `json:"last_seeks,omitempty"`
+}
+
+// SeekItem is a move of a position: forward, the offsets from From up to before To were skipped.
+type SeekItem struct {
+	From    int64     `json:"from"`
+	To      int64     `json:"to"`
+	Skipped int64     `json:"skipped"`
+	FoundAt time.Time `json:"found_at"`
+	FoundBy string    `json:"found_by"` // the process that claimed the partition next
 }
 
 // Check is one thing that must work before the process is ready.

@@ -44,18 +44,19 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 	return out, err
 }
 
-func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out []api.DeadLetterGroup, err error) {
+func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
 	l, _, err := d.ledger()
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	q, err := d.query(f)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	groups, err := l.DeadLetterGroups(ctx, q)
+	groups, more, err := l.DeadLetterGroups(ctx, q)
+	out.More = more
 	for _, g := range groups {
-		out = append(out, api.DeadLetterGroup{Group: g.Fingerprint, Class: g.Class, Destination: g.Destination, Type: g.Type, Count: g.Count,
+		out.Items = append(out.Items, api.DeadLetterGroup{Group: g.Fingerprint, Class: g.Class, Destination: g.Destination, Type: g.Type, Count: g.Count,
 			Entities: g.Entities, Flagged: g.Flagged, First: g.First.UTC(), Last: g.Last.UTC()})
 	}
 	return out, err

@@ -67,6 +67,9 @@ func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionI
 		for i := range item.Partitions {
 			if p := &item.Partitions[i]; p.Topic == s.Topic && p.Partition == s.Partition {
 				p.Position = &api.PositionItem{NextOffset: s.NextOffset, Seeks: s.Seeks, Skipped: s.Skipped}
+				for _, k := range s.LastSeeks {
+					p.Position.LastSeeks = append(p.Position.LastSeeks, api.SeekItem{From: k.From, To: k.To, Skipped: k.Skipped, FoundAt: k.FoundAt.UTC(), FoundBy: k.Owner})
+				}
 			}
 		}
 	}

@@ -119,6 +119,20 @@ func TestReplayInBulk(t *testing.T) {
 	}
 }
 
+// Groups that are left out are told of.
+func TestMoreGroups(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		json.NewEncoder(w).Encode(api.Page[api.DeadLetterGroup]{Items: []api.DeadLetterGroup{{Group: "ab12"}, {Group: "cd34"}}, More: true})
+	}))
+	defer s.Close()
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), []string{"dlq", "groups", "--url", s.URL}, Options{Stdout: &out, Stderr: &errs})
+	if code != exitOK || !strings.Contains(errs.String(), "these are 2, and there are more") {
+		t.Errorf("%d %s %s", code, out.String(), errs.String())
+	}
+}
+
 // timedDesk is a desk that notes when it was asked.
 type timedDesk struct {
 	deadDesk

@@ -52,6 +52,9 @@ func list[T any](e *env, page api.Page[T], id func(T) string, columns ...column[
 	if page.Next != "" {
 		fmt.Fprintf(e.Stderr, "there is more: --cursor %s\n", page.Next)
 	}
+	if page.More {
+		fmt.Fprintf(e.Stderr, "these are %d, and there are more: filters such as --team or --class find them\n", len(page.Items))
+	}
 	return nil
 }
 

@@ -86,6 +86,11 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	line("missing", i.Missing)
 	for _, p := range i.Partitions {
 		fmt.Fprintf(w, "\n%s/%d: %s%s\n", plain(p.Topic), p.Partition, plain(p.State), positionText(p.Position))
+		if p.Position != nil {
+			for _, k := range p.Position.LastSeeks {
+				fmt.Fprintf(w, "  %s\n", seekText(k))
+			}
+		}
 		switch s := p.Stopped; {
 		case s != nil:
 			showStop(w, s)
@@ -103,6 +108,14 @@ func positionText(p *api.PositionItem) string {
 		return fmt.Sprintf(", next offset %d", p.NextOffset)
 	}
 	return fmt.Sprintf(", next offset %d, moved %d times, %d offsets skipped", p.NextOffset, p.Seeks, p.Skipped)
+}
+
+func seekText(k api.SeekItem) string {
+	text := fmt.Sprintf("moved back from %d to %d", k.From, k.To)
+	if k.Skipped > 0 {
+		text = fmt.Sprintf("moved from %d to %d: %d..%d were skipped", k.From, k.To, k.From, k.To-1)
+	}
+	return fmt.Sprintf("%s, found %s by %s", text, clock(k.FoundAt), plain(k.FoundBy))
 }
 
 func showStop(w io.Writer, s *api.StopItem) {

@@ -63,6 +63,9 @@ func TestResetToLatestIsRecordedWithWhatItSkipped(t *testing.T) {
 		if skipped != entities || seeks < 1 || seeks > 6 {
 			t.Errorf("%d seeks over %d offsets are recorded, want %d offsets", seeks, skipped, entities)
 		}
+		if out, err := r.try(stream.operator, "subscriptions", "get", r.team+".triage"); err != nil || strings.Count(string(out), " were skipped, found ") != int(seeks) {
+			t.Errorf("%d seeks, told as %s %v", seeks, out, err)
+		}
 		for _, c := range r.agent.snapshot() {
 			if strings.HasSuffix(c.event, "000002") {
 				t.Errorf("%s ran although it was skipped", c.event)

@@ -83,7 +83,7 @@ CREATE TABLE progress (
     updated_at    timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 20);
 
--- Changes of position by an operator. Reader: Seeks (status views).
+-- Changes of position by an operator. Reader: Subscriptions (status views).
 CREATE TABLE seeks (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     fence        int NOT NULL REFERENCES fences ON DELETE CASCADE,
