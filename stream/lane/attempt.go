@@ -58,7 +58,9 @@ func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
 	case unsafe && !l.mark(e):
 		l.abandon(e, d)
 	case unsafe && !d.user.Stands():
-		l.finish(e, d, l.judged(e, d, stream.Idempotent, time.Now(), stream.Outcome{}, stream.ClassBusy, errBlocked), nil)
+		res := l.judged(e, d, stream.Idempotent, time.Now(), stream.Outcome{}, stream.ClassBusy, errBlocked)
+		res.Marked = true
+		l.finish(e, d, res, nil)
 	default:
 		e.called = true
 		res, told := l.attempt(e, d, event)

@@ -178,6 +178,8 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 				attempts := 1
 				if name == "marking" { // a mark cannot be taken back
 					attempts = 2
+					res := r.mem.resultsOf(1)[1]
+					same(t, "what takes its place", []any{res.Attempt, res.Status, res.Class, res.Marked}, []any{1, ledger.Failed, string(stream.ClassBusy), true})
 				}
 				same(t, "attempts", r.mem.action(r.claim, 1).Attempts, attempts)
 				same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
