@@ -22,7 +22,8 @@ const fewHistories = 10
 // TestHistories plays random histories of a subscription: a log with duplicates, shuffles, holes, tampered, undecodable and
 // poisoned records; processes with different policies (every word of theirs), filters and actions that take partitions from
 // each other, rewind and skip, and end or lose a connection between any two statements of a transaction; a person's word about
-// what waits or is held; questions that are answered, or not; windows that turn and are dropped; zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
+// what waits or is held; questions that are answered, or not; logs that are cut and grow on; windows that turn and are dropped;
+// zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	databaseURL(t)
@@ -121,6 +122,8 @@ func (w *world) step() {
 		w.claim(part, w.start(), f)
 	case x < 94:
 		w.die(p)
+	case x < 96:
+		w.cutLog(part)
 	default:
 		w.zombie()
 	}
@@ -305,7 +308,7 @@ func (s *stats) report(t *testing.T) {
 			t.Errorf("%s was cut at %d places, want at least %d", kind, len(s.cuts[kind]), places)
 		}
 	}
-	for _, what := range []string{"claimed by another between two tries", string(gate.ReasonRedriven), string(gate.ReasonDiscarded)} {
+	for _, what := range []string{"claimed by another between two tries", "cut under what waits", string(gate.ReasonRedriven), string(gate.ReasonDiscarded)} {
 		if s.came[what] == 0 {
 			t.Errorf("no history came to: %s", what)
 		}
