@@ -64,11 +64,14 @@ type Action struct {
 	Destination  string // "<team>/<destination>"
 	Generation   int32
 	Attempt      int // 1 for the first
-	// FirstAt is when the first attempt began; zero where this is the first, or it is not known.
+	// FirstAt is when the first attempt that is recorded began; zero where this is the first, or it is not known.
 	FirstAt time.Time
-	// Doubt says that an attempt may have been made that nobody recorded: the claim before was not released, or a person
-	// runs an action again whose outcome was unknown.
-	Doubt   bool
+	// Doubt says that an attempt may have been made before those that are recorded: an owner did not come to release its claim
+	// while this was the first open action of its entity. DoubtEnd is when that was over; zero: not known.
+	Doubt    bool
+	DoubtEnd time.Time
+	// Twice says that a person runs it again and knows that it may be done twice: a look that cannot tell is no reason not to.
+	Twice   bool
 	Epoch   int64  // of the owner's fence
 	Late    bool   // delivered although newer versions have run
 	Reason  string // what the gate said of the event; empty where that was nothing
@@ -82,16 +85,28 @@ type Action struct {
 	Commit func(ctx context.Context, s Statement) (tag string, err error)
 }
 
-// Again reports whether an earlier attempt may have acted, so that a sink that can look for it does.
-func (a Action) Again() bool { return a.Attempt > 1 || a.Doubt }
+// Span is a stretch of time. Where To is zero, it lasts.
+type Span struct{ From, To time.Time }
 
-// Since is a time before which no attempt of the action was made: its first attempt or, where that is not known, when
-// its event was taken in.
-func (a Action) Since() time.Time {
-	if a.FirstAt.IsZero() || a.Doubt {
-		return a.Event.RecordedTime
+// Earlier are the times in which attempts before this one may have acted, for a sink that can look for what they did; none
+// where there was surely no such attempt.
+func (a Action) Earlier() (spans []Span) {
+	taken := a.Event.RecordedTime
+	if a.Doubt {
+		spans = append(spans, Span{taken, a.DoubtEnd})
 	}
-	return a.FirstAt
+	if a.Attempt > 1 && a.FirstAt.IsZero() {
+		spans = append(spans, Span{From: taken})
+	} else if a.Attempt > 1 {
+		spans = append(spans, Span{From: a.FirstAt})
+	}
+	return spans
+}
+
+// Stops reports whether the error of a look for an earlier attempt keeps this one from being made.
+func (a Action) Stops(look error) bool {
+	class := ClassOf(look)
+	return class != ClassOK && !(a.Twice && (class == ClassRejected || class == ClassDenied))
 }
 
 // Outcome is what an attempt brought back.

@@ -7,7 +7,7 @@
 //	dispatch  POST /repos/{repo}/dispatches                   unsafe      nothing: an outcome that is unknown is a person's
 //
 // GitHub has no idempotency key. Bodies end with a hidden marker, <!-- forebay:act_... -->, and an attempt that may not
-// be the first looks for it among what was made since the first attempt; where it finds it, the action is done. What
+// be the first looks for it among what was made at the times of earlier ones; where it finds it, the action is done. What
 // remains: a call that GitHub carries out only after the look that followed it, or lists later than it answers, and a marker
 // that somebody has cut out of the body in between. What was made twice so is found by its marker in the body's source, and
 // closed or deleted by a person: nothing else of Forebay rests on it.

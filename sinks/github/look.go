@@ -28,10 +28,10 @@ type thing struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// made looks for the issue or comment of an earlier attempt where it would have been made, since the first of them.
+// made looks for the issue or comment of an attempt within a span, where it would have been made.
 // Issues come newest first, comments oldest first; since is about the last change of both, so nothing is left out.
-func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out stream.Outcome, found bool, err error) {
-	since := a.Since().Add(-skew).UTC().Truncate(time.Second)
+func (s *Sink) made(ctx context.Context, path []string, a stream.Action, in stream.Span) (out stream.Outcome, found bool, err error) {
+	since := in.From.Add(-skew).UTC().Truncate(time.Second)
 	query := url.Values{"since": {since.Format(time.RFC3339)}, "per_page": {strconv.Itoa(pageSize)}}
 	if s.do == Issue {
 		query.Set("state", "all")
@@ -56,12 +56,12 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action) (out st
 			}
 		}
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || len(things) == 0
-		if last || s.do == Issue && things[len(things)-1].CreatedAt.Before(since) {
+		if last || s.beyond(things[len(things)-1], since, in.To) {
 			return stream.Outcome{}, false, nil
 		}
 	}
 	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
-		"whether an earlier attempt has made its %s cannot be told: there are more than %d since; look there, then run the action again or discard it", s.do, seen))
+		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, seen))
 }
 
 // hasMarker reports whether a body is ours by the marker, which begins a line of it, whatever bots have put behind. Within a
@@ -73,6 +73,14 @@ func hasMarker(body, marker string) bool {
 		}
 	}
 	return false
+}
+
+// beyond reports whether nothing that comes after t can have been made by an earlier attempt.
+func (s *Sink) beyond(t thing, since, end time.Time) bool {
+	if s.do == Issue {
+		return t.CreatedAt.Before(since)
+	}
+	return !end.IsZero() && t.CreatedAt.After(end.Add(skew))
 }
 
 // things reads a page.

@@ -116,9 +116,11 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 			return stream.Outcome{}, err
 		}
 	}
-	if (s.do == Issue || s.do == Comment) && a.Again() {
-		if out, found, err := s.made(ctx, call.Path, a); found || err != nil {
-			return out, err
+	if s.do == Issue || s.do == Comment {
+		for _, span := range a.Earlier() {
+			if out, found, err := s.made(ctx, call.Path, a, span); found || a.Stops(err) {
+				return out, err
+			}
 		}
 	}
 	answer, err := s.Client.Do(ctx, call)

@@ -196,6 +196,20 @@ func TestLookEndsAtOlderIssues(t *testing.T) {
 	}
 }
 
+// Comments made after the last attempt that may have made one end the look.
+func TestLookEndsWithTheDoubt(t *testing.T) {
+	t.Parallel()
+	f := &fake{page: 1}
+	for range 30 {
+		f.put(&f.comments, "", "x", time.Now())
+	}
+	a := sinktest.Action(1)
+	a.Event.RecordedTime, a.Doubt, a.DoubtEnd = time.Now().Add(-2*time.Hour), true, time.Now().Add(-time.Hour)
+	if _, err := must(t, serve(t, f), token, github.Comment, does[github.Comment]).Do(t.Context(), a); err != nil || len(f.calls) != 2 || f.Done() != 1 {
+		t.Errorf("%v after %v", err, f.calls)
+	}
+}
+
 func TestLookThatTellsNothing(t *testing.T) {
 	t.Parallel()
 	f := &fake{page: 1}
@@ -204,9 +218,15 @@ func TestLookThatTellsNothing(t *testing.T) {
 	}
 	a := sinktest.Action(1)
 	a.Attempt, a.FirstAt = 2, time.Now()
-	_, err := must(t, serve(t, f), token, github.Comment, does[github.Comment]).Do(t.Context(), a)
+	s := must(t, serve(t, f), token, github.Comment, does[github.Comment])
+	_, err := s.Do(t.Context(), a)
 	if stream.ClassOf(err) != stream.ClassRejected || !stream.Untouched(err) || !strings.Contains(err.Error(), "whether an earlier attempt has made its comment cannot be told") || f.Done() != 0 {
 		t.Errorf("%v, %d", err, f.Done())
+	}
+	again := a
+	again.Twice = true
+	if _, err := s.Do(t.Context(), again); err != nil || f.Done() != 1 {
+		t.Errorf("twice: %v, %d", err, f.Done())
 	}
 	for body, want := range map[string]string{"{}": "cannot be read", strings.Repeat(" ", 9<<20): "not whole"} {
 		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

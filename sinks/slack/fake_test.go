@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,6 +103,10 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request, replies bool) {
 	f.looks++
 	q := r.URL.Query()
 	oldest, _ := strconv.ParseFloat(q.Get("oldest"), 64)
+	latest, err := strconv.ParseFloat(q.Get("latest"), 64)
+	if err != nil {
+		latest = math.Inf(1)
+	}
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	if f.size > 0 {
 		limit = min(limit, f.size)
@@ -110,7 +115,7 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request, replies bool) {
 	for _, m := range slices.Backward(f.messages) {
 		ts, _ := strconv.ParseFloat(m["ts"].(string), 64)
 		thread, _ := m["thread_ts"].(string)
-		if m["channel"] != q.Get("channel") || ts < oldest || replies != (thread != "") || replies && thread != q.Get("ts") {
+		if m["channel"] != q.Get("channel") || ts < oldest || ts > latest || replies != (thread != "") || replies && thread != q.Get("ts") {
 			continue
 		}
 		if q.Get("include_all_metadata") != "true" {

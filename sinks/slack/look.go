@@ -34,12 +34,15 @@ type page struct {
 	} `json:"response_metadata"`
 }
 
-// posted looks for the message of an earlier attempt, made since then.
-func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stream.Outcome, found bool, err error) {
+// posted looks for the message of an attempt made within a span.
+func (s *Sink) posted(ctx context.Context, m message, in stream.Span) (out stream.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{
 		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
-		"oldest": {strconv.FormatInt(max(0, since.Add(-skew).Unix()), 10)}, "inclusive": {"true"},
+		"oldest": {strconv.FormatInt(max(0, in.From.Add(-skew).Unix()), 10)}, "inclusive": {"true"},
+	}
+	if !in.To.IsZero() {
+		query.Set("latest", strconv.FormatInt(in.To.Add(skew).Unix(), 10))
 	}
 	if m.ThreadTS != "" {
 		method = "conversations.replies"
@@ -66,7 +69,7 @@ func (s *Sink) posted(ctx context.Context, m message, since time.Time) (out stre
 		query.Set("cursor", next)
 	}
 	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
-		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages since; look there, then run the action again or discard it", seen))
+		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", seen))
 }
 
 func (p page) find(m metadata) (ts string, found bool) {

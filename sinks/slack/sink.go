@@ -99,8 +99,8 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
 		Metadata: metadata{eventType, payload{a.ID}},
 	}
-	if a.Again() {
-		if out, found, err := s.posted(ctx, m, a.Since()); found || err != nil {
+	for _, span := range a.Earlier() {
+		if out, found, err := s.posted(ctx, m, span); found || a.Stops(err) {
 			return out, err
 		}
 	}

@@ -171,7 +171,28 @@ func TestLookIsBounded(t *testing.T) {
 	}
 }
 
-// Where it cannot be told whether an earlier attempt has posted, nothing is posted.
+// What was said after the last attempt that may have posted is not looked through, and is no reason to give up.
+func TestLookEndsWithTheDoubt(t *testing.T) {
+	t.Parallel()
+	ago := func(d time.Duration) string { return fmt.Sprintf("%d.000001", time.Now().Add(-d).Unix()) }
+	for _, ours := range []bool{true, false} {
+		f := newFake()
+		f.size = 1
+		a := sinktest.Action(1)
+		a.Event.RecordedTime, a.Doubt, a.DoubtEnd = time.Now().Add(-2*time.Hour), true, time.Now().Add(-time.Hour)
+		if ours {
+			f.say(map[string]any{"channel": channel, "ts": ago(61 * time.Minute), "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+		}
+		for range 20 {
+			f.say(map[string]any{"channel": channel, "ts": ago(time.Minute)})
+		}
+		if _, err := must(t, serve(t, f), token, simple()).Do(t.Context(), a); err != nil || f.Done() != 1 || f.looks != 1 {
+			t.Errorf("posted before %v: %v, %d messages after %d looks", ours, err, f.Done(), f.looks)
+		}
+	}
+}
+
+// Where it cannot be told whether an earlier attempt has posted, nothing is posted, unless a person knows that it may be twice.
 func TestLookThatTellsNothing(t *testing.T) {
 	t.Parallel()
 	crowd := newFake()
@@ -188,7 +209,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 		class stream.Class
 		want  string
 	}{
-		"crowd":    {crowd, stream.ClassRejected, "look there, then run the action again or discard it"},
+		"crowd":    {crowd, stream.ClassRejected, "look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it"},
 		"no scope": {noScope, stream.ClassDenied, "conversations.history: missing_scope (the token needs the scope channels:history)"},
 		"away":     {away, stream.ClassBusy, "internal_error"},
 	} {
@@ -198,6 +219,31 @@ func TestLookThatTellsNothing(t *testing.T) {
 		_, err := must(t, serve(t, tt.f), token, simple()).Do(t.Context(), a)
 		if stream.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) || !stream.Untouched(err) || tt.f.Done() != 0 {
 			t.Errorf("%s: %v, %d messages", name, err, tt.f.Done())
+		}
+		a.Twice = true
+		want := 1
+		if tt.class == stream.ClassBusy { // the post would fail as well
+			want = 0
+		}
+		_, err = must(t, serve(t, tt.f), token, simple()).Do(t.Context(), a)
+		if (err == nil) != (want == 1) || tt.f.Done() != want {
+			t.Errorf("%s, twice: %v, %d messages", name, err, tt.f.Done())
+		}
+	}
+}
+
+// A person who knows that it may be done twice has it done once all the same, where a look can tell.
+func TestTwiceLooksAllTheSame(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := must(t, serve(t, f), token, simple())
+	a := sinktest.Action(1)
+	for n := range 2 {
+		if n > 0 {
+			a.Attempt, a.FirstAt, a.Twice = 2, time.Now(), true
+		}
+		if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 1 {
+			t.Errorf("%v, %d messages", err, f.Done())
 		}
 	}
 }

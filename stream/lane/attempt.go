@@ -157,7 +157,7 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.
 	out, err := l.call(ctx, d.Sink, stream.Action{
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
 		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
-		FirstAt: e.FirstAt, Doubt: e.doubt, Timeout: d.Timeout, Commit: l.commit(e, d, began),
+		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Redrive != nil && e.Redrive.Twice, Timeout: d.Timeout, Commit: l.commit(e, d, began),
 		Later: l.later(e, d),
 	})
 	class := stream.ClassOf(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Close implements [stream.Lanes]. An error means that attempts were cancelled or their results not recorded when ctx
+// Close implements [stream.Lanes]. It takes the doubt from a claim of which nothing is in doubt any more. An error means that attempts were cancelled or their results not recorded when ctx
 // ended, or that the claim was unclean and what the owner before may have in flight has not timed out yet.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	l.mu.Lock()
@@ -43,12 +43,12 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
 	}
-	if n := p.latest.doubts(); n > 0 {
-		return fmt.Errorf("close lanes of %s/%d: nobody knows of %d actions whether the owner before tried them", c.Partition.Topic, c.Partition.Number, n)
-	}
 	if left := l.unclean(p); left > 0 {
 		return fmt.Errorf("close lanes of %s/%d: calls of the owner before may be in flight for another %s",
 			c.Partition.Topic, c.Partition.Number, left)
+	}
+	if p.undoubted() {
+		c.DoubtTo = 0
 	}
 	return nil
 }

@@ -67,6 +67,7 @@ func (l *Lanes) withdraw(e *entry) {
 }
 
 func (l *Lanes) queue(c completion) {
+	c.res.DoubtEnd = c.e.DoubtEnd
 	l.pending = append(l.pending, c)
 	l.unrecorded++
 	if len(l.pending) == 1 {
@@ -275,7 +276,7 @@ func (l *Lanes) proceed(e *entry, res *ledger.Result) {
 	e.Attempts = max(e.Attempts, res.Attempt)
 	e.copied = e.copied || res.Packed != nil
 	e.Status = res.Status
-	la.part.latest.told(&e.Action)
+	la.told(e)
 	la.state = idle
 	l.settle(la.part)
 	switch {

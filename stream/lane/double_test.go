@@ -118,6 +118,9 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 		}
 		r.Status = res.Status
 		r.Attempts = max(r.Attempts, res.Attempt)
+		if r.DoubtEnd.IsZero() {
+			r.DoubtEnd = res.DoubtEnd
+		}
 		if r.FirstAt.IsZero() && res.Attempt > 0 {
 			r.FirstAt = time.Now().Add(-res.Latency)
 		}
@@ -290,6 +293,21 @@ func (r *rig) again(t testing.TB, change func(*Config)) *rig {
 	r.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(r.stop)
 	return r
+}
+
+// unclean makes the rig's claim one whose owner before did not release.
+func (r *rig) unclean() {
+	r.claim.Unclean, r.claim.DoubtTo, r.claim.DoubtAt = true, r.seq+1, time.Now()
+}
+
+// claimed is the next claim, as the ledger gives it.
+func (r *rig) claimed(released bool) {
+	before := r.claim
+	r.claim = claimOf(1)
+	r.claim.DoubtTo, r.claim.DoubtAt = before.DoubtTo, before.DoubtAt
+	if !released {
+		r.unclean()
+	}
 }
 
 func (r *rig) begin(t testing.TB) {

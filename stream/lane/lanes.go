@@ -171,7 +171,7 @@ func (l *Lanes) halt() {
 
 // Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
-	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, stands: stands{}, thirsty: map[*lane]struct{}{}, more: true}
+	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, stands: stands{}, thirsty: map[*lane]struct{}{}, more: true, doubts: doubtsOf(c)}
 	if c.Unclean {
 		p.safeFrom = time.Now()
 	}
@@ -193,7 +193,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 		return errStopped
 	}
 	if l.cfg.Latest {
-		p.latest = newLatest(c.Unclean)
+		p.latest = newLatest()
 		if !more {
 			p.latest.read(actions, false)
 		}

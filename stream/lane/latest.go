@@ -16,12 +16,7 @@ import (
 // name, which is the newest version. It is read from the ledger before the first attempt, and kept by what is added. All
 // methods take nil, which is backlog: all.
 type latest struct {
-	newest map[lineKey]newest
-	// tried are the actions that the owner before may have tried without a word of it in the ledger: the first open one of
-	// every entity, after an unclean claim. They run.
-	tried   map[int64]struct{}
-	met     map[schemas.EntityKey]struct{} // entities, while tried is being found; else nil
-	added   int64                          // the first action that was added: the claim is older than it; 0: none
+	newest  map[lineKey]newest
 	readTo  int64
 	reading bool // not all open actions are known yet: no head runs
 }
@@ -36,13 +31,7 @@ type newest struct {
 	version     uint64 // a digest, to tell another action of the same version
 }
 
-func newLatest(unclean bool) *latest {
-	b := &latest{newest: map[lineKey]newest{}, reading: true}
-	if unclean {
-		b.tried, b.met = map[int64]struct{}{}, map[schemas.EntityKey]struct{}{}
-	}
-	return b
-}
+func newLatest() *latest { return &latest{newest: map[lineKey]newest{}, reading: true} }
 
 func keyOf(a *ledger.Action) lineKey {
 	text := make([]byte, 0, 128)
@@ -76,14 +65,9 @@ func (b *latest) note(a *ledger.Action) {
 
 // add takes an action that is younger than the claim.
 func (b *latest) add(a *ledger.Action) {
-	if b == nil {
-		return
+	if b != nil {
+		b.note(a)
 	}
-	if b.added == 0 {
-		b.added = a.LaneSeq
-	}
-	delete(b.tried, a.LaneSeq)
-	b.note(a)
 }
 
 // read takes a page of open actions; the last one ends the reading.
@@ -92,40 +76,20 @@ func (b *latest) read(actions []ledger.Action, more bool) {
 		a := &actions[i]
 		b.note(a)
 		b.readTo = a.LaneSeq
-		if b.met == nil || b.added > 0 && a.LaneSeq >= b.added {
-			continue
-		}
-		if _, known := b.met[a.Entity]; !known {
-			b.met[a.Entity] = struct{}{}
-			if a.Status == ledger.Pending && a.Attempts == 0 {
-				b.tried[a.LaneSeq] = struct{}{}
-			}
-		}
 	}
-	if !more {
-		b.reading, b.met = false, nil
-	}
+	b.reading = more
 }
 
 func (b *latest) unread() bool { return b != nil && b.reading }
 
-// overtaken reports whether an action has never been tried, carries a whole state, and stands before a newer one.
-func (b *latest) overtaken(a *ledger.Action) bool {
-	if b == nil || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
-		return false
-	}
-	if _, tried := b.tried[a.LaneSeq]; tried {
+// overtaken reports whether an action has surely never been tried, carries a whole state, and stands before a newer one.
+func (b *latest) overtaken(e *entry) bool {
+	a := &e.Action
+	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
 		return false
 	}
 	n := b.newest[keyOf(a)]
 	return n.first > a.LaneSeq || a.Late && n.last > a.LaneSeq
-}
-
-// told forgets the doubt about an action of which the ledger has an attempt now.
-func (b *latest) told(a *ledger.Action) {
-	if b != nil {
-		delete(b.tried, a.LaneSeq)
-	}
 }
 
 // ended forgets an action that has come to its end.
@@ -136,14 +100,6 @@ func (b *latest) ended(a *ledger.Action) {
 	if key := keyOf(a); b.newest[key].last == a.LaneSeq {
 		delete(b.newest, key)
 	}
-}
-
-// doubts is how many actions the owner before may have tried, of which nobody has found out more.
-func (b *latest) doubts() int {
-	if b == nil {
-		return 0
-	}
-	return len(b.tried)
 }
 
 // readBacklog reads the next page of a part's open actions for what it is to know of them. Once that is all, the lanes go.
@@ -176,11 +132,11 @@ func (l *Lanes) readBacklog(ctx context.Context, p *part) error {
 // supersede gives the actions at the front of a lane that are overtaken to the completer. It says whether there were any.
 func (l *Lanes) supersede(la *lane) bool {
 	b, e := la.part.latest, la.head
-	if !b.overtaken(&e.Action) {
+	if !b.overtaken(e) {
 		return false
 	}
 	c := completion{e: e, res: supersededResult(e)}
-	for next := e.next; next != nil && b.overtaken(&next.Action); next = next.next {
+	for next := e.next; next != nil && b.overtaken(next); next = next.next {
 		c.rest = append(c.rest, next)
 	}
 	la.state = recording

@@ -121,6 +121,7 @@ func (l *Lanes) takePage(p *part, actions []ledger.Action, more bool, adds uint6
 			l.push(p, &actions[i], nil, false)
 		}
 	}
+	p.doubts.passed(p.loadedTo, !more)
 	p.more = more || p.adds != adds
 	l.arrived(p)
 }

@@ -168,8 +168,7 @@ func longWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *t
 func (r *longRig) restart(t *testing.T, unclean bool) {
 	t.Helper()
 	r.stop()
-	r.claim = claimOf(1)
-	r.claim.Unclean = unclean
+	r.claimed(!unclean)
 	r.again(t, r.change)
 	r.begin(t)
 }

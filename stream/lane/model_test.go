@@ -108,9 +108,7 @@ func (p *plan) run(t *testing.T) error {
 				closeErr := r.Close(ctx, r.claim)
 				cancel()
 				r.stop()
-				c := claimOf(1)
-				c.Unclean = closeErr != nil
-				r.claim = c
+				r.claimed(closeErr == nil)
 				r.mem.mu.Lock()
 				opened = false
 				r.mem.mu.Unlock()

@@ -169,7 +169,7 @@ func (l *Lanes) reload(la *lane) {
 	}
 	delete(p.thirsty, la)
 	la.state = retired
-	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.again-1), skippedTo: upto}
+	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.again-1), skippedTo: upto, doubtTo: la.doubtTo}
 	p.lanes[la.entity] = fresh
 	p.thirsty[fresh] = struct{}{}
 	kick(l.toLoad)
@@ -236,6 +236,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 		l.discard(e)
 	} else {
 		l.settle(p)
+		e.lane.told(e)
 		l.pop(e.lane)
 		l.arm(e.lane)
 	}

@@ -22,7 +22,6 @@ type entry struct {
 	called    bool           // the destination was, or is about to be, since it has its slot
 	class     stream.Class   // of the last attempt that was seen to end
 	inARow    int            // how many ended with it
-	doubt     bool           // the owner before may have made an attempt that nobody recorded
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did
 	charge    charge         // payload bytes held on its account
@@ -57,6 +56,7 @@ type lane struct {
 	first      int64  // its head, which is read back before the rest; 0: not known, or at hand
 	out        *entry // the head, while away: it takes no place in the window
 	again      int64  // read it anew from this action on, as soon as its head is neither running nor recording; 0: no
+	doubtTo    int64  // up to this action, what has no attempt is in doubt; 0: nothing is
 }
 
 // overflow reports whether the lane left actions in the ledger.
@@ -77,6 +77,7 @@ type part struct {
 	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
 	writing  int                         // transactions of commands under way
 	latest   *latest                     // nil: backlog: all
+	doubts   doubts
 
 	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
 	ctx      context.Context
@@ -89,13 +90,17 @@ type part struct {
 
 // push appends an action that belongs into the window, or leaves it to the ledger.
 func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool) {
+	doubt := !fresh && p.doubts.meet(a)
 	la := p.lanes[a.Entity]
 	if la == nil {
-		if p.stands.behind(a) {
+		if p.stands.behind(a, doubt) {
 			return
 		}
 		la = &lane{part: p, entity: a.Entity}
 		p.lanes[a.Entity] = la
+	}
+	if doubt {
+		la.doubtTo = a.LaneSeq
 	}
 	if la.still() || la.overflow() || la.n >= l.cfg.LaneWindow {
 		la.skippedTo = a.LaneSeq
@@ -107,9 +112,9 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 // append puts an action at the end of its lane and arms the lane when it is the head.
 func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
-	e.doubt = !fresh && (la.part.claim.Unclean || a.Redrive != nil) // read from the ledger: it may be older than the claim
 	e.Packed = nil
 	if !fresh {
+		e.DoubtEnd = l.doubtEnd(la, a)
 		l.restore(e)
 	}
 	l.hold(e, a.Packed)

@@ -14,6 +14,8 @@ import (
 type stand struct {
 	head int64 // its lane_seq
 	last int64 // the last action that was left in the ledger behind it; head: none
+	// doubtTo is as in [lane]: a head that was run again may have been put in front of another.
+	doubtTo int64
 }
 
 // stands are the lanes of a part that stand, by a digest of their entity.
@@ -34,18 +36,22 @@ func (s stands) at(entity schemas.EntityKey) (stand, bool) {
 	return at, ok
 }
 
-// behind takes an action that is left in the ledger behind one at which its lane stands.
-func (s stands) behind(a *ledger.Action) bool {
+// behind takes an action, in doubt or not, that is left in the ledger behind one at which its lane stands.
+func (s stands) behind(a *ledger.Action, doubt bool) bool {
 	at, ok := s.at(a.Entity)
 	if ok {
-		s[standKey(a.Entity)] = stand{at.head, a.LaneSeq}
+		at.last = a.LaneSeq
+		if doubt {
+			at.doubtTo = a.LaneSeq
+		}
+		s[standKey(a.Entity)] = at
 	}
 	return ok
 }
 
 // stand stops a lane at its head. Nothing of it stays in memory but that.
 func (l *Lanes) stand(la *lane) {
-	p, at := la.part, stand{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo)}
+	p, at := la.part, stand{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
 	for la.head != nil {
 		l.pop(la)
 	}
@@ -64,7 +70,7 @@ func (p *part) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	}
 	la = &lane{part: p, entity: entity, tail: laneSeq}
 	if at, ok := p.stands.at(entity); ok {
-		la.tail, la.skippedTo = at.head-1, at.last
+		la.tail, la.skippedTo, la.doubtTo = at.head-1, at.last, at.doubtTo
 		delete(p.stands, standKey(entity))
 	}
 	p.lanes[entity] = la

@@ -244,9 +244,9 @@ func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		released bool
 		former   *[16]byte
 	)
-	err = tx.QueryRow(ctx, `SELECT id, epoch, released, former, lanes_from, places FROM fences
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &former, &c.lanesFrom, &c.places)
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places)
 	if err != nil {
 		return err
 	}
@@ -289,12 +289,20 @@ func checkStart(stored *Position, start Start) error {
 	return nil
 }
 
-// take writes the new owner, the position and the seek.
+// take writes the new owner, what the one before may have attempted, the position and the seek.
 func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	_, err := tx.Exec(ctx, `UPDATE fences SET epoch = $2, token = $3, owner = $4, claimed_at = now(), released = false
-		WHERE id = $1`, c.ID, c.Epoch, c.Token, clean(n.spec.Owner, 200))
+	if c.Unclean {
+		c.DoubtTo = c.laneSeq
+	}
+	var doubt *int64
+	err := tx.QueryRow(ctx, `UPDATE fences SET epoch = $2, token = $3, owner = $4, claimed_at = now(), released = false,
+		doubt_to = $5, doubt_at = CASE WHEN $6 THEN clock_timestamp() ELSE doubt_at END
+		WHERE id = $1 RETURNING (extract(epoch FROM clock_timestamp() - doubt_at) * 1000000)::bigint`, c.ID, c.Epoch, c.Token, clean(n.spec.Owner, 200), c.DoubtTo, c.Unclean).Scan(&doubt)
 	if err != nil {
 		return err
+	}
+	if doubt != nil {
+		c.DoubtAt = ago(*doubt)
 	}
 	c.revision++
 	_, err = tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
@@ -398,12 +406,13 @@ func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
 	return err == nil && mine
 }
 
-// Release gives the fence back after a drain, so that the next claim is clean. Not an error when fenced already.
+// Release gives the fence back after a drain, so that the next claim is clean; c.DoubtTo goes to it. Not an error when fenced
+// already.
 func (n *Namespace) Release(ctx context.Context, c *Claim) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id)
+		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true, doubt_to = $5 WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id)
 			UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id`,
-			c.ID, c.Epoch, c.Token, c.low())
+			c.ID, c.Epoch, c.Token, c.low(), c.DoubtTo)
 		return err
 	})
 	if err != nil {

@@ -267,6 +267,42 @@ func TestReleaseMakesTheNextClaimClean(t *testing.T) {
 	}
 }
 
+// What an owner that did not release may have attempted goes from claim to claim, until one is released without it.
+func TestDoubtGoesFromClaimToClaim(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	owner := f.claim(0)
+	if owner.DoubtTo != 0 || !owner.DoubtAt.IsZero() {
+		t.Errorf("a first claim: below %d, at %v", owner.DoubtTo, owner.DoubtAt)
+	}
+	f.apply(owner, seq(0, "a", 1), seq(1, "b", 1))
+	lost := owner
+	owner = f.claim(0)
+	near := func(at, want time.Time) bool { return at.Sub(want).Abs() < 30*time.Second }
+	if !owner.Unclean || owner.DoubtTo != 3 || !near(owner.DoubtAt, time.Now()) {
+		t.Fatalf("unclean: below %d, at %v", owner.DoubtTo, owner.DoubtAt)
+	}
+	f.exec(`UPDATE fences SET doubt_at = doubt_at - interval '1 hour'`)
+	at := time.Now().Add(-time.Hour)
+	f.apply(owner, seq(2, "c", 1))
+	f.release(lost) // it holds nothing any more
+	for range 2 {
+		f.release(owner)
+		if owner = f.claim(0); owner.Unclean || owner.DoubtTo != 3 || !near(owner.DoubtAt, at) {
+			t.Fatalf("released: unclean %v, below %d, at %v, not %v", owner.Unclean, owner.DoubtTo, owner.DoubtAt, at)
+		}
+	}
+	owner = f.claim(0)
+	if owner.DoubtTo != 4 || !near(owner.DoubtAt, time.Now()) {
+		t.Errorf("unclean again: below %d, at %v", owner.DoubtTo, owner.DoubtAt)
+	}
+	owner.DoubtTo = 0
+	f.release(owner)
+	if owner = f.claim(0); owner.Unclean || owner.DoubtTo != 0 {
+		t.Errorf("released without: unclean %v, below %d", owner.Unclean, owner.DoubtTo)
+	}
+}
+
 func TestBeginFirstWins(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

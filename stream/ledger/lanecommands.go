@@ -13,7 +13,7 @@ import (
 type CommandDetail struct {
 	// Force runs an action again although a newer one of its entity has been started since (P4).
 	Force bool `json:"force,omitempty"`
-	// OutcomeUnknown lets one run again whose outcome is unknown: it may be done twice.
+	// OutcomeUnknown lets one run again whose outcome is unknown, or of which a look cannot tell: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
 	// Status, of a Tell, is what became of the action: Done.
 	Status Status `json:"status,omitempty"`
@@ -177,8 +177,8 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
 	case Again:
 		o.Status, o.Outcome = Failed, "runs again"
 		return exactly(tx.Exec(ctx, `UPDATE actions a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
-			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+parksLane+` FROM effects x
-			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`, cmd.Claim, cmd.LaneSeq, cmd.Detail.Force))
+			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+parksLane+`, twice = $4 FROM effects x
+			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`, cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
 	case Discard:
 		o.Status, o.Outcome = Discarded, "given up"
 	case Tell:

@@ -182,6 +182,23 @@ func TestRedriveOfAnUnknownOutcome(t *testing.T) {
 	}
 }
 
+// Whether a person knows that an action may be done twice goes with it, until they run it again.
+func TestRedriveKnowsThatItMayBeTwice(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1))
+	for n, knows := range []bool{false, true, false} {
+		f.die(c, 1, "a-1", n+1)
+		f.askAction("a-1", Again, CommandDetail{OutcomeUnknown: knows})
+		f.obeyLane(c)
+		open, _, err := f.n.Open(t.Context(), c, 0, 1)
+		if err != nil || open[0].Redrive == nil || open[0].Redrive.Twice != knows || !open[0].DoubtEnd.IsZero() {
+			t.Errorf("%d: %v %+v", n, err, open)
+		}
+	}
+}
+
 // A command for an action that has ended meanwhile changes nothing and says so.
 func TestCommandForWhatIsDone(t *testing.T) {
 	t.Parallel()
@@ -300,7 +317,19 @@ func TestOvertaken(t *testing.T) {
 	// a: the next one is done; b: the next one has not been tried; c: there is none; d: the next one is under way.
 	check(c, map[string]bool{"a-1": true, "d-1": true})
 	// After an unclean claim nobody knows of b whether the owner before has begun.
-	check(f.claim(0), map[string]bool{"a-1": true, "b-1": true, "d-1": true})
+	doubtful := map[string]bool{"a-1": true, "b-1": true, "d-1": true}
+	c = f.claim(0)
+	check(c, doubtful)
+	// What was given since then is nothing that the owner before has begun.
+	f.apply(c, seq(8, "c", 2))
+	check(c, doubtful)
+	// An owner that has not begun b either does not make it known.
+	f.release(c)
+	c = f.claim(0)
+	check(c, doubtful)
+	c.DoubtTo = 0
+	f.release(c)
+	check(f.claim(0), map[string]bool{"a-1": true, "d-1": true})
 	if fenced, err := f.n.EndStale(t.Context(), f.claim(0), 1); err != nil || fenced {
 		t.Error(fenced, err)
 	}

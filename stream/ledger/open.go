@@ -116,7 +116,7 @@ SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at)
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
-       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, ` + eventColumns + `
+       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
 FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
 JOIN effects x ON x.id = a.effect
 JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
@@ -136,7 +136,7 @@ func (n *Namespace) openRows(ctx context.Context, c *Claim, after int64, limit i
 // openPlainRead finds the events of actions that have no row.
 const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
 SELECT u.lane_seq, 'pending', 0, NULL::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead,
-       NULL::bigint, 0, false, ` + eventColumns + `
+       NULL::bigint, NULL::bigint, 0, false, false, ` + eventColumns + `
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
@@ -165,7 +165,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	a := Action{Claim: c.ID, Record: -1}
 	p := &a.Pointer
 	var (
-		first           *int64 // how long ago, as all times here
+		first, doubt    *int64 // how long ago, as all times here
 		wait            int64
 		left, quiet     int64
 		silence         int64
@@ -177,7 +177,7 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		delta           *bool
 	)
 	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &left, &quiet, &silence, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
-		&redriven, &redrive.Spent, &redrive.Force,
+		&doubt, &redriven, &redrive.Spent, &redrive.Force, &redrive.Twice,
 		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Word, &a.Version.Sub, &decision, &a.Reason,
 		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType, &delta)
 	if err != nil {
@@ -185,6 +185,9 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	}
 	if first != nil {
 		a.FirstAt = ago(*first)
+	}
+	if doubt != nil {
+		a.DoubtEnd = ago(*doubt)
 	}
 	if delta != nil {
 		a.Payload = kindOfPayload(*delta)

@@ -30,7 +30,7 @@ UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM progr
 
 // overtakenBy lists the versions of the entity whose action of the same name has been started behind an action: of events
 // that were decided on their own by the index of their lanes, of those that left the gap buffer by their rows in actions.
-// $6: what has no attempt counts as well.
+// What has no attempt counts as well below $6.
 const overtakenBy = `-- overtakenBy: a walk over the lane_seqs behind it
 WITH behind AS (
     SELECT e.* FROM events e WHERE e.fence = $1 AND e.lane_seq > $2 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.entity = $3 AND e.clock = $4
@@ -46,12 +46,12 @@ WITH behind AS (SELECT * FROM events WHERE event_key = ANY ($7) AND fence = $1 A
 const startedBehind = `
 SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
-WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR $6 AND coalesce(x.status, 'pending') = 'pending')`
+WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR e.lane_seq + n.i < $6 AND coalesce(x.status, 'pending') = 'pending')`
 
 // Overtaken reports whether an action of the same name of a newer version of a's entity, on the same clock, has been
 // started (P4). Only an action that did not park its lane can be. Where versions are not told apart, by kind none or by
-// order: arrival, nothing is newer. The caller owns the lane: a is its head. After an unclean claim, what stands behind it
-// may have been started by the owner before.
+// order: arrival, nothing is newer. The caller owns the lane: a is its head. Below c.DoubtTo, what stands behind it may have
+// been started by an owner that did not come to say so.
 //
 // It gives up after 5 s. Nearly always the newest version of all has been started, or there is none; only else it is a walk
 // over the partition, of which two run at once.
@@ -65,7 +65,7 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.Unclean}
+	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.DoubtTo}
 	started, err := n.newer(ctx, a, newestBy, append(args, keys)...)
 	if err != nil || len(started) > 0 {
 		return err == nil, err

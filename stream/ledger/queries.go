@@ -279,7 +279,7 @@ SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AN
 
 // resultColumns are the parameters of actionsUpdate and actionsInsert; see newResultRows.
 var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
-	"latency_us int", "error text", "response bytea", "packed bytea", "left_us bigint", "silence_us bigint", "action_id uuid")
+	"latency_us int", "error text", "response bytea", "packed bytea", "left_us bigint", "silence_us bigint", "action_id uuid", "doubt_us bigint")
 
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
@@ -288,7 +288,7 @@ UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'su
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
-       action_id = coalesce(a.action_id, u.action_id),
+       action_id = coalesce(a.action_id, u.action_id), doubt_end = coalesce(a.doubt_end, ` + doubtEnd + `),
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
        response = u.response, packed = CASE WHEN u.status NOT IN ('done', 'superseded') THEN coalesce(a.packed, u.packed) END,
        ` + processingSet + `
@@ -299,12 +299,12 @@ WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done',
 // meanwhile (a copy of the payload) is brought to what the result says.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
-    first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us)
+    first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
 SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
        u.attempt, CASE WHEN u.attempt > 0 THEN now() - u.latency_us * interval '1 microsecond' END,
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
-       u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0)
+       u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
 FROM ` + resultColumns + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
@@ -312,7 +312,7 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
     error = EXCLUDED.error, response = EXCLUDED.response,
     packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,
-    result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us
+    result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
 WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
 // What a row says of long work; see Result.Left.
@@ -321,6 +321,9 @@ const (
 	beatAt        = `CASE u.status WHEN 'processing' THEN now() END`
 	processingSet = `result_by = ` + resultBy + `, beat_at = ` + beatAt + `, silence_us = nullif(u.silence_us, 0)`
 )
+
+// doubtEnd is Result.DoubtEnd by the database's clock.
+const doubtEnd = `now() - u.doubt_us * interval '1 microsecond'`
 
 // eventOfLane finds the event whose actions u.lane_seq is among, for an action without a row.
 const eventOfLane = `SELECT event_key, lane_seq, plan, decided_at FROM events_w{w}

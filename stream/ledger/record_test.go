@@ -211,3 +211,31 @@ func TestTimesOfActionsAreOurs(t *testing.T) {
 		}
 	}
 }
+
+// That there may have been an attempt before the first that is recorded stays with the action, however its row comes to be.
+func TestDoubtIsKeptWithTheRow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "new", 1), seq(1, "copied", 1), seq(2, "sure", 1), seq(3, "marked", 1))
+	f.copy(c, Copy{LaneSeq: 2, Packed: []byte("kept")})
+	end := time.Now().Add(-time.Hour)
+	failed := func(seq int64, attempt int, doubt time.Time) {
+		f.record(Result{Claim: c, LaneSeq: seq, Status: Failed, Attempt: attempt, Class: "busy", DoubtEnd: doubt})
+	}
+	for seq := range int64(2) {
+		failed(seq+1, 1, end)
+		failed(seq+1, 2, time.Time{})
+	}
+	failed(3, 1, time.Time{})
+	f.record(Result{Claim: c, LaneSeq: 4, Status: Unknown, Attempt: 1, DoubtEnd: end})
+	open, _, err := f.n.Open(t.Context(), f.claim(0), 0, 10)
+	if err != nil || len(open) != 4 {
+		t.Fatal(err, open)
+	}
+	for i, want := range []time.Time{end, end, {}, end} {
+		if got := open[i].DoubtEnd; got.IsZero() != want.IsZero() || got.Sub(want).Abs() > 30*time.Second {
+			t.Errorf("%s: %v, want %v", open[i].EventID, got, want)
+		}
+	}
+}

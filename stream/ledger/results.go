@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 )
 
 // resultWrite is what one Record writes: decided once, so that every try of it writes the same.
@@ -120,7 +121,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 
 func resultRows(n int) rows {
 	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
-		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n)}
+		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n), int64Column(n)}
 }
 
 // action decides where the end of an attempt is written. What has ended already stays as it is.
@@ -192,6 +193,11 @@ func (wr *windowResults) row(c rows, r *Result) {
 		c[13].uuid(id)
 	} else {
 		c[13].null()
+	}
+	if r.DoubtEnd.IsZero() {
+		c[14].null()
+	} else {
+		c[14].int64(time.Since(r.DoubtEnd).Microseconds())
 	}
 }
 

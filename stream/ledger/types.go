@@ -73,6 +73,11 @@ type Claim struct {
 	Next      Position // where to read on
 	Seek      *Seek    // not nil: the claim found a change of position and recorded it
 	Unclean   bool     // the owner before did not release: calls of its may be in flight
+	// DoubtTo is the lane_seq below which the first open action of each entity may have been attempted, until DoubtAt and what
+	// was in flight then, without a word of it here: it is set by an unclean claim and goes from claim to claim, until lanes
+	// that know of all of them set it to 0 before a release. 0: none.
+	DoubtTo int64
+	DoubtAt time.Time
 
 	claimState
 }
@@ -192,6 +197,7 @@ type Action struct {
 	Attempts    int
 	FirstAt     time.Time     // of the first attempt, by our clock; zero before
 	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
+	DoubtEnd    time.Time     // an attempt may have been made before the first that is recorded, and was over by then; zero: none
 	Redrive     *Redrive      // nil: nobody has asked to run it again
 	Record      int           // see Applied.Actions; -1 elsewhere
 	// Left is how long the result of a Processing action is still waited for, Quiet for how long without a sign of life; 0 is
@@ -209,6 +215,8 @@ type Redrive struct {
 	Spent int       // attempts that were made before
 	// Force lets it run whatever has been started since: a person wants it so, or it has parked its lane, so that nothing has.
 	Force bool
+	// Twice: the person knows that it may be done twice.
+	Twice bool
 }
 
 // Result is the end of one attempt, or a change of an action's status, to be recorded under the fence.
@@ -232,6 +240,8 @@ type Result struct {
 	Marked bool
 	// Reported says that the destination said so later: its word, see Report, is applied with this.
 	Reported bool
+	// DoubtEnd is as in [Action], where this is the first attempt that is recorded.
+	DoubtEnd time.Time
 	// Packed is a payload copy to keep: given with an action's first failure.
 	Packed []byte
 }

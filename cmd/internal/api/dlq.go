@@ -124,7 +124,7 @@ type DeadLetterRequest struct {
 	By     string `json:"by"`
 	// Force runs an older snapshot although a newer one of its entity has been started since.
 	Force bool `json:"force,omitempty"`
-	// OutcomeUnknown runs one again whose outcome is unknown.
+	// OutcomeUnknown runs one again whose outcome is unknown, or of which no look can tell: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
 	NoWait         bool `json:"no_wait,omitempty"` // do not wait for the partition's owner
 	DryRun         bool `json:"dry_run,omitempty"`

@@ -211,7 +211,7 @@ func (c *dlqAskFlags) check() error {
 type dlqReplayCmd struct {
 	dlqAskFlags
 	Flagged        bool `help:"Also what has died three times or more; what is named is replayed in any case."`
-	OutcomeUnknown bool `help:"Also actions whose outcome is unknown: they may be done twice."`
+	OutcomeUnknown bool `help:"Also actions whose outcome is unknown, or of which no look can tell whether they were done: they may be done twice."`
 	Force          bool `help:"Older snapshots run although newer ones of their entities have been started since."`
 }
 
