@@ -20,6 +20,8 @@ type fake struct {
 	filter  InboxFilter
 	asked   []string
 	redrive RedriveRequest
+	place   QuarantinePlace
+	again   QuarantineRedrive
 	err     error
 }
 
@@ -47,6 +49,16 @@ func (f *fake) Raw(_ context.Context, team, subscription, source, id string) (*R
 func (f *fake) Quarantined(_ context.Context, q QuarantineFilter) ([]QuarantineItem, error) {
 	f.asked = []string{q.Team, q.Source}
 	return nil, f.err
+}
+
+func (f *fake) QuarantinedBody(_ context.Context, p QuarantinePlace) ([]byte, error) {
+	f.place = p
+	return []byte("<script>\x00\n"), f.err
+}
+
+func (f *fake) RedriveQuarantined(_ context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error) {
+	f.place, f.again = p, r
+	return &QuarantineRedriven{EventID: "e1", State: StateDone, To: &PlaceItem{Topic: "events.acme.orders", Partition: 2, Offset: 9}}, f.err
 }
 
 func setup(t *testing.T, change func(*Config)) (*Client, *fake) {
@@ -103,6 +115,17 @@ func TestClientAndServerAgree(t *testing.T) {
 	if _, err := c.Quarantined(t.Context(), QuarantineFilter{Team: "acme", Source: "github"}); err != nil || f.asked[1] != "github" {
 		t.Errorf("quarantine: %v, asked %v", err, f.asked)
 	}
+	place := QuarantinePlace{"acme", "github", 2, 1 << 40}
+	if body, err := c.QuarantinedBody(t.Context(), place); err != nil || string(body) != "<script>\x00\n" || f.place != place {
+		t.Errorf("body %q, %v, asked %v", body, err, f.place)
+	}
+	asked := QuarantineRedrive{Reason: "mended", By: "me", DryRun: true}
+	if item, err := c.RedriveQuarantined(t.Context(), place, asked); err != nil || item.To.Offset != 9 || f.place != place || f.again != asked {
+		t.Errorf("redrive %+v, %v, asked %v %+v", item, err, f.place, f.again)
+	}
+	if _, err := c.RedriveQuarantined(t.Context(), place, QuarantineRedrive{}); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("redrive without a reason: %v", err)
+	}
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
@@ -122,6 +145,7 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 	for path, kind := range map[string]schemas.Kind{
 		"/v1/inbox?limit=0": schemas.Invalid, "/v1/inbox?limit=1001": schemas.Invalid, "/v1/inbox?limit=x": schemas.Invalid,
 		"/v1/inbox?since=yesterday": schemas.Invalid, "/v1/inbox?desicion=stale": schemas.Invalid, "/v1/quarantine?status=x": schemas.Invalid,
+		"/v1/quarantine/acme/orders/0/x/raw": schemas.Invalid, "/v1/quarantine/acme/orders/9999999999/0/raw": schemas.Invalid,
 		"/v1/nothing": schemas.NotFound, "/": schemas.NotFound,
 	} {
 		p, q, _ := strings.Cut(path, "?")

@@ -149,17 +149,6 @@ func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID st
 	return &Raw{ContentType: header.Get("Forebay-Content-Type"), Data: body}, nil
 }
 
-// Quarantined lists what is kept aside.
-func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
-	q := url.Values{}
-	set(q, "team", f.Team)
-	set(q, "source", f.Source)
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	return ask[Page[QuarantineItem]](ctx, c, "/v1/quarantine", q)
-}
-
 // Sources lists the configured sources.
 func (c *Client) Sources(ctx context.Context) (Page[SourceItem], error) {
 	return ask[Page[SourceItem]](ctx, c, "/v1/sources", nil)

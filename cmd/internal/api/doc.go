@@ -7,6 +7,8 @@
 //	GET /v1/inbox/{team}/{subscription}/{source}/{event_id}        and /raw behind it: the body, byte for byte
 //	POST /v1/inbox/{team}/{subscription}/{source}/{event_id}/redrive   {"reason", "by", "discard", "again", "no_wait", "dry_run"}
 //	GET /v1/quarantine?team=&source=&limit=
+//	GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw
+//	POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive   {"reason", "by", "dry_run"}
 //	GET /v1/sources, GET /v1/subscriptions
 //	GET /v1/subscriptions/{team}/{subscription}                    with what is stopped, in whichever process
 //	POST /v1/subscriptions/{team}/{subscription}/accept            {"topic", "partition", "stop", "reason", "by", "dry_run"}

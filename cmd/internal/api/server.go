@@ -30,6 +30,9 @@ type Inbox interface {
 // Quarantine answers from the quarantine topics, newest first.
 type Quarantine interface {
 	Quarantined(ctx context.Context, f QuarantineFilter) ([]QuarantineItem, error)
+	// QuarantinedBody is a delivery's body, byte for byte.
+	QuarantinedBody(ctx context.Context, p QuarantinePlace) ([]byte, error)
+	RedriveQuarantined(ctx context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error)
 }
 
 // Config wires a Server.
@@ -77,6 +80,8 @@ func New(cfg Config) (http.Handler, error) {
 	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
 	asked.HandleFunc("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
 	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
+	asked.HandleFunc("GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", s.quarantineRaw)
+	asked.HandleFunc("POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", s.quarantineRedrive)
 	s.dlq(asked)
 	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
 	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
@@ -156,15 +161,19 @@ func (s *server) raw(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		// The bytes are a provider's, or a forger's with its secret: nothing may run them.
-		h := w.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Forebay-Content-Type", raw.ContentType)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Disposition", "attachment")
-		w.Write(raw.Data) //nolint:gosec // G705: the headers above keep browsers from reading it as a page
+		w.Header().Set("Forebay-Content-Type", raw.ContentType)
+		writeRaw(w, raw.Data)
 		return nil
 	})
+}
+
+// writeRaw writes bytes that are a provider's, or a forger's with its secret: nothing may run them.
+func writeRaw(w http.ResponseWriter, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", "attachment")
+	w.Write(data) //nolint:gosec // G705: the headers above keep browsers from reading it as a page
 }
 
 // askInbox runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
@@ -182,26 +191,6 @@ func (s *server) askInbox(w http.ResponseWriter, r *http.Request, ask func(ctx c
 
 func errNoLedger() error {
 	return schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`")
-}
-
-func (s *server) quarantine(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	limit, err := limitOf(q.Get("limit"))
-	if err == nil {
-		err = onlyKnown(r, "team", "source", "limit")
-	}
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	items, err := s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit})
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	list(w, items, "")
 }
 
 func inboxFilter(r *http.Request) (InboxFilter, error) {

@@ -71,6 +71,31 @@ type AttemptItem struct {
 	TraceID   string    `json:"trace_id"` // that the call was part of, 32 hex digits; empty for a first attempt that succeeded
 }
 
+// QuarantinePlace names a delivery that is kept aside.
+type QuarantinePlace struct {
+	Team, Source string
+	Partition    int32
+	Offset       int64
+}
+
+// QuarantineRedrive asks that a delivery that is kept aside becomes an event by its source's mapping of today. By is who
+// says so, as the client tells it.
+type QuarantineRedrive struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// QuarantineRedriven is the delivery, the event that it is by now, and what became of the request.
+type QuarantineRedriven struct {
+	QuarantineItem
+	EventID string     `json:"event_id"`
+	Type    string     `json:"type"`
+	Entity  string     `json:"entity"`
+	State   string     `json:"state"`        // planned (a dry run) or done
+	To      *PlaceItem `json:"to,omitempty"` // where the event is
+}
+
 // QuarantineItem is a delivery that is kept aside.
 type QuarantineItem struct {
 	Team       string    `json:"team"`

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -10,17 +11,19 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// quarantine reads the quarantine topics for people: the newest of each.
+// quarantine reads the quarantine topics for people, and lets go of what can be understood by now.
 type quarantine struct{ a *App }
 
 // Quarantined lists the newest deliveries that are kept aside, over all sources of the filter.
 func (q *quarantine) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
-	opts := append(KafkaOptions(q.a.file()),
-		kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
+	opts := q.options()
 	var items []api.QuarantineItem
 	known := false
 	for _, s := range sourceItems(q.a.file()) {
@@ -34,8 +37,7 @@ func (q *quarantine) Quarantined(ctx context.Context, f api.QuarantineFilter) ([
 			return nil, err
 		}
 		for _, k := range kept {
-			items = append(items, api.QuarantineItem{Team: s.Team, Source: s.Source, Kind: k.Kind, Reason: k.Reason, Detail: k.Detail,
-				Bytes: k.Bytes, Topic: topic, Partition: k.Partition, Offset: k.Offset, ReceivedAt: k.Received.UTC()})
+			items = append(items, quarantineItem(sourceName{s.Team, s.Source}, &k))
 		}
 	}
 	if !known && (f.Team != "" || f.Source != "") {
@@ -45,4 +47,80 @@ func (q *quarantine) Quarantined(ctx context.Context, f api.QuarantineFilter) ([
 		return cmp.Or(b.ReceivedAt.Compare(a.ReceivedAt), cmp.Compare(a.Topic, b.Topic), cmp.Compare(b.Offset, a.Offset))
 	})
 	return items[:min(f.Limit, len(items))], nil
+}
+
+func (q *quarantine) options() []kgo.Opt {
+	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
+}
+
+func quarantineItem(at sourceName, k *producer.Item) api.QuarantineItem {
+	return api.QuarantineItem{Team: at.team, Source: at.name, Kind: k.Kind, Reason: k.Reason, Detail: k.Detail,
+		Bytes: k.Bytes, Topic: topics.Quarantine(at.team, at.name), Partition: k.Partition, Offset: k.Offset, ReceivedAt: k.Received.UTC()}
+}
+
+// read is one delivery as it is kept. Of a source that is not configured there is none, whatever else the cluster holds.
+func (q *quarantine) read(ctx context.Context, p api.QuarantinePlace) (*producer.Item, error) {
+	team := q.a.file().Teams[p.Team]
+	if team == nil || team.Sources[p.Source] == nil {
+		return nil, schemas.Errorf(schemas.NotFound, "", "no source %s/%s is configured", p.Team, p.Source)
+	}
+	return producer.One(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
+}
+
+// QuarantinedBody is a delivery's body, byte for byte.
+func (q *quarantine) QuarantinedBody(ctx context.Context, p api.QuarantinePlace) ([]byte, error) {
+	item, err := q.read(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return item.Body, nil
+}
+
+// RedriveQuarantined runs a delivery through its source's mapping of today and produces the event that it is by that. It
+// was authentic when it came. Done again it has the same id and body: the stream takes it for the duplicate that it is.
+func (q *quarantine) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
+	const op = "redrive"
+	if q.a.intake == nil {
+		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it does not know what sources' deliveries mean; ask one that runs `forebay serve --roles intake`")
+	}
+	kept, err := q.read(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	source, ok := q.a.intake.sources.find(p.Team, p.Source)
+	if !ok || kept.Kind != unusable {
+		return nil, schemas.Errorf(schemas.Conflict, op, "it is kept as %q; only what was authentic and unusable can become an event", kept.Kind)
+	}
+	event, err := understood(source, kept)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; mend the source's mapping (`forebay quarantine raw` shows the body)", err)
+	}
+	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(sourceName{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
+		Entity: string(event.Entity), State: api.StatePlanned}
+	if r.DryRun {
+		return out, nil
+	}
+	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: source.Topic}
+	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Again(ctx, source.Topic, record.Encode(source.Topic, event)); err != nil {
+		return nil, err
+	}
+	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
+		"from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
+	return out, nil
+}
+
+// unusable is the kind of a delivery that was authentic.
+const unusable = "unusable"
+
+// understood is the event that a delivery is by its source's mapping.
+func understood(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
+	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body}
+	for _, h := range kept.Headers {
+		r.Header.Add(h.Name, h.Value)
+	}
+	event := new(schemas.Event)
+	if err := source.Read(&r, kept.Received, event); err != nil {
+		return nil, err
+	}
+	return event, event.Validate()
 }

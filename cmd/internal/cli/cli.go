@@ -84,7 +84,9 @@ type grammar struct {
 		Export  dlqExportCmd  `cmd:"" help:"Write them as JSON lines, with key, headers and body."`
 	} `cmd:"" name:"dlq" help:"Dead letters: actions that were given up."`
 	Quarantine struct {
-		List quarantineListCmd `cmd:"" help:"List authentic deliveries that could not become events."`
+		List    quarantineListCmd    `cmd:"" help:"List authentic deliveries that could not become events."`
+		Raw     quarantineRawCmd     `cmd:"" help:"Write a delivery's body, byte for byte."`
+		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of deliveries that can be understood by now, the mapping being mended."`
 	} `cmd:"" help:"Deliveries kept aside."`
 	Sources struct {
 		List sourcesListCmd `cmd:"" help:"List the sources of a running process."`

@@ -100,7 +100,7 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-type noQuarantine struct{}
+type noQuarantine struct{ api.Quarantine }
 
 func (noQuarantine) Quarantined(context.Context, api.QuarantineFilter) ([]api.QuarantineItem, error) {
 	return nil, nil

@@ -188,34 +188,6 @@ func (c *inboxRawCmd) Run(e *env) error {
 	})
 }
 
-type quarantineListCmd struct {
-	listenerFlag
-	Team   string `help:"Only this team."`
-	Source string `help:"Only this source."`
-	Limit  int    `default:"50" help:"Most deliveries, 1 to 1000."`
-}
-
-func (c *quarantineListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit})
-	if err != nil {
-		return err
-	}
-	type item = api.QuarantineItem
-	place := func(i item) string { return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset) }
-	return list(e, page, place,
-		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
-		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
-		column[item]{"kind", false, func(i item) string { return i.Kind }},
-		column[item]{"reason", false, func(i item) string { return i.Reason }},
-		column[item]{"detail", false, func(i item) string { return i.Detail }},
-		column[item]{"bytes", false, func(i item) string { return strconv.Itoa(i.Bytes) }},
-		column[item]{"place", false, place})
-}
-
 type sourcesListCmd struct{ listenerFlag }
 
 func (c *sourcesListCmd) Run(e *env) error {

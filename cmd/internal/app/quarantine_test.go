@@ -1,0 +1,94 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestQuarantinedDeliveryBecomesItsEvent: a mapping is wrong, deliveries are kept aside, the mapping is mended, and what was
+// kept acts once, however often that is asked for.
+func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t)
+	r := newRig(t, a.URL, database(t), true)
+	mended := r.text
+	r.text = strings.Replace(mended, "type: /type", "type: /typ", 1)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	d := order("o-1", 1)
+	p.accepted("orders", "orders-secret", d)
+	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
+	if err != nil || len(kept.Items) != 1 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	place := api.QuarantinePlace{Team: "acme", Source: "orders", Partition: kept.Items[0].Partition, Offset: kept.Items[0].Offset}
+	if body, err := p.api.QuarantinedBody(t.Context(), place); err != nil || string(body) != string(d.Body) {
+		t.Errorf("body %q, %v", body, err)
+	}
+	ask := api.QuarantineRedrive{Reason: "the mapping is mended", By: "me"}
+	if _, err := p.api.RedriveQuarantined(t.Context(), place, ask); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "still cannot be understood: missing_field") {
+		t.Errorf("redrive before the mapping is mended: %v", err)
+	}
+	for _, elsewhere := range []api.QuarantinePlace{{Team: "acme", Source: "orders", Offset: 1}, {Team: "acme", Source: "orders", Partition: 1},
+		{Team: "acme", Source: "github"}, {Team: "acme", Source: "orders", Offset: -1}, {Team: "acme", Source: "none"}, {Team: "none", Source: "orders"}} {
+		if _, err := p.api.RedriveQuarantined(t.Context(), elsewhere, ask); schemas.KindOf(err) != schemas.NotFound {
+			t.Errorf("%+v: %v", elsewhere, err)
+		}
+	}
+
+	r.text = mended
+	if err := p.app.Reload(r.load(config.RoleIntake, config.RoleStream)); err != nil {
+		t.Fatal(err)
+	}
+	dry := ask
+	dry.DryRun = true
+	planned, err := p.api.RedriveQuarantined(t.Context(), place, dry)
+	if err != nil || planned.State != api.StatePlanned || planned.To != nil || planned.EventID != "o-1-1" || planned.Type != "order" || planned.Entity != "o-1" {
+		t.Fatalf("dry run: %+v, %v", planned, err)
+	}
+	for range 2 {
+		done, err := p.api.RedriveQuarantined(t.Context(), place, ask)
+		if err != nil || done.State != api.StateDone || done.To == nil || done.To.Topic != "events.acme.orders" {
+			t.Fatalf("redrive: %+v, %v", done, err)
+		}
+	}
+	p.accepted("orders", "orders-secret", order("o-1", 2)) // behind them
+	calls := a.wait(t, 2)
+	if len(calls) != 2 || calls[0].ID != "o-1-1" || calls[0].Entity != "o-1" || calls[1].ID != "o-1-2" {
+		t.Errorf("the agent saw %+v", calls)
+	}
+	page, err := p.api.Items(t.Context(), api.InboxFilter{Source: "orders"})
+	if err != nil || len(page.Items) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if first := page.Items[len(page.Items)-1]; first.EventID != "o-1-1" || first.Duplicates != 1 {
+		t.Errorf("%+v: asked twice, run once", first)
+	}
+	p.clean()
+}
+
+// TestQuarantineIsReadByAnyProcess, but understood only where the sources are.
+func TestQuarantineIsReadByAnyProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", database(t), true)
+	in := r.start(config.RoleIntake)
+	in.ready()
+	unusable := order("o-1", 1)
+	unusable.Body = []byte("not json")
+	in.accepted("orders", "orders-secret", unusable)
+	in.clean()
+	p := r.start(config.RoleStream)
+	p.ready()
+	place := api.QuarantinePlace{Team: "acme", Source: "orders"}
+	if body, err := p.api.QuarantinedBody(t.Context(), place); err != nil || string(body) != "not json" {
+		t.Errorf("body %q, %v", body, err)
+	}
+	if _, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"}); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no intake role") {
+		t.Errorf("redrive without the intake: %v", err)
+	}
+	p.clean()
+}

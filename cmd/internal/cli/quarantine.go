@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+type quarantineListCmd struct {
+	listenerFlag
+	Team   string `help:"Only this team."`
+	Source string `help:"Only this source."`
+	Limit  int    `default:"50" help:"Most deliveries, 1 to 1000."`
+}
+
+func (c *quarantineListCmd) Run(e *env) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	type item = api.QuarantineItem
+	return list(e, page, quarantineID,
+		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
+		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{"kind", false, func(i item) string { return i.Kind }},
+		column[item]{"reason", false, func(i item) string { return i.Reason }},
+		column[item]{"detail", false, func(i item) string { return i.Detail }},
+		column[item]{"bytes", false, func(i item) string { return strconv.Itoa(i.Bytes) }},
+		column[item]{"place", false, quarantineID})
+}
+
+// quarantineID names a delivery by its place.
+func quarantineID(i api.QuarantineItem) string {
+	return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
+}
+
+// quarantinePlace is the place that quarantineID wrote: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
+func quarantinePlace(id string) (p api.QuarantinePlace, err error) {
+	topic, at, _ := strings.Cut(id, "/")
+	partition, offset, _ := strings.Cut(at, "@")
+	parts := strings.Split(topic, ".")
+	number, bad := strconv.ParseInt(partition, 10, 32)
+	p.Partition = int32(number)
+	if bad == nil {
+		p.Offset, bad = strconv.ParseInt(offset, 10, 64)
+	}
+	if bad != nil || len(parts) != 3 || parts[0] != "quarantine" {
+		return p, usage("%q is not quarantine.TEAM.SOURCE/PARTITION@OFFSET; `forebay quarantine list -o id` lists them", id)
+	}
+	p.Team, p.Source = parts[1], parts[2]
+	return p, nil
+}
+
+type quarantineRawCmd struct {
+	listenerFlag
+	ID string `arg:"" name:"place" help:"The delivery, as quarantine list shows its place."`
+}
+
+func (c *quarantineRawCmd) Run(e *env) error {
+	p, err := quarantinePlace(c.ID)
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	body, err := client.QuarantinedBody(e.ctx, p)
+	if err == nil {
+		_, err = e.Stdout.Write(body)
+	}
+	return err
+}
+
+type quarantineRedriveCmd struct {
+	listenerFlag
+	IDs    []string `arg:"" name:"place" help:"The deliveries, as quarantine list -o id lists them."`
+	Reason string   `placeholder:"TEXT" help:"Why; logged with who said so."`
+	DryRun bool     `help:"Say what events they are by now and do nothing."`
+}
+
+func (c *quarantineRedriveCmd) Run(e *env) error {
+	req := api.QuarantineRedrive{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	if req.Reason == "" && !req.DryRun {
+		return usage("--reason is needed: it is logged with what is redriven (--dry-run shows what that is)")
+	}
+	var places []api.QuarantinePlace
+	for _, id := range c.IDs {
+		p, err := quarantinePlace(id)
+		if err != nil {
+			return err
+		}
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b api.QuarantinePlace) int { // as they came, whatever order they are listed in
+		return cmp.Or(cmp.Compare(a.Team, b.Team), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	var done []api.QuarantineRedriven
+	refused := 0
+	for _, p := range places {
+		item, err := client.RedriveQuarantined(e.ctx, p, req)
+		if kind := schemas.KindOf(err); len(places) > 1 && (kind == schemas.Invalid || kind == schemas.NotFound) && e.ctx.Err() == nil {
+			fmt.Fprintf(e.Stderr, "quarantine.%s.%s/%d@%d: %s\n", p.Team, p.Source, p.Partition, p.Offset, plain(err.Error()))
+			refused++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		done = append(done, *item)
+	}
+	type item = api.QuarantineRedriven
+	err = list(e, api.Page[item]{Items: done}, func(i item) string { return quarantineID(i.QuarantineItem) },
+		column[item]{"place", false, func(i item) string { return quarantineID(i.QuarantineItem) }},
+		column[item]{"was", false, func(i item) string { return i.Reason }},
+		column[item]{"state", false, func(i item) string { return i.State }},
+		column[item]{"type", false, func(i item) string { return i.Type }},
+		column[item]{"entity", false, func(i item) string { return i.Entity }},
+		column[item]{"event", false, func(i item) string { return i.EventID }},
+		column[item]{"to", false, func(i item) string {
+			if i.To == nil {
+				return ""
+			}
+			return fmt.Sprintf("%s/%d@%d", i.To.Topic, i.To.Partition, i.To.Offset)
+		}})
+	if err == nil && refused > 0 {
+		return &exitError{code: exitFailed}
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package producer
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// One reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials; a client of its
+// own is opened and closed. Errors are *schemas.Error: NotFound where the topic has nothing at that place (any more),
+// Invalid, Unavailable.
+func One(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {
+	op := "read " + topic
+	nothing := schemas.Errorf(schemas.NotFound, op, "nothing is at %d@%d; `forebay quarantine list` shows what is kept", partition, offset)
+	admin, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	defer admin.Close()
+	from, ends, err := window(ctx, kadm.NewClient(admin), Query{Topic: topic, Limit: 1 << 62})
+	if err != nil {
+		return nil, err
+	}
+	if begin, ok := from[partition]; !ok || offset < begin.EpochOffset().Offset || offset >= ends[partition] {
+		return nil, nothing
+	}
+	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}))...)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	defer client.Close()
+	fetches := client.PollRecords(ctx, 1)
+	if ctx.Err() != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", context.Cause(ctx))
+	}
+	if err := fetches.Err(); err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	for _, r := range fetches.Records() {
+		if r.Offset == offset && !r.Attrs.IsControl() {
+			item := parseQuarantine(r)
+			return &item, nil
+		}
+	}
+	return nil, nothing // gone by retention meanwhile
+}
