@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -342,23 +340,7 @@ func (listenerFlag) pages(ctx context.Context, client *api.Client, by deadFilter
 
 // each asks one after the other. It ends early where nobody answers.
 func (a *asking) each(items []api.DeadLetterItem) error {
-	limit := rate.NewLimiter(rate.Limit(a.c.Rate), 1)
-	said := time.Now()
-	for n := range items {
-		if !a.req.DryRun {
-			if err := limit.Wait(a.e.ctx); err != nil {
-				return cmp.Or(context.Cause(a.e.ctx), err)
-			}
-		}
-		if err := a.next(&items[n], len(items) == 1); err != nil {
-			return err
-		}
-		if time.Since(said) >= progressEvery {
-			said = time.Now()
-			fmt.Fprintf(a.e.Stderr, "%d of %d\n", n+1, len(items))
-		}
-	}
-	return nil
+	return paced(a.e, len(items), pace(a.c.Rate, a.req.DryRun), func(n int) error { return a.next(&items[n], len(items) == 1) })
 }
 
 func (a *asking) next(i *api.DeadLetterItem, only bool) error {

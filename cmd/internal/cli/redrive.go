@@ -162,25 +162,37 @@ func (r *redriving) list() ([]api.InboxItem, error) {
 // progressEvery is how often a long run says how far it is.
 const progressEvery = 2 * time.Second
 
-// each redrives items one after the other. It ends early where nobody answers.
-func (r *redriving) each(items []api.InboxItem) error {
-	limit := rate.NewLimiter(rate.Limit(r.cmd.Rate), 1)
+// paced does all n things, one after the other, at most perSecond of them a second, and says how far it is. It ends with the
+// first error.
+func paced(e *env, n int, perSecond rate.Limit, do func(i int) error) error {
+	limit := rate.NewLimiter(perSecond, 1)
 	said := time.Now()
-	for n := range items {
-		if !r.cmd.DryRun {
-			if err := limit.Wait(r.env.ctx); err != nil {
-				return cmp.Or(context.Cause(r.env.ctx), err)
-			}
+	for i := range n {
+		if err := limit.Wait(e.ctx); err != nil {
+			return cmp.Or(context.Cause(e.ctx), err)
 		}
-		if err := r.next(&items[n]); err != nil {
+		if err := do(i); err != nil {
 			return err
 		}
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
-			fmt.Fprintf(r.env.Stderr, "%d of %d\n", n+1, len(items))
+			fmt.Fprintf(e.Stderr, "%d of %d\n", i+1, n)
 		}
 	}
 	return nil
+}
+
+// pace is how many things a second are done; a dry run does none.
+func pace(perSecond float64, dryRun bool) rate.Limit {
+	if dryRun {
+		return rate.Inf
+	}
+	return rate.Limit(perSecond)
+}
+
+// each redrives items one after the other. It ends early where nobody answers.
+func (r *redriving) each(items []api.InboxItem) error {
+	return paced(r.env, len(items), pace(r.cmd.Rate, r.cmd.DryRun), func(n int) error { return r.next(&items[n]) })
 }
 
 func (r *redriving) next(i *api.InboxItem) error {
