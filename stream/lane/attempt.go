@@ -179,7 +179,7 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 		e.FirstAt = began
 	}
 	res := ledger.Result{
-		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Error: clean(err), Trace: e.trace,
+		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Began: began, Error: clean(err), Trace: e.trace,
 		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
 	}
 	if kind == stream.Unsafe && stream.Untouched(err) {

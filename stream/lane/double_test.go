@@ -122,7 +122,9 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 			r.DoubtEnd = res.DoubtEnd
 		}
 		if r.FirstAt.IsZero() && res.Attempt > 0 {
-			r.FirstAt = time.Now().Add(-res.Latency)
+			if r.FirstAt = time.Now().Add(-res.Latency); !res.Began.IsZero() {
+				r.FirstAt = res.Began
+			}
 		}
 		r.due = time.Now().Add(res.NextIn)
 		if res.Packed != nil {

@@ -285,15 +285,16 @@ func TestDoubtModel(t *testing.T) {
 		ends := rapid.SliceOfN(rapid.SampledFrom([]stream.Class{stream.ClassOK, stream.ClassBusy, stream.ClassNetwork}), 0, 10).Draw(rt, "ends")
 		ends = append(ends, stream.ClassOK)
 		window, latest := rapid.IntRange(1, 4).Draw(rt, "window"), rapid.Bool().Draw(rt, "latest")
+		commits := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}), 1, 4).Draw(rt, "commits")
 		var err error
-		synctest.Test(t, func(t *testing.T) { err = runRounds(t, rounds, ends, window, latest) })
+		synctest.Test(t, func(t *testing.T) { err = runRounds(t, rounds, ends, commits, window, latest) })
 		if err != nil {
 			rt.Fatal(err)
 		}
 	})
 }
 
-func runRounds(t *testing.T, rounds []round, ends []stream.Class, window int, latest bool) error {
+func runRounds(t *testing.T, rounds []round, ends []stream.Class, commits []time.Duration, window int, latest bool) error {
 	var away atomic.Bool
 	change := func(c *Config) {
 		c.Alive, c.LaneWindow, c.MaxOpen, c.Latest = func() bool { return !away.Load() }, window, window, latest
@@ -319,6 +320,16 @@ func runRounds(t *testing.T, rounds []round, ends []stream.Class, window int, la
 			return stream.Outcome{Code: 200}, nil
 		}
 		return stream.Outcome{}, &stream.AttemptError{Class: class, Err: errors.New("drawn")}
+	}
+	records := 0
+	r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
+		records++
+		select {
+		case <-time.After(commits[records%len(commits)]):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	r.begin(t)
 	for _, next := range append(rounds, round{lasts: 10 * time.Hour}) {

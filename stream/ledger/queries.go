@@ -279,13 +279,13 @@ SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AN
 
 // resultColumns are the parameters of actionsUpdate and actionsInsert; see newResultRows.
 var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
-	"latency_us int", "error text", "response bytea", "packed bytea", "left_us bigint", "silence_us bigint", "action_id uuid", "doubt_us bigint")
+	"latency_us int", "error text", "response bytea", "packed bytea", "left_us bigint", "silence_us bigint", "action_id uuid", "doubt_us bigint", "since_us bigint")
 
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
 var actionsUpdate = `-- actionsUpdate
 UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
-       first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, now() - u.latency_us * interval '1 microsecond') ELSE a.first_at END,
+       first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
        action_id = coalesce(a.action_id, u.action_id), doubt_end = coalesce(a.doubt_end, ` + doubtEnd + `),
@@ -301,7 +301,7 @@ var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
     first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
 SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
-       u.attempt, CASE WHEN u.attempt > 0 THEN now() - u.latency_us * interval '1 microsecond' END,
+       u.attempt, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
        u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
@@ -321,6 +321,10 @@ const (
 	beatAt        = `CASE u.status WHEN 'processing' THEN now() END`
 	processingSet = `result_by = ` + resultBy + `, beat_at = ` + beatAt + `, silence_us = nullif(u.silence_us, 0)`
 )
+
+// firstAt is when an attempt began by the database's clock. The results may have waited for the ledger, in this process since the
+// write was decided ($20) and before.
+const firstAt = `now() - (u.since_us + $20::bigint) * interval '1 microsecond'`
 
 // doubtEnd is Result.DoubtEnd by the database's clock.
 const doubtEnd = `now() - u.doubt_us * interval '1 microsecond'`

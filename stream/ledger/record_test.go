@@ -239,3 +239,33 @@ func TestDoubtIsKeptWithTheRow(t *testing.T) {
 		}
 	}
 }
+
+// When an action was first attempted is when that was, however long its result had to wait for the ledger, and no later: a look
+// for what the attempt did goes back to then.
+func TestFirstAttemptIsNotWhenItIsRecorded(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "new", 1), seq(1, "rowed", 1), seq(2, "young", 1))
+	f.copy(c, Copy{LaneSeq: 2, Packed: []byte("kept")})
+	failed := func(seq int64, began time.Time) Result {
+		return Result{Claim: c, LaneSeq: seq, Status: Failed, Attempt: 1, Class: "timeout", Latency: time.Minute, Began: began}
+	}
+	w, err := writeOf([]Result{failed(1, time.Now().Add(-time.Hour)), failed(2, time.Now().Add(-time.Hour)), failed(3, time.Time{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decided = w.decided.Add(-2 * time.Hour) // since then it is tried
+	if _, err := f.n.record(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	open, _, err := f.n.Open(t.Context(), f.claim(0), 0, 10)
+	if err != nil || len(open) != 3 {
+		t.Fatal(err, open)
+	}
+	for i, want := range []time.Duration{3 * time.Hour, 3 * time.Hour, 2*time.Hour + time.Minute} {
+		if got := time.Since(open[i].FirstAt); (got - want).Abs() > 30*time.Second {
+			t.Errorf("%s: first attempted %v ago, not %v", open[i].EventID, got, want)
+		}
+	}
+}

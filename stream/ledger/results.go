@@ -10,6 +10,7 @@ import (
 
 // resultWrite is what one Record writes: decided once, so that every try of it writes the same.
 type resultWrite struct {
+	decided time.Time
 	claims  []*Claim // sorted
 	windows map[int32]*windowResults
 	ended   []laneRef // marked as ended by this write; taken back if it fails
@@ -61,7 +62,7 @@ func writeOf(results []Result) (*resultWrite, error) {
 		}
 		return int(a.LaneSeq - b.LaneSeq)
 	})
-	w := &resultWrite{claims: claimsOf(results), windows: map[int32]*windowResults{}}
+	w := &resultWrite{decided: time.Now(), claims: claimsOf(results), windows: map[int32]*windowResults{}}
 	for len(sorted) > 0 {
 		c := sorted[0].Claim
 		n := 1
@@ -121,7 +122,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 
 func resultRows(n int) rows {
 	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
-		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n), int64Column(n)}
+		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n), int64Column(n), int64Column(n)}
 }
 
 // action decides where the end of an attempt is written. What has ended already stays as it is.
@@ -199,6 +200,11 @@ func (wr *windowResults) row(c rows, r *Result) {
 	} else {
 		c[14].int64(time.Since(r.DoubtEnd).Microseconds())
 	}
+	since := r.Latency
+	if !r.Began.IsZero() {
+		since = max(since, time.Since(r.Began))
+	}
+	c[15].int64(since.Microseconds())
 }
 
 // kept says that an attempt has a row: it has ended, or is marked, and is not a first one that simply succeeded.
@@ -227,6 +233,7 @@ func (wr *windowResults) attempt(r *Result) {
 
 // queue adds the statements; windows, and in them lanes, ascend.
 func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, held [][]byte) error {
+	age := [][]byte{int64Param(time.Since(w.decided).Microseconds())}
 	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
 		wr := w.windows[id]
 		complete, ok := win.q.complete[id]
@@ -241,11 +248,12 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 		for _, step := range []struct {
 			s    statement
 			rows rows
-		}{{win.q.update[id], wr.updates}, {win.q.insert[id], wr.inserts}, {win.q.attempt[id], wr.failed}} {
+			more [][]byte
+		}{{win.q.update[id], wr.updates, age}, {win.q.insert[id], wr.inserts, age}, {win.q.attempt[id], wr.failed, nil}} {
 			if step.rows.n() == 0 {
 				continue
 			}
-			if err := p.add(ctx, step.s, nil, step.rows.params(held...)...); err != nil {
+			if err := p.add(ctx, step.s, nil, append(step.rows.params(held...), step.more...)...); err != nil {
 				return err
 			}
 		}

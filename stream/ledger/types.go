@@ -229,6 +229,7 @@ type Result struct {
 	Class    string           // closed list of stream.Class
 	Code     int              // HTTP status or 0
 	Latency  time.Duration
+	Began    time.Time // of the attempt, by this process's clock; zero: Latency before it is recorded
 	Error    string
 	Response []byte        // the first 4 KiB of the answer
 	Trace    [16]byte      // the trace id that the call was part of; zero: none
