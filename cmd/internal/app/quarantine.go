@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // quarantine reads the quarantine topics for people, and lets go of what can be understood by now.
@@ -122,5 +123,6 @@ func understood(source *ingest.Source, kept *producer.Item) (*schemas.Event, err
 	if err := source.Read(&r, kept.Received, event); err != nil {
 		return nil, err
 	}
+	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
 	return event, event.Validate()
 }

@@ -19,7 +19,9 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	r.text = strings.Replace(mended, "type: /type", "type: /typ", 1)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
+	const trace = "0af7651916cd43dd8448eb211c80319c"
 	d := order("o-1", 1)
+	d.Header.Set("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
 	p.accepted("orders", "orders-secret", d)
 	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
 	if err != nil || len(kept.Items) != 1 {
@@ -56,9 +58,9 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 			t.Fatalf("redrive: %+v, %v", done, err)
 		}
 	}
-	p.accepted("orders", "orders-secret", order("o-1", 2)) // behind them
+	p.accepted("orders", "orders-secret", order("o-1", 2)) // behind them; its order needs the first
 	calls := a.wait(t, 2)
-	if len(calls) != 2 || calls[0].ID != "o-1-1" || calls[0].Entity != "o-1" || calls[1].ID != "o-1-2" {
+	if len(calls) != 2 || calls[0].ID != "o-1-1" || calls[0].Entity != "o-1" || calls[1].ID != "o-1-2" || !strings.Contains(calls[0].Trace, trace) {
 		t.Errorf("the agent saw %+v", calls)
 	}
 	page, err := p.api.Items(t.Context(), api.InboxFilter{Source: "orders"})

@@ -35,7 +35,7 @@ type agent struct {
 	grew  chan struct{}
 }
 
-type call struct{ Key, ID, Entity, Version string }
+type call struct{ Key, ID, Entity, Version, Trace string }
 
 func newAgent(t *testing.T) *agent {
 	t.Helper()
@@ -43,7 +43,7 @@ func newAgent(t *testing.T) *agent {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		a.mu.Lock()
-		a.calls = append(a.calls, call{r.Header.Get("Idempotency-Key"), r.Header.Get("Ce-Id"), r.Header.Get("Ce-Partitionkey"), r.Header.Get("Ce-Entityversion")})
+		a.calls = append(a.calls, call{r.Header.Get("Idempotency-Key"), r.Header.Get("Ce-Id"), r.Header.Get("Ce-Partitionkey"), r.Header.Get("Ce-Entityversion"), r.Header.Get("Traceparent")})
 		a.mu.Unlock()
 		select {
 		case a.grew <- struct{}{}:

@@ -54,7 +54,9 @@ func installed() error {
 	if err != nil {
 		return err
 	}
-	if out, err := exec.Command(filepath.Join(root, "deploy", "kafka", "kafka.sh"), "install").CombinedOutput(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "deploy", "kafka", "kafka.sh"), "install").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
