@@ -28,8 +28,9 @@
 //
 // A command is unsafe unless it is declared idempotent: nothing is known of what it does when it is run twice.
 //
-// It has a process group of its own, all of which is killed when the time is up or the command has ended: nothing in it
-// outlives the attempt. On Linux the command itself is killed when this process is. What leaves the group is its own.
+// It has a process group of its own, all of which is killed when the time is up, when the command has ended and when this
+// process ends, be it by kill -9: nothing in it outlives the attempt. What leaves the group, as daemons do by setsid, is its
+// own, and may be at work beside the next attempt. The group is led by this program, as its keeper; see package keeper.
 //
 // The beginning of its output, standard output and standard error as they come, is kept with the attempt.
 package execsink

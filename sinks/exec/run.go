@@ -3,16 +3,14 @@ package execsink
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/forebay-io/forebay/sinks/exec/keeper"
 	"github.com/forebay-io/forebay/stream"
 )
 
@@ -28,19 +26,20 @@ const lingering = time.Second
 // run runs a command to its end and gives its exit status, 128 and the signal where one ended it. An error is a
 // *startError, or says that ctx ended it.
 func run(ctx context.Context, command, env []string, stdin []byte, out io.Writer) (status int, err error) {
-	// The signal that Linux sends when a parent dies comes when the parent's thread does: this one stays until the end.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	group, err := keeper.New(ctx)
+	if err != nil {
+		return 0, &startError{err}
+	}
+	defer group.End() // with what the command left behind
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, bytes.NewReader(stdin), out, out
-	cmd.SysProcAttr = group()
+	group.Join(cmd)
 	cmd.WaitDelay = lingering
-	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	cmd.Cancel = group.Kill
 	if err := cmd.Start(); err != nil {
 		return 0, &startError{err}
 	}
 	err = cmd.Wait()
-	_ = killGroup(cmd.Process.Pid) // what it left behind
 	if cmd.ProcessState == nil {
 		return 0, fmt.Errorf("wait for the command: %w", err)
 	}
@@ -52,15 +51,6 @@ func run(ctx context.Context, command, env []string, stdin []byte, out io.Writer
 		return 128 + int(w.Signal()), fmt.Errorf("command was killed: %w", context.Cause(ctx))
 	}
 	return 128 + int(w.Signal()), nil
-}
-
-// killGroup kills what there is of a process group.
-func killGroup(id int) error {
-	err := syscall.Kill(-id, syscall.SIGKILL)
-	if errors.Is(err, syscall.ESRCH) {
-		return os.ErrProcessDone
-	}
-	return err
 }
 
 // find reports whether a program is there and may be run.

@@ -199,8 +199,9 @@ func TestNothingInTheGroupOutlivesTheCommand(t *testing.T) {
 	}
 }
 
-// The process that runs the command is killed: the command must not run on beside the next owner's attempt.
-func TestCommandDiesWithItsParent(t *testing.T) {
+// The process that runs the command is killed: neither the command nor what it has started may run on beside the next
+// owner's attempt.
+func TestCommandsDieWithTheirProcess(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	program, err := os.Executable()
@@ -208,13 +209,16 @@ func TestCommandDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), runner+"=echo $$ >"+file+".new; mv "+file+".new "+file+"; sleep 100")
+	// What commands send to their whole group leaves the keeper in place.
+	script := `trap "" TERM; kill -TERM 0; (sleep 100 & sleep 100 & echo $! >>FILE.new; wait) & echo $! >>FILE.new; echo $$ >>FILE.new
+		while [ $(wc -l <FILE.new) -lt 3 ]; do :; done; mv FILE.new FILE; sleep 100`
+	cmd.Env = append(os.Environ(), runner+"="+strings.ReplaceAll(script, "FILE", file))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pid []byte
+	var pids []byte
 	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		if pid, err = os.ReadFile(file); err == nil {
+		if pids, err = os.ReadFile(file); err == nil {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -225,7 +229,19 @@ func TestCommandDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	gone(t, string(pid))
+	for _, pid := range strings.Fields(string(pids)) {
+		gone(t, pid)
+	}
+}
+
+// A command that ends its keeper has ended its protection from a kill, and nothing else.
+func TestCommandThatKillsItsKeeper(t *testing.T) {
+	t.Parallel()
+	out, err := must(t, Config{Command: shell(`kill -9 $(ps -o pgid= -p $$); sleep 100 >/dev/null 2>&1 & echo $!`)}).Do(t.Context(), sinktest.Action(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone(t, string(out.Response))
 }
 
 func TestBodyThatNobodyReads(t *testing.T) {
