@@ -229,7 +229,7 @@ func TestCommandsDieWithTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for _, pid := range strings.Fields(string(pids)) {
+	for pid := range strings.FieldsSeq(string(pids)) {
 		gone(t, pid)
 	}
 }
