@@ -57,7 +57,7 @@ const maxStatements = 100
 
 // statements checks what the destinations of all teams take of the ledger's database together.
 func (ck *checker) statements() {
-	if n := ck.c.Statements(); n > maxStatements {
+	if n := ck.c.Statements(); n > maxStatements && ck.options.uses("postgres.url") {
 		ck.problem("postgres.statements", "destinations of type postgres without a database may have %d statements under way at once, each with a connection to the ledger's database; more than %d are too many: give them a lower concurrency", n, maxStatements)
 	}
 }

@@ -114,6 +114,15 @@ func TestRateOfADestination(t *testing.T) {
 	}
 }
 
+// An empty beginning would be that of every topic.
+func TestPublishIsNotEverywhere(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(withDestination(t, "", "type: kafka\ntopic: shared.t"), "kafka:    {", `kafka:    {publish: {acme: [""]}, `, 1)
+	if _, problems := load(text, designEnv, designFiles, Options{}); !strings.Contains(problems.Error(), "kafka.publish.acme[0]: is empty") {
+		t.Errorf("%v", problems)
+	}
+}
+
 // Each attempt at a destination of type postgres has a connection, so it takes fewer at once; those to the ledger's own
 // database are bounded together, whosever they are.
 func TestConcurrencyOfADestination(t *testing.T) {
@@ -141,6 +150,9 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	_, problems := load(text, designEnv, designFiles, Options{})
 	if want := "may have 101 statements under way at once"; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
 		t.Errorf("no %q in\n%v", want, problems)
+	}
+	if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleIntake}}); len(problems) > 0 {
+		t.Errorf("an intake: %v", problems)
 	}
 }
 
