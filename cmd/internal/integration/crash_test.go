@@ -123,6 +123,15 @@ func (c *crash) crash() {
 	execute(c.t, c.db, `ROLLBACK`)
 }
 
+// crashUnheard kills the process while it waits for the ledger, which then commits what it was sent: nobody hears of that.
+func (c *crash) crashUnheard() {
+	c.t.Helper()
+	me := int(c.db.PgConn().PID())
+	until(c.t, "a result waits for the ledger", func() bool { return count(c.t, c.db, blocked, me) > 0 })
+	c.p.kill()
+	execute(c.t, c.db, `ROLLBACK`)
+}
+
 func (c *crash) restart() { c.t.Helper(); c.p = c.serve("intake,stream") }
 
 // keyed is an HTTP destination that acts once per Idempotency-Key, and stops at the step that an entity is named for.
@@ -305,7 +314,7 @@ hold after
 hold unrecorded
 exit 0`
 
-// TestKilledUnsafe: what may have acted is unknown and left to a person with all that stands behind it, and never attempted
+// TestKilledUnsafe: what may have acted, by its mark, is unknown and left to a person with all that stands behind it, and never attempted
 // again by itself; what was killed before its mark was written runs; the others go on.
 func TestKilledUnsafe(t *testing.T) {
 	t.Parallel()
@@ -350,13 +359,18 @@ func TestKilledUnsafe(t *testing.T) {
 		c.status(s, 1, "unknown")
 	}
 	c.status("before", 2, "parked")
+	c.holdResults()
+	c.order("marked", 1)
+	c.crashUnheard() // the mark is committed, and no command has begun
+	c.restart()
+	c.status("marked", 1, "unknown")
 	got := map[string]string{}
-	for _, s := range append(steps, "unmarked") {
+	for _, s := range append(steps, "unmarked", "marked") {
 		got[s] = fmt.Sprintf("%d attempts, %d effects", len(lines(s, "attempts")), len(lines(s, "effects")))
 	}
 	want := map[string]string{
 		"committed": "2 attempts, 2 effects", "before": "1 attempts, 0 effects", "after": "1 attempts, 1 effects",
-		"unrecorded": "1 attempts, 1 effects", "unmarked": "1 attempts, 1 effects",
+		"unrecorded": "1 attempts, 1 effects", "unmarked": "1 attempts, 1 effects", "marked": "0 attempts, 0 effects",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what ran (-want +got):\n%s", diff)
