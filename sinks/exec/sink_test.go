@@ -237,7 +237,7 @@ func TestCommandsDieWithTheirProcess(t *testing.T) {
 // A command that ends its keeper has ended its protection from a kill, and nothing else.
 func TestCommandThatKillsItsKeeper(t *testing.T) {
 	t.Parallel()
-	out, err := must(t, Config{Command: shell(`kill -9 $(ps -o pgid= -p $$); sleep 100 >/dev/null 2>&1 & echo $!`)}).Do(t.Context(), sinktest.Action(1))
+	out, err := must(t, Config{Command: shell(`kill -9 $(cut -d " " -f 5 /proc/$$/stat); sleep 100 >/dev/null 2>&1 & echo $!`)}).Do(t.Context(), sinktest.Action(1))
 	if err != nil {
 		t.Fatal(err)
 	}
