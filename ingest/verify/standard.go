@@ -64,6 +64,9 @@ func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebh
 			return nil, refuse(BadKey, "secret %d %s", i+1, err.Detail)
 		}
 	}
+	if most := maxPairs / 2; len(s.public) > most {
+		return nil, refuse(BadKey, "%d Ed25519 keys are more than %d: a sender that rotates its key signs twice, and each signature is tried with each key", len(s.public), most)
+	}
 	return s, nil
 }
 

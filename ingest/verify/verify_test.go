@@ -277,6 +277,11 @@ func TestNoSecretNoEntry(t *testing.T) {
 			}
 		}
 	})
+	for n, want := range map[int]verify.Reason{4: "", 5: verify.BadKey} {
+		if _, err := verify.New(verify.Params{Scheme: "standard_webhooks"}, slices.Repeat([]schemas.Secret{schemas.NewSecret(whsk)}, n)); reason(err) != want {
+			t.Errorf("%d Ed25519 keys: %v, want %q", n, err, want)
+		}
+	}
 	for n, want := range map[int]verify.Reason{8: "", 9: verify.BadKey} {
 		if _, err := verify.New(verify.Params{Scheme: "github"}, slices.Repeat([]schemas.Secret{schemas.NewSecret(plain)}, n)); reason(err) != want {
 			t.Errorf("%d secrets: %v, want %q", n, err, want)
