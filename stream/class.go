@@ -10,19 +10,20 @@ import (
 type Class string
 
 const (
-	ClassOK        Class = ""             // no error
-	ClassRejected  Class = "rejected"     // the destination said no for good
-	ClassDenied    Class = "denied"       // it does not take our credentials, or they may not do this
-	ClassThrottled Class = "throttled"    // too much at once; it has not acted
-	ClassBusy      Class = "unavailable"  // it cannot now
-	ClassTimeout   Class = "timeout"      // no answer in time
-	ClassNetwork   Class = "network"      // reset, refused, cut off
-	ClassDNS       Class = "dns"          // its name does not resolve
-	ClassForbidden Class = "forbidden"    // our own guard refused the address
-	ClassTemplate  Class = "template"     // what is to be sent cannot be made of this event
-	ClassPayload   Class = "payload_lost" // the event's bytes are gone
-	ClassDropped   Class = "dropped"      // the destination's rate is used up, and it is configured to drop then
-	ClassBug       Class = "internal"     // our own fault
+	ClassOK        Class = ""              // no error
+	ClassRejected  Class = "rejected"      // the destination said no for good
+	ClassDenied    Class = "denied"        // it does not take our credentials, or they may not do this
+	ClassThrottled Class = "throttled"     // too much at once; it has not acted
+	ClassBusy      Class = "unavailable"   // it cannot now
+	ClassTimeout   Class = "timeout"       // no answer in time
+	ClassNetwork   Class = "network"       // reset, refused, cut off
+	ClassDNS       Class = "dns"           // its name does not resolve
+	ClassForbidden Class = "forbidden"     // our own guard refused the address
+	ClassTemplate  Class = "template"      // what is to be sent cannot be made of this event
+	ClassPayload   Class = "payload_lost"  // the event's bytes are gone
+	ClassOrder     Class = "order_unknown" // whether a newer one has been started cannot be told
+	ClassDropped   Class = "dropped"       // the destination's rate is used up, and it is configured to drop then
+	ClassBug       Class = "internal"      // our own fault
 )
 
 // AttemptError is what a Sink returns.

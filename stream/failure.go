@@ -54,6 +54,7 @@ var failures = []Failure{
 	{What: "the event's bytes are gone", Class: ClassPayload, Then: ThenDead, Alert: true,
 		Mend: "the log no longer has its event: give the source's topic a longer retention, and have the provider send the event again"},
 	{What: "the destination's own rate is used up, with `on_limit: drop`", Class: ClassDropped, Then: ThenDead},
+	{What: "it is to run again out of order, and so much stands behind it that nobody can tell what has overtaken it", Class: ClassOrder, Then: ThenDead},
 	{What: "a fault of Forebay's own", Class: ClassBug, Then: ThenRetried},
 }
 

@@ -35,7 +35,7 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 	want := map[Class]follows{
 		ClassOK: {}, ClassRejected: {}, ClassDenied: {alerted: true}, ClassForbidden: {alerted: true}, ClassTemplate: {},
 		ClassPayload: {alerted: true}, ClassThrottled: {retried: true}, ClassBusy: {retried: true}, ClassTimeout: {retried: true},
-		ClassDropped: {},
+		ClassDropped: {}, ClassOrder: {},
 		ClassNetwork: {retried: true}, ClassDNS: {retried: true, alerted: true, most: 5, apart: time.Minute}, ClassBug: {retried: true},
 	}
 	got := map[Class]follows{}

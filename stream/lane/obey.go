@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -181,7 +182,7 @@ func (l *Lanes) unqueue(la *lane) {
 }
 
 // overtaken asks, before an attempt of an action that a person runs again, whether a newer one of its entity has been
-// started (P4). A snapshot then ends as stale and true comes back, a delta runs marked late.
+// started (P4). A snapshot then ends as stale and true comes back, a delta runs marked late. What cannot be told is dead again.
 func (l *Lanes) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
 	if e.Redrive == nil || e.Redrive.Force || e.Late {
 		return false
@@ -195,6 +196,10 @@ func (l *Lanes) overtaken(e *entry, d *destination, event *schemas.Event) (ended
 	switch {
 	case p.ctx.Err() != nil:
 		l.abandon(e, d)
+		return true
+	case errors.Is(err, ledger.ErrTooFar): // it makes way: dead, it can be forced
+		d.metrics.attempts[stream.ClassOrder].Inc()
+		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassOrder), Error: clean(err)}, nil)
 		return true
 	case err != nil:
 		l.putOff(e, d, err)

@@ -305,6 +305,44 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	}
 }
 
+// farBehind is a ledger of which nobody can tell what has overtaken anything.
+type farBehind struct{ *ledger.Namespace }
+
+func (farBehind) Overtaken(context.Context, *ledger.Claim, ledger.Action) (bool, error) {
+	return false, &schemas.Error{Kind: schemas.Unavailable, Op: "look", Err: ledger.ErrTooFar}
+}
+
+// An action of which nobody can tell whether it is overtaken makes way, dead again, and runs when it is forced, as its error says.
+func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.wrap = func(n *ledger.Namespace) Ledger { return farBehind{n} }
+	r.anew(ledger.Continue)
+	r.ends(func(a stream.Action) stream.Class {
+		if a.Event.ID == "a#1" && a.Attempt == 1 {
+			return stream.ClassRejected
+		}
+		return stream.ClassOK
+	})
+	r.feed("a", "a")
+	r.until(2)
+	r.rest(0)
+	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	r.feed("a")
+	r.until(1)
+	r.rest(0)
+	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
+	dead, err := r.l.FindDeadLetter(t.Context(), id)
+	if err != nil || dead.Status != ledger.Dead || dead.Class != string(stream.ClassOrder) || dead.Attempts != 1 || dead.Deaths != 2 ||
+		!strings.Contains(dead.Error, "--force") {
+		t.Errorf("%+v %v", dead, err)
+	}
+	r.ask(ledger.Again, ledger.CommandDetail{Force: true}, "a#1")
+	r.until(1)
+	r.rest(0)
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#3/1", "a#1/2"})
+}
+
 // An action whose lane is busy with another goes into its place: it runs next, before those that stand behind it.
 func TestRedriveIntoABusyLane(t *testing.T) {
 	t.Parallel()

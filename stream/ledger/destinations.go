@@ -65,7 +65,7 @@ type Span struct{ From, To time.Time }
 // EndedPauses reads when destinations were paused, by our clock and "<team>/<destination>", of pauses that have ended within
 // 30 days.
 func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
-	rows, err := l.read.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
+	rows, err := l.quick.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
 		(extract(epoch FROM now() - ended_at) * 1000000)::bigint FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
 	ended := map[string][]Span{}
 	var (

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,11 +20,12 @@ type Ledger struct {
 	joined *pgxpool.Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
-	walking  chan struct{} // one per walk over a partition that Overtaken may be at; never closed
+	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
 
 	listeners listeners
 
-	behindWalk int // events; see the constant
+	behindWalk int           // events; see the constant
+	walkWithin time.Duration // overtakenWithin
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).
@@ -36,7 +38,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, 2), behindWalk: behindWalk}
+	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), behindWalk: behindWalk, walkWithin: overtakenWithin}
 	var err error
 	for _, p := range []struct {
 		pool **pgxpool.Pool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // exactly is err, or that a statement has not changed one row.
@@ -53,40 +54,64 @@ WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 O
 // order: arrival, nothing is newer. The caller owns the lane: a is its head. Below c.DoubtTo, what stands behind it may have
 // been started by an owner that did not come to say so.
 //
-// It gives up after 5 s. Nearly always the newest version of all has been started, or there is none; only else it is a walk
-// over the partition, of which two run at once.
+// Nearly always the newest version of all has been started, or there is none; only else it is a walk over the partition, of
+// which few run at once, for 5 s each: what cannot be told by then is [ErrTooFar], what had to wait for others Unavailable.
 func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, error) {
 	if a.Version.Kind == schemas.None {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertaken)
+	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
 	defer cancel()
-	keys, err := n.newer(ctx, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
-	if err != nil || len(keys) == 0 {
-		return false, err
+	hot := n.ledger.hot
+	keys, err := n.newer(soon, hot, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
+	// The line of a topic that was there before is gone with it, or has begun anew.
+	if err != nil || len(keys) == 0 && a.LaneSeq >= c.lanesFrom {
+		return false, n.overtakenFailed(soon, err)
 	}
 	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.DoubtTo}
-	started, err := n.newer(ctx, a, newestBy, append(args, keys)...)
+	started, err := n.newer(soon, hot, a, newestBy, append(args, keys)...)
 	if err != nil || len(started) > 0 {
-		return err == nil, err
+		return err == nil, n.overtakenFailed(soon, err)
 	}
 	select {
 	case n.ledger.walking <- struct{}{}:
 		defer func() { <-n.ledger.walking }()
-	case <-ctx.Done():
-		return false, n.overtakenFailed(ctx, ctx.Err())
+	case <-soon.Done():
+		return false, n.overtakenFailed(soon, soon.Err())
 	}
-	started, err = n.newer(ctx, a, overtakenBy, args...)
-	return len(started) > 0, err
+	return n.walk(ctx, a, args)
 }
 
 const overtakenWithin = 5 * time.Second
 
-var errOvertaken = errors.New("it takes longer than 5 s; it is tried again, and forced (`dlq replay --force`) it runs without asking")
+var errOvertakenLater = errors.New("it takes longer than 5 s, or has to wait for others that are asked about: it is tried again")
+
+// ErrTooFar says that Overtaken cannot tell, however often it is asked.
+var ErrTooFar = errors.New("so many have come since that 5 s do not tell whether a newer one of its entity has been started; forced (`dlq replay --force`) it runs without asking")
+
+// walk asks for all that stands behind an action. It is the server that ends it: one that is not heard of has not said that it is too far.
+func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, n.ledger.walkWithin+overtakenWithin, errOvertakenLater)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, n.ledger.walkWithin.Milliseconds())); err != nil {
+			return err
+		}
+		started, err := n.newer(ctx, tx, a, overtakenBy, args...)
+		overtaken = len(started) > 0
+		return err
+	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" {
+		err = ErrTooFar
+	}
+	return overtaken, n.overtakenFailed(ctx, err)
+}
 
 // newer asks for events and gives the keys of those whose versions are newer than a's.
-func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any) (keys [][16]byte, err error) {
-	rows, err := n.ledger.hot.Query(ctx, sql, args...)
+func (n *Namespace) newer(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, a Action, sql string, args ...any) (keys [][16]byte, err error) {
+	rows, err := db.Query(ctx, sql, args...)
 	if err == nil {
 		v := schemas.Version{Clock: a.Version.Clock}
 		var key [16]byte
@@ -97,10 +122,7 @@ func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any
 			return nil
 		})
 	}
-	if err != nil {
-		return nil, n.overtakenFailed(ctx, err)
-	}
-	return keys, nil
+	return keys, err
 }
 
 // EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
@@ -140,6 +162,9 @@ func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {
 }
 
 func (n *Namespace) overtakenFailed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}

@@ -227,3 +227,39 @@ func TestWindowsOfAFormerTopicGo(t *testing.T) {
 		t.Errorf("dropped %v", s.Dropped)
 	}
 }
+
+// What is run again of a former topic is overtaken by what was started behind it there, though the line is gone, and begins
+// lower in the new one.
+func TestRedriveOfAFormerTopicIsOvertaken(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Actions[0].OnDead, s.Policy.Start = Continue, gate.StartAny })
+	c := f.claim(0)
+	f.apply(c, seq(0, "gone", 3), seq(1, "lower", 3), seq(2, "last", 3), seq(3, "gone", 4), seq(4, "lower", 4))
+	f.die(c, 1, "gone-3", 1)
+	f.die(c, 2, "lower-3", 1)
+	f.die(c, 3, "last-3", 1)
+	f.record(Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 5, Status: Done, Attempt: 1})
+	f.release(c)
+	c = f.createdAgain(TopicID{2})
+	out, err := f.n.Apply(t.Context(), []Slice{slice(c, seq(0, "lower", 1))})
+	if err != nil || len(out[0].Actions) != 1 {
+		t.Fatal(out, err)
+	}
+	for _, event := range []string{"gone-3", "lower-3", "last-3"} {
+		f.askAction(event, Again, CommandDetail{})
+	}
+	f.obeyLane(c)
+	want := map[string]bool{"gone-3": true, "lower-3": true, "last-3": false}
+	for _, a := range f.openActions(c) {
+		if a.Redrive == nil {
+			continue
+		}
+		if got, err := f.n.Overtaken(t.Context(), c, a); got != want[a.EventID] || err != nil {
+			t.Errorf("%s: %v %v", a.EventID, got, err)
+		}
+		delete(want, a.EventID)
+	}
+	if len(want) > 0 {
+		t.Errorf("not run again: %v", want)
+	}
+}

@@ -36,6 +36,7 @@ type meeting struct {
 var metElsewhere = map[stream.Class]string{
 	stream.ClassPayload: "suite: TestOpenActionsOutliveTheLog; lane: TestPayloadLostIsDead",
 	stream.ClassDropped: "lane: TestRateOfADestination",
+	stream.ClassOrder:   "lane: TestRedriveThatCannotBeToldIsDead; ledger: TestOvertakenEndsInTime",
 	stream.ClassBug:     "lane: TestPanicIsOurFault",
 }
 
