@@ -173,10 +173,16 @@ func mapError(topic string, err error) error {
 	return schemas.Errorf(kind, op, "%w", err)
 }
 
-// Check asks the brokers whether every partition of topics is there and has a leader: what intake needs to work. The
-// settings that P1 rests on are checked before the start, by whoever applies the topics.
-func (p *Producer) Check(ctx context.Context, topics ...string) error {
-	const op = "check topics"
+// Trouble is what is wrong with a topic.
+type Trouble struct {
+	Err  error // NotFound where the topic is missing, else Unavailable
+	Part bool  // some of its partitions have a leader: what belongs to those is taken
+}
+
+// Check asks the brokers for topics, whose records need a leader of their partition, and returns what is wrong, by topic.
+// An error is Unavailable: no broker answers. The settings that P1 rests on are checked before the start, by whoever
+// applies the topics.
+func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
 	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
 	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
 	for _, topic := range topics {
@@ -186,26 +192,38 @@ func (p *Producer) Check(ctx context.Context, topics ...string) error {
 	}
 	resp, err := req.RequestWith(ctx, p.client)
 	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return nil, schemas.Errorf(schemas.Unavailable, "check topics", "%w", err)
 	}
+	wrong := map[string]Trouble{}
 	for _, t := range resp.Topics {
-		name := ""
-		if t.Topic != nil {
-			name = *t.Topic
+		if t.Topic == nil {
+			continue
 		}
-		switch err := kerr.ErrorForCode(t.ErrorCode); {
-		case errors.Is(err, kerr.UnknownTopicOrPartition):
-			return schemas.Errorf(schemas.NotFound, op, "%s is missing; run `forebay topics apply`", name)
-		case err != nil:
-			return schemas.Errorf(schemas.Unavailable, op, "%s: %w", name, err)
-		}
-		for _, partition := range t.Partitions {
-			if partition.ErrorCode != 0 || partition.Leader < 0 {
-				return schemas.Errorf(schemas.Unavailable, op, "partition %d of %s has no leader", partition.Partition, name)
-			}
+		if trouble := troubleOf(*t.Topic, &t); trouble.Err != nil {
+			wrong[*t.Topic] = trouble
 		}
 	}
-	return nil
+	return wrong, nil
+}
+
+func troubleOf(name string, t *kmsg.MetadataResponseTopic) Trouble {
+	switch err := kerr.ErrorForCode(t.ErrorCode); {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return Trouble{Err: schemas.Errorf(schemas.NotFound, "", "%s is missing; run `forebay topics apply`", name)}
+	case err != nil:
+		return Trouble{Err: schemas.Errorf(schemas.Unavailable, "", "%s: %w", name, err)}
+	}
+	without := 0
+	for _, partition := range t.Partitions {
+		if partition.ErrorCode != 0 || partition.Leader < 0 {
+			without++
+		}
+	}
+	if without == 0 {
+		return Trouble{}
+	}
+	return Trouble{Part: without < len(t.Partitions),
+		Err: schemas.Errorf(schemas.Unavailable, "", "%d of %d partitions of %s have no leader", without, len(t.Partitions), name)}
 }
 
 // Close waits until ctx is done for what is in the producer, and closes it. Records that did not make it are lost to

@@ -437,7 +437,7 @@ func TestBrokerGone(t *testing.T) {
 	if err := p.Append(ctx, never, topic, event("2")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("%s, %v", schemas.KindOf(err), err)
 	}
-	if err := p.Check(ctx, topic); schemas.KindOf(err) != schemas.Unavailable {
+	if _, err := p.Check(ctx, topic); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("check: %v", err)
 	}
 	if err := p.Close(ctx); schemas.KindOf(err) != schemas.Unavailable {
@@ -448,15 +448,38 @@ func TestBrokerGone(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	p, cluster := setup(t, nil)
-	if err := p.Check(t.Context(), topic, aside); err != nil {
-		t.Error(err)
+	check := func(topics ...string) map[string]Trouble {
+		t.Helper()
+		wrong, err := p.Check(t.Context(), topics...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wrong
 	}
-	if err := p.Check(t.Context(), topic, "events.acme.none"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply") {
-		t.Errorf("%v", err)
+	if wrong := check(topic, aside); len(wrong) > 0 {
+		t.Error(wrong)
 	}
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Err: kerr.LeaderNotAvailable, Count: -1})
-	if err := p.Check(t.Context(), topic); schemas.KindOf(err) != schemas.Unavailable {
-		t.Errorf("%v", err)
+	const none = "events.acme.none"
+	wrong := check(topic, none)
+	if got := wrong[none]; len(wrong) != 1 || got.Part || schemas.KindOf(got.Err) != schemas.NotFound || !strings.Contains(got.Err.Error(), "forebay topics apply") {
+		t.Error(wrong)
+	}
+	away := func(partitions ...int32) *kfake.FaultHandle {
+		return cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Partitions: partitions, Err: kerr.LeaderNotAvailable, Count: -1})
+	}
+	for _, tt := range []struct {
+		partitions []int32
+		part       bool
+		want       string
+	}{
+		{[]int32{1}, true, "1 of 3 partitions"}, {[]int32{0, 1, 2}, false, "3 of 3 partitions"}, {nil, false, topic},
+	} {
+		fault := away(tt.partitions...)
+		wrong := check(topic, aside)
+		fault.Remove()
+		if got := wrong[topic]; len(wrong) != 1 || got.Part != tt.part || schemas.KindOf(got.Err) != schemas.Unavailable || !strings.Contains(got.Err.Error(), tt.want) {
+			t.Errorf("%v: %v", tt.partitions, wrong)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // intake is the intake role: a listener, the handler, the producer. It knows nothing of Postgres.
@@ -27,6 +28,7 @@ type intake struct {
 	listener *listener
 	accepts  atomic.Bool                   // false answers 503: not started yet, or stopping
 	begun    map[sourceName]*ingest.Source // what it was started with, whose topics were there
+	troubles []string                      // what the log was last told of topics; reachable's own
 }
 
 func newIntake(a *App) (*intake, error) {
@@ -95,16 +97,49 @@ func (in *intake) open(a *App) {
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
-// reachable asks for the topics of all sources but those that a reload has added: while a new one's are missing, the
-// others' deliveries are not to be kept away.
+// reachable is an error where no broker answers, or no source has a partition that takes its events: other processes like
+// this one would fare no better with less than that, and all of them would go out of service for one topic. Only the log is
+// told of less. Sources that a reload has added may lack their topics; quarantine topics are seldom used. Not for concurrent use.
 func (in *intake) reachable(ctx context.Context) error {
-	var names []string
-	for at, s := range *in.sources.current.Load() {
+	sources := *in.sources.current.Load()
+	names := make([]string, 0, 2*len(sources))
+	for _, s := range sources {
+		names = append(names, s.Topic, s.QuarantineTopic)
+	}
+	wrong, err := in.log.Check(ctx, names...)
+	if err != nil {
+		return err
+	}
+	in.tell(wrong)
+	for at, s := range sources {
+		trouble := wrong[s.Topic]
+		if trouble.Err == nil || trouble.Part {
+			return nil
+		}
 		if in.begun[at] != nil {
-			names = append(names, s.Topic, s.QuarantineTopic)
+			err = schemas.Errorf(schemas.KindOf(trouble.Err), "", "no source has a topic that can be written: %w", trouble.Err)
 		}
 	}
-	return in.log.Check(ctx, names...)
+	return err
+}
+
+// tell logs what is wrong with topics when it has changed.
+func (in *intake) tell(wrong map[string]producer.Trouble) {
+	const most = 20 // a broker that is away takes partitions of all topics with it
+	var troubles []string
+	for _, topic := range sortedKeys(wrong) {
+		troubles = append(troubles, wrong[topic].Err.Error())
+	}
+	if slices.Equal(troubles, in.troubles) {
+		return
+	}
+	in.troubles = troubles
+	if len(troubles) == 0 {
+		in.a.log.Info("all topics can be written again")
+		return
+	}
+	in.a.log.Warn("topics cannot be written, or not to all of their partitions; deliveries for those are answered 503",
+		"topics", len(troubles), "errors", troubles[:min(most, len(troubles))])
 }
 
 // stop ends accepting and waits for the requests in flight, each of which waits for its acks; at most half of what is

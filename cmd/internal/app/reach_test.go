@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -49,6 +52,52 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 	r.createTopics()
 	p.ready()
 	p.clean()
+}
+
+// TestReadyzWithoutALeader: a partition, a topic, a quarantine topic that is away takes no intake out of service: all
+// others would go with it, and nobody would take what the other partitions and topics do. The log says it once.
+func TestReadyzWithoutALeader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "http://127.0.0.1:1", "", true)
+	log := &lines{}
+	r.log = slog.New(slog.NewTextHandler(log, nil))
+	p := r.start(config.RoleIntake)
+	p.ready()
+	told := func(want string) { // and ready all the while
+		t.Helper()
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for timeout := time.After(30 * time.Second); !strings.Contains(log.String(), want); {
+			select {
+			case <-timeout:
+				t.Fatalf("no %q in the lines\n%s", want, log)
+			case <-tick.C:
+			}
+			if status, body := p.readyz(); status != http.StatusOK {
+				t.Fatalf("readyz is %d: %s", status, body)
+			}
+		}
+	}
+	away := func(topic string, partitions ...int32) *kfake.FaultHandle {
+		return r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Partitions: partitions, Err: kerr.LeaderNotAvailable, Count: -1})
+	}
+	one := away("events.acme.orders", 1)
+	told("1 of 3 partitions of events.acme.orders have no leader")
+	aside := away("quarantine.acme.orders")
+	told("quarantine.acme.orders: LEADER_NOT_AVAILABLE")
+	github := away("events.acme.github")
+	told("events.acme.github: LEADER_NOT_AVAILABLE")
+	orders := away("events.acme.orders", 0, 2)
+	p.unready("no source has a topic that can be written")
+	for _, fault := range []*kfake.FaultHandle{one, aside, github, orders} {
+		fault.Remove()
+	}
+	p.ready()
+	told("all topics can be written again")
+	p.clean()
+	if got := strings.Count(log.String(), "topics cannot be written"); got != 4 {
+		t.Errorf("told %d times of 4 changes\n%s", got, log)
+	}
 }
 
 // unready waits until /readyz is 503 and says why.
