@@ -27,6 +27,7 @@ type memory struct {
 	rows    map[int32]map[int64]*row
 	fenced  map[*ledger.Claim]bool
 	opens   int
+	gave    int               // rows, by Open
 	records [][]ledger.Result // every group that was written
 	// before runs before a Record is looked at; an error fails it, with nothing written.
 	before func(ctx context.Context, results []ledger.Result) error
@@ -70,6 +71,7 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 		}
 	}
 	var out []ledger.Action
+	defer func() { m.gave += len(out) }()
 	for _, seq := range slices.Sorted(maps.Keys(m.rows[c.ID])) {
 		r := m.rows[c.ID][seq]
 		open := r.Status != ledger.Done && r.Status != ledger.Superseded && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)

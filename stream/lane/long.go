@@ -415,8 +415,7 @@ func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
 		la.state = idle
 		l.arm(la)
 	case la.state == resting && la.tail == laneSeq-1:
-		l.wanted(la)
-		la.first = laneSeq
+		l.wanted(la, true)
 	}
 }
 

@@ -115,9 +115,9 @@ func (l *Lanes) shedReady(p *part) {
 	}
 }
 
-// blocked reports whether a destination takes nothing now, or has taken all the long work that it may. One that is only busy is not:
-// a backlog that moves would be read twice.
-func (d *destination) blocked() bool { return d.asleep && d.user.Blocked() || d.full() }
+// blocked reports whether a destination takes next to nothing now, be it asleep or in the middle of its one attempt, or has taken
+// all the long work that it may. One that is only busy is not: a backlog that moves would be read twice.
+func (d *destination) blocked() bool { return d.user.Blocked() || d.full() }
 
 // stock is how many ready heads a destination keeps in memory however full the window is.
 func (l *Lanes) stock() int { return min(probes, max(1, l.cfg.MaxOpen/4)) }
@@ -143,38 +143,39 @@ func (l *Lanes) getUp(la *lane) {
 // rise has the lanes read back whose time has come.
 func (l *Lanes) rise(now time.Time) {
 	for len(l.rests) > 0 && !l.rests[0].at.After(now) {
-		if la := heap.Pop(&l.rests).(rest).lane; l.wanted(la) {
-			la.first = la.tail + 1 // what is behind may lie far behind, and be another attempt's
-		}
+		l.wanted(heap.Pop(&l.rests).(rest).lane, true)
 	}
 }
 
 // restock has lanes read back that rest for a destination: as many as a window holds once it takes attempts, else those that it
 // tries its luck with.
 func (l *Lanes) restock(d *destination) {
-	most := l.stock()
-	if !d.blocked() {
+	most, blocked := l.stock(), d.blocked()
+	if !blocked {
 		most = l.cfg.MaxOpen
 	}
 	if d.n >= min(most, probes) {
 		return
 	}
 	for n := most - d.n; n > 0 && len(d.resting) > 0; n-- {
-		l.wanted(d.resting[0])
+		l.wanted(d.resting[0], blocked)
 		d.resting[0] = nil
 		d.resting = d.resting[1:]
 	}
 }
 
-// wanted has a lane read back, unless it was read anew for another reason.
-func (l *Lanes) wanted(la *lane) bool {
+// wanted has a lane read back, or its head alone, unless it was read anew for another reason. What is behind a head may lie far
+// behind, and be another attempt's.
+func (l *Lanes) wanted(la *lane, alone bool) {
 	if la.state != resting {
-		return false
+		return
 	}
 	l.getUp(la)
+	if alone {
+		la.first = la.tail + 1
+	}
 	la.part.thirsty[la] = struct{}{}
 	kick(l.toLoad)
-	return true
 }
 
 // headroom is whether a part takes back lanes that left all they had: beyond the window, or what was left to the ledger later

@@ -145,19 +145,22 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 	})
 }
 
+// slowly is crowd with a token a minute at the second destination.
+func slowly(c *Config) {
+	crowd(c)
+	d := c.Destinations[downName]
+	slow, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2,
+		Rate: shared.Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: shared.Queue}}})
+	if err != nil {
+		panic(err)
+	}
+	d.Shared = slow
+	c.Destinations[downName] = d
+}
+
 // The same of a destination whose next token is far away.
 func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
-	in(t, func(c *Config) {
-		crowd(c)
-		d := c.Destinations[downName]
-		slow, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2,
-			Rate: shared.Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: shared.Queue}}})
-		if err != nil {
-			panic(err)
-		}
-		d.Shared = slow
-		c.Destinations[downName] = d
-	}, func(t *testing.T, r *rig) {
+	in(t, slowly, func(t *testing.T, r *rig) {
 		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
 		r.many("good", 50, nil)
 		time.Sleep(10*time.Minute + time.Second)
@@ -169,6 +172,35 @@ func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
 		same(t, "at rest", r.atRest(), 0)
 		checkRepeats(t, r)
+	})
+}
+
+// A token is for one head: no more than it is read back, and as many as the destination keeps to go on with, while others'
+// backlog fills the window.
+func TestTokenReadsBackOneHead(t *testing.T) {
+	in(t, func(c *Config) { slowly(c); c.MaxOpen = 1024 }, func(t *testing.T, r *rig) {
+		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+			if a.Destination == destName {
+				time.Sleep(4 * time.Second)
+			}
+			return stream.Outcome{}, nil
+		}
+		r.many("bad", 1024, func(a *ledger.Action) { a.Destination = downName })
+		r.many("good", 1024, nil)
+		time.Sleep(time.Minute + time.Second) // the window is full of the good ones
+		if n := r.atRest(); n < 300 {
+			t.Errorf("%d lanes rest", n)
+		}
+		r.mem.mu.Lock()
+		gave := r.mem.gave
+		r.mem.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done) >= 700, true)
+		r.mem.mu.Lock()
+		defer r.mem.mu.Unlock()
+		if n := r.mem.gave - gave; n > 1500 {
+			t.Errorf("%d actions were read", n)
+		}
 	})
 }
 
