@@ -23,12 +23,13 @@ SELECT t.topic_id FROM topics t WHERE t.subscription = $1 AND t.topic <> ALL ($2
   AND (t.left_at IS NULL OR EXISTS (SELECT FROM fences f WHERE f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.claimed_at > t.left_at))
 ORDER BY t.topic_id`
 
-// copiesGone are the fences of copies of a topic that the subscription was handed over to and never read: it has run since, for a
-// while, and does not listen to them.
+// copiesGone are the fences of copies of a topic that the subscription was handed over to and never read: it does not listen to
+// them, and has run since, for a while. That is a claim which still holds: who started the old configuration by mistake, and
+// stopped it, decided nothing.
 const copiesGone = `-- copiesGone
 SELECT unnest(array_agg(c.id ORDER BY c.id)) FROM fences c WHERE c.subscription = $1 AND c.topic <> ALL ($2::text[])
-  AND (SELECT max(left_at) FROM topics WHERE subscription = $1)
-    < least(now() - $3::interval, (SELECT max(claimed_at) FROM fences WHERE subscription = $1 AND topic = ANY ($2::text[])))
+  AND EXISTS (SELECT FROM fences u WHERE u.subscription = $1 AND u.topic = ANY ($2::text[]) AND NOT u.released
+               AND u.claimed_at > (SELECT max(left_at) FROM topics WHERE subscription = $1) AND u.claimed_at < now() - $3::interval)
 GROUP BY c.topic_id HAVING max(c.epoch) = 0`
 
 // Leave notes that the subscription listens to these topics and no others: the partitions of others, once nobody has worked on

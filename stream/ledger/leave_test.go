@@ -59,24 +59,32 @@ func TestTopicsNoLongerListenedTo(t *testing.T) {
 }
 
 // A copy that the subscription was handed over to and never read is forgotten once it has gone on without it for a while: its
-// partitions, which nobody will claim, keep no window. One that is listened to, read, or handed over just now stays.
+// partitions, which nobody will claim, keep no window. One that is listened to, read, or handed over just now stays, also where
+// the old topic was read for a moment.
 func TestCopiesNobodyReads(t *testing.T) {
 	t.Parallel()
 	old := partition(0).Topic
+	anHourAgo := func(f *fixture) *Claim {
+		c := f.claim(0)
+		f.exec(`UPDATE fences SET claimed_at = now() - interval '61 minutes' WHERE id = $1`, c.ID)
+		return c
+	}
 	for name, c := range map[string]struct {
 		before func(f *fixture, h HandOver)
 		topics []string
 		gone   bool
 	}{
-		"the old topic is read again": {before: func(f *fixture, _ HandOver) { f.claim(0) }, topics: []string{old}, gone: true},
+		"the old topic is read again":            {before: func(f *fixture, _ HandOver) { anHourAgo(f) }, topics: []string{old}, gone: true},
+		"the old topic was claimed a minute ago": {before: func(f *fixture, _ HandOver) { f.claim(0) }, topics: []string{old}},
+		"the old topic was read for a moment":    {before: func(f *fixture, _ HandOver) { f.release(anHourAgo(f)) }, topics: []string{old}},
 		"just handed over": {before: func(f *fixture, _ HandOver) {
-			f.claim(0)
+			anHourAgo(f)
 			f.exec(`UPDATE topics SET left_at = now() - interval '1 minute'`)
 			f.exec(`INSERT INTO topics (subscription, topic, topic_id, partitions, left_at) SELECT subscription, 'x', gen_random_uuid(), 1, now() - interval '9 days' FROM topics`)
 		}, topics: []string{old}},
 		"nobody has started yet":          {topics: []string{old}},
-		"a process listens to it":         {before: func(f *fixture, h HandOver) { f.claim(0) }, topics: []string{old, "events.acme.github.3"}},
-		"a partition of it has been read": {before: func(f *fixture, h HandOver) { f.claim(0); f.claimed(h.To, 3, 7) }, topics: []string{old}},
+		"a process listens to it":         {before: func(f *fixture, h HandOver) { anHourAgo(f) }, topics: []string{old, "events.acme.github.3"}},
+		"a partition of it has been read": {before: func(f *fixture, h HandOver) { anHourAgo(f); f.claimed(h.To, 3, 7) }, topics: []string{old}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
