@@ -42,14 +42,16 @@ func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest
 	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
 }
 
-// leftOver counts what goes on. It refuses a topic with fewer partitions than the old one where that would leave something behind.
+// leftOver counts what goes on; of a partition that was not claimed in the topic as it was last, that is from before. It refuses a
+// topic with fewer partitions than the old one where that would leave something behind.
 func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
 	var lost, waits int64
 	err := tx.QueryRow(ctx, `SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
 		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
 		FROM (SELECT f.partition, `+openCount+` + `+heldCount+` AS open, `+waitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
-		      WHERE f.subscription = $1 AND f.topic_id = $2 AND (f.partition = $3 OR f.partition >= $4)) o`,
-		n.id, [16]byte(e.Known), req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
+		      WHERE f.subscription = $1 AND f.topic = $2 AND (f.partition = $3 OR f.partition >= $4) AND f.epoch > 0 AND NOT EXISTS (SELECT FROM fences u
+		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`,
+		n.id, e.Topic, req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
 	if err == nil && lost+waits > 0 {
 		return schemas.Errorf(schemas.Conflict, op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
 			"that are open and %d events that wait: give it %d (kafka-topics --alter --topic %s --partitions %d), then they go on",

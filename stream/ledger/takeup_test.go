@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,26 @@ func TestNothingIsLeftInPartitionsThatAreMissing(t *testing.T) {
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
 	if _, err := f.claimNew(0, TopicID{2}, 4); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "deleted and created again") {
 		t.Errorf("with nothing open: %v", err)
+	}
+}
+
+// So it is where the topic was created again before, and a partition has not been claimed in it since.
+func TestNothingIsLeftOfAnEarlierTopic(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(6), seq(0, "e", 1), seq(1, "e", 3))
+	f.createdAgain(TopicID{2})
+	if _, err := f.claimNew(0, TopicID{3}, 4); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "1 actions that are open and 1 events that wait: give it 8") {
+		t.Errorf("%v", err)
+	}
+	_, err := f.claimNew(6, TopicID{3}, 8)
+	if e, ok := errors.AsType[*TopicError](err); !ok || e.Open != 1 || e.Waiting != 1 {
+		t.Errorf("what goes on of the partition itself: %v", err)
+	}
+	f.createdAgain(TopicID{3})
+	c, err := f.claimNew(6, TopicID{3}, 8)
+	if err != nil || len(f.openActions(c)) != 1 {
+		t.Errorf("%+v %v", c, err)
 	}
 }
 
