@@ -322,6 +322,9 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := fold(ctx, tx, c.ID); err != nil {
 		return err
 	}
+	if err := lowerPlaces(ctx, tx, c); err != nil {
+		return err
+	}
 	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
 		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
 		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)

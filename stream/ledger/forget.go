@@ -24,9 +24,12 @@ DELETE FROM lines l WHERE (l.fence, l.entity, l.clock) IN (
 RETURNING l.entity, l.clock`
 
 // Forget forgets lines of a claim that no event has moved for Spec.Forget, and says whether there may be more; before, it
-// writes what lines came to in windows that are closed. It costs nothing until the windows have turned. The caller is the
-// goroutine that applies.
+// writes what lines came to in windows that are closed. It costs nothing until the windows have turned, but one probe where
+// something of a former topic is left. The caller is the goroutine that applies.
 func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
+	if err := lowerPlaces(ctx, n.ledger.hot, c); err != nil {
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
+	}
 	current := n.windows.Load().current
 	forgets := n.spec.Forget > 0 && c.forgotIn != current
 	// A line that has just moved must not go for the age of its row.

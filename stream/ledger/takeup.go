@@ -114,6 +114,22 @@ func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return nil
 }
 
+// placesTaken is one above the highest place, of those below a claim's places, in which something is set aside; 0: there is none.
+// Plan: the end of one index range per window.
+const placesTaken = `-- placesTaken
+SELECT coalesce((SELECT log_offset + 1 FROM asides WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
+
+// lowerPlaces brings a claim's places down to what is still there of the former topic: what was filtered, until its window goes.
+// Below them each batch looks for what it decides again.
+func lowerPlaces(ctx context.Context, from interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, c *Claim) error {
+	if c.places == 0 {
+		return nil
+	}
+	return from.QueryRow(ctx, placesTaken, c.ID, c.places).Scan(&c.places)
+}
+
 // topicOf is the id that the topic had when an action was given.
 func (c *Claim) topicOf(laneSeq int64) TopicID {
 	if laneSeq < c.lanesFrom && c.former != (TopicID{}) {

@@ -131,6 +131,43 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	}
 }
 
+// Batches of the new topic look for what was set aside in their places as long as something of the old topic is there, and no longer.
+func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	filtered := func(offset int64, entity string) Record {
+		r := seq(offset, entity, 1)
+		r.Filtered = true
+		return r
+	}
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), filtered(1, "a"), filtered(2, "b"), broken(3, "set aside"), seq(4, "e", 2))
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
+	c = f.createdAgain(TopicID{2})
+	if c.places != 3 {
+		t.Errorf("places up to %d", c.places)
+	}
+	f.apply(c, filtered(0, "c"), seq(1, "d", 1))
+	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered' ORDER BY log_offset`); !slices.Equal(got, []string{"c-1", "b-1"}) {
+		t.Errorf("filtered are %v", got)
+	}
+	f.record(Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Fatalf("dropped %v", s.Dropped)
+	}
+	if _, err := f.n.Forget(t.Context(), c); err != nil || c.places != 0 {
+		t.Errorf("places up to %d: %v", c.places, err)
+	}
+	if c = f.createdAgain(TopicID{3}); c.places != 0 {
+		t.Errorf("with nothing left of two topics: places up to %d", c.places)
+	}
+}
+
 // A wait that began in the old topic ends in the new one, once that is read to its end.
 func TestWaitsOfAFormerTopicEnd(t *testing.T) {
 	t.Parallel()
