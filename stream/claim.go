@@ -10,7 +10,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// claimTimeout bounds one try: the fence row is locked while it lasts.
+// claimTimeout bounds one try: the fence row is locked while it lasts. Where the ledger needed longer, the next try has twice the
+// time, up to 16 minutes, but for what is asked of the brokers: to take up a topic that was created again, all that is
+// remembered of a partition's old log goes in one transaction, which takes ten seconds for some million lines.
 const claimTimeout = 30 * time.Second
 
 // backoff waits longer each time, from 100 ms to 5 s, with jitter.
@@ -50,7 +52,7 @@ func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
 				o.log.Warn("partition goes on as accepted", "topic", a.at.topic, "partition", a.at.number, "stop", s.ID, "kind", s.Kind,
 					"by", s.Accepted.By, "reason", s.Accepted.Reason)
 			}
-			a.stop = nil
+			a.stop, a.slow = nil, 0
 			return c, nil
 		}
 		if a.ctx.Err() != nil {
@@ -59,6 +61,9 @@ func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
 		if e, ok := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.topic, Number: a.at.number}, err); ok {
 			o.metrics.claims.WithLabelValues("stopped").Inc()
 			return claimed{}, e
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			a.slow++
 		}
 		result := "error"
 		if errors.Is(err, errNotMember) {
@@ -74,7 +79,7 @@ func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
 }
 
 func (o *owner) claimOnce(a *assignment) (claimed, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
+	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout<<min(a.slow, 5))
 	defer cancel()
 	t, err := o.broker.topic(ctx, a.at.topic)
 	if err != nil {
@@ -92,6 +97,8 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 			}
 		},
 		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
+			ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+			defer cancel()
 			st, got.settle, err = o.confirm(ctx, a, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.known.begin[p]})
 			if got.accepted = nil; st.Accepted != 0 {

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -294,6 +295,45 @@ func TestDeletedWhileRunning(t *testing.T) {
 	}
 	if want := []string{"open 0", "close 0"}; !slices.Equal(lanes.calls, want) {
 		t.Errorf("calls %q, want %q: the lanes are drained, not dropped", lanes.calls, want)
+	}
+}
+
+// slowLedger is a memory whose first claims fail, and which notes how long each was given.
+type slowLedger struct {
+	*memory
+	fails []error
+	given []time.Duration
+}
+
+func (l *slowLedger) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
+	end, _ := ctx.Deadline()
+	l.given = append(l.given, time.Until(end).Round(10*time.Second))
+	if n := len(l.given); n <= len(l.fails) {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "claim", Err: l.fails[n-1]}
+	}
+	return l.memory.Claim(ctx, req)
+}
+
+// A claim for which the ledger had too little time is tried again with more; other errors change nothing, and the next claim has
+// the usual time.
+func TestClaimsThatTakeLongAreGivenMoreTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0)
+	late := fmt.Errorf("timeout: %w", context.DeadlineExceeded)
+	m := &slowLedger{memory: newMemory(), fails: []error{errors.New("away"), late, late, errors.New("away")}}
+	run := r.start(r.config(m, newLanes()))
+	m.until(t, "first read", func() bool { return m.next(0) == 1 })
+	m.mu.Lock()
+	for _, f := range m.fences {
+		f.epoch++ // somebody takes the fence
+	}
+	m.mu.Unlock()
+	r.produce(0, 1)
+	m.until(t, "all read", func() bool { return m.next(0) == 2 })
+	run.stop(t)
+	if d := cmp.Diff([]time.Duration{30 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute, 30 * time.Second}, m.given); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -47,7 +47,9 @@ type assignment struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed by own
 
-	stop *StopError // what it is stopped for; own's
+	// own's
+	stop *StopError // what it is stopped for
+	slow int        // claims that ran out of time since the last one that did not
 }
 
 func (o *owner) assigned(s session, parts []topicPartition) {

@@ -226,6 +226,39 @@ func TestClaimOfTheNewTopicThatFails(t *testing.T) {
 	}
 }
 
+// A claim that has not enough time for all that must go says so, and leaves it to one that has.
+func TestClaimOfTheNewTopicThatRunsOutOfTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "a", 1), seq(1, "b", 1))
+	stop := Stop{Partition: partition(0), Kind: recreated, Records: -1}
+	stop.Partition.TopicID = TopicID{2}
+	f.report(stop, 0)
+	f.accept(StopFilter{})
+	busy, err := f.l.read.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := busy.Exec(t.Context(), `SELECT FROM lines WHERE entity = 'b' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = f.n.Claim(ctx, ClaimRequest{Partition: stop.Partition, Partitions: 8, Confirm: at(0)})
+	if !errors.Is(err, context.DeadlineExceeded) || schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if got := one[int](f, `SELECT count(*) FROM lines`); got != 2 {
+		t.Errorf("%d lines are left", got)
+	}
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.claimNew(0, TopicID{2}, 8); err != nil || one[int](f, `SELECT count(*) FROM lines`) != 0 {
+		t.Error(err)
+	}
+}
+
 // With fewer partitions something would be left behind: the new topic is not taken up until it has as many, or nothing is open.
 func TestNothingIsLeftInPartitionsThatAreMissing(t *testing.T) {
 	t.Parallel()
