@@ -37,17 +37,13 @@ func (ck *checker) postgresSink(path string, d *Destination) {
 	}
 }
 
-// keysLast reports an action that can be attempted again after its key is forgotten.
+// keysLast reports an action that can be attempted again after its key is forgotten, as the file says.
 func (ck *checker) keysLast(path string, a Action, d *Destination, sub *Subscription) {
-	if d.Type != "postgres" || d.Database.IsZero() {
+	if d.Type != "postgres" || d.Database.IsZero() || d.KeyRetention == 0 {
 		return
 	}
-	keep := d.KeyRetention
-	if keep == 0 {
-		keep = Duration(postgressink.DefaultKeyRetention)
-	}
-	if least := d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window); keep < least {
-		ck.problem(path+".to", "key_retention %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, a statement could run twice", keep, a.To, least)
+	if least := sub.keysNeeded(d); d.KeyRetention < least {
+		ck.problem(path+".to", "key_retention %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, a statement could run twice", d.KeyRetention, a.To, least)
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"net"
 	"net/netip"
 	"reflect"
+	"slices"
 	"time"
+
+	postgressink "github.com/forebay-io/forebay/sinks/postgres"
 )
 
 const (
@@ -78,7 +81,29 @@ func (c *Config) fillComputed() {
 		for _, sub := range team.Subscriptions {
 			sub.fill(c, team)
 		}
+		for destination, d := range team.Destinations {
+			at := "teams." + name + ".destinations." + destination
+			if _, written := c.places[at+".key_retention"]; !written && d.Type == "postgres" && !c.joined(name, destination) {
+				d.KeyRetention = max(Duration(postgressink.DefaultKeyRetention), team.keysNeeded(destination))
+			}
+		}
 	}
+}
+
+// keysNeeded is how long an action of any subscription may be attempted at a destination, which must know its key so long.
+func (t *Team) keysNeeded(destination string) (longest Duration) {
+	d := t.Destinations[destination]
+	for _, sub := range t.Subscriptions {
+		if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.To == destination }) {
+			longest = max(longest, sub.keysNeeded(d))
+		}
+	}
+	return longest
+}
+
+// keysNeeded is the retries' time, and that for which a dead letter can be replayed.
+func (sub *Subscription) keysNeeded(d *Destination) Duration {
+	return d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window)
 }
 
 // concurrency is how many attempts a destination takes at once where the file does not say. Each of type postgres has a

@@ -156,11 +156,32 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	}
 }
 
-// Dead letters that are kept longer than keys by themselves ask for longer keys.
+// Keys are kept for as long as an action may be attempted again, where the file does not say for how long.
 func TestKeysOutliveDeadLetters(t *testing.T) {
 	t.Parallel()
-	text := withDestination(t, "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1")
-	text = strings.Replace(text, "        order: version", "        retention: {dead: 90d}\n        order: version", 1)
+	const postgres = "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1"
+	for _, tt := range []struct{ destination, subscription, want string }{
+		{postgres, "", "90d"},
+		{postgres, "retention: {dead: 90d}", "91d"},
+		{postgres + "\nretry: {within: 3d}", "retention: {dead: 90d}", "93d"},
+		{postgres, "dedupe: {window: 100d}", "101d"},
+		{"type: postgres\nstatement: SELECT 1", "retention: {dead: 90d}", "0s"}, // the ledger's
+	} {
+		top := ""
+		if !strings.Contains(tt.destination, "database") {
+			top = "STATEMENTS"
+		}
+		text := strings.Replace(withDestination(t, top, tt.destination), "        order: version", "        "+tt.subscription+"\n        order: version", 1)
+		c, problems := load(text, designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Errorf("%s %s: %v", tt.destination, tt.subscription, problems)
+			continue
+		}
+		if got := c.Teams["acme"].Destinations["coder"].KeyRetention; got != mustDuration(tt.want) {
+			t.Errorf("%s %s: %s, want %s", tt.destination, tt.subscription, got, tt.want)
+		}
+	}
+	text := strings.Replace(withDestination(t, "", postgres+"\nkey_retention: 90d"), "        order: version", "        retention: {dead: 90d}\n        order: version", 1)
 	_, problems := load(text, designEnv, designFiles, Options{})
 	if want := "key_retention 90d of destination coder is less than 91d,"; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
 		t.Errorf("no %q in\n%v", want, problems)

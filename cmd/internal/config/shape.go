@@ -114,7 +114,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presets, later: laterPresets},
-		{name: "secrets", doc: "Signing secrets; any of them may match.", required: true},
+		{name: "secrets", doc: "Signing secrets, at most 8; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
 		{name: "verify", doc: "How deliveries are signed; needed for generic."},
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
@@ -232,7 +232,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
 		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
-		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again. Longer than retry.within and the subscription's retention.dead together.", computed: "90d"},
+		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again. Longer than retry.within and the subscription's retention.dead or dedupe.window together.", computed: "90d, or as long as that"},
 		{name: "headers", doc: "Request headers of http and mcp, such as Authorization; " + secretHeaders},
 		{name: "tool_errors", doc: "What follows when a tool of mcp says that it failed.", computed: "dead", values: []string{"dead", "retry"}},
 	}},
