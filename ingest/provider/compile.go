@@ -44,7 +44,7 @@ func Compile(cfg Config) (*Source, error) {
 	scheme, err := verify.New(params, cfg.Secrets)
 	if err != nil {
 		if _, key := errors.AsType[*verify.Error](err); key {
-			return nil, fmt.Errorf("secrets: %w", err)
+			return nil, &KeyError{"secrets", err}
 		}
 		return nil, fmt.Errorf("verify: %w", err)
 	}

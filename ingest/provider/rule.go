@@ -40,7 +40,7 @@ type compiledCondition struct {
 	suffix string
 }
 
-// KeyError says what is wrong with a key of a source's `event:`.
+// KeyError says what is wrong with a source's `secrets:` or a key of its `event:`.
 type KeyError struct {
 	// Key is below the source, for example "event.version.from".
 	Key string

@@ -318,6 +318,26 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	}
 }
 
+// What is wrong with secrets is told at their line, which is not the source's.
+func TestCheckNamesTheLineOfSecrets(t *testing.T) {
+	t.Parallel()
+	for wrong, want := range map[string]string{
+		"[a, b, c, d, e, f, g, h, i]":               "9 secrets are more than 8",
+		"[00ff, no-hex]\n        key_encoding: hex": "secret 2 is not hex",
+	} {
+		r := newRig(t, "http://127.0.0.1:1", "", false)
+		r.text = strings.Replace(r.text, "[orders-secret]", wrong, 1)
+		problems := Check(r.load(config.RoleIntake), []config.Role{config.RoleIntake})
+		if len(problems) != 1 || problems[0].Path != "teams.acme.sources.orders.secrets" || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%s: %v", wrong, problems)
+			continue
+		}
+		if line := strings.Split(r.text, "\n")[problems[0].Line-1]; !strings.Contains(line, "secrets: "+strings.Split(wrong, "\n")[0]) {
+			t.Errorf("%s: line %d is %q", wrong, problems[0].Line, line)
+		}
+	}
+}
+
 // Both listeners bound what a connection may cost.
 func TestListenersAreBounded(t *testing.T) {
 	t.Parallel()
