@@ -45,11 +45,13 @@ const topicGrace = 3 * time.Second
 // checkTopics refuses to go on with topics that are missing or cannot keep P1. Brokers that are away are waited for.
 func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
 	began := time.Now()
-	return a.patiently(ctx, "topics", func(ctx context.Context) error {
+	err := a.patiently(ctx, "topics", func(ctx context.Context) error {
 		err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
 		if schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
 			return &schemas.Error{Kind: schemas.Unavailable, Err: err}
 		}
 		return err
 	})
+	a.ready.set("topics", err)
+	return err
 }

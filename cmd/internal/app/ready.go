@@ -71,16 +71,17 @@ const (
 )
 
 // patiently runs do until it succeeds or fails for another reason than that something is away, and shows it as part
-// name of the readiness meanwhile.
+// name of the readiness meanwhile. Once it has succeeded the caller says what the part is: with more to come before it can
+// work, it is not ready yet.
 func (a *App) patiently(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		tctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errors.New("no answer in time"))
 		err := do(tctx)
 		cancel()
-		a.ready.set(name, err)
 		if err == nil {
 			return nil
 		}
+		a.ready.set(name, err)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -114,6 +114,7 @@ func (s *streams) run(ctx context.Context) error {
 	if err := s.a.patiently(ctx, "destinations", s.keeper.Look); err != nil {
 		return err
 	}
+	s.a.ready.set("destinations", nil)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.sweep(gctx, l); return nil })
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
