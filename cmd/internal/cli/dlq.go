@@ -345,7 +345,7 @@ func (a *asking) each(items []api.DeadLetterItem) error {
 
 func (a *asking) next(i *api.DeadLetterItem, only bool) error {
 	req, partition := a.req, fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
-	req.NoWait = a.absent[partition]
+	req.NoWait = i.Topic != "" && a.absent[partition] // by its name alone nobody knows its partition yet
 	answer, err := a.client.AskDeadLetter(a.e.ctx, i.ID, a.verb, req)
 	switch kind := schemas.KindOf(err); {
 	case err == nil:

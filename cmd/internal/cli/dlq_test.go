@@ -171,6 +171,36 @@ func TestReplayKeepsItsRate(t *testing.T) {
 	}
 }
 
+// absentDesk is a desk of owners that do not answer; it notes for whom nobody was to wait.
+type absentDesk struct {
+	deadDesk
+	noWait []bool
+}
+
+func (d *absentDesk) AskDeadLetter(_ context.Context, _, _ string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
+	d.noWait = append(d.noWait, r.NoWait)
+	return &api.DeadLetterAnswer{State: api.StateAsked}, nil
+}
+
+// An owner that has not answered is not waited for again; of what is asked for by name nobody knows the owner before.
+func TestAbsentOwnersAreWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		items []api.DeadLetterItem
+		want  []bool
+	}{
+		"by a filter": {[]api.DeadLetterItem{{ID: "a", Topic: "events.acme.orders"}, {ID: "b", Topic: "events.acme.orders"}, {ID: "c", Topic: "events.acme.orders", Partition: 1}}, []bool{false, true, false}},
+		"by name":     {[]api.DeadLetterItem{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []bool{false, false, false}},
+	} {
+		d := &absentDesk{}
+		a := &asking{c: &dlqAskFlags{Rate: 1000}, e: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, client: d, verb: api.VerbReplay,
+			absent: map[string]bool{}, left: map[string]int{}}
+		if err := a.each(tt.items); err != nil || !slices.Equal(d.noWait, tt.want) {
+			t.Errorf("%s: %v %v", what, d.noWait, err)
+		}
+	}
+}
+
 // What stands behind a head is told as far as it was counted, in a dry run as in a list.
 func TestWhatStandsBehind(t *testing.T) {
 	t.Parallel()
