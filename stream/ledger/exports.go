@@ -10,6 +10,12 @@ import (
 // unexported is whether the dead topic lacks a death of an action.
 const unexported = `exported < deaths + (status = 'dead_letter')::int`
 
+// unexportedRead finds the keys first, a page of each fence by actions_w*_unexported in its order, then probes for the rest.
+var unexportedRead = `-- unexportedRead
+WITH keys AS MATERIALIZED (SELECT k.fence, k.lane_seq FROM unnest($1::int[]) AS u(fence) CROSS JOIN LATERAL (
+    SELECT fence, lane_seq FROM actions WHERE fence = u.fence AND ` + unexported + ` ORDER BY fence, lane_seq LIMIT $2) k ORDER BY 1, 2 LIMIT $2)
+` + deadSelect + ` WHERE (a.fence, a.lane_seq) IN (SELECT fence, lane_seq FROM keys)) d ORDER BY fence, lane_seq LIMIT $2`
+
 // Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
 // limit. What runs again or was discarded meanwhile is among them.
 func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) ([]DeadLetter, error) {
@@ -17,8 +23,7 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 	for i, c := range claims {
 		ids[i] = c.ID
 	}
-	list, err := deadLetters(ctx, n.ledger.quick, deadSelect+` WHERE a.fence = ANY ($1) AND a.exported < a.deaths + (a.status = 'dead_letter')::int) d
-		ORDER BY fence, lane_seq LIMIT $2`, []any{ids, limit})
+	list, err := deadLetters(ctx, n.ledger.quick, unexportedRead, []any{ids, limit})
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: redact(err)}
 	}
