@@ -61,6 +61,7 @@ func (d *Destination) thaw(now time.Time) {
 	d.held = time.Time{}
 	switch {
 	case d.breaker == Open:
+		d.tried = now // where one that began before is still under way
 		d.become(HalfOpen)
 	case held && d.breaker != HalfOpen:
 		d.recover(now)
@@ -162,7 +163,7 @@ func (d *Destination) trouble(now time.Time, entity string) {
 	case d.breaker == HalfOpen, d.troubles.opens(d.policy.Breaker.Failures):
 		d.troubles = streak{}
 		d.until = now.Add(d.wait)
-		d.note(now, d.until)
+		d.shut(now, d.until)
 		d.wait = min(2*d.wait, d.policy.Breaker.MaxWait)
 		d.become(Open)
 	case d.breaker == Recovering:
@@ -182,6 +183,6 @@ func (d *Destination) hold(now time.Time, o *Outcome) bool {
 		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
 	}
 	d.held = later(d.held, until)
-	d.note(now, until)
+	d.shut(now, until)
 	return true
 }

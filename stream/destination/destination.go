@@ -36,20 +36,22 @@ type Destination struct {
 	troubles streak        // for the breaker
 	wait     time.Duration // for how long the breaker opens next
 	until    time.Time     // when it may half-open
+	tried    time.Time     // since when a half-open breaker's attempt is under way
 	held     time.Time     // as an answer asked; zero: not held
 	ramp     ramp
 	rate     bucket
 	meter    meter
 	spans    []span // see note
 
-	paused    *Pause // nil: it is not
-	unsaved   bool   // paused by itself, and the ledger does not know
-	failures  int    // in a row, for the pause
-	failing   time.Time
-	succeeded bool // and the ledger may not know
-	kept      bool // the ledger knows since when it fails
-	gone      int  // answers in a row that the place is gone
-	goneCode  int
+	paused     *Pause    // nil: it is not
+	pausedFrom time.Time // by our clock
+	unsaved    bool      // paused by itself, and the ledger does not know
+	failures   int       // in a row, for the pause
+	failing    time.Time
+	succeeded  bool // and the ledger may not know
+	kept       bool // the ledger knows since when it fails
+	gone       int  // answers in a row that the place is gone
+	goneCode   int
 
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero: not armed
@@ -120,7 +122,10 @@ func (d *Destination) begin(now time.Time) {
 	if d.policy.Rate.OnLimit == Queue {
 		d.rate.tokens--
 	}
-	if d.breaker == Recovering {
+	switch d.breaker {
+	case HalfOpen:
+		d.tried = now
+	case Recovering:
 		d.ramp.bucket.tokens--
 	}
 }

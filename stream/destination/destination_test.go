@@ -591,6 +591,7 @@ type kept struct {
 	states map[string]ledger.DestinationState
 	ended  map[string][]ledger.Span
 	err    error
+	unread error // of EndedPauses
 	writes int
 	refuse error // to write
 }
@@ -598,7 +599,7 @@ type kept struct {
 func (k *kept) EndedPauses(context.Context) (map[string][]ledger.Span, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.ended, k.err
+	return k.ended, std.Or(k.err, k.unread)
 }
 
 func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
@@ -617,10 +618,17 @@ func (k *kept) PauseDestination(_ context.Context, name string, p Pause) (Pause,
 	if s.Paused == nil {
 		k.writes++
 		p.At = p.At.Round(time.Microsecond)
-		s.Paused = &p
+		s.Paused, s.PausedFrom = &p, time.Now()
 		k.states[name] = s
 	}
 	return *s.Paused, nil
+}
+
+// pause pauses the agent now, whatever its time says.
+func (k *kept) pause(p Pause) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.states = map[string]ledger.DestinationState{"acme/agent": {Paused: &p, PausedFrom: time.Now()}}
 }
 
 func (k *kept) resume(name string) {
@@ -895,10 +903,7 @@ func TestAway(t *testing.T) {
 			time.Sleep(time.Hour)
 		}
 		away("whose attempts fail", 5*time.Hour)
-		pause := Pause{At: time.Now().Add(-time.Second), By: "ann@ops", Reason: "they move"}
-		k.mu.Lock()
-		k.states["acme/agent"] = ledger.DestinationState{Paused: &pause}
-		k.mu.Unlock()
+		k.pause(Pause{At: time.Now(), By: "ann@ops", Reason: "they move"})
 		time.Sleep(10 * time.Hour)
 		away("paused", 15*time.Hour)
 		k.resume("acme/agent")
@@ -912,6 +917,100 @@ func TestAway(t *testing.T) {
 	}
 	same(t, "spans", len(d.spans), maxSpans)
 	same(t, "all that are kept", d.Away(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
+}
+
+// TestAwayIsNotWhatWasLetThrough: between a hold and the next one attempts were made, as between an open breaker's wait and the
+// next where nobody came to try; what kept everybody else was the attempt that tried.
+func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour})
+		w := d.worker("acme")
+		for range 90 {
+			w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 5 * time.Second})
+			time.Sleep(10 * time.Second)
+			w.try(fine)
+			time.Sleep(30 * time.Second)
+		}
+		same(t, "throttled now and then", d.Away(began, time.Now()), 90*5*time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		began, d := time.Now(), setup(t, Policy{Breaker: Breaker{Failures: 1, Wait: 5 * time.Second, MaxWait: 5 * time.Second}})
+		w := d.worker("acme")
+		for range 90 {
+			same(t, "taken", w.Take(), Go)
+			time.Sleep(10 * time.Second)
+			w.End(broken)
+			time.Sleep(30 * time.Second)
+		}
+		// All but the first attempt were the only one that might be made.
+		same(t, "tried now and then", d.Away(began, time.Now()), (89*15+5)*time.Second)
+	})
+}
+
+// TestAwayEndsWithTheResume: a resume ends the wait of a breaker that opened before, not what an answer asked for.
+func TestAwayEndsWithTheResume(t *testing.T) {
+	t.Parallel()
+	for _, held := range []time.Duration{0, 40 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}})
+			k := &kept{states: map[string]ledger.DestinationState{}}
+			w := d.worker("acme")
+			w.try(&Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: held})
+			keep(t, k, d)
+			k.pause(Pause{At: time.Now(), By: "ann@ops", Reason: "they move"})
+			time.Sleep(10 * time.Minute)
+			k.resume("acme/agent")
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			same(t, "taken", w.try(fine), true)
+			same(t, "away", d.Away(began, time.Now()).Round(time.Minute), max(held, 10*time.Minute))
+		})
+	}
+}
+
+// TestTimeOfAPauseIsOurs: a pause that another's clock gives a time an hour off lasted as long as it lasted.
+func TestTimeOfAPauseIsOurs(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			began, d := time.Now(), setup(t, Policy{})
+			k := &kept{states: map[string]ledger.DestinationState{}}
+			keep(t, k, d)
+			time.Sleep(2 * time.Hour)
+			k.pause(Pause{At: time.Now().Add(off), By: "ann@ops", Reason: "they move"})
+			time.Sleep(30 * time.Minute)
+			same(t, "paused", d.Away(began, time.Now()).Round(time.Minute), 30*time.Minute)
+			k.resume("acme/agent")
+			time.Sleep(4 * time.Hour)
+			same(t, "resumed", d.Away(began, time.Now()).Round(time.Minute), 30*time.Minute)
+		})
+	}
+}
+
+// TestPausesAreReadFirst: what was before cannot be read, and what is now is known all the same; it is asked for again.
+func TestPausesAreReadFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, d := time.Now(), setup(t, Policy{})
+		k := &kept{unread: errors.New("canceling statement due to statement timeout"),
+			ended: map[string][]ledger.Span{"acme/agent": {{From: began.Add(-2 * time.Hour), To: began.Add(-time.Hour)}}}}
+		k.pause(Pause{At: began, By: "ann@ops", Reason: "they move"})
+		keeper := keep(t, k, d)
+		synctest.Wait()
+		same(t, "state", d.Status().State, StatePaused)
+		same(t, "what is known, and what is not", []bool{keeper.Look(t.Context()) == nil, keeper.Learn(t.Context()) == nil}, []bool{true, false})
+		k.resume("acme/agent")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		same(t, "state", d.Status().State, StateRunning)
+		k.mu.Lock()
+		k.unread = nil
+		k.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		same(t, "before this process", d.Away(began.Add(-3*time.Hour), began), time.Hour)
+	})
 }
 
 // TestBlockedWithoutTokens: who waits long for each token leaves what it has to the ledger, who waits for moments does not.

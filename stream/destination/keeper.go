@@ -30,7 +30,7 @@ type Keeper struct {
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
 
-	looking sync.Mutex // one look after the other: an old answer would undo what a newer one has brought
+	looking sync.Mutex // one after the other: an old answer would undo what a newer one has brought
 	learnt  bool       // what was before this process
 }
 
@@ -57,6 +57,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	well := true
 	for {
 		err := k.Look(ctx)
+		if err == nil {
+			err = k.Learn(ctx)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -92,9 +95,6 @@ func (k *Keeper) Look(ctx context.Context) error {
 			k.Destinations[name].saved(kept)
 		}
 	}
-	if err := k.learn(ctx); err != nil {
-		return err
-	}
 	kept, err := k.Store.Destinations(ctx)
 	if err != nil {
 		return err
@@ -112,11 +112,15 @@ func (k *Keeper) Look(ctx context.Context) error {
 	return nil
 }
 
-// learn tells destinations, once, of the pauses that ended before this process began.
-func (k *Keeper) learn(ctx context.Context) error {
+// Learn tells destinations, once, of the pauses that ended before this process began. Run does it; others may, to be sooner.
+func (k *Keeper) Learn(ctx context.Context) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
 	if k.learnt {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	ended, err := k.Store.EndedPauses(ctx)
 	if err != nil {
 		return err
@@ -162,7 +166,7 @@ func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell 
 	case kept.Paused == nil && d.paused != nil:
 		d.resume(now)
 	case kept.Paused != nil && (d.paused == nil || !d.paused.At.Equal(kept.Paused.At)):
-		d.pause(kept.Paused)
+		d.pause(kept.Paused, kept.PausedFrom)
 	}
 	if kept.Failing.IsZero() {
 		d.succeeded = false // the store has nothing to forget

@@ -70,13 +70,14 @@ func (d *Destination) countGone(o *Outcome) {
 }
 
 func (d *Destination) pauseItself(now time.Time, class stream.Class, reason string) {
-	d.pause(&Pause{At: now, By: itself, Class: string(class), Reason: reason})
+	d.pause(&Pause{At: now, By: itself, Class: string(class), Reason: reason}, now)
 	d.unsaved = true
 	d.tell()
 }
 
-func (d *Destination) pause(p *Pause) {
-	d.paused = p
+// pause begins a pause, which by our clock began at from: p.At is the ledger's time.
+func (d *Destination) pause(p *Pause, from time.Time) {
+	d.paused, d.pausedFrom = p, from
 	d.metrics.pauses.Inc()
 	level := slog.LevelWarn
 	if p.By == itself {
@@ -88,7 +89,8 @@ func (d *Destination) pause(p *Pause) {
 
 // resume ends a pause: what went before it does not count any more, and it recovers as after a hold.
 func (d *Destination) resume(now time.Time) {
-	d.note(d.paused.At, now)
+	d.unshut(now)
+	d.note(d.pausedFrom, now)
 	d.paused, d.unsaved = nil, false
 	d.failures, d.failing, d.gone, d.troubles = 0, time.Time{}, 0, streak{}
 	d.until, d.wait, d.ramp = time.Time{}, d.policy.Breaker.Wait, ramp{}

@@ -121,7 +121,8 @@ func TestBlockedDestination(t *testing.T) {
 // pause pauses a destination, as a person does.
 func pause(t *testing.T, d *shared.Destination) (resume func()) {
 	t.Helper()
-	kept := &kept{states: map[string]ledger.DestinationState{destName: {Paused: &shared.Pause{At: time.Now(), By: "ann", Reason: "they move"}}}}
+	kept := &kept{states: map[string]ledger.DestinationState{destName: {
+		Paused: &shared.Pause{At: time.Now(), By: "ann", Reason: "they move"}, PausedFrom: time.Now()}}}
 	k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
 	if err := k.Look(t.Context()); err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 				d = newShared(t, shared.Policy{Concurrency: 2})
 				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler),
 					Store: &kept{ended: map[string][]ledger.Span{destName: {{From: from, To: time.Now()}}}}}
-				if err := k.Look(t.Context()); err != nil {
+				if err := k.Learn(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				r.again(t, sharing(d, &script{}))

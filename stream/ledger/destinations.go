@@ -12,8 +12,9 @@ import (
 
 // DestinationState is what is kept of a destination.
 type DestinationState struct {
-	Paused  *Pause    // nil: it is not paused
-	Failing time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
+	Paused     *Pause    // nil: it is not paused
+	PausedFrom time.Time // when it was, by our clock; Paused.At is the database's
+	Failing    time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
 }
 
 // Pause keeps every process from attempting anything at a destination until it is resumed.
@@ -28,8 +29,8 @@ type Pause struct {
 // failing.
 func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState, error) {
 	const op = "read the pauses of destinations"
-	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at, coalesce(p.paused_by, ''),
-		coalesce(p.class, ''), coalesce(p.reason, '')
+	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at,
+		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0), coalesce(p.paused_by, ''), coalesce(p.class, ''), coalesce(p.reason, '')
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
 		ON p.destination = d.name`)
 	if err != nil {
@@ -39,16 +40,17 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 	var (
 		name        string
 		failing, at *time.Time
+		paused      int64 // how long ago
 		p           Pause
 	)
-	_, err = pgx.ForEachRow(rows, []any{&name, &failing, &at, &p.By, &p.Class, &p.Reason}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &failing, &at, &paused, &p.By, &p.Class, &p.Reason}, func() error {
 		var s DestinationState
 		if failing != nil {
 			s.Failing = *failing
 		}
 		if at != nil {
 			p.At = *at
-			s.Paused = new(p)
+			s.Paused, s.PausedFrom = new(p), ago(paused)
 		}
 		states[name] = s
 		return nil

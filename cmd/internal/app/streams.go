@@ -114,6 +114,9 @@ func (s *streams) run(ctx context.Context) error {
 	if err := s.a.patiently(ctx, "destinations", s.keeper.Look); err != nil {
 		return err
 	}
+	if err := s.keeper.Learn(ctx); err != nil { // tried again by its Run, and nothing waits for it
+		s.a.log.Warn("what destinations were paused before cannot be read yet", "error", err)
+	}
 	s.a.ready.set("destinations", nil)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.sweep(gctx, l); return nil })
