@@ -185,7 +185,8 @@ func (l *Lanes) thirst(p *part, goals map[*lane]int64) {
 	}
 }
 
-// quench gives the lanes what a page has for them. A lane leaves goals when it is full or has all it left behind.
+// quench gives the lanes what a page has for them. A lane leaves goals when it is full, has all it left behind, or is there no more:
+// what is left then is another lane's.
 func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, seen int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +212,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 		l.append(la, &actions[i], nil, false)
 	}
 	for la, goal := range goals {
-		if seen >= goal {
+		if seen >= goal || la.state == retired {
 			delete(goals, la)
 			l.quenched(la, goal)
 		}

@@ -359,3 +359,45 @@ func TestRefillReadsWhatItTakes(t *testing.T) {
 		}
 	})
 }
+
+// A lane that is read anew while it is read back is read for no further: its backlog may be the whole topic's.
+func TestRefillEndsWithItsLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, func(c *Config) {
+			crowd(c)
+			c.MaxOpen, c.LaneWindow = 256, 4
+		})
+		r.sink.do = failWith(stream.ClassBusy)
+		for range 4 {
+			r.make("hot", nil)
+		}
+		for i := range 5000 { // all of them stand, and are read over
+			r.make(fmt.Sprint("cold", i), func(a *ledger.Action) { a.Status = ledger.Dead })
+		}
+		r.make("hot", nil)
+		r.begin(t)
+		time.Sleep(time.Minute) // its head waits, and the last is left in the ledger
+		again, before := 0, r.mem.gave
+		runAgain := func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			again++
+			r.runAgain(r.parts[r.claim], "hot", 1)
+		}
+		r.mem.onOpen = func(after int64, _ int) error {
+			if after > 0 && after < 100 && again < 10 {
+				runAgain()
+			}
+			return nil
+		}
+		runAgain()
+		time.Sleep(time.Minute)
+		same(t, "read anew", again, 10)
+		if n := r.mem.gave - before; n > 2*5000 {
+			t.Errorf("%d actions were read", n)
+		}
+		r.sink.do = nil
+		time.Sleep(time.Hour)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 5)
+	})
+}
