@@ -71,6 +71,17 @@ func TestBacklogFitsTheTopic(t *testing.T) {
 	p.clean()
 }
 
+// hold makes the broker silent on what is produced until the channel is closed.
+func (r *rig) hold() chan struct{} {
+	held := make(chan struct{})
+	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		r.cluster.SleepControl(func() { <-held })
+		return nil, nil, false
+	})
+	return held
+}
+
 // A source's provider that waits for a second only has its answer before that, however slow the brokers are.
 func TestSourceDeadline(t *testing.T) {
 	t.Parallel()
@@ -79,12 +90,7 @@ func TestSourceDeadline(t *testing.T) {
 	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        deadline: 4s", 1)
 	p := r.start(config.RoleIntake)
 	p.ready()
-	held := make(chan struct{})
-	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
-		r.cluster.SleepControl(func() { <-held })
-		return nil, nil, false
-	})
+	held := r.hold()
 	begin := time.Now()
 	if got := p.send("orders", "orders-secret", order("x", 1)); got != http.StatusServiceUnavailable || time.Since(begin) > deadline || time.Since(begin) < deadline/2 {
 		t.Errorf("%d after %v", got, time.Since(begin))
@@ -99,12 +105,7 @@ func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
 	r := newRig(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
-	held := make(chan struct{})
-	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
-		r.cluster.SleepControl(func() { <-held })
-		return nil, nil, false
-	})
+	held := r.hold()
 	answer := make(chan int, 1)
 	go func() {
 		defer close(answer) // without an answer it is 0
