@@ -58,6 +58,13 @@ func (m *memory) put(actions ...ledger.Action) {
 	}
 }
 
+// given is how many actions Open has given.
+func (m *memory) given() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gave
+}
+
 func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit int) ([]ledger.Action, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err

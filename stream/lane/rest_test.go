@@ -192,13 +192,13 @@ func TestTokenReadsBackOneHead(t *testing.T) {
 			t.Errorf("%d lanes rest", n)
 		}
 		r.mem.mu.Lock()
-		gave := r.mem.gave
+		gave := r.mem.given()
 		r.mem.mu.Unlock()
 		time.Sleep(5 * time.Minute)
 		same(t, "done", r.mem.count(r.claim, ledger.Done) >= 700, true)
 		r.mem.mu.Lock()
 		defer r.mem.mu.Unlock()
-		if n := r.mem.gave - gave; n > 1500 {
+		if n := r.mem.given() - gave; n > 1500 {
 			t.Errorf("%d actions were read", n)
 		}
 	})

@@ -367,7 +367,14 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 			crowd(c)
 			c.MaxOpen, c.LaneWindow = 256, 4
 		})
-		r.sink.do = failWith(stream.ClassBusy)
+		var mended atomic.Bool
+		busy := failWith(stream.ClassBusy)
+		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+			if mended.Load() {
+				return stream.Outcome{Code: 200}, nil
+			}
+			return busy(ctx, a)
+		}
 		for range 4 {
 			r.make("hot", nil)
 		}
@@ -377,27 +384,33 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 		r.make("hot", nil)
 		r.begin(t)
 		time.Sleep(time.Minute) // its head waits, and the last is left in the ledger
-		again, before := 0, r.mem.gave
+		synctest.Wait()
+		var again atomic.Int64
+		before := r.mem.given()
 		runAgain := func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			again++
+			again.Add(1)
 			r.runAgain(r.parts[r.claim], "hot", 1)
 		}
+		r.mem.mu.Lock()
 		r.mem.onOpen = func(after int64, _ int) error {
-			if after > 0 && after < 100 && again < 10 {
+			if after > 0 && after < 100 && again.Load() < 10 {
 				runAgain()
 			}
 			return nil
 		}
+		r.mem.mu.Unlock()
 		runAgain()
 		time.Sleep(time.Minute)
-		same(t, "read anew", again, 10)
-		if n := r.mem.gave - before; n > 2*5000 {
+		synctest.Wait()
+		same(t, "read anew", again.Load(), 10)
+		if n := r.mem.given() - before; n > 2*5000 {
 			t.Errorf("%d actions were read", n)
 		}
-		r.sink.do = nil
+		mended.Store(true)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 5)
 	})
 }
