@@ -404,7 +404,7 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 		runAgain()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		same(t, "read anew", again.Load(), 10)
+		same(t, "read anew", again.Load(), int64(10))
 		if n := r.mem.given() - before; n > 2*5000 {
 			t.Errorf("%d actions were read", n)
 		}
