@@ -35,8 +35,8 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
-// read reads the whole body, never nil, in the time that the server gives it, and says how many bytes of the budget it holds, also beside an error. The body
-// may lie in d.room.
+// read reads the whole body, never nil, in the time that the server gives it, and says how many bytes of the budget it
+// holds, also beside an error. The body may lie in d.room.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
