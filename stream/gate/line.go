@@ -101,8 +101,12 @@ func (d *decider) start(k LineKey, s subject, v schemas.Version) {
 
 // begin makes s the line's first event.
 func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
-	line := &Line{}
-	d.st.Lines[k] = line
+	line := d.st.Lines[k]
+	if line == nil {
+		line = &Line{}
+		d.st.Lines[k] = line
+	}
+	*line = Line{}
 	line.advance(s, v)
 	d.conclude(s, v, Applied, why)
 	d.settle(k, line)

@@ -87,12 +87,7 @@ type try struct {
 // attempt runs the works in one transaction of two round trips; a third in between only where something leaves the
 // gap buffer. On success it has settled the claims.
 func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, err error) {
-	records := 0
-	for _, w := range works {
-		records += len(w.Records)
-	}
-	t := &try{n: n, win: n.windows.Load(), works: works, seen: make(map[schemas.EventKey]gate.Seen, records),
-		seenAt: map[schemas.EventKey]int32{}}
+	t := &try{n: n, win: n.windows.Load(), works: works, seen: works[0].seen, seenAt: map[schemas.EventKey]int32{}}
 	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
 		return false, err
 	}

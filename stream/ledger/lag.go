@@ -101,7 +101,7 @@ func (w *work) catchUp(l *cachedLine, how writing) {
 
 // movers finds, of each line, the last event of the batch that simply moved it.
 func (w *work) movers() {
-	w.mover = make([]int32, len(w.keys))
+	w.mover = sized(w.mover, len(w.keys))
 	for i := range w.mover {
 		w.mover[i] = -1
 	}

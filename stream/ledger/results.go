@@ -55,8 +55,11 @@ const maxResponses = 256 << 10
 // writeOf sorts results into what is to be written and marks the claims with it. Of several results of one action the last
 // one is the action's; all of them were attempts.
 func writeOf(results []Result) (*resultWrite, error) {
-	sorted := slices.Clone(results)
-	slices.SortStableFunc(sorted, func(a, b Result) int {
+	sorted := make([]*Result, len(results))
+	for i := range results {
+		sorted[i] = &results[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *Result) int {
 		if a.Claim.ID != b.Claim.ID {
 			return int(a.Claim.ID) - int(b.Claim.ID)
 		}
@@ -79,12 +82,11 @@ func writeOf(results []Result) (*resultWrite, error) {
 }
 
 // claim takes the results of one claim, ascending by lane_seq.
-func (w *resultWrite) claim(c *Claim, results []Result) error {
+func (w *resultWrite) claim(c *Claim, results []*Result) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := 0 // of the same action
-	for i := range results {
-		r := &results[i]
+	for i, r := range results {
 		if r.LaneSeq != results[first].LaneSeq {
 			first = i
 		}
@@ -96,7 +98,7 @@ func (w *resultWrite) claim(c *Claim, results []Result) error {
 		if i+1 == len(results) || results[i+1].LaneSeq != r.LaneSeq {
 			w.action(wr, r)
 		}
-		if r.kept() && !slices.ContainsFunc(results[first:i], func(o Result) bool { return o.Attempt == r.Attempt && o.kept() }) {
+		if r.kept() && !slices.ContainsFunc(results[first:i], func(o *Result) bool { return o.Attempt == r.Attempt && o.kept() }) {
 			wr.attempt(r)
 		}
 		if r.Reported {

@@ -14,6 +14,10 @@ const maxRefresh = 16
 
 // settle runs the works until they are committed, their data is refused, or ctx ends.
 func (n *Namespace) settle(ctx context.Context, works []*work) error {
+	for _, w := range works {
+		w.scratch = scratches.Get().(*scratch)
+		defer w.giveBack()
+	}
 	var last error
 	refreshed := 0
 	for try := 0; ; try++ {

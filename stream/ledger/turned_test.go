@@ -54,7 +54,7 @@ func TestWindowsTurnWhileACommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
-	w := &work{Slice: slice(c, seq(0, "a", 1))}
+	w := &work{Slice: slice(c, seq(0, "a", 1)), scratch: scratches.Get().(*scratch)}
 	w.reset()
 	if _, err := f.n.attempt(t.Context(), []*work{w}); err != nil {
 		t.Fatal(err)

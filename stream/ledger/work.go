@@ -15,26 +15,19 @@ type work struct {
 	command  *Command     // nil: none
 	rejected map[int]bool // records whose data the database refused; true: their bytes as well
 
-	fenced  bool
-	stored  storedProgress
-	keys    []gate.LineKey // touched by this work, each once
-	keyOf   []int32        // by record: index into keys, or -1
-	cached  []*cachedLine  // as keys; nil: not in the cache
-	state   *gate.State
-	lines   []lineMark    // as keys
-	mover   []int32       // as keys: index of the record whose row tells where the line is, or -1
-	now     []*gate.Line  // as keys: after the gate's call
-	later   []bool        // as keys: changed, and not written
-	writing []*cachedLine // rows that were behind and are written
-	entered map[int64]int // offset to index, of records that entered the buffer; nil: none
-	final   []verdict     // by record
-	freed   []release     // out of the buffer, or parked in it
-	parked  map[int64]int // offset to index, of those that are parked; nil: none
-	held    map[int64]held
-	about   *gate.Waiting // the event that the command is about
-	laneAt  int64         // first lane_seq of this work
-	laneEnd int64         // behind the last
-	window  int32         // into which its actions are written
+	*scratch // from settle's begin to its end
+	fenced   bool
+	stored   storedProgress
+	state    *gate.State
+	writing  []*cachedLine // rows that were behind and are written
+	entered  map[int64]int // offset to index, of records that entered the buffer; nil: none
+	freed    []release     // out of the buffer, or parked in it
+	parked   map[int64]int // offset to index, of those that are parked; nil: none
+	held     map[int64]held
+	about    *gate.Waiting // the event that the command is about
+	laneAt   int64         // first lane_seq of this work
+	laneEnd  int64         // behind the last
+	window   int32         // into which its actions are written
 
 	applied Applied
 }
@@ -85,16 +78,22 @@ type held struct {
 
 // reset makes the work ready for a try.
 func (w *work) reset() {
-	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, applied: Applied{Claim: w.Claim}}
-	n := len(w.Records)
-	w.state = &gate.State{Lines: make(map[gate.LineKey]*gate.Line, n), Waiting: map[gate.LineKey][]gate.Waiting{}}
+	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
+	w.scratch.reset()
+	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.LineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
+}
+
+// giveBack lets go of what nobody needs after settle.
+func (w *work) giveBack() {
+	scratches.Put(w.scratch)
+	w.scratch, w.state = nil, nil
 }
 
 // touch meets the lines of the records.
 func (w *work) touch() {
 	n := len(w.Records)
-	w.keyOf, w.keys, w.cached = make([]int32, n), make([]gate.LineKey, 0, n), make([]*cachedLine, 0, n)
+	w.keyOf, w.keys, w.cached = sized(w.keyOf, n), slices.Grow(w.keys, n), slices.Grow(w.cached, n)
 	begun := w.Claim.cache.turn + 1
 	w.Claim.cache.turn = begun
 	unknown := map[gate.LineKey]int32{}
@@ -162,7 +161,7 @@ func compareKeys(a, b gate.LineKey) int {
 
 // mark remembers the lines as they are before the gate changes them in place.
 func (w *work) mark() {
-	w.lines = make([]lineMark, len(w.keys))
+	w.lines = zeroed(w.lines, len(w.keys))
 	for i, k := range w.keys {
 		m := &w.lines[i]
 		if l := w.line(i); l != nil {
@@ -208,20 +207,20 @@ func (w *work) decide(seen map[schemas.EventKey]gate.Seen) {
 		w.applied.Outcomes = gate.Expire(w.state, w.keys, p)
 		return
 	}
-	records := make([]gate.Record, len(w.Records))
+	w.gated = sized(w.gated, len(w.Records))
 	for i := range w.Records {
-		records[i] = w.Records[i].Record
+		w.gated[i] = w.Records[i].Record
 		if _, bad := w.rejected[i]; bad {
-			records[i] = gate.Record{Offset: records[i].Offset, Broken: gate.ReasonDataRejected}
+			w.gated[i] = gate.Record{Offset: w.gated[i].Offset, Broken: gate.ReasonDataRejected}
 			w.applied.Quarantined = append(w.applied.Quarantined, i)
 		}
 	}
-	w.applied.Outcomes = gate.Decide(w.state, records, p)
+	w.applied.Outcomes = gate.Decide(w.state, w.gated, p)
 }
 
 // conclude gathers the last word on every record and every released event, and gives the lane_seq in outcome order.
 func (w *work) conclude(actions int) {
-	w.final = make([]verdict, len(w.Records))
+	w.final = zeroed(w.final, len(w.Records))
 	laneSeq := w.laneAt
 	for _, o := range w.applied.Outcomes {
 		var first int64

@@ -16,9 +16,13 @@ func lineRows() rows {
 func (w *writer) lines(k *work) {
 	k.movers()
 	k.lags(w.n.lag)
-	k.later, k.now = make([]bool, len(k.keys)), make([]*gate.Line, len(k.keys))
+	k.later, k.now = zeroed(k.later, len(k.keys)), sized(k.now, len(k.keys))
 	for i, key := range k.keys {
-		k.now[i] = k.state.Lines[key]
+		if l := k.cached[i]; l != nil && l.line != nil {
+			k.now[i] = l.line
+		} else {
+			k.now[i] = k.state.Lines[key]
+		}
 		w.line(k, i)
 	}
 	for _, l := range k.writing {
