@@ -51,8 +51,8 @@ func (l *loop) hand(o *owned, a ledger.Applied, events []*schemas.Event) {
 		return
 	}
 	items := make([]Item, len(a.Actions))
-	for i, action := range a.Actions {
-		items[i] = Item{Action: action, Event: eventOf(action, events)}
+	for i := range a.Actions {
+		items[i] = Item{Action: &a.Actions[i], Event: eventOf(&a.Actions[i], events)}
 		switch e := items[i].Event; {
 		case e == nil:
 		case i > 0 && e == items[i-1].Event: // another action of the same event
@@ -65,7 +65,7 @@ func (l *loop) hand(o *owned, a ledger.Applied, events []*schemas.Event) {
 	l.cfg.Lanes.Add(o.claim, items)
 }
 
-func eventOf(a ledger.Action, events []*schemas.Event) *schemas.Event {
+func eventOf(a *ledger.Action, events []*schemas.Event) *schemas.Event {
 	if a.Packed != nil {
 		return unpack(a.Packed)
 	}

@@ -26,9 +26,9 @@ type Lanes interface {
 	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
 }
 
-// Item is an open action and, where it is at hand, its event.
+// Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
 type Item struct {
-	ledger.Action
+	*ledger.Action
 	Event *schemas.Event // nil: load through Action.Packed or Action.Pointer
 }
 

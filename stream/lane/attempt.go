@@ -153,7 +153,7 @@ func (l *Lanes) mark(e *entry) bool {
 // attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
 func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
+	ctx := newDeadline(e.lane.part.ctx, d.Timeout, began)
 	out, err := l.call(ctx, d.Sink, stream.Action{
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
 		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
@@ -161,10 +161,10 @@ func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.
 		Later: l.later(e, d),
 	})
 	class := stream.ClassOf(err)
-	if class == stream.ClassBug && errors.Is(context.Cause(ctx), errTimeout) && errors.Is(err, context.DeadlineExceeded) {
+	if class == stream.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.passed() {
 		class = stream.ClassTimeout
 	}
-	cancel()
+	ctx.cancel()
 	kind := d.Sink.Idempotency()
 	res := l.judged(e, d, kind, began, out, class, err)
 	res.Marked = kind == stream.Unsafe
@@ -186,7 +186,10 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 		kind = stream.Idempotent
 	}
 	tries, since := e.tries(n)
-	wait := Delay(d.Retry, tries, max(out.RetryAfter, class.Apart()), l.cfg.Rand())
+	var wait time.Duration
+	if class != stream.ClassOK {
+		wait = Delay(d.Retry, tries, max(out.RetryAfter, class.Apart()), l.cfg.Rand())
+	}
 	switch judge(d.Retry, kind, class, tries, e.alike(class), d.elapsed(since, began), wait) {
 	case succeeded:
 		res.Status = ledger.Done

@@ -72,7 +72,7 @@ func BenchmarkNoop(b *testing.B) {
 	for added < int64(b.N) {
 		for i := range items {
 			added++
-			items[i] = stream.Item{Event: event, Action: ledger.Action{
+			items[i] = stream.Item{Event: event, Action: &ledger.Action{
 				Claim: 1, LaneSeq: added, ID: "act_x", Name: "run", Destination: destName, OnDead: ledger.Park,
 				Entity: names[added*7919%entities], Status: ledger.Pending,
 			}}

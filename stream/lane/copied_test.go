@@ -26,7 +26,7 @@ func TestCopyMadeAfterLoading(t *testing.T) {
 			if r.log.loads > 1 {
 				return nil
 			}
-			copied := item.Action
+			copied := *item.Action
 			copied.Packed, copied.HasCopy = packed, true
 			r.mem.put(copied)
 			r.mem.mu.Lock()

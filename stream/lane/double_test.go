@@ -345,7 +345,7 @@ func (r *rig) make(entity string, change func(*ledger.Action)) stream.Item {
 	r.log.mu.Lock()
 	r.log.events[r.seq] = e
 	r.log.mu.Unlock()
-	return stream.Item{Action: a, Event: e}
+	return stream.Item{Action: &a, Event: e}
 }
 
 // add makes actions for entities and adds them as one batch.

@@ -214,7 +214,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 		return // the next owner reads them from the ledger
 	}
 	for i := range items {
-		p.latest.add(&items[i].Action)
+		p.latest.add(items[i].Action)
 	}
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {
@@ -225,7 +225,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 		}
 		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster
 			p.loadedTo = seq
-			l.push(p, &items[i].Action, items[i].Event, true)
+			l.push(p, items[i].Action, items[i].Event, true)
 		}
 	}
 	l.wake()

@@ -68,7 +68,7 @@ func (r *real) versions(entity string, values ...int64) {
 	}
 	var items []stream.Item
 	for _, a := range out[0].Actions {
-		items = append(items, stream.Item{Action: a, Event: events[a.Record]})
+		items = append(items, stream.Item{Action: &a, Event: events[a.Record]})
 	}
 	r.Add(r.claim, items)
 }

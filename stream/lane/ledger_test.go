@@ -175,7 +175,7 @@ func (r *real) feed(entities ...string) {
 	}
 	items := make([]stream.Item, 0, len(entities))
 	for _, a := range out[0].Actions {
-		items = append(items, stream.Item{Action: a, Event: events[a.Record]})
+		items = append(items, stream.Item{Action: &a, Event: events[a.Record]})
 	}
 	if len(items) != len(entities) {
 		r.t.Fatalf("%d actions of %d events", len(items), len(entities))

@@ -186,7 +186,7 @@ func (l *Lanes) arm(la *lane) {
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		l.stand(la)
 	case la.part.latest.unread(): // armed when it is
-	case e.notBefore.After(time.Now()):
+	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
 		l.delay(e)
 	default:
 		la.state = ready

@@ -170,7 +170,8 @@ func TestAddWhileTheLoaderReads(t *testing.T) {
 		hold.Store(true)
 		items := make([]stream.Item, 0, 9)
 		for seq := int64(1); seq <= 9; seq++ {
-			items = append(items, stream.Item{Action: r.mem.action(r.claim, seq)})
+			a := r.mem.action(r.claim, seq)
+			items = append(items, stream.Item{Action: &a})
 		}
 		r.Add(r.claim, items)
 		<-reading
