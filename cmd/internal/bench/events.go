@@ -30,16 +30,25 @@ const (
 type generator struct {
 	partition int32
 	rng       *rand.Rand
-	names     []string // of the entities; shared
-	versions  []int64  // as names
+	entities  []versioned
 	recent    [1024]event
 	made      int64
 	offset    int64
 }
 
+// versioned is an entity and its newest version.
+type versioned struct {
+	name string
+	at   int64
+}
+
 // newGenerator begins at offset 0 with version 1 of every entity.
 func newGenerator(partition int32, names []string, seed uint64) *generator {
-	return &generator{partition: partition, names: names, versions: make([]int64, len(names)), rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+	g := &generator{partition: partition, entities: make([]versioned, len(names)), rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+	for i, name := range names {
+		g.entities[i].name = name
+	}
+	return g
 }
 
 // entityNames are names as GitHub's preset makes them: repository and number.
@@ -54,8 +63,8 @@ func entityNames(n int) []string {
 // goOn lets the events follow those of an earlier run: behind its offset, with versions above version.
 func (g *generator) goOn(offset, version int64) {
 	g.offset = offset
-	for i := range g.versions {
-		g.versions[i] = version
+	for i := range g.entities {
+		g.entities[i].at = version
 	}
 }
 
@@ -66,18 +75,19 @@ func (g *generator) next() event {
 		g.offset++
 		return e
 	}
-	return g.of(g.rng.IntN(len(g.names)))
+	return g.of(g.rng.IntN(len(g.entities)))
 }
 
 // begin is the first event of the next entity.
-func (g *generator) begin() event { return g.of(int(g.made) % len(g.names)) }
+func (g *generator) begin() event { return g.of(int(g.made) % len(g.entities)) }
 
 // of is a new event of an entity at the current offset.
 func (g *generator) of(n int) event {
-	g.versions[n]++
+	of := &g.entities[n]
+	of.at++
 	e := event{
 		source: "/bench/github", typ: "com.github.issues.labeled",
-		id: g.id(), entity: g.names[n], version: g.versions[n], partition: g.partition, offset: g.offset,
+		id: g.id(), entity: of.name, version: of.at, partition: g.partition, offset: g.offset,
 	}
 	// What the decoder computes is not the gate's: any sixteen bytes do.
 	binary.BigEndian.PutUint64(e.key[:], g.rng.Uint64())
@@ -95,5 +105,7 @@ func (g *generator) id() string {
 	binary.BigEndian.PutUint64(b[:], g.rng.Uint64())
 	binary.BigEndian.PutUint16(b[8:], uint16(g.partition))
 	binary.BigEndian.PutUint64(b[10:], uint64(g.offset))
-	return hex.EncodeToString(b[:])
+	var text [2 * len(b)]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
 }

@@ -200,7 +200,8 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 			return fmt.Errorf("a batch of the bench came back fenced or quarantined: %+v", applied[i].Quarantined)
 		}
 		items := make([]stream.Item, len(applied[i].Actions))
-		for j, a := range applied[i].Actions {
+		for j := range applied[i].Actions {
+			a := &applied[i].Actions[j]
 			e := &b.events[i][a.Record]
 			e.Data = l.bodies.fresh()
 			items[j] = stream.Item{Action: a, Event: e}
