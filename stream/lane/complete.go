@@ -128,6 +128,13 @@ func (l *Lanes) settle(p *part) {
 	}
 }
 
+// After a Record of at least many results the next one waits for linger, unless a whole group is there: a transaction costs as
+// much as some fifty results in it.
+const (
+	many   = 64
+	linger = time.Millisecond
+)
+
 // record writes completions in groups: whatever is ready, at once when the ledger is idle, more under load.
 func (l *Lanes) record(ctx context.Context) {
 	var results []ledger.Result
@@ -151,6 +158,9 @@ func (l *Lanes) record(ctx context.Context) {
 			for _, c := range l.committed(group, fenced) {
 				l.cfg.OnFenced(c)
 			}
+			if len(results) >= many && l.lacks() {
+				sleep(ctx, linger)
+			}
 			continue
 		}
 		l.requeue(group)
@@ -164,6 +174,13 @@ func (l *Lanes) record(ctx context.Context) {
 		l.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
 		sleep(ctx, wait)
 	}
+}
+
+// lacks reports whether a group could take more completions than there are.
+func (l *Lanes) lacks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.drained && len(l.pending) < l.group
 }
 
 // gather waits for completions and takes a group of them, without those whose claim was forgotten.

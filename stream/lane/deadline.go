@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -17,7 +16,7 @@ type deadline struct {
 	mu    sync.Mutex
 	armed context.Context    // nil: nobody waits
 	end   context.CancelFunc // of armed
-	err   error              // how it stood when the attempt was over; nil before
+	over  bool               // the attempt is
 }
 
 func newDeadline(ctx context.Context, d time.Duration, now time.Time) *deadline {
@@ -38,7 +37,7 @@ func (d *deadline) Done() <-chan struct{} {
 	defer d.mu.Unlock()
 	switch {
 	case d.armed != nil:
-	case errors.Is(d.err, context.Canceled):
+	case d.over:
 		d.armed, d.end = context.WithCancel(d.Context)
 		d.end()
 	default:
@@ -59,10 +58,10 @@ func (d *deadline) stands() error {
 	switch err := d.Context.Err(); {
 	case d.armed != nil:
 		return d.armed.Err()
-	case d.err != nil:
-		return d.err
 	case err != nil:
 		return err
+	case d.over:
+		return context.Canceled
 	case !time.Now().Before(d.at):
 		return context.DeadlineExceeded
 	}
@@ -94,10 +93,8 @@ func (d *deadline) passed() bool {
 func (d *deadline) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.over = true
 	if d.end != nil {
 		d.end()
-	}
-	if d.err == nil {
-		d.err = cmp.Or(d.stands(), context.Canceled)
 	}
 }

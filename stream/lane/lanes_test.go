@@ -104,6 +104,41 @@ func TestCompletionsAreGrouped(t *testing.T) {
 	})
 }
 
+// Under load the completions of a moment share a transaction; a single one never waits for others.
+func TestRecordLingersAfterALargeOne(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		commit := make(chan struct{})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+		sizes := func() (sizes []int) {
+			synctest.Wait()
+			r.mem.mu.Lock()
+			defer r.mem.mu.Unlock()
+			for _, g := range r.mem.records {
+				sizes = append(sizes, len(g))
+			}
+			return sizes
+		}
+		r.add("first")
+		synctest.Wait()
+		for i := range many {
+			r.add(fmt.Sprint("e", i))
+		}
+		synctest.Wait()
+		close(commit)
+		same(t, "after the first", sizes(), []int{1, many})
+		r.add("a")
+		r.add("b")
+		same(t, "right after a large one", sizes(), []int{1, many})
+		time.Sleep(linger - 1)
+		r.add("c")
+		same(t, "a moment before the end", sizes(), []int{1, many})
+		time.Sleep(time.Nanosecond)
+		same(t, "once it has lingered", sizes(), []int{1, many, 3})
+		r.add("d")
+		same(t, "after a small one", sizes(), []int{1, many, 3, 1})
+	})
+}
+
 func TestParkStopsOneEntity(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
