@@ -192,13 +192,15 @@ func (l *Lanes) next() (*entry, *destination) {
 		l.sleeping++
 		l.toRun.Wait()
 		l.sleeping--
+		l.waking = false
 	}
 	return nil, nil
 }
 
-// wake calls a worker where there is something to do. Called with the mutex held.
+// wake calls a worker where there is something to do and none is on its way. Called with the mutex held.
 func (l *Lanes) wake() {
-	if l.ready > 0 && l.sleeping > 0 {
+	if l.ready > 0 && l.sleeping > 0 && !l.waking {
+		l.waking = true
 		l.toRun.Signal()
 	}
 }

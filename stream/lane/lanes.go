@@ -51,6 +51,7 @@ type Lanes struct {
 	overdue  []*entry // away for too long, or silent for too long, as far as is known here
 	out      int      // heads away, and those about to be
 	sleeping int      // workers that wait
+	waking   bool     // one of them has been called and has not looked yet
 	ready    int      // lanes ready at all destinations that are not asleep
 	open     int      // loaded actions
 
