@@ -204,11 +204,11 @@ func (t *try) actions(w *work) []Action {
 		if v.actions == 0 || v.Dead {
 			continue
 		}
-		p := t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
-		t.fill(out, w, v.laneSeq, Action{
-			Entity: r.Entity, Version: v.Version, Late: v.Decision == gate.Late, Payload: r.Payload, Reason: v.Reason, Pointer: p,
-			Source: r.Source, EventID: r.ID, EventType: r.Type, Record: i,
-		})
+		a := &out[v.laneSeq-w.laneAt]
+		a.of(&r.Record, &v.Outcome)
+		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
+		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
+		t.fill(out, w, v.laneSeq)
 	}
 	for i := range w.freed {
 		f := &w.freed[i]
@@ -216,11 +216,11 @@ func (t *try) actions(w *work) []Action {
 			continue
 		}
 		h, r := w.held[f.waited.Offset], f.waited
-		p := t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
-		t.fill(out, w, f.laneSeq, Action{
-			Entity: r.Entity, Version: f.outcome.Version, Late: f.outcome.Decision == gate.Late, Payload: r.Payload, Reason: f.outcome.Reason,
-			Pointer: p, Source: h.source, EventID: h.id, EventType: h.eventType, Record: -1, HasCopy: h.copied, Packed: h.packed,
-		})
+		a := &out[f.laneSeq-w.laneAt]
+		a.of(&r.Record, &f.outcome)
+		a.Pointer = t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
+		a.Source, a.EventID, a.EventType, a.Record, a.HasCopy, a.Packed = h.source, h.id, h.eventType, -1, h.copied, h.packed
+		t.fill(out, w, f.laneSeq)
 	}
 	return slices.DeleteFunc(out, func(a Action) bool { return a.LaneSeq == 0 }) // dead letters: they do not run
 }
@@ -230,14 +230,23 @@ func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.Even
 	return Pointer{TopicID: p.TopicID, Topic: p.Topic, Partition: p.Number, Offset: offset, LeaderEpoch: leaderEpoch, Key: key, Hash: hash}
 }
 
-// fill writes one event's actions, one per ActionSpec, into their places.
-func (t *try) fill(out []Action, w *work, laneSeq int64, a Action) {
-	spec := &t.n.spec
-	a.Payload = t.n.payload(a.Payload)
-	for i, s := range spec.Actions {
+// of takes what an action has of its event and of the decision.
+func (a *Action) of(r *gate.Record, o *gate.Outcome) {
+	a.Entity, a.Payload = r.Entity, r.Payload
+	a.Version, a.Late, a.Reason = o.Version, o.Decision == gate.Late, o.Reason
+}
+
+// fill makes an event's actions, one per ActionSpec, of what the first of them has of it.
+func (t *try) fill(out []Action, w *work, laneSeq int64) {
+	spec, first := &t.n.spec, laneSeq-w.laneAt
+	out[first].Payload = t.n.payload(out[first].Payload)
+	for i := range spec.Actions {
+		s, a := &spec.Actions[i], &out[first+int64(i)]
+		if i > 0 {
+			*a = out[first]
+		}
 		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
 		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)
 		a.Name, a.Destination, a.OnDead, a.Status = s.Name, s.Destination, s.OnDead, Pending
-		out[a.LaneSeq-w.laneAt] = a
 	}
 }
