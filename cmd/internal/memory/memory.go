@@ -15,7 +15,7 @@ import (
 // several times what lives for no use.
 const (
 	most  = 400 // percent of what lives
-	least = 50
+	least = 33
 	usual = 200 << 20
 	room  = 80 << 20
 )
@@ -28,6 +28,7 @@ func Tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(most)
 		follow(most)
+		go new(rest).run()
 	}
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
