@@ -16,7 +16,7 @@ import (
 const (
 	most  = 400 // percent of what lives
 	least = 33
-	usual = 200 << 20
+	usual = 256 << 20
 	room  = 80 << 20
 )
 
