@@ -45,7 +45,8 @@ type LineKey struct {
 }
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
-// place: a line that is there keeps its pointer. Every LineKey of the call's records is present in Lines if a line exists, with all of its Waiting.
+// place: a line that is there keeps its pointer. Every LineKey of the call's records is present in Lines if a line exists, with all
+// of its Waiting.
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[LineKey]*Line

@@ -8,7 +8,7 @@ import (
 )
 
 // deadline is the context of an attempt. It ends as context.WithTimeoutCause does with errTimeout, but takes a timer only once
-// somebody waits for its end: an attempt that nobody waits in would pay more for that than for all else that lanes do for it.
+// somebody waits for its end: for an attempt that nobody waits in, that was a third of all that lanes did.
 type deadline struct {
 	context.Context // of the claim
 	at              time.Time
