@@ -322,9 +322,6 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := fold(ctx, tx, c.ID); err != nil {
 		return err
 	}
-	if err := lowerPlaces(ctx, tx, c); err != nil {
-		return err
-	}
 	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
 		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
 		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)
@@ -335,8 +332,12 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := n.readWindows(ctx, tx); err != nil {
 		return err
 	}
-	c.foldedIn = n.windows.Load().current
-	rows, err := tx.Query(ctx, n.windows.Load().q.laneFirst.sql, c.ID)
+	win := n.windows.Load()
+	c.foldedIn = win.current
+	if err := lowerPlaces(ctx, tx, win, c); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, win.q.laneFirst.sql, c.ID)
 	if err != nil {
 		return err
 	}
@@ -351,20 +352,20 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	return loadMarks(ctx, tx, c)
+	return loadMarks(ctx, tx, win, c)
 }
 
 // loadMarks reads which actions from lane_low up have ended, or have a row.
-func loadMarks(ctx context.Context, tx pgx.Tx, c *Claim) error {
+func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	m := &c.marks
 	*m = laneMarks{low: 1, given: c.laneSeq, buckets: map[int64]*laneBucket{}}
 	err := tx.QueryRow(ctx, `SELECT lane_low FROM progress WHERE fence = $1`, c.ID).Scan(&m.low)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, `-- marksRead
-SELECT c.bucket, c.lanes, true FROM completions c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
-UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM actions a WHERE a.fence = $1 AND a.lane_seq >= $2`,
+	rows, err := tx.Query(ctx, win.own(`-- marksRead
+SELECT c.bucket, c.lanes, true FROM {completions} c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
+UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM {actions} a WHERE a.fence = $1 AND a.lane_seq >= $2`),
 		c.ID, m.low)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -131,7 +130,7 @@ func newJoint(conn *pgxpool.Conn, r *Result) *joint {
 	tokens.uuid(c.Token)
 	return &joint{
 		conn: conn, r: r, fence: [][]byte{ids.param(), epochs.param(), tokens.param()},
-		done: newStatement(strings.ReplaceAll(actionDone, "{w}", strconv.Itoa(int(window)))),
+		done: newStatement(ofWindow(window, actionDone)),
 		lookup: [][]byte{
 			int32Param(c.ID), int64Param(r.LaneSeq), int64Param(r.LaneSeq >> bucketBits), int32Param(int32(r.LaneSeq & (bucketSize - 1))),
 		},

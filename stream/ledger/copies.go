@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -50,25 +49,24 @@ func (n *Namespace) Uncopied(ctx context.Context, c *Claim, after, before int64,
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
-	for refreshed := 0; ; refreshed++ {
-		page, err = n.uncopied(ctx, c, after, before, limit)
-		switch {
-		case err == nil:
-			return page, nil
-		case troubleOf(err) != oldWindows || refreshed >= maxRefresh || n.loadWindows(ctx) != nil:
-			return UncopiedPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-		}
+	err = n.inWindows(ctx, func(win *windowSet) (err error) {
+		page, err = n.uncopied(ctx, win, c, after, before, limit)
+		return err
+	})
+	if err != nil {
+		return UncopiedPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
+	return page, nil
 }
 
-func (n *Namespace) uncopied(ctx context.Context, c *Claim, after, before int64, limit int) (UncopiedPage, error) {
+func (n *Namespace) uncopied(ctx context.Context, win *windowSet, c *Claim, after, before int64, limit int) (UncopiedPage, error) {
 	plain := c.plain(after, limit+1)
-	walked, err := n.uncopiedRows(ctx, c, after, limit+1)
+	walked, err := n.uncopiedRows(ctx, win, c, after, limit+1)
 	if err != nil {
 		return UncopiedPage{}, err
 	}
 	for window, seqs := range plain {
-		some, err := n.uncopiedPlain(ctx, c, window, seqs)
+		some, err := n.uncopiedPlain(ctx, win, c, window, seqs)
 		if err != nil {
 			return UncopiedPage{}, err
 		}
@@ -108,25 +106,25 @@ func pageOf(walked []lookedAt, before int64, limit int) (page UncopiedPage) {
 func uncopiedRowsRead(live []int32) string {
 	walks := make([]string, len(live))
 	for i, w := range live {
-		walks[i] = strings.ReplaceAll(uncopiedWalk, "{w}", strconv.Itoa(int(w)))
+		walks[i] = ofWindow(w, uncopiedWalk)
 	}
-	return `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of events for each action
+	return ofWindows(live, `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of each window's events for each action
 WITH walked AS MATERIALIZED (
-    SELECT * FROM (` + strings.Join(walks, "UNION ALL\n") + `) w ORDER BY lane_seq LIMIT $3
+    SELECT * FROM (`+strings.Join(walks, "UNION ALL\n")+`) w ORDER BY lane_seq LIMIT $3
 )
 SELECT w.lane_seq, w.bare AND e.log_offset IS NOT NULL, coalesce(e.log_offset, 0), coalesce(e.leader_epoch, -1),
        w.event_key, coalesce(e.hash, w.event_key)
-FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM events
+FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM {events} v
     WHERE w.bare AND window_id = w.event_window AND event_key = w.event_key OFFSET 0) e ON true
-ORDER BY w.lane_seq`
+ORDER BY w.lane_seq`)
 }
 
 const uncopiedWalk = `(SELECT lane_seq, event_window, event_key, packed IS NULL AND class IS DISTINCT FROM 'payload_lost' AS bare
   FROM actions_w{w} WHERE fence = $1 AND lane_seq > $2 AND open ORDER BY fence, lane_seq LIMIT $3)
 `
 
-func (n *Namespace) uncopiedRows(ctx context.Context, c *Claim, after int64, limit int) ([]lookedAt, error) {
-	rows, err := n.ledger.hot.Query(ctx, uncopiedRowsRead(n.windows.Load().live), c.ID, after, limit)
+func (n *Namespace) uncopiedRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]lookedAt, error) {
+	rows, err := n.ledger.hot.Query(ctx, uncopiedRowsRead(win.live), c.ID, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +137,11 @@ FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash FROM events_w{w}
     WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT 1) e`
 
-func (n *Namespace) uncopiedPlain(ctx context.Context, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
-	if !slices.Contains(n.windows.Load().live, window) {
+func (n *Namespace) uncopiedPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
+	if !slices.Contains(win.live, window) {
 		return nil, errRotated
 	}
-	rows, err := n.ledger.hot.Query(ctx, strings.ReplaceAll(uncopiedPlainRead, "{w}", strconv.Itoa(int(window))), c.ID, seqs)
+	rows, err := n.ledger.hot.Query(ctx, ofWindow(window, uncopiedPlainRead), c.ID, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +255,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			if cols.n() == 0 {
 				continue
 			}
-			s := newStatement(strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window))))
+			s := newStatement(ofWindow(window, sql))
 			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
 				return 0, false, err
 			}

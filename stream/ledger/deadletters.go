@@ -96,13 +96,13 @@ var deadSelect = `SELECT * FROM (
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
            substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
-           coalesce(a.finished_at, (SELECT max(t.ended_at) FROM attempts t WHERE t.fence = a.fence AND t.lane_seq = a.lane_seq), a.first_at, a.created_at) AS died_at,
+           coalesce(a.finished_at, (SELECT max(t.ended_at) FROM {attempts} t WHERE t.fence = a.fence AND t.lane_seq = a.lane_seq), a.first_at, a.created_at) AS died_at,
            a.lane_seq, f.topic, ` + topicThen("a.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,
            CASE WHEN f.released THEN '' ELSE f.owner END AS owner,
            EXISTS (SELECT FROM commands c WHERE c.fence = a.fence AND c.lane_seq = a.lane_seq AND c.ended_at IS NULL) AS asked,
            a.status IN ('dead_letter', 'unknown') AND ` + parksLane + ` AS parks, a.fence
-    FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect
-    JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key`
+    FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect
+    JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key`
 
 const deadOnly = ` WHERE a.status IN ('dead_letter', 'unknown')) d`
 
@@ -164,7 +164,7 @@ func (l *Ledger) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadL
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	page.Items, err = deadLetters(ctx, l.read, deadSelect+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
+	page.Items, err = deadLetters(ctx, l.read, ofAll(deadSelect)+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
 	if err == nil && len(page.Items) > q.Limit {
 		page.Items = page.Items[:q.Limit]
 		last := &page.Items[q.Limit-1]
@@ -192,7 +192,7 @@ func (l *Ledger) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list 
 	}
 	rows, err := l.read.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, FlaggedDeaths, deadSelect, deadOnly, where, maxGroups+1), args...)
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, FlaggedDeaths, ofAll(deadSelect), deadOnly, where, maxGroups+1), args...)
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
 	}
@@ -217,7 +217,7 @@ func (l *Ledger) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d Dea
 		return d, err
 	}
 	op := "read action " + string(id)
-	items, err := deadLetters(ctx, l.quick, deadSelect+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+	items, err := deadLetters(ctx, l.quick, ofAll(deadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
 	switch {
 	case err != nil:
 		return d, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
@@ -285,9 +285,13 @@ func deadLetters(ctx context.Context, pool *pgxpool.Pool, sql string, args []any
 	})
 }
 
+const deadPayload = `SELECT packed FROM {actions} a WHERE fence = $1 AND lane_seq = $2 AND packed IS NOT NULL`
+
 // DeadPayload says where the bytes of a dead letter are: packed in the ledger (never nil then), else at the pointer.
 func (l *Ledger) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, p Pointer, err error) {
-	err = l.quick.QueryRow(ctx, `SELECT packed FROM actions WHERE fence = $1 AND lane_seq = $2 AND packed IS NOT NULL`, d.fence, d.LaneSeq).Scan(&packed)
+	err = l.inWindowsOf(ctx, d.fence, func(windows []int32) error {
+		return l.quick.QueryRow(ctx, ofWindows(windows, deadPayload), d.fence, d.LaneSeq).Scan(&packed)
+	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: redact(err)}
 	}

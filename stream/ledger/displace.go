@@ -21,13 +21,20 @@ func displaced(epoch int64) int64 { return math.MinInt64 + epoch<<40 }
 // where that was cut, so that it neither meets the records that come into its old ones nor is taken for them. What was
 // filtered there is decided again.
 func displace(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
-	for _, sql := range []string{
-		`UPDATE events e SET log_offset = $2::bigint + e.log_offset FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
-			AND e.fence = b.fence AND e.window_id = b.window_id AND e.event_key = b.event_key AND e.log_offset = b.log_offset`,
-		`UPDATE commands SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3 AND ended_at IS NULL`,
-		`UPDATE buffer SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3`,
-		`UPDATE asides SET log_offset = ` + outOfTheLog + ` WHERE fence = $1 AND log_offset >= $3 AND decision <> 'filtered'`,
-	} {
+	windows, err := windowsOf(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, w := range windows {
+		all = append(all, ofWindow(w, `UPDATE events_w{w} e SET log_offset = $2::bigint + e.log_offset FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
+			AND e.fence = b.fence AND b.window_id = {w} AND e.event_key = b.event_key AND e.log_offset = b.log_offset`),
+			ofWindow(w, `UPDATE asides_w{w} SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND decision <> 'filtered'`))
+	}
+	all = append(all,
+		`UPDATE commands SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND ended_at IS NULL`,
+		`UPDATE buffer SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3`)
+	for _, sql := range all {
 		if _, err := tx.Exec(ctx, sql, c.ID, displaced(c.Epoch), cut); err != nil {
 			return err
 		}

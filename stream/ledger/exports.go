@@ -13,7 +13,7 @@ const unexported = `exported < deaths + (status = 'dead_letter')::int`
 // unexportedRead finds the keys first, a page of each fence by actions_w*_unexported in its order, then probes for the rest.
 var unexportedRead = `-- unexportedRead
 WITH keys AS MATERIALIZED (SELECT k.fence, k.lane_seq FROM unnest($1::int[]) AS u(fence) CROSS JOIN LATERAL (
-    SELECT fence, lane_seq FROM actions WHERE fence = u.fence AND ` + unexported + ` ORDER BY fence, lane_seq LIMIT $2) k ORDER BY 1, 2 LIMIT $2)
+    SELECT fence, lane_seq FROM {actions} a WHERE fence = u.fence AND ` + unexported + ` ORDER BY fence, lane_seq LIMIT $2) k ORDER BY 1, 2 LIMIT $2)
 ` + deadSelect + ` WHERE (a.fence, a.lane_seq) IN (SELECT fence, lane_seq FROM keys)) d ORDER BY fence, lane_seq LIMIT $2`
 
 // Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
@@ -23,7 +23,11 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 	for i, c := range claims {
 		ids[i] = c.ID
 	}
-	list, err := deadLetters(ctx, n.ledger.quick, unexportedRead, []any{ids, limit})
+	var list []DeadLetter
+	err := n.inWindows(ctx, func(win *windowSet) (err error) {
+		list, err = deadLetters(ctx, n.ledger.quick, win.own(unexportedRead), []any{ids, limit})
+		return err
+	})
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: redact(err)}
 	}
@@ -35,29 +39,37 @@ func (n *Namespace) DeadPayload(ctx context.Context, d DeadLetter) (packed []byt
 	return n.ledger.DeadPayload(ctx, d)
 }
 
+const exportedWrite = `UPDATE actions_w{w} a SET exported = u.deaths, packed = CASE WHEN a.open THEN a.packed END
+FROM unnest($1::int[], $2::bigint[], $3::int[]) AS u(fence, lane_seq, deaths) WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq`
+
 // Exported notes that the dead topic has what Unexported gave, for those whose claim still holds its fence: the others are
 // exported again by its next owner.
 func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLetter) error {
 	op := "note what was exported of " + n.spec.Name
 	held := map[int32]bool{}
-	err := pgx.BeginFunc(ctx, n.ledger.quick, func(tx pgx.Tx) error {
-		for _, c := range claimsSorted(claims) {
-			ok, err := c.held(ctx, tx)
-			if err != nil {
-				return err
+	err := n.inWindows(ctx, func(win *windowSet) error {
+		return pgx.BeginFunc(ctx, n.ledger.quick, func(tx pgx.Tx) error {
+			for _, c := range claimsSorted(claims) {
+				ok, err := c.held(ctx, tx)
+				if err != nil {
+					return err
+				}
+				held[c.ID] = ok
 			}
-			held[c.ID] = ok
-		}
-		var fences, deaths []int32
-		var lanes []int64
-		for i := range list {
-			if d := &list[i]; held[d.fence] {
-				fences, lanes, deaths = append(fences, d.fence), append(lanes, d.LaneSeq), append(deaths, d.Deaths)
+			var fences, deaths []int32
+			var lanes []int64
+			for i := range list {
+				if d := &list[i]; held[d.fence] {
+					fences, lanes, deaths = append(fences, d.fence), append(lanes, d.LaneSeq), append(deaths, d.Deaths)
+				}
 			}
-		}
-		_, err := tx.Exec(ctx, `UPDATE actions a SET exported = u.deaths, packed = CASE WHEN a.open THEN a.packed END
-			FROM unnest($1::int[], $2::bigint[], $3::int[]) AS u(fence, lane_seq, deaths) WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq`, fences, lanes, deaths)
-		return err
+			for _, w := range win.live {
+				if _, err := tx.Exec(ctx, ofWindow(w, exportedWrite), fences, lanes, deaths); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}

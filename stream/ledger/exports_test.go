@@ -43,7 +43,7 @@ func TestPageOfExportsReadsAPage(t *testing.T) {
 			t.Fatalf("%d is %d of %d", i, list[i].LaneSeq, list[i].fence)
 		}
 	}
-	rows, err := f.l.quick.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+unexportedRead, []int32{c.ID, other.ID}, page)
+	rows, err := f.l.quick.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+f.n.windows.Load().own(unexportedRead), []int32{c.ID, other.ID}, page)
 	if err != nil {
 		t.Fatal(err)
 	}

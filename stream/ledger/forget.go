@@ -27,7 +27,7 @@ RETURNING l.entity, l.clock`
 // writes what lines came to in windows that are closed. It costs nothing until the windows have turned, but one probe where
 // something of a former topic is left. The caller is the goroutine that applies.
 func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
-	if err := lowerPlaces(ctx, n.ledger.hot, c); err != nil {
+	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
 	}
 	current := n.windows.Load().current

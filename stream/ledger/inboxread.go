@@ -15,10 +15,10 @@ import (
 // ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went
 // with its window, which goes only when all in it has ended.
 const actionStates = `generate_series(0, e.actions - 1) AS n(i)
-        LEFT JOIN actions x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
+        LEFT JOIN {actions} x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
         LEFT JOIN LATERAL (
             SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response, c.superseded
-            FROM completions c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
+            FROM {completions} c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
               AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes)
             UNION ALL SELECT NULL, NULL, 0, NULL, NULL, false WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
         ) c ON true`
@@ -66,7 +66,7 @@ var inboxEvents = `
                     ELSE 'received' END AS status,
                sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(coalesce(x.next_at, x.result_by)) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
-        FROM ` + actionStates + `
+        FROM ` + ofAll(actionStates) + `
     ) a ON e.lane_seq IS NOT NULL`
 
 const inboxBuffer = `LEFT JOIN buffer b ON `
@@ -130,14 +130,14 @@ func (l *Ledger) InboxPlace(ctx context.Context, team, subscription, topic strin
 }
 
 func (l *Ledger) inboxActions(ctx context.Context, item *InboxItem) ([]InboxAction, error) {
-	rows, err := l.read.Query(ctx, `SELECT e.lane_seq + n.i, f.name, f.destination,
+	rows, err := l.read.Query(ctx, ofAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
 		coalesce(x.attempts, (NOT c.superseded)::int, 0),
 		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
 		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), coalesce(x.next_at, x.result_by), coalesce(x.finished_at, c.finished_at)
 		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+actionStates+`
 		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
-		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`, item.window, [16]byte(item.pointer.Key))
+		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`), item.window, [16]byte(item.pointer.Key))
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +231,11 @@ type PastSeek struct {
 // What a fence in f with its progress in p has: actions not yet tried, those open otherwise, and events that wait.
 const (
 	openCount = `p.next_lane_seq - p.lane_low
-           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM completions c CROSS JOIN unnest(c.lanes) AS n(lane)
+           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM {completions} c CROSS JOIN unnest(c.lanes) AS n(lane)
                WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
-           - (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
-           + (SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status = 'pending')`
-	heldCount = `(SELECT count(*) FROM actions a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
+           - (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
+           + (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status = 'pending')`
+	heldCount = `(SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
 	waitCount = `(SELECT count(*) FROM buffer b WHERE b.fence = f.id)`
 )
 
@@ -244,7 +244,7 @@ func (l *Ledger) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error
 	rows, err := l.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
        f.released, f.claimed_at, p.next_offset,
-       `+openCount+`, `+heldCount+`, `+waitCount+`,
+       `+ofAll(openCount)+`, `+ofAll(heldCount)+`, `+waitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        p.updated_at, coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
            (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')

@@ -141,27 +141,27 @@ func (w *work) linesLow() int64 {
 // linesFold brings rows of lines up to events. Plan: events by (fence, lane_seq), window by window; a probe of lines_pkey per
 // line.
 const linesFold = `-- linesFold
-UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $4
-FROM (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM unnest($2::int[]) AS w(id)
-      CROSS JOIN LATERAL (SELECT entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM events
-          WHERE window_id = w.id AND fence = $1 AND lane_seq >= $3 AND lane_seq IS NOT NULL AND lane_window IS NULL
+UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
+FROM (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
+          SELECT entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
+          WHERE fence = $1 AND lane_seq >= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
             AND decision = 'applied' AND reason = 'next' AND word = '' OFFSET 0) e
       ORDER BY e.entity, e.clock, e.lane_seq DESC) e
 WHERE l.fence = $1 AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq`
 
 // fold brings the rows of a fence's lines up to its events. The caller has locked the fence.
 func fold(ctx context.Context, tx pgx.Tx, fence int32) error {
-	var (
-		low, next int64
-		windows   []int32
-	)
-	err := tx.QueryRow(ctx, `SELECT p.lines_low, p.next_lane_seq, ARRAY(SELECT w.id FROM windows w WHERE w.subscription = f.subscription AND w.state <> 'ahead')
-		FROM fences f JOIN progress p ON p.fence = f.id WHERE f.id = $1`, fence).Scan(&low, &next, &windows)
+	var low, next int64
+	err := tx.QueryRow(ctx, `SELECT lines_low, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&low, &next)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && low >= next {
 		return nil
 	}
+	var windows []int32
 	if err == nil {
-		_, err = tx.Exec(ctx, linesFold, fence, windows, low, next)
+		windows, err = windowsOf(ctx, tx, fence)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, ofWindows(windows, linesFold), fence, low, next)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next)

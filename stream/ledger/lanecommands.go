@@ -123,8 +123,10 @@ func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obey
 		if wait := backoff(ctx, try); wait != nil {
 			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
 		}
-		o = Obeyed{}
-		err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.obey(ctx, tx, c, cmd) })
+		err = n.inWindows(ctx, func(win *windowSet) error {
+			o = Obeyed{}
+			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.obey(ctx, tx, win, c, cmd) })
+		})
 		switch {
 		case err == nil:
 			return o, nil
@@ -135,14 +137,17 @@ func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obey
 	}
 }
 
-func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, c *Claim, cmd Command) error {
+func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
 	held, err := c.held(ctx, tx)
 	if o.Fenced = !held; err != nil || o.Fenced {
 		return err
 	}
-	err = tx.QueryRow(ctx, `SELECT status FROM actions WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`, c.ID, cmd.LaneSeq).Scan(&o.Status)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return err
+	w := win.windowOf(c, cmd.LaneSeq)
+	if w != 0 {
+		err = tx.QueryRow(ctx, ofWindow(w, `SELECT status FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`), c.ID, cmd.LaneSeq).Scan(&o.Status)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 	}
 	var before *string
 	if err = tx.QueryRow(ctx, `SELECT outcome FROM commands WHERE id = $1 FOR UPDATE`, cmd.ID).Scan(&before); err != nil {
@@ -152,15 +157,15 @@ func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, c *Claim, cmd Command) err
 		o.Outcome = *before
 		return nil
 	}
-	if err = o.change(ctx, tx, cmd); err != nil {
+	if err = o.change(ctx, tx, w, cmd); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, cmd.ID, o.Outcome, c.Epoch)
 	return err
 }
 
-// change brings the action's row to what is asked.
-func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
+// change brings the action's row, in its window, to what is asked.
+func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
 	was := o.Status
 	switch {
 	case was != Dead && was != Unknown:
@@ -176,9 +181,9 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
 	switch cmd.Kind {
 	case Again:
 		o.Status, o.Outcome = Failed, "runs again"
-		return exactly(tx.Exec(ctx, `UPDATE actions a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
+		return exactly(tx.Exec(ctx, ofWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
 			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+parksLane+`, twice = $4 FROM effects x
-			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`, cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
+			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`), cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
 	case Discard:
 		o.Status, o.Outcome = Discarded, "given up"
 	case Tell:
@@ -187,6 +192,6 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, cmd Command) error {
 		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
 		return nil
 	}
-	return exactly(tx.Exec(ctx, `UPDATE actions SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,
-		packed = CASE WHEN `+unexported+` THEN packed END WHERE fence = $1 AND lane_seq = $2`, cmd.Claim, cmd.LaneSeq, string(o.Status)))
+	return exactly(tx.Exec(ctx, ofWindow(w, `UPDATE actions_w{w} SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,
+		packed = CASE WHEN `+unexported+` THEN packed END WHERE fence = $1 AND lane_seq = $2`), cmd.Claim, cmd.LaneSeq, string(o.Status)))
 }

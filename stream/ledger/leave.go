@@ -69,11 +69,14 @@ func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) erro
 	if err != nil {
 		return err
 	}
+	if err := n.readWindows(ctx, tx); err != nil {
+		return err
+	}
 	for _, fence := range fences {
 		if err := fold(ctx, tx, fence); err != nil {
 			return err
 		}
-		if err := markLow(ctx, tx, fence); err != nil {
+		if err := markLow(ctx, tx, n.windows.Load(), fence); err != nil {
 			return err
 		}
 	}
@@ -82,14 +85,14 @@ func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) erro
 }
 
 // markLow moves a fence's lane_low to the first action that is neither done nor has a row. The caller has locked the fence.
-func markLow(ctx context.Context, tx pgx.Tx, fence int32) error {
+func markLow(ctx context.Context, tx pgx.Tx, win *windowSet, fence int32) error {
 	c := &Claim{ID: fence}
 	err := tx.QueryRow(ctx, `SELECT next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&c.laneSeq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	if err == nil {
-		err = loadMarks(ctx, tx, c)
+		err = loadMarks(ctx, tx, win, c)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE progress SET lane_low = greatest(lane_low, $2) WHERE fence = $1`, fence, c.marks.low)

@@ -119,13 +119,22 @@ WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`
 // Beat notes a sign of life of an attempt that is processing. Not every beat is told to the owner, who looks when the silence
 // seems too long. alive is false where the attempt is not processing, or not yet.
 func (l *Ledger) Beat(ctx context.Context, r AttemptRef) (alive bool, err error) {
-	tag, err := l.quick.Exec(ctx, `UPDATE actions SET beat_at = now()
-		WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND status = 'processing'`, r.Fence, r.LaneSeq, r.Attempt)
-	if err != nil {
+	err = l.inWindowsOf(ctx, r.Fence, func(windows []int32) error {
+		for _, w := range windows {
+			tag, err := l.quick.Exec(ctx, ofWindow(w, beatWrite), r.Fence, r.LaneSeq, r.Attempt)
+			if alive = err == nil && tag.RowsAffected() > 0; err != nil || alive {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "note a heartbeat", Err: redact(err)}
 	}
-	return tag.RowsAffected() > 0, nil
+	return alive, nil
 }
+
+const beatWrite = `UPDATE actions_w{w} SET beat_at = now() WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND status = 'processing'`
 
 // ActionState is where one action stands.
 type ActionState struct {
@@ -176,11 +185,11 @@ func (l *Ledger) ActionState(ctx context.Context, r AttemptRef) (ActionState, er
 }
 
 // actionRead finds the event of an action by the action's row or, where it has none, among the events of its fence.
-const actionRead = `-- actionRead: index scans of each window by (fence, lane_seq), then one event and its action
+const actionRead = `-- actionRead: index scans of each window of the subscription by (fence, lane_seq), then one event and its action
 WITH at AS (
-    (SELECT event_window AS w, event_key AS key FROM actions WHERE fence = $1 AND lane_seq = $2)
+    (SELECT event_window AS w, event_key AS key FROM {actions} a WHERE fence = $1 AND lane_seq = $2)
     UNION ALL
-    (SELECT window_id, event_key FROM events WHERE fence = $1 AND lane_seq <= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
+    (SELECT window_id, event_key FROM {events} e WHERE fence = $1 AND lane_seq <= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
      ORDER BY fence DESC, lane_seq DESC LIMIT 1)
     LIMIT 1
 )
@@ -188,7 +197,7 @@ SELECT s.name, s.generation, f.name, f.destination, e.source, e.event_id,
        coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
        coalesce(x.attempts, (NOT c.superseded)::int, 0),
        x.result_by, x.beat_at, coalesce(x.silence_us, 0), coalesce(r.status, ''), coalesce(r.outcome, '')
-FROM at JOIN events e ON e.window_id = at.w AND e.event_key = at.key
+FROM at JOIN {events} e ON e.window_id = at.w AND e.event_key = at.key
 JOIN fences w ON w.id = e.fence JOIN subscriptions s ON s.id = w.subscription
 LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
@@ -200,8 +209,10 @@ func (l *Ledger) actionState(ctx context.Context, r AttemptRef) (s ActionState, 
 		generation int32
 		silence    int64
 	)
-	err = l.quick.QueryRow(ctx, actionRead, r.Fence, r.LaneSeq, r.Attempt).Scan(&s.Subscription, &generation, &s.Name, &s.Destination,
-		&s.Source, &s.EventID, &s.Status, &s.Attempts, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
+	err = l.inWindowsOf(ctx, r.Fence, func(windows []int32) error {
+		return l.quick.QueryRow(ctx, ofWindows(windows, actionRead), r.Fence, r.LaneSeq, r.Attempt).Scan(&s.Subscription, &generation, &s.Name,
+			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
+	})
 	if err != nil {
 		return s, err
 	}
@@ -231,23 +242,26 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 		ids[i], own[c.ID] = c.ID, c
 	}
 	for last, got := int64(0), reportPage; got == reportPage; {
-		rows, err := n.ledger.hot.Query(ctx, reportsRead, ids, last, reportPage)
-		if err == nil {
-			var page []OpenReport
-			page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenReport, error) { return scanReport(row, own, &last) })
-			list, got = append(list, page...), len(page)
-		}
+		var page []OpenReport
+		err := n.inWindows(ctx, func(win *windowSet) error {
+			rows, err := n.ledger.hot.Query(ctx, win.own(reportsRead), ids, last, reportPage)
+			if err == nil {
+				page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenReport, error) { return scanReport(row, own, &last) })
+			}
+			return err
+		})
 		if err != nil {
 			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: redact(err)}
 		}
+		list, got = append(list, page...), len(page)
 	}
 	return list, nil
 }
 
 const reportsRead = `-- reports: one look into results_open per fence
 SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response, coalesce(a.status, ''), coalesce(a.attempts, 0), coalesce(e.entity, '')
-FROM results r LEFT JOIN actions a ON a.fence = r.fence AND a.lane_seq = r.lane_seq
-LEFT JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+FROM results r LEFT JOIN {actions} a ON a.fence = r.fence AND a.lane_seq = r.lane_seq
+LEFT JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
 WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
 
 func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r OpenReport, err error) {
@@ -284,22 +298,26 @@ func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 // Quiet says of actions of a claim that are processing for how long they may still be silent, by the ledger's clock; what is
 // not processing is left out.
 func (n *Namespace) Quiet(ctx context.Context, c *Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
-	rows, err := n.ledger.hot.Query(ctx, `-- quiet
-SELECT a.lane_seq, `+quietColumn+` FROM actions a
-WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`, c.ID, laneSeqs)
 	left := make(map[int64]time.Duration, len(laneSeqs))
-	if err == nil {
-		var seq, us int64
-		_, err = pgx.ForEachRow(rows, []any{&seq, &us}, func() error {
-			left[seq] = micros(us)
-			return nil
-		})
-	}
+	err := n.inWindows(ctx, func(win *windowSet) error {
+		rows, err := n.ledger.hot.Query(ctx, win.own(quietRead), c.ID, laneSeqs)
+		if err == nil {
+			var seq, us int64
+			_, err = pgx.ForEachRow(rows, []any{&seq, &us}, func() error {
+				left[seq] = micros(us)
+				return nil
+			})
+		}
+		return err
+	})
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the heartbeats for " + n.spec.Name, Err: redact(err)}
 	}
 	return left, nil
 }
+
+const quietRead = `-- quiet
+SELECT a.lane_seq, ` + quietColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
 
 // resultEnd notes that a report is applied. It goes with the action's own row, under the fence.
 var resultEnd = newFresh(`-- resultEnd

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -24,22 +22,21 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 	if limit < 1 {
 		return nil, false, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
-	for refreshed := 0; ; refreshed++ {
-		actions, more, err = n.open(ctx, c, after, limit)
-		switch {
-		case err == nil:
-			return actions, more, nil
-		case troubleOf(err) != oldWindows || refreshed >= maxRefresh || n.loadWindows(ctx) != nil:
-			return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-		}
+	err = n.inWindows(ctx, func(win *windowSet) (err error) {
+		actions, more, err = n.open(ctx, win, c, after, limit)
+		return err
+	})
+	if err != nil {
+		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
+	return actions, more, nil
 }
 
 // open reads what has a row and what has none, and merges them. The plain ones are listed first: one that gets its row
 // in between is then found in both, and never in neither.
-func (n *Namespace) open(ctx context.Context, c *Claim, after int64, limit int) ([]Action, bool, error) {
+func (n *Namespace) open(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]Action, bool, error) {
 	plain := c.plain(after, limit+1)
-	rowed, err := n.openRows(ctx, c, after, limit+1)
+	rowed, err := n.openRows(ctx, win, c, after, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -53,7 +50,7 @@ func (n *Namespace) open(ctx context.Context, c *Claim, after int64, limit int) 
 	}
 	all := rowed
 	for window, seqs := range plain {
-		some, err := n.openPlain(ctx, c, window, seqs)
+		some, err := n.openPlain(ctx, win, c, window, seqs)
 		if err != nil {
 			return nil, false, err
 		}
@@ -105,26 +102,26 @@ const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.word, e.sub
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta`
 
 // openRowsRead reads actions that have a row and are open, through their own index.
-const openRowsRead = `-- openRowsRead: Append of index scans, merged by lane_seq; runtime pruning finds the event's window
+const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of each window for the event
 WITH found AS (
-    SELECT a.lane_seq, a.window_id FROM windows w JOIN actions a ON a.window_id = w.id JOIN effects x ON x.id = a.effect
-     WHERE w.subscription = $4 AND w.state <> 'ahead' AND a.fence = $1 AND a.lane_seq > $2 AND a.open
+    SELECT a.lane_seq, a.window_id FROM {actions} a JOIN effects x ON x.id = a.effect
+     WHERE a.fence = $1 AND a.lane_seq > $2 AND a.open
        AND ` + parksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint,
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
-       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $5 THEN a.packed END,
+       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END,
        x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
-FROM found JOIN actions a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
+FROM found JOIN {actions} a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
 JOIN effects x ON x.id = a.effect
-JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
-func (n *Namespace) openRows(ctx context.Context, c *Claim, after int64, limit int) ([]Action, error) {
-	rows, err := n.ledger.hot.Query(ctx, openRowsRead, c.ID, after, limit, n.id, maxCopies)
+func (n *Namespace) openRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]Action, error) {
+	rows, err := n.ledger.hot.Query(ctx, win.own(openRowsRead), c.ID, after, limit, maxCopies)
 	if err != nil {
 		return nil, err
 	}
@@ -142,14 +139,14 @@ CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
 JOIN plans p ON p.id = e.plan JOIN effects x ON x.id = p.effects[u.lane_seq - e.lane_seq + 1]`
 
-func (n *Namespace) openPlain(ctx context.Context, c *Claim, window int32, seqs []int64) ([]Action, error) {
+func (n *Namespace) openPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]Action, error) {
 	if len(seqs) == 0 {
 		return nil, nil
 	}
-	if !slices.Contains(n.windows.Load().live, window) {
+	if !slices.Contains(win.live, window) {
 		return nil, errRotated
 	}
-	sql := strings.ReplaceAll(openPlainRead, "{w}", strconv.Itoa(int(window)))
+	sql := ofWindow(window, openPlainRead)
 	rows, err := n.ledger.hot.Query(ctx, sql, c.ID, seqs)
 	if err != nil {
 		return nil, err

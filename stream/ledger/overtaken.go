@@ -24,7 +24,7 @@ func exactly(tag interface{ RowsAffected() int64 }, err error) error {
 const overtakenLine = `-- overtakenLine
 SELECT kind, epoch, value, word, sub, event_key FROM lines WHERE fence = $1 AND entity = $2 AND clock = $3
 UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
-    SELECT kind, epoch, value, word, sub, event_key FROM events
+    SELECT kind, epoch, value, word, sub, event_key FROM {events} v
      WHERE fence = $1 AND lane_seq >= p.lines_low AND lane_seq IS NOT NULL AND lane_window IS NULL
        AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
  WHERE p.fence = $1`
@@ -34,15 +34,15 @@ UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM progr
 // What has no attempt counts as well below $6.
 const overtakenBy = `-- overtakenBy: a walk over the lane_seqs behind it
 WITH behind AS (
-    SELECT e.* FROM events e WHERE e.fence = $1 AND e.lane_seq > $2 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.entity = $3 AND e.clock = $4
+    SELECT e.* FROM {events} e WHERE e.fence = $1 AND e.lane_seq > $2 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.entity = $3 AND e.clock = $4
     UNION
-    SELECT e.* FROM actions a JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+    SELECT e.* FROM {actions} a JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
      WHERE a.fence = $1 AND a.lane_seq > $2 AND e.lane_window IS NOT NULL AND e.entity = $3 AND e.clock = $4
 )` + startedBehind
 
 // newestBy is overtakenBy of the events $7 alone.
 const newestBy = `-- newestBy: probes by key
-WITH behind AS (SELECT * FROM events WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
+WITH behind AS (SELECT * FROM {events} v WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
 
 const startedBehind = `
 SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
@@ -62,14 +62,13 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 	}
 	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
 	defer cancel()
-	hot := n.ledger.hot
-	keys, err := n.newer(soon, hot, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
+	keys, err := n.newer(soon, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
 	// The line of a topic that was there before is gone with it, or has begun anew.
 	if err != nil || len(keys) == 0 && a.LaneSeq >= c.lanesFrom {
 		return false, n.overtakenFailed(soon, err)
 	}
 	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.DoubtTo}
-	started, err := n.newer(soon, hot, a, newestBy, append(args, keys)...)
+	started, err := n.newer(soon, a, newestBy, append(args, keys)...)
 	if err != nil || len(started) > 0 {
 		return err == nil, n.overtakenFailed(soon, err)
 	}
@@ -93,13 +92,15 @@ var ErrTooFar = errors.New("so many have come since that 5 s do not tell whether
 func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.ledger.walkWithin+overtakenWithin, errOvertakenLater)
 	defer cancel()
-	err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, n.ledger.walkWithin.Milliseconds())); err != nil {
+	err = n.inWindows(ctx, func(win *windowSet) error {
+		return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, n.ledger.walkWithin.Milliseconds())); err != nil {
+				return err
+			}
+			started, err := newerIn(ctx, tx, a, win.own(overtakenBy), args...)
+			overtaken = len(started) > 0
 			return err
-		}
-		started, err := n.newer(ctx, tx, a, overtakenBy, args...)
-		overtaken = len(started) > 0
-		return err
+		})
 	})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" {
 		err = ErrTooFar
@@ -107,8 +108,17 @@ func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken b
 	return overtaken, n.overtakenFailed(ctx, err)
 }
 
-// newer asks for events and gives the keys of those whose versions are newer than a's.
-func (n *Namespace) newer(ctx context.Context, db interface {
+// newer is newerIn in a transaction of its own.
+func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any) (keys [][16]byte, err error) {
+	err = n.inWindows(ctx, func(win *windowSet) (err error) {
+		keys, err = newerIn(ctx, n.ledger.hot, a, win.own(sql), args...)
+		return err
+	})
+	return keys, err
+}
+
+// newerIn asks for events and gives the keys of those whose versions are newer than a's.
+func newerIn(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, a Action, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := db.Query(ctx, sql, args...)
@@ -133,15 +143,16 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 		if wait := backoff(ctx, try); wait != nil {
 			return false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
 		}
-		err = pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
-			held, err := c.held(ctx, tx)
-			if fenced = !held; err != nil || fenced {
+		err = n.inWindows(ctx, func(win *windowSet) error {
+			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
+				held, err := c.held(ctx, tx)
+				w := win.windowOf(c, laneSeq)
+				if fenced = !held; err != nil || fenced || w == 0 {
+					return err
+				}
+				_, err = tx.Exec(ctx, ofWindow(w, staleWrite), c.ID, laneSeq)
 				return err
-			}
-			_, err = tx.Exec(ctx, `UPDATE actions SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN `+unexported+` THEN packed END,
-				error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
-				WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`, c.ID, laneSeq)
-			return err
+			})
 		})
 		switch {
 		case err == nil:
@@ -151,6 +162,10 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 		}
 	}
 }
+
+const staleWrite = `UPDATE actions_w{w} SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
+	error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
+	WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`
 
 // held locks the claim's fence against the next claim, until tx ends, and says whether it is still the claim's.
 func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {

@@ -152,9 +152,8 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
 		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{},
 	}
-	named := func(w int32, sql string) string { return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(w))) }
-	of := func(w int32, sql string) statement { return newStatement(named(w, sql)) }
-	fresh := func(w int32, sql string) statement { return newFresh(named(w, sql)) }
+	of := func(w int32, sql string) statement { return newStatement(ofWindow(w, sql)) }
+	fresh := func(w int32, sql string) statement { return newFresh(ofWindow(w, sql)) }
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
@@ -164,11 +163,10 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.actionsFreed = fresh(current, actionsOfFreed)
 	var seen, first []string
 	for _, l := range live {
-		w := strconv.Itoa(int(l))
-		seen = append(seen, "SELECT event_key, window_id, hash, decision FROM events_w"+w+" WHERE event_key = ANY ($1::uuid[])")
-		first = append(first, strings.ReplaceAll(`SELECT {w} AS w, least(
+		seen = append(seen, ofWindow(l, "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"))
+		first = append(first, ofWindow(l, `SELECT {w} AS w, least(
     (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
-    (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`, "{w}", w))
+    (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`))
 	}
 	q.seen = newStatement("-- seen: one probe of an unique index per key and window\n" + strings.Join(seen, "\nUNION ALL "))
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +

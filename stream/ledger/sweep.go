@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -155,10 +156,9 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 	return opened, err
 }
 
-// droppable names closed windows that nobody needs: dedupe has forgotten them, every partition of a topic that is neither left nor
-// created again has processed past their end plus the horizon, nothing that waits or is open began in them, no line is only
-// told by their events, and what ended in them has been kept long enough.
-const droppable = `-- droppable: one row per closed window; below lane_low all is settled, what has a row is found by its own index
+// past names closed windows that dedupe has forgotten and that have been kept long enough: every partition of a topic that is
+// neither left nor created again has processed past their end plus the horizon, and nothing that began in them waits.
+const past = `-- past: one row per closed window
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
@@ -166,29 +166,36 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
                    WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
                      AND NOT coalesce(t.topic_id <> f.topic_id OR t.left_at >= coalesce(f.claimed_at, '-infinity'), false))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
-  AND NOT EXISTS (SELECT FROM fences f JOIN actions a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
-                   WHERE f.subscription = w.subscription AND w.id IN (a.window_id, a.event_window)
-                     AND (` + parksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $4::interval)))
-  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
-                    CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events
-                         WHERE window_id = w.id AND fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
-                         ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
-                   WHERE f.subscription = w.subscription AND e.upto > least(p.lane_low, p.lines_low))
 ORDER BY w.id`
 
+// droppable says of such a window whether nothing that began in it is open, no line is only told by its events, and what died in
+// it has been kept long enough.
+const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
+SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
+                   WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
+                     AND (` + parksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $2::interval)))
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
+                    CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events_w{w}
+                         WHERE fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
+                         ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
+                   WHERE f.subscription = s.id AND e.upto > least(p.lane_low, p.lines_low))
+FROM subscriptions s WHERE s.id = $1`
+
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
-	rows, err := l.read.Query(ctx, droppable, subscription, cfg.Horizon, cfg.Done, cfg.Dead)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err != nil {
+	ids, err := l.windowIDs(ctx, past, subscription, cfg.Horizon, cfg.Done)
+	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	for _, id := range ids {
-		err := l.transact(ctx, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
+		may, err := l.mayDrop(ctx, subscription, id, cfg)
+		if err == nil && may {
+			err = l.transact(ctx, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
+		}
 		if err != nil {
 			return dropped, err
+		}
+		if !may {
+			continue
 		}
 		dropped = append(dropped, id)
 		l.cfg.Logger.InfoContext(ctx, "dedupe window dropped", "window", id)
@@ -196,12 +203,33 @@ func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepC
 	return dropped, nil
 }
 
+// mayDrop asks droppable. A window that another process drops meanwhile is none of ours.
+func (l *Ledger) mayDrop(ctx context.Context, subscription, id int32, cfg SweepConfig) (may bool, err error) {
+	live, err := l.windowIDs(ctx, `SELECT id FROM windows WHERE subscription = $1 ORDER BY id`, subscription)
+	if err != nil || !slices.Contains(live, id) {
+		return false, err
+	}
+	err = l.read.QueryRow(ctx, ofWindow(id, ofWindows(live, droppable)), subscription, cfg.Dead).Scan(&may)
+	if troubleOf(err) == oldWindows {
+		return false, nil
+	}
+	return may, err
+}
+
+func (l *Ledger) windowIDs(ctx context.Context, sql string, args ...any) ([]int32, error) {
+	rows, err := l.read.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
+}
+
 // dropWindow drops a window's children. The row goes with them, so that batches that still know it look again.
 func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 	if _, err := tx.Exec(ctx, lockTimeout); err != nil {
 		return err
 	}
-	for _, table := range []string{"events", "asides", "actions", "completions", "attempts"} {
+	for _, table := range rotated {
 		if _, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+table+`_w`+strconv.Itoa(int(id))); err != nil {
 			return err
 		}

@@ -45,12 +45,15 @@ func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest
 // leftOver counts what goes on; of a partition that was not claimed in the topic as it was last, that is from before. It refuses a
 // topic with fewer partitions than the old one where that would leave something behind.
 func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+	if err := n.readWindows(ctx, tx); err != nil {
+		return err
+	}
 	var lost, waits int64
-	err := tx.QueryRow(ctx, `SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
+	err := tx.QueryRow(ctx, n.windows.Load().own(`SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
 		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
 		FROM (SELECT f.partition, `+openCount+` + `+heldCount+` AS open, `+waitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
 		      WHERE f.subscription = $1 AND f.topic = $2 AND (f.partition = $3 OR f.partition >= $4) AND f.epoch > 0 AND NOT EXISTS (SELECT FROM fences u
-		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`,
+		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`),
 		n.id, e.Topic, req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
 	if err == nil && lost+waits > 0 {
 		return schemas.Errorf(schemas.Conflict, op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
@@ -117,17 +120,17 @@ func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
 // placesTaken is one above the highest place, of those below a claim's places, in which something is set aside; 0: there is none.
 // Plan: the end of one index range per window.
 const placesTaken = `-- placesTaken
-SELECT coalesce((SELECT log_offset + 1 FROM asides WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
+SELECT coalesce((SELECT log_offset + 1 FROM {asides} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
 // lowerPlaces brings a claim's places down to what is still there of the former topic: what was filtered, until its window goes.
 // Below them each batch looks for what it decides again.
 func lowerPlaces(ctx context.Context, from interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, c *Claim) error {
+}, win *windowSet, c *Claim) error {
 	if c.places == 0 {
 		return nil
 	}
-	return from.QueryRow(ctx, placesTaken, c.ID, c.places).Scan(&c.places)
+	return from.QueryRow(ctx, win.own(placesTaken), c.ID, c.places).Scan(&c.places)
 }
 
 // topicOf is the id that the topic had when an action was given.

@@ -216,7 +216,7 @@ func TestUncopiedStopsAtItsLimit(t *testing.T) {
 	window := f.n.windows.Load().current
 	for name, sql := range map[string]string{
 		"rows":  uncopiedRowsRead([]int32{window}),
-		"plain": strings.ReplaceAll(uncopiedPlainRead, "{w}", fmt.Sprint(window)),
+		"plain": ofWindow(window, uncopiedPlainRead),
 	} {
 		args := []any{c.ID, int64(17), 11}
 		if name == "plain" {

@@ -3,9 +3,8 @@ package ledger
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -28,6 +27,9 @@ func newWindowSet(current int32, live []int32) *windowSet {
 func (w *windowSet) same(current int32, live []int32) bool {
 	return w.current == current && slices.Equal(w.live, live)
 }
+
+// own is a statement on the subscription's windows; see ofWindows.
+func (w *windowSet) own(sql string) string { return ofWindows(w.live, sql) }
 
 // loadWindows reads the rotation of the subscription.
 func (n *Namespace) loadWindows(ctx context.Context) error { return n.readWindows(ctx, n.ledger.hot) }
@@ -61,6 +63,54 @@ func (n *Namespace) readWindows(ctx context.Context, from interface {
 	return nil
 }
 
+// inWindows runs f, and again where the windows have turned since they were last read.
+func (n *Namespace) inWindows(ctx context.Context, f func(win *windowSet) error) error {
+	for refreshed := 0; ; refreshed++ {
+		err := f(n.windows.Load())
+		if err == nil || troubleOf(err) != oldWindows || refreshed >= maxRefresh {
+			return err
+		}
+		if unread := n.loadWindows(ctx); unread != nil {
+			return errors.Join(err, unread)
+		}
+	}
+}
+
+// windowOf is the live window in which an action of a claim has its row, if it has one; 0: the claim never had the action, or the
+// window has been dropped.
+func (w *windowSet) windowOf(c *Claim, laneSeq int64) int32 {
+	c.mu.Lock()
+	id := c.windowOf(laneSeq)
+	c.mu.Unlock()
+	if !slices.Contains(w.live, id) {
+		return 0
+	}
+	return id
+}
+
+// windowsOf reads the live windows of a fence's subscription; pgx.ErrNoRows where there is no such fence.
+func windowsOf(ctx context.Context, from interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, fence int32) (windows []int32, err error) {
+	err = from.QueryRow(ctx, `SELECT array_agg(w.id ORDER BY w.id) FROM fences f JOIN windows w ON w.subscription = f.subscription AND w.state <> 'ahead'
+		WHERE f.id = $1 GROUP BY f.id`, fence).Scan(&windows)
+	return windows, err
+}
+
+// inWindowsOf runs f with the windows of a fence's subscription, for those who do not own the fence. It is pgx.ErrNoRows where
+// there is no such fence.
+func (l *Ledger) inWindowsOf(ctx context.Context, fence int32, f func(windows []int32) error) error {
+	for refreshed := 0; ; refreshed++ {
+		windows, err := windowsOf(ctx, l.quick, fence)
+		if err != nil {
+			return err
+		}
+		if err = f(windows); err == nil || troubleOf(err) != oldWindows || refreshed >= maxRefresh {
+			return err
+		}
+	}
+}
+
 // addWindow creates a window and its children; the subscription's row is locked by the caller. It never touches what
 // batches use.
 func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error {
@@ -74,6 +124,6 @@ func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, strings.ReplaceAll(windowTemplate, "{id}", strconv.Itoa(int(id))))
+	_, err = tx.Exec(ctx, ofWindow(id, windowTemplate))
 	return err
 }

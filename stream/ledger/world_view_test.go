@@ -10,7 +10,7 @@ import (
 )
 
 // viewOf is everything that one subscription has in the ledger, a line each, in the words of modelLedger.view.
-const viewOf = `WITH f AS (SELECT id, partition, epoch AS of_fence, released FROM fences WHERE subscription = $1 AND epoch > 0)
+var viewOf = `WITH f AS (SELECT id, partition, epoch AS of_fence, released FROM fences WHERE subscription = $1 AND epoch > 0)
 SELECT concat_ws(' ', partition, 'fence', 'epoch', of_fence, CASE WHEN released THEN 'released' END) FROM f
 UNION ALL SELECT concat_ws(' ', partition, 'progress', next_offset, 'high', high_offset, 'lane', next_lane_seq,
     CASE WHEN isfinite(processed_at) THEN floor(extract(epoch FROM processed_at) * 1000000)::bigint END) FROM f JOIN progress p ON p.fence = f.id
@@ -25,7 +25,7 @@ UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', w
 UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
     coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), 'attempts', coalesce(x.attempts, (c.at IS NOT NULL)::int),
     'copy', convert_from(x.packed, 'UTF8')) -- null: left out
-  FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
+  FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ofAll(actionStates) + `
   LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
 
 // linesNow is the table of lines with what only events tell of them.
