@@ -11,6 +11,7 @@ const holBar = 1.2
 
 // holSizes are the scenario's dimensions.
 type holSizes struct {
+	warming    time.Duration // of the broker, before all turns, at holWarming times the rate
 	warmUp     time.Duration // before the measured part of each turn
 	rate       float64       // deliveries/s
 	conns      int
@@ -18,8 +19,9 @@ type holSizes struct {
 	partitions int
 }
 
-// The rate is one that two cores carry easily: a tenth of what e2e asks.
-var holScale = holSizes{warmUp: 4 * time.Second, rate: 400, conns: 8, entities: 50, partitions: 12}
+// The rate is one that two cores carry easily: a tenth of what e2e asks. A broker that has just been started needs a core to
+// itself for half a minute, until its code is compiled.
+var holScale = holSizes{warming: 30 * time.Second, warmUp: 4 * time.Second, rate: 400, conns: 8, entities: 50, partitions: 12}
 
 // holWarming is how many times the rate the broker is warmed up with.
 const holWarming = 5
@@ -72,7 +74,7 @@ func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
 	defer stop()
 	b := &holBench{Options: o, holSizes: sizes, pg: pg}
 	warming := *b // the first turn of all is the broker's to warm up in
-	warming.rate *= holWarming
+	warming.rate, warming.warmUp = b.rate*holWarming, b.warming
 	if _, err := warming.turn(ctx, false); err != nil {
 		return err
 	}
