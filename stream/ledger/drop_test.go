@@ -3,6 +3,8 @@ package ledger
 import (
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Of the conditions that keep a window each is enough alone: with it the window stays, and without it goes.
@@ -116,5 +118,46 @@ func TestEachConditionAloneKeepsAWindow(t *testing.T) {
 				t.Errorf("dropped %d", n)
 			}
 		})
+	}
+}
+
+// An event that waited runs what is wanted when it is let go, and the inbox says so even when its actions' window has gone
+// before its own.
+func TestWhatRanIsToldByThePlanThatRan(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "w", 1), seq(1, "w", 3)) // nobody runs 1: that keeps the window of both
+	f.turnWindow()
+	f.n = f.namespace(func(s *Spec) {
+		s.Actions = []ActionSpec{{"tell", "acme/slack", Continue}, {"run", "acme/coder", Continue}}
+	})
+	c := f.claim(0)
+	filler := seq(2, "w", 2)
+	filler.AppendTime = time.Now()
+	a := f.apply(c, filler)
+	if d := cmp.Diff([]string{"2:w-2:tell", "3:w-2:run", "4:w-3:tell", "5:w-3:run"}, lanes(a.Actions)); d != "" {
+		t.Fatal(d)
+	}
+	for lane := int64(2); lane <= 5; lane++ {
+		f.record(Result{Claim: c, LaneSeq: lane, Status: Done, Attempt: 1})
+	}
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Fatalf("dropped %d", s.Dropped)
+	}
+	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "w-3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range item.Actions {
+		got = append(got, a.Name+":"+string(a.Status))
+	}
+	if d := cmp.Diff([]string{"tell:done", "run:done"}, got); d != "" {
+		t.Error(d)
 	}
 }

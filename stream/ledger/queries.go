@@ -240,9 +240,9 @@ UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
 FROM unnest($1::uuid[], $2::int[]) AS u(event_key, n) WHERE e.event_key = u.event_key`
 
 const decidedUpdate = `-- decidedUpdate
-UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value,
+UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value, plan = $2::int,
        lane_seq = u.lane_seq, actions = u.actions, lane_window = CASE WHEN u.actions > 0 THEN $1::int END
-FROM unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[])
+FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[])
      AS u(event_key, decision, reason, epoch, value, lane_seq, actions)
 WHERE e.event_key = u.event_key`
 

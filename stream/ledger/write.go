@@ -289,7 +289,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
 		}
 		if d := w.decided[win]; d != nil {
-			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{int32Param(w.win.current)}})
+			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{int32Param(w.win.current), int32Param(w.n.plan)}})
 		}
 	}
 	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
