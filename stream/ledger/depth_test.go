@@ -308,6 +308,21 @@ func TestWaitIsBoundedByAge(t *testing.T) {
 	}
 }
 
+// Where no age bounds the wait, each answer is waited for in full, however long ago the event came.
+func TestWaitOfNoBoundedAge(t *testing.T) {
+	t.Parallel()
+	f := setup(t, backfills)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+	f.seenAgo(1000*24*time.Hour, "e-3")
+	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.Asked {
+		t.Fatal(decisions(a), err)
+	}
+	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute || d > time.Hour {
+		t.Errorf("the answer is waited for for %s", d)
+	}
+}
+
 // What a subscription allows to wait in all is an even share in each of its partitions: together they hold no more.
 func TestCapsOfTheSubscriptionAreShared(t *testing.T) {
 	t.Parallel()

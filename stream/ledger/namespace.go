@@ -24,14 +24,13 @@ type Namespace struct {
 	lag     int64 // MaxLag, save in tests
 }
 
-// waits are how long a filler and a backfill are waited for, and both together.
+// waits are how long a filler and a backfill are waited for, and both together, where that is bounded: null is no bound.
 func (n *Namespace) waits() [][]byte {
-	age := n.spec.MaxAge
-	if age == 0 {
-		age = forever
+	var age []byte
+	if n.spec.MaxAge > 0 {
+		age = int64Param(n.spec.MaxAge.Microseconds())
 	}
-	return [][]byte{int64Param(n.spec.Policy.GapWait.Microseconds()), int64Param(n.spec.Policy.BackfillWait.Microseconds()),
-		int64Param(age.Microseconds())}
+	return [][]byte{int64Param(n.spec.Policy.GapWait.Microseconds()), int64Param(n.spec.Policy.BackfillWait.Microseconds()), age}
 }
 
 // Namespace registers the subscription, or finds it, and returns its part.

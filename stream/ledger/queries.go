@@ -109,7 +109,8 @@ WHERE p.fence = u.fence`)
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.word, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage, octet_length(b.packed)`
 
-// deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows.
+// deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows, if it
+// is bounded (least passes over null).
 func deadline(since string) string {
 	return `least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
            ` + since + ` + $3::bigint * interval '1 microsecond')`
