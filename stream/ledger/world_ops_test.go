@@ -721,6 +721,12 @@ func (w *world) swept(due, complete bool) {
 		for _, a := range p.asides {
 			known[a.window] = true
 		}
+		for _, a := range p.actions { // those of an event that waited may stand alone in theirs,
+			known[a.window] = true
+		}
+		for _, a := range p.attempts { // and their attempts outlive them there
+			known[a.window] = true
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(known)) {
 		if slices.Contains(live, id) {
