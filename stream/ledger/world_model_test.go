@@ -139,6 +139,7 @@ func (m *modelLedger) seen() map[schemas.EventKey]gate.Seen {
 type told struct {
 	outcomes, actions []string
 	waiting, asked    bool
+	unsure            bool // whether it asked depends on how its batch was bisected
 }
 
 // apply decides a slice. sure is false where the batch is going to be bisected: which of its events came out of the buffer,
@@ -244,7 +245,7 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 			}
 		}
 	}
-	t.waiting, t.asked = p.state.Buffered > 0, len(wanted) > 0
+	t.waiting, t.asked, t.unsure = p.state.Buffered > 0, len(wanted) > 0, !sure
 	return t
 }
 
@@ -254,7 +255,10 @@ func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Recor
 		t.outcomes = append(t.outcomes, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
 		var e *modelEvent
 		if o.Record >= 0 {
-			e = m.decided(p, &records[o.Record], o)
+			r := &records[o.Record]
+			if e = m.decided(p, r, o); o.Decision == gate.Buffered || o.Decision == gate.Parked {
+				delete(before, r.Offset) // it waits anew, whatever stood there
+			}
 		} else {
 			e = m.released(p, o)
 		}
