@@ -355,6 +355,10 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return loadMarks(ctx, tx, win, c)
 }
 
+const marksRead = `-- marksRead
+SELECT c.bucket, c.lanes, true FROM {completions} c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
+UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM {actions} a WHERE a.fence = $1 AND a.lane_seq >= $2`
+
 // loadMarks reads which actions from lane_low up have ended, or have a row.
 func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	m := &c.marks
@@ -363,10 +367,7 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, win.own(`-- marksRead
-SELECT c.bucket, c.lanes, true FROM {completions} c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
-UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM {actions} a WHERE a.fence = $1 AND a.lane_seq >= $2`),
-		c.ID, m.low)
+	rows, err := tx.Query(ctx, win.own(marksRead), c.ID, m.low)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (c Config) settings(hot bool) map[string]string {
 	if !hot {
 		return s
 	}
-	s["plan_cache_mode"] = "force_generic_plan"
+	s["plan_cache_mode"], s["max_parallel_workers_per_gather"] = "force_generic_plan", "0"
 	// What counts is how many rows are looked at: with these costs a probe by key wins from the second row on.
 	s["random_page_cost"], s["seq_page_cost"], s["cpu_operator_cost"], s["cpu_tuple_cost"] = "0.0001", "0.0001", "0.0001", "1"
 	for _, method := range []string{"seqscan", "bitmapscan", "hashjoin", "mergejoin", "material", "memoize"} {

@@ -255,7 +255,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			if cols.n() == 0 {
 				continue
 			}
-			s := newStatement(ofWindow(window, sql))
+			s := newFresh(ofWindow(window, sql))
 			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
 				return 0, false, err
 			}

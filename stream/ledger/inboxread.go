@@ -15,7 +15,8 @@ import (
 // ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went
 // with its window, which goes only when all in it has ended.
 const actionStates = `generate_series(0, e.actions - 1) AS n(i)
-        LEFT JOIN {actions} x ON x.window_id = coalesce(e.lane_window, e.window_id) AND x.fence = e.fence AND x.lane_seq = e.lane_seq + n.i
+        LEFT JOIN LATERAL (SELECT * FROM {actions} r
+            WHERE r.window_id = coalesce(e.lane_window, e.window_id) AND r.fence = e.fence AND r.lane_seq = e.lane_seq + n.i OFFSET 0) x ON true
         LEFT JOIN LATERAL (
             SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response, c.superseded
             FROM {completions} c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence

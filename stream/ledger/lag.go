@@ -143,11 +143,11 @@ func (w *work) linesLow() int64 {
 const linesFold = `-- linesFold
 UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
 FROM (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
-          SELECT entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
+          SELECT fence, entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
           WHERE fence = $1 AND lane_seq >= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
             AND decision = 'applied' AND reason = 'next' AND word = '' OFFSET 0) e
       ORDER BY e.entity, e.clock, e.lane_seq DESC) e
-WHERE l.fence = $1 AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq`
+WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq`
 
 // fold brings the rows of a fence's lines up to its events. The caller has locked the fence.
 func fold(ctx context.Context, tx pgx.Tx, fence int32) error {

@@ -260,8 +260,8 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 
 const reportsRead = `-- reports: one look into results_open per fence
 SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response, coalesce(a.status, ''), coalesce(a.attempts, 0), coalesce(e.entity, '')
-FROM results r LEFT JOIN {actions} a ON a.fence = r.fence AND a.lane_seq = r.lane_seq
-LEFT JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+FROM results r LEFT JOIN LATERAL (SELECT * FROM {actions} s WHERE s.fence = r.fence AND s.lane_seq = r.lane_seq OFFSET 0) a ON true
+LEFT JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
 WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
 
 func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r OpenReport, err error) {

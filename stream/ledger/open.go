@@ -114,9 +114,9 @@ SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at)
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END,
        x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
-FROM found JOIN {actions} a ON a.window_id = found.window_id AND a.fence = $1 AND a.lane_seq = found.lane_seq
+FROM found CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.window_id = found.window_id AND r.fence = $1 AND r.lane_seq = found.lane_seq OFFSET 0) a
 JOIN effects x ON x.id = a.effect
-JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 

@@ -9,12 +9,18 @@ import (
 )
 
 // hotStatements lists every statement of the hot path by name.
-func hotStatements(q *windowQueries) map[string]statement {
+func hotStatements(win *windowSet) map[string]statement {
+	q := &win.q
 	all := map[string]statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
 		"heldRead": heldRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"asidesInsert": q.asidesInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
+	}
+	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": quietRead, "placesTaken": placesTaken,
+		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "uncopiedRowsRead": uncopiedRowsRead(win.live), "reportsRead": reportsRead,
+		"openPlainRead": openPlainRead, "uncopiedPlainRead": uncopiedPlainRead, "staleWrite": staleWrite} {
+		all[name] = newStatement(ofWindow(win.current, win.own(sql)))
 	}
 	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
 		for w, s := range by {
@@ -39,8 +45,11 @@ func TestHotPlansUseWholeKeys(t *testing.T) {
 		}
 		f.apply(c, append(records, seq(800, "gap", 1), seq(801, "gap", 3))...)
 	}
+	f.turnWindow()
+	f.apply(f.claim(3), seq(0, "e", 1), seq(1, "e", 2), seq(2, "e", 3), seq(3, "e", 4))
+	f.checkPlans("of two windows")
 	admin(t, f.cfg.URL.Reveal(), fmt.Sprintf(`ANALYZE %[1]s.fences, %[1]s.progress, %[1]s.lines, %[1]s.buffer, %[1]s.windows, %[1]s.actions, %[1]s.events, %[1]s.asides`, f.cfg.Schema))
-	f.checkPlans("analyzed")
+	f.checkPlans("of two windows, analyzed")
 }
 
 // checkPlans explains every hot statement on a connection that has not planned any of them yet.
@@ -53,7 +62,7 @@ func (f *fixture) checkPlans(when string) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for name, s := range hotStatements(&f.n.windows.Load().q) {
+	for name, s := range hotStatements(f.n.windows.Load()) {
 		if s.fresh {
 			continue // planned for the size of the moment
 		}
