@@ -64,6 +64,9 @@ func TestEachConditionAloneKeepsAWindow(t *testing.T) {
 				s.t.Fatal(err)
 			}
 		}},
+		"an action that ended is above the mark": {in: all(records(seq(1, "w", 1), seq(2, "w", 3)), result(2, Done), idle, func(s *scene) {
+			s.expire(s.c) // its action has a row from the start
+		}, result(3, Done)), let: idle},
 		"an action failed":     {in: all(records(seq(1, "w", 1)), result(2, Failed)), keep: idle, let: all(result(2, Done), idle)},
 		"an action is unknown": {in: all(records(seq(1, "w", 1)), result(2, Unknown)), keep: idle, let: all(result(2, Done), idle)},
 		"a lane stands behind it": {in: all(records(seq(1, "w", 1)), result(2, Dead)), keep: all(idle, exec(`UPDATE actions SET finished_at = now() - interval '900 days' WHERE open`)),

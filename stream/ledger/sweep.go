@@ -169,7 +169,8 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
 ORDER BY w.id`
 
 // droppable says of such a window whether nothing that began in it is open, no line is only told by its events, and what died in
-// it has been kept long enough.
+// it has been kept long enough. It goes only once lane_low is past all of it, what has a row too: a claim takes what it finds
+// neither ended nor with a row from there on for open.
 const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
 SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
@@ -179,6 +180,8 @@ SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a
                          WHERE fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
                          ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
                    WHERE f.subscription = s.id AND e.upto > least(p.lane_low, p.lines_low))
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id JOIN actions_w{w} a ON a.fence = f.id AND a.lane_seq >= p.lane_low
+                   WHERE f.subscription = s.id)
 FROM subscriptions s WHERE s.id = $1`
 
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
