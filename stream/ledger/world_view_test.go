@@ -24,7 +24,7 @@ UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FR
 UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
 UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
     coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), 'attempts', coalesce(x.attempts, (c.at IS NOT NULL)::int),
-    'copy', convert_from(x.packed, 'UTF8')) -- null: left out
+    CASE WHEN x.status <> 'done' AND x.class IN ('payload_lost', '` + deadClass + `') THEN x.class END, 'copy', convert_from(x.packed, 'UTF8')) -- null: left out
   FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ofAll(actionStates) + `
   LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
 
@@ -100,7 +100,15 @@ func (m *modelLedger) view() (lines []string) {
 			add(p.number, "attempt", k.lane, k.attempt, "in", a.window, a.status)
 		}
 		for lane, a := range p.actions {
-			add(p.number, "action", lane, m.events[a.key].ID, a.effect.Name, a.effect.Destination, a.effect.OnDead, a.status, "attempts", a.attempts, "copy", a.packed)
+			class := ""
+			switch {
+			case a.status == Done:
+			case a.lost:
+				class = "payload_lost"
+			case a.gap:
+				class = deadClass
+			}
+			add(p.number, "action", lane, m.events[a.key].ID, a.effect.Name, a.effect.Destination, a.effect.OnDead, a.status, "attempts", a.attempts, class, "copy", a.packed)
 		}
 	}
 	slices.Sort(lines)
