@@ -91,6 +91,7 @@ func newWorld(t testing.TB, cfg Config, seed uint64, s *stats) *world {
 	w.author = newAuthor(w.rng, partitions)
 	w.respec()
 	w.eye = (&fixture{t: t, cfg: cfg}).connect()
+	w.exec(`SET jit = off`) // of many windows a view is compiled for longer than it runs
 	w.start()
 	if err := w.eye.QueryRow(t.Context(), `SELECT id FROM subscriptions WHERE name = $1`, w.name).Scan(&w.subscription); err != nil {
 		t.Fatal(err)
