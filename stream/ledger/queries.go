@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -257,10 +256,9 @@ WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 func asidesAgain(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
-		gone = append(gone, strings.ReplaceAll(`g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
-    WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`,
-			"{w}", strconv.Itoa(int(w))))
-		all = append(all, "SELECT * FROM g"+strconv.Itoa(int(w)))
+		gone = append(gone, ofWindow(w, `g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+    WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`))
+		all = append(all, ofWindow(w, "SELECT * FROM g{w}"))
 	}
 	return strings.NewReplacer(
 		"-- asidesInsert\n", "-- asidesAgain\nWITH "+strings.Join(gone, ",\n")+"\n",
