@@ -32,7 +32,12 @@ const (
 )
 
 // Environment is what expressions can name: the standard library and variables. Safe for concurrent use.
-type Environment struct{ make func() (*cel.Env, error) }
+type Environment struct {
+	make func() (*cel.Env, error)
+	// checking lets one check at a time into the environment: one that meets an undeclared name writes there, without a lock,
+	// what others read (cel-go 0.33.2, checker.Env.Catalog).
+	checking sync.Mutex
+}
 
 // Over declares the variables. A name with a dot in it is read as a field is.
 func Over(variables ...cel.EnvOption) *Environment {
@@ -55,7 +60,9 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	if err != nil {
 		return nil, err
 	}
+	e.checking.Lock()
 	checked, issues := env.Compile(text)
+	e.checking.Unlock()
 	if err := problem(issues); err != nil {
 		return nil, err
 	}

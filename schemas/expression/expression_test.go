@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"cel.dev/cel-go/cel"
@@ -101,6 +102,28 @@ func TestCompileChecksTypes(t *testing.T) {
 	x, err := declared.Compile("body.a + event.id", texts)
 	if err != nil || !x.Reads("body") || !x.Reads("event.id") || x.Reads("event.n") {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// Under the race detector: an undeclared name makes the checker write into the environment.
+func TestCompileConcurrently(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		env := expression.Over(cel.Variable("body", cel.DynType))
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if _, err := env.Compile("boody.id", nil); err == nil {
+					t.Error("an undeclared name was compiled")
+				}
+			})
+			all.Go(func() {
+				if _, err := env.Compile("body.list.exists(x, x == 1)", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
