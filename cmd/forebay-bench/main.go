@@ -19,7 +19,7 @@ import (
 type command struct {
 	Scenario    []string      `arg:"" help:"Scenarios, in order: ${scenarios}."`
 	Output      string        `short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started, with its data under TMPDIR."`
+	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started, with its data under TMPDIR, for hol in memory."`
 	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started for e2e, hol and intake, the embedded broker for scale."`
 	KafkaScript string        `default:"deploy/kafka/kafka.sh" help:"The script that starts Apache Kafka."`
 	Round       time.Duration `default:"6s" help:"Length of one measurement."`

@@ -49,3 +49,16 @@ func diskFree(dir string) (free int64, known bool) {
 }
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
+
+// memoryRoom is what the servers of a scenario that keep their data in memory may need, with room to spare.
+const memoryRoom = 2 << 30
+
+// memoryDir is a directory in memory with that much room; empty where there is none.
+func memoryDir() string {
+	const dir, tmpfs = "/dev/shm", 0x01021994 // statfs(2)
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil || int64(s.Type) != tmpfs || int64(s.Bavail)*s.Bsize < memoryRoom {
+		return ""
+	}
+	return dir
+}

@@ -211,7 +211,7 @@ func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
 	if len(o.Kafka) > 0 {
 		return func() {}, nil
 	}
-	dir, err := os.MkdirTemp("", "forebay-bench-kafka-")
+	dir, err := os.MkdirTemp(o.data, "forebay-bench-kafka-")
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	Open int
 	// buffers are shared_buffers of a server that is started; empty is 512MB.
 	buffers string
+	// data is where servers that are started keep their data; empty is TMPDIR.
+	data string
 	// Talk gets progress lines.
 	Talk io.Writer
 }

@@ -27,7 +27,7 @@ type pgServer struct {
 func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error) {
 	s := &pgServer{url: o.Postgres, close: func() {}}
 	if s.url == "" {
-		if err := s.start(ctx, cmp.Or(o.buffers, "512MB")); err != nil {
+		if err := s.start(ctx, o.data, cmp.Or(o.buffers, "512MB")); err != nil {
 			return nil, err
 		}
 	}
@@ -38,8 +38,8 @@ func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error)
 	return s, nil
 }
 
-func (s *pgServer) start(ctx context.Context, buffers string) error {
-	dir, err := os.MkdirTemp("", "forebay-bench-")
+func (s *pgServer) start(ctx context.Context, data, buffers string) error {
+	dir, err := os.MkdirTemp(data, "forebay-bench-")
 	if err != nil {
 		return err
 	}
