@@ -26,7 +26,7 @@ const (
 )
 
 // gateLoops is how many serial loops run side by side: as many as the machine of the figures has cores. A stream
-// process has one loop per subscription. Each waits for the disk at its commits; twice as many leave the cores less idle.
+// process has one loop per subscription.
 const gateLoops = 2
 
 // gateWarmUp is how many actions bring a loop of one partition to where it writes as many lines as it leaves behind.

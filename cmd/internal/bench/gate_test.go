@@ -12,7 +12,7 @@ func TestGateScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
 	r := newReport(o)
-	s := gateSizes{entities: 100, warmUp: 500, loops: []int{1, 2}, rivalConns: []int{1, 2}, copyConns: []int{1, 2}, body: 256, large: 8 << 10, partitions: []int{1, 3}, arrivals: 1000}
+	s := gateSizes{entities: 100, warmUp: 500, rivalConns: []int{1, 2}, copyConns: []int{1, 2}, body: 256, large: 8 << 10, partitions: []int{1, 3}, arrivals: 1000}
 	if err := runGate(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,14 @@ const (
 type gateSizes struct {
 	entities              int   // of a partition, or of a connection of the rival
 	warmUp                int   // see gateRun
-	loops                 []int // of ours; as of those below, all are tried and the best is measured
-	rivalConns, copyConns []int
+	rivalConns, copyConns []int // tried; the best is measured
 	body, large           int   // bytes of an event's body
 	partitions            []int // of one loop
 	arrivals              int   // events/s at low rate
 }
 
 var gateScale = gateSizes{
-	entities: entitiesPerPartition, warmUp: gateWarmUp, loops: []int{gateLoops, 2 * gateLoops}, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
+	entities: entitiesPerPartition, warmUp: gateWarmUp, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
 	body: 256, large: 8 << 10, partitions: []int{1, 12, 64}, arrivals: 1000,
 }
 
@@ -60,10 +59,10 @@ func runGate(ctx context.Context, o Options, s gateSizes, r *Report) error {
 
 func (b *gateBench) next() uint64 { b.seed++; return b.seed }
 
-// ours is a run of ours under a new name, on loops of one partition each.
-func (b *gateBench) ours(loops, body int, d time.Duration) gateRun {
+// ours is a run of ours under a new name, on two loops of one partition each.
+func (b *gateBench) ours(body int, d time.Duration) gateRun {
 	seed := b.next()
-	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: loops, partitions: 1,
+	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
 		entities: b.entities, warmUp: b.warmUp, body: body, length: d}
 }
 
@@ -73,18 +72,18 @@ func (b *gateBench) rival(conns int, d time.Duration) rivalRun {
 
 // turns measures ours, its rival, its limit, and ours with large bodies, one after the other in every round.
 func (b *gateBench) turns(ctx context.Context, r *Report) error {
-	best, err := b.best(ctx)
+	rival, limit, err := b.best(ctx)
 	if err != nil {
 		return err
 	}
-	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each (best of %v), %d entities a partition, %.0f%% duplicates, bodies of %d bytes; %d actions a loop before",
-		gateBatch, best.loops, b.loops, b.entities, 100*duplicateShare, b.body, b.warmUp)
-	r.Settings["gate.rival"] = fmt.Sprintf("one transaction per event, %d connections (best of %v)", best.rival, b.rivalConns)
+	r.Settings["gate.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes; %d actions a loop before",
+		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body, b.warmUp)
+	r.Settings["gate.rival"] = fmt.Sprintf("one transaction per event, %d connections (best of %v)", rival, b.rivalConns)
 	r.Settings["gate.copy"] = fmt.Sprintf("the rows that our round wrote, in transactions of %d events, into tables LIKE ... INCLUDING ALL, %d connections (best of %v)",
-		gateBatch, best.limit, b.copyConns)
+		gateBatch, limit, b.copyConns)
 	var all gateSides
 	for i := range b.Rounds {
-		if err := b.turn(ctx, i, best, &all); err != nil {
+		if err := b.turn(ctx, i, rival, limit, &all); err != nil {
 			return err
 		}
 	}
@@ -102,9 +101,9 @@ func (b *gateBench) turns(ctx context.Context, r *Report) error {
 // gateSides are what every round measures.
 type gateSides struct{ ours, rival, copied, large side }
 
-// turn is one round.
-func (b *gateBench) turn(ctx context.Context, i int, best gateBest, all *gateSides) error {
-	run := b.ours(best.loops, b.body, b.Round)
+// turn is one round. rival and limit are numbers of connections.
+func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSides) error {
+	run := b.ours(b.body, b.Round)
 	ours, err := run.run(ctx)
 	if err != nil {
 		return err
@@ -116,21 +115,21 @@ func (b *gateBench) turn(ctx context.Context, i int, best gateBest, all *gateSid
 	if err := b.pg.forget(ctx, run); err != nil {
 		return err
 	}
-	one, err := b.rival(best.rival, b.Round).run(ctx)
+	one, err := b.rival(rival, b.Round).run(ctx)
 	if err != nil {
 		return err
 	}
 	if err := b.pg.settle(ctx); err != nil {
 		return err
 	}
-	copied, err := rows.run(ctx, best.limit)
+	copied, err := rows.run(ctx, limit)
 	if err != nil {
 		return err
 	}
 	if err := b.pg.dropCopies(ctx); err != nil {
 		return err
 	}
-	run = b.ours(best.loops, b.large, b.Round)
+	run = b.ours(b.large, b.Round)
 	large, err := run.run(ctx)
 	if err != nil {
 		return err
@@ -154,56 +153,42 @@ func bodyName(n int) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// gateBest is what each side does best on: loops of ours, connections of the others.
-type gateBest struct{ loops, rival, limit int }
-
-// best warms the server up and finds what is best for each side.
-func (b *gateBench) best(ctx context.Context) (best gateBest, err error) {
-	warm := b.ours(gateLoops, b.body, b.Round/2)
+// best warms the server up and finds the rival's and COPY's best numbers of connections.
+func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
+	warm := b.ours(b.body, b.Round/2)
 	got, err := warm.run(ctx)
 	if err != nil {
-		return best, err
+		return 0, 0, err
 	}
 	rows, err := copyOf(ctx, warm, got)
 	if err != nil {
-		return best, err
+		return 0, 0, err
 	}
 	if err := b.pg.forget(ctx, warm); err != nil {
-		return best, err
+		return 0, 0, err
 	}
-	best.loops, err = b.tried("ours, loops", b.loops, func(loops int) (measured, error) {
-		run := b.ours(loops, b.body, b.Round)
-		got, err := run.run(ctx)
-		if err != nil {
-			return measured{}, err
-		}
-		return got.measured, b.pg.forget(ctx, run)
-	})
-	if err != nil {
-		return best, err
-	}
-	best.rival, err = b.tried("one transaction per event, connections", b.rivalConns, func(conns int) (measured, error) {
+	rival, err = b.tried("one transaction per event", b.rivalConns, func(conns int) (measured, error) {
 		return b.rival(conns, b.Round/3).run(ctx)
 	})
 	if err != nil {
-		return best, err
+		return 0, 0, err
 	}
-	best.limit, err = b.tried("COPY, connections", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
+	limit, err = b.tried("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
 	if err != nil {
-		return best, err
+		return 0, 0, err
 	}
-	return best, b.pg.dropCopies(ctx)
+	return rival, limit, b.pg.dropCopies(ctx)
 }
 
-// tried returns the number, of those given, on which run had its best rate.
-func (o Options) tried(what string, numbers []int, run func(n int) (measured, error)) (best int, err error) {
+// tried returns the number of connections on which run had its best rate.
+func (o Options) tried(what string, conns []int, run func(conns int) (measured, error)) (best int, err error) {
 	var top float64
-	for _, n := range numbers {
+	for _, n := range conns {
 		got, err := run(n)
 		if err != nil {
 			return 0, err
 		}
-		o.say("%s %d: %.0f/s", what, n, got.rate())
+		o.say("%s on %d connections: %.0f/s", what, n, got.rate())
 		if got.rate() > top {
 			top, best = got.rate(), n
 		}

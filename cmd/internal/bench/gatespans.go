@@ -50,8 +50,8 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 
 // spanning is a run of one loop over n partitions. All of them together have the entities of one.
 func (b *gateBench) spanning(n, rate int) gateRun {
-	g := b.ours(1, b.body, b.Round)
-	g.partitions, g.entities, g.rate = n, max(1, b.entities/n), rate
+	g := b.ours(b.body, b.Round)
+	g.loops, g.partitions, g.entities, g.rate = 1, n, max(1, b.entities/n), rate
 	return g
 }
 

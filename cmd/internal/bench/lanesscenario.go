@@ -84,11 +84,11 @@ func (b *laneBench) best(ctx context.Context) (one, many int, err error) {
 	if _, err := b.ours(ctx, b.Round/2); err != nil {
 		return 0, 0, err
 	}
-	one, err = b.tried("one by one, connections", b.oneConns, func(conns int) (measured, error) { return b.rival(ctx, 1, conns, b.Round/2) })
+	one, err = b.tried("one by one", b.oneConns, func(conns int) (measured, error) { return b.rival(ctx, 1, conns, b.Round/2) })
 	if err != nil {
 		return 0, 0, err
 	}
-	many, err = b.tried(fmt.Sprintf("batches of %d, connections", b.claim), b.manyConns, func(conns int) (measured, error) {
+	many, err = b.tried(fmt.Sprintf("batches of %d", b.claim), b.manyConns, func(conns int) (measured, error) {
 		return b.rival(ctx, b.claim, conns, b.Round/2)
 	})
 	return one, many, err
