@@ -57,7 +57,7 @@ const memoryRoom = 2 << 30
 func memoryDir() string {
 	const dir, tmpfs = "/dev/shm", 0x01021994 // statfs(2)
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil || int64(s.Type) != tmpfs || int64(s.Bavail)*s.Bsize < memoryRoom {
+	if err := syscall.Statfs(dir, &s); err != nil || s.Type != tmpfs || int64(s.Bavail)*s.Bsize < memoryRoom {
 		return ""
 	}
 	return dir
