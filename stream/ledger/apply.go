@@ -81,6 +81,8 @@ type try struct {
 
 	seen    map[schemas.EventKey]gate.Seen
 	seenAt  map[schemas.EventKey]int32
+	met     int  // keys that are among the recent ones
+	found   int  // events that are in the current window
 	inDoubt bool // a COMMIT was on its way when the connection broke
 }
 
@@ -113,9 +115,13 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	if err := t.decide(ctx); err != nil {
 		return false, err
 	}
+	if !t.proven() {
+		return false, errUnproven
+	}
 	if err := t.write(ctx); err != nil {
 		return t.inDoubt, err
 	}
+	t.n.recent.passed(t.events(), t.found > t.met)
 	for _, w := range works {
 		if !w.fenced {
 			w.settle()
@@ -140,6 +146,13 @@ func (t *try) decide(ctx context.Context) error {
 		return t.readHeld(ctx)
 	}
 	return nil
+}
+
+func (t *try) events() (n int) {
+	for _, w := range t.works {
+		n += len(w.Records)
+	}
+	return n
 }
 
 // write sends the second round trip, COMMIT included.

@@ -102,6 +102,7 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	c.cache = newLineCache(n.spec.CacheLines)
 	err := n.claimOnce(ctx, c, req)
 	if err == nil || n.holds(ctx, c, err) {
+		n.recent.distrust() // what came before was met elsewhere
 		return c, nil
 	}
 	if _, ok := errors.AsType[*schemas.Error](err); ok {

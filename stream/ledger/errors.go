@@ -20,6 +20,7 @@ const (
 	badData                   // some row's data: bisect
 	oldPlan                   // the connection's prepared statements are of the past: a new connection, at once
 	oldWindows                // the rotation went on: look which windows live, again at once
+	unproven                  // an event may not be new: ask for all, again at once
 )
 
 var errRotated = errors.New("the dedupe windows have rotated")
@@ -28,6 +29,9 @@ var errRotated = errors.New("the dedupe windows have rotated")
 func troubleOf(err error) trouble {
 	if errors.Is(err, errRotated) {
 		return oldWindows
+	}
+	if errors.Is(err, errUnproven) {
+		return unproven
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return transient // nothing was sent

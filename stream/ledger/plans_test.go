@@ -17,6 +17,9 @@ func hotStatements(win *windowSet) map[string]statement {
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"asidesInsert": q.asidesInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
 	}
+	if len(win.live) > 1 {
+		all["seenBefore"] = q.seenBefore
+	}
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": quietRead, "placesTaken": placesTaken,
 		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "uncopiedRowsRead": uncopiedRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "uncopiedPlainRead": uncopiedPlainRead, "staleWrite": staleWrite} {

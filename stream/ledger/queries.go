@@ -129,7 +129,8 @@ func zip(first int, cols ...string) string {
 // windowQueries are the statements on rotated tables, for one set of live windows.
 type windowQueries struct {
 	lock         statement
-	seen         statement
+	seen         statement // in the current window
+	seenBefore   statement // in the closed ones; none where there are none
 	eventsInsert statement
 	eventsWords  statement // the same for events whose version is a text
 	actionsDead  statement
@@ -161,14 +162,20 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
 	q.actionsFreed = fresh(current, actionsOfFreed)
-	var seen, first []string
+	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
+	var before, first []string
 	for _, l := range live {
-		seen = append(seen, ofWindow(l, "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"))
+		if l != current {
+			before = append(before, ofWindow(l, seenIn))
+		}
 		first = append(first, ofWindow(l, `SELECT {w} AS w, least(
     (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
     (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`))
 	}
-	q.seen = newStatement("-- seen: one probe of an unique index per key and window\n" + strings.Join(seen, "\nUNION ALL "))
+	q.seen = of(current, "-- seen: one probe of an unique index per key\n"+seenIn)
+	if len(before) > 0 {
+		q.seenBefore = newStatement("-- seenBefore: one probe of an unique index per key and window\n" + strings.Join(before, "\nUNION ALL "))
+	}
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {

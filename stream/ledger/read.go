@@ -107,27 +107,26 @@ func (t *try) addFences(ctx context.Context, p *pipeline, byFence map[int32]*wor
 	}, ids.param())
 }
 
+// addSeen queues what tells which events were decided before.
 func (t *try) addSeen(ctx context.Context, p *pipeline) error {
-	n := 0
-	for _, w := range t.works {
-		n += len(w.Records)
-	}
-	keys := uuidColumn(n)
-	for _, w := range t.works {
-		for i := range w.Records {
-			if _, bad := w.rejected[i]; !bad && w.Records[i].Broken == "" {
-				keys.uuid(w.Records[i].Key)
-			}
+	asked, all := t.keys()
+	read := func(r *row) {
+		key, window := schemas.EventKey(r.uuid()), r.int32()
+		t.seenAt[key] = window
+		t.seen[key] = gate.Seen{Hash: r.uuid(), Decision: gate.Decision(r.text())}
+		if window == t.win.current {
+			t.found++
 		}
 	}
-	if keys.n == 0 {
+	if all.n > 0 && len(t.win.live) > 1 {
+		if err := p.add(ctx, t.win.q.seenBefore, read, all.param()); err != nil {
+			return err
+		}
+	}
+	if asked.n == 0 {
 		return nil
 	}
-	return p.add(ctx, t.win.q.seen, func(r *row) {
-		key := schemas.EventKey(r.uuid())
-		t.seenAt[key] = r.int32()
-		t.seen[key] = gate.Seen{Hash: r.uuid(), Decision: gate.Decision(r.text())}
-	}, keys.param())
+	return p.add(ctx, t.win.q.seen, read, asked.param())
 }
 
 // addLines queues the read of the lines that are not cached, and of what waits on them.

@@ -19,6 +19,7 @@ type scratch struct {
 	later  []bool         // as keys: changed, and not written
 	gated  []gate.Record  // by record, as the gate sees them
 	final  []verdict      // by record
+	asked  []bool         // by record: the current window was asked for its key
 	begun  map[gate.LineKey]*gate.Line
 	seen   map[schemas.EventKey]gate.Seen // of the whole batch, in its first work
 }

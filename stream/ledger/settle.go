@@ -42,6 +42,9 @@ func (n *Namespace) settle(ctx context.Context, works []*work) error {
 				return err
 			}
 			continue
+		case unproven:
+			n.sureOf(works)
+			continue
 		case lost:
 			if inDoubt {
 				done, derr := n.resolve(ctx, works)
@@ -126,7 +129,8 @@ func (n *Namespace) conclude(works []*work, advanced, mine map[int32]bool) (bool
 func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 	err := n.settle(ctx, works)
 	if err != nil && duplicateKey(err) && ctx.Err() == nil {
-		// The cache or another partition's batch knew something else. The lines are read anew.
+		// The cache, another partition's batch or an event that came back late: lines are read anew, all keys are asked for.
+		n.sureOf(works)
 		err = n.settle(ctx, works)
 	}
 	if err == nil || ctx.Err() != nil || troubleOf(err) != badData {
@@ -186,8 +190,8 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 			right = append(right, w)
 		default:
 			l := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[:at],
-				Next: Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}}}
-			r := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[at:], Next: w.Next}}
+				Next: Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}}, sure: w.sure}
+			r := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[at:], Next: w.Next}, sure: w.sure}
 			left, right = append(left, l), append(right, r)
 			halves = append(halves, half{w, l, r})
 			at = 0

@@ -8,12 +8,13 @@ import (
 )
 
 // work is one slice on its way through a transaction, or one claim whose waits have ended. It is filled anew at every
-// try; only rejected survives.
+// try; only rejected and sure survive.
 type work struct {
 	Slice
 	expire   bool         // no records: the overdue lines are decided, or what command says
 	command  *Command     // nil: none
 	rejected map[int]bool // records whose data the database refused; true: their bytes as well
+	sure     bool         // the current window is asked for every event
 
 	*scratch // from settle's begin to its end
 	fenced   bool
@@ -78,7 +79,7 @@ type held struct {
 
 // reset makes the work ready for a try.
 func (w *work) reset() {
-	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
+	*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, sure: w.sure, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
 	w.scratch.reset()
 	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.LineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
