@@ -121,7 +121,7 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	if err := t.write(ctx); err != nil {
 		return t.inDoubt, err
 	}
-	t.n.recent.passed(t.events(), t.found > t.met)
+	t.n.recent.passed(t.records(), t.found > t.met)
 	for _, w := range works {
 		if !w.fenced {
 			w.settle()
@@ -148,7 +148,8 @@ func (t *try) decide(ctx context.Context) error {
 	return nil
 }
 
-func (t *try) events() (n int) {
+// records is how many the batch has.
+func (t *try) records() (n int) {
 	for _, w := range t.works {
 		n += len(w.Records)
 	}

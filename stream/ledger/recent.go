@@ -65,17 +65,17 @@ var errUnproven = errors.New("an event that was taken for new may have been ther
 
 // keys are the events' that the current window is asked for, and all of them.
 func (t *try) keys() (asked, all *column) {
-	asked, all = uuidColumn(0), uuidColumn(t.events())
+	asked, all = uuidColumn(0), uuidColumn(t.records())
 	k := t.n.recent
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, w := range t.works {
 		w.asked = zeroed(w.asked, len(w.Records))
 		for i := range w.Records {
-			r := &w.Records[i]
-			if _, bad := w.rejected[i]; bad || r.Broken != "" {
+			if w.broken(i) {
 				continue
 			}
+			r := &w.Records[i]
 			all.uuid(r.Key)
 			met := k.meet(r.Key)
 			if met {
@@ -97,8 +97,7 @@ func (t *try) proven() bool {
 			continue
 		}
 		for i := range w.final {
-			_, bad := w.rejected[i]
-			if r := &w.Records[i]; w.asked[i] || bad || r.Broken != "" {
+			if w.asked[i] || w.broken(i) {
 				continue
 			}
 			switch w.final[i].Decision {

@@ -99,11 +99,11 @@ func (w *work) touch() {
 	w.Claim.cache.turn = begun
 	unknown := map[gate.LineKey]int32{}
 	for i := range w.Records {
-		r := &w.Records[i]
-		if _, bad := w.rejected[i]; bad || r.Broken != "" {
+		if w.broken(i) {
 			w.keyOf[i] = -1
 			continue
 		}
+		r := &w.Records[i]
 		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
 		l := w.Claim.cache.find(k)
 		var (
@@ -127,6 +127,12 @@ func (w *work) touch() {
 		}
 		w.keyOf[i] = n
 	}
+}
+
+// broken reports whether nothing of record i is read but that it is to be quarantined.
+func (w *work) broken(i int) bool {
+	_, bad := w.rejected[i]
+	return bad || w.Records[i].Broken != ""
 }
 
 // meet adds a line to those of the work, as the cache has it, if it has it, and returns its place among them.
