@@ -46,7 +46,7 @@ type LineKey struct {
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
 // place: a line that is there keeps its pointer. Every LineKey of the call's records is present in Lines if a line exists, with all
-// of its Waiting.
+// of its Waiting. Seen may lack events that were decided before, where whoever calls finds that out from what is decided.
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[LineKey]*Line
