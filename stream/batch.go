@@ -20,17 +20,24 @@ type batch struct {
 
 func newBatch() *batch { return &batch{byClaim: map[*ledger.Claim]*part{}} }
 
-func (b *batch) add(p part) {
+// add takes what was read next of a partition. A part that does not begin where the one before it ends is refused: the
+// two joined would hide from the ledger what is missing between them.
+func (b *batch) add(p part) error {
+	have := b.byClaim[p.own.claim]
+	if have != nil && have.next.Offset != p.from {
+		return &ledger.ContinuityError{Partition: p.own.claim.Partition, Stored: have.next.Offset, From: p.from, Detail: "within one batch"}
+	}
 	b.records += len(p.records)
 	b.bytes += p.bytes
-	if have := b.byClaim[p.own.claim]; have != nil {
+	if have != nil {
 		have.records = append(have.records, p.records...)
 		have.events = append(have.events, p.events...)
 		have.next, have.end = p.next, p.end
-		return
+		return nil
 	}
 	b.parts = append(b.parts, &p)
 	b.byClaim[p.own.claim] = &p
+	return nil
 }
 
 // slices is the batch for the ledger, without claims that ended while it filled up.
@@ -38,7 +45,7 @@ func (b *batch) slices() []ledger.Slice {
 	s := make([]ledger.Slice, 0, len(b.parts))
 	for _, p := range b.parts {
 		if !p.own.gone {
-			s = append(s, ledger.Slice{Claim: p.own.claim, Records: p.records, Next: p.next})
+			s = append(s, ledger.Slice{Claim: p.own.claim, From: p.from, Records: p.records, Next: p.next})
 		}
 	}
 	return s

@@ -98,6 +98,8 @@ type Config struct {
 	IdleSweep time.Duration
 	// StopLook is how often a stopped partition is looked at again: whether it was accepted, whether there is more; default 5 s.
 	StopLook time.Duration
+	// UnreadAfter is how long a partition may not be readable before it is stopped with a report; default 1 min.
+	UnreadAfter time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
 	// CommandSweep is how often the owner looks for what people ask of it, besides being told; default 500 ms. The index it
@@ -122,6 +124,7 @@ func (c Config) withDefaults() Config {
 	or(&c.IdleSweep, 10*time.Minute)
 	or(&c.MirrorInterval, 500*time.Millisecond)
 	or(&c.StopLook, 5*time.Second)
+	or(&c.UnreadAfter, time.Minute)
 	or(&c.CommandSweep, 500*time.Millisecond)
 	or(&c.ExportSweep, time.Second)
 	if c.BatchRecords == 0 {
@@ -168,6 +171,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

@@ -246,6 +246,10 @@ func (m *memory) apply(s ledger.Slice) ledger.Applied {
 		a.Fenced = true
 		return a
 	}
+	if s.From != f.stored.Offset {
+		a.Refused = &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: f.stored.Offset, From: s.From}
+		return a
+	}
 	at := f.stored.Offset
 	for i, r := range s.Records {
 		if r.Offset < at {

@@ -22,6 +22,9 @@ import (
 // Every claim is read under its own [intake]: what was polled for a claim that has ended is told from what belongs to
 // its successor, which may have to start lower. Partitions are therefore added, removed and polled by one goroutine,
 // and a poll is labelled before the next change: removing a partition drops what kgo has buffered for it.
+//
+// Whatever goes wrong with a partition, it is read again from behind what was handed over last: kgo's own cursor may have
+// moved over records that nobody got.
 type fetcher struct {
 	cl      *kgo.Client
 	chunks  *chunkReader // for a batch as it stands in the log; nil in tests
@@ -47,19 +50,23 @@ type topicPartition struct {
 // intake is one claim's reading of its partition.
 type intake struct {
 	at   topicPartition
-	next int64 // what was read up to; owned by the fetcher
+	next ledger.Position // what was read up to; owned by the fetcher
 	own  *owned
+
+	failures int       // in a row
+	again    time.Time // when to read again after one; zero: it is being read
 }
 
 // part is what one poll brought of one partition.
 type part struct {
 	own     *owned
+	from    int64 // where what is in it begins to have been read
 	records []ledger.Record
 	events  []*schemas.Event // nil where undecodable; as long as records
 	next    ledger.Position
 	bytes   int
 	end     int64 // of the log for readers of committed records, as of the poll
-	err     error // reading stands still: nothing else is set
+	err     error // reading stands still at from: nothing else is set
 }
 
 // unit is what fits a batch.
@@ -120,7 +127,7 @@ func (f *fetcher) add(ctx context.Context, o *owned) {
 	f.do(ctx, func() {
 		at := o.at
 		f.remove(at)
-		f.intakes[at] = &intake{at: at, next: o.next.Offset, own: o}
+		f.intakes[at] = &intake{at: at, next: o.next, own: o}
 		f.read(at, o.next)
 	})
 }
@@ -165,10 +172,15 @@ func (f *fetcher) run(ctx context.Context) {
 				return
 			}
 		}
-		if fetches.NumRecords() == 0 && fetches.Err() != nil && !errors.Is(fetches.Err(), context.Canceled) {
+		if fetches.NumRecords() == 0 && fetches.Err() != nil && !isDone(fetches.Err()) {
 			f.pause(ctx)
 		}
 	}
+}
+
+// isDone reports whether a poll only ended because its context did.
+func isDone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // pause keeps an error that comes back at once from spinning.
@@ -202,7 +214,7 @@ func (f *fetcher) hand(ctx context.Context, u unit) bool {
 }
 
 func (f *fetcher) poll(ctx context.Context) kgo.Fetches {
-	pctx, cancel := context.WithCancel(ctx)
+	pctx, cancel := f.untilAgain(ctx)
 	defer cancel()
 	f.wake.Store(&cancel)
 	for f.waiting.Load() > 0 || len(f.intakes) == 0 {
@@ -219,37 +231,69 @@ func (f *fetcher) poll(ctx context.Context) kgo.Fetches {
 	return f.cl.PollRecords(pctx, f.records)
 }
 
+// untilAgain reads partitions again whose pause is over, and gives the context of a poll that ends when the next one's is.
+func (f *fetcher) untilAgain(ctx context.Context) (context.Context, context.CancelFunc) {
+	var first time.Time
+	for _, in := range f.intakes {
+		switch {
+		case in.again.IsZero():
+		case !time.Now().Before(in.again):
+			in.again = time.Time{}
+			f.read(in.at, in.next)
+		case first.IsZero() || in.again.Before(first):
+			first = in.again
+		}
+	}
+	if first.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, first)
+}
+
+// failed stops the reading of a partition for a while, longer each time, and tells the loop why.
+func (f *fetcher) failed(in *intake, err error) part {
+	f.cl.RemoveConsumePartitions(map[string][]int32{in.at.topic: {in.at.number}})
+	in.again = time.Now().Add(min(200*time.Millisecond<<min(in.failures, 5), 5*time.Second))
+	in.failures++
+	return part{own: in.own, from: in.next.Offset, err: err}
+}
+
 // units cuts a poll into what fits a batch each, in order. A record that is larger than a batch comes alone.
 func (f *fetcher) units(ctx context.Context, fetches kgo.Fetches) []unit {
 	c := cutting{f: f}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		in := f.intakes[topicPartition{tp.Topic, tp.Partition}]
 		if in == nil { // an error about the client, or a partition given up
-			if tp.Err != nil && !errors.Is(tp.Err, context.Canceled) {
+			if tp.Err != nil && !isDone(tp.Err) {
 				f.onError(tp.Err)
 			}
 			return
 		}
-		if failed(fetches, tp.Topic, tp.Partition) != nil {
-			if tp.Err != nil { // records beside an error are not trusted: they may lie behind a truncation
-				c.parts = append(c.parts, part{own: in.own, err: tp.Err})
-			}
+		if !in.again.IsZero() { // failed in this poll: it is read again from before this
 			return
 		}
-		if tp.LogStartOffset > in.next { // kgo moves an offset into the log where it had to look the partition up first
-			c.parts = append(c.parts, part{own: in.own, err: kerr.OffsetOutOfRange})
+		if err := moved(fetches, tp.Topic, tp.Partition); err != nil {
+			c.parts = append(c.parts, f.failed(in, err)) // records beside it are not trusted: they may lie behind a truncation
+			return
+		}
+		if tp.LogStartOffset > in.next.Offset { // kgo moves an offset into the log where it had to look the partition up first
+			c.parts = append(c.parts, f.failed(in, kerr.OffsetOutOfRange))
 			return
 		}
 		c.part = nil
 		for _, r := range tp.Records {
 			c.record(in, r, tp.LastStableOffset)
 		}
-		if e, ok := errors.AsType[*kgo.ErrDecompressTooLarge](tp.Err); ok && e.NextOffset > in.next {
+		e, large := errors.AsType[*kgo.ErrDecompressTooLarge](tp.Err)
+		switch {
+		case large && e.NextOffset > in.next.Offset:
 			next := ledger.Position{Offset: e.NextOffset, LeaderEpoch: e.Epoch}
 			rec := f.unread(ctx, in, e) // before kgo goes on behind it
 			c.put(in, next, tp.LastStableOffset, 0)
 			c.add(rec, nil)
 			f.skip(in, next)
+		case tp.Err != nil: // a batch that is broken: the records before it are good
+			c.parts = append(c.parts, f.failed(in, tp.Err))
 		}
 	})
 	if len(c.parts) > 0 {
@@ -268,7 +312,7 @@ type cutting struct {
 
 // record takes one record of a partition.
 func (c *cutting) record(in *intake, r *kgo.Record, end int64) {
-	if r.Offset < in.next {
+	if r.Offset < in.next.Offset {
 		return
 	}
 	size := weight(r)
@@ -283,14 +327,14 @@ func (c *cutting) record(in *intake, r *kgo.Record, end int64) {
 
 // put makes room for size bytes of a partition that is read up to next.
 func (c *cutting) put(in *intake, next ledger.Position, end int64, size int) {
-	in.next = next.Offset
 	if c.unit.records >= c.f.records || c.unit.records > 0 && c.bytes+size > c.f.bytes {
 		c.units, c.unit, c.part = append(c.units, c.unit), unit{}, nil
 	}
 	if c.part == nil {
-		c.parts = append(c.parts, part{own: in.own})
+		c.parts = append(c.parts, part{own: in.own, from: in.next.Offset})
 		c.part = &c.parts[len(c.parts)-1]
 	}
+	in.next, in.failures = next, 0
 	c.part.end, c.part.next = max(end, next.Offset), next
 }
 
@@ -311,7 +355,7 @@ const unreadTimeout = 2 * time.Second
 // unread is the ledger's view of a batch that decompresses to more than is read: one row for all of its records, at
 // the first one's place, with the batch as it stands in the log where that can be had and kept.
 func (f *fetcher) unread(ctx context.Context, in *intake, e *kgo.ErrDecompressTooLarge) ledger.Record {
-	from := max(e.Offset, in.next)
+	from := max(e.Offset, in.next.Offset)
 	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
 	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read, or to more records than are; all of it is in the log for as long as the topic keeps it",
 		from, e.NextOffset-1, f.most)
@@ -332,33 +376,30 @@ func (f *fetcher) unread(ctx context.Context, in *intake, e *kgo.ErrDecompressTo
 // keptBatch is the largest batch that is kept as it is.
 const keptBatch = 1 << 20
 
-// failed is the error of a partition in a poll. kgo's notes about lost data come as fetches of their own, after those
-// with records. A batch that is too large says nothing against the records before it.
-func failed(fetches kgo.Fetches, topic string, number int32) (err error) {
-	for _, f := range fetches {
-		for i := range f.Topics {
-			if f.Topics[i].Topic != topic {
-				continue
-			}
-			for j := range f.Topics[i].Partitions {
-				if p := &f.Topics[i].Partitions[j]; p.Partition == number && p.Err != nil && !errors.Is(p.Err, kgo.ErrMaxDecompress) {
-					err = p.Err
-				}
-			}
+// moved is the error of a partition in a poll that says that its log may not be what it was: the broker's own, or kgo's notes
+// about lost data, which come as fetches of their own, after those with records. An error of kgo's about a batch that it
+// could not decode says nothing against the records before it.
+func moved(fetches kgo.Fetches, topic string, number int32) (found error) {
+	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
+		if tp.Topic != topic || tp.Partition != number || tp.Err == nil {
+			return
 		}
-	}
-	return err
+		_, broker := errors.AsType[*kerr.Error](tp.Err)
+		_, lost := errors.AsType[*kgo.ErrDataLoss](tp.Err)
+		if broker || lost {
+			found = tp.Err
+		}
+	})
+	return found
 }
 
 // mustRecheck reports whether an error means that the position and the log may not fit each other any more: then the
-// partition is claimed anew, and the claim's own questions say what is wrong. Other errors kgo gets over by itself.
+// partition is claimed again, and the claim's own questions say what is wrong. After other errors it is just read again.
 func mustRecheck(err error) bool {
 	if _, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 		return true
 	}
-	// A batch that is too large beside another error was not passed, and kgo stands still in front of it.
-	return errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kerr.UnknownTopicID) ||
-		errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kgo.ErrMaxDecompress)
+	return errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)
 }
 
 func weight(r *kgo.Record) int {

@@ -16,12 +16,18 @@ import (
 )
 
 // cutter is a fetcher that reads one partition from an offset on, and nothing else.
-func cutter(next int64, records, bytes int) (*fetcher, *owned, *[]error) {
+func cutter(t *testing.T, next int64, records, bytes int) (*fetcher, *owned, *[]error) {
+	t.Helper()
 	var errs []error
-	f := newFetcher(nil, Config{BatchRecords: records, BatchBytes: bytes, MaxRecordBytes: 1 << 20, Filter: func(string, string) bool { return true }},
+	cl, err := kgo.NewClient(kgo.ConsumeResetOffset(kgo.NoResetOffset())) // never connects
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	f := newFetcher(cl, Config{BatchRecords: records, BatchBytes: bytes, MaxRecordBytes: 1 << 20, Filter: func(string, string) bool { return true }},
 		func(err error) { errs = append(errs, err) })
 	o := &owned{at: topicPartition{testTopic, 0}, next: ledger.Position{Offset: next}}
-	f.intakes[o.at] = &intake{at: o.at, next: next, own: o}
+	f.intakes[o.at] = &intake{at: o.at, next: o.next, own: o}
 	return f, o, &errs
 }
 
@@ -83,7 +89,7 @@ func TestUnits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f, _, errs := cutter(tt.next, tt.records, tt.bytes)
+			f, _, errs := cutter(t, tt.next, tt.records, tt.bytes)
 			if got := summary(f.units(t.Context(), tt.fetches)); got != tt.want || len(*errs) > 0 {
 				t.Errorf("got %q %v, want %q", got, *errs, tt.want)
 			}
@@ -93,7 +99,7 @@ func TestUnits(t *testing.T) {
 
 func TestUnitsOfNobody(t *testing.T) {
 	t.Parallel()
-	f, _, errs := cutter(0, 10, 1<<20)
+	f, _, errs := cutter(t, 0, 10, 1<<20)
 	clear(f.intakes)
 	refused := errors.New("refused")
 	got := f.units(t.Context(), kgo.Fetches{

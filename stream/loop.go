@@ -16,6 +16,7 @@ var (
 	errFenced  = errors.New("somebody else holds the fence")
 	errUnknown = errors.New("whether the batch was written is not known")
 	errRecheck = errors.New("the position and the log may not fit each other")
+	errBroken  = errors.New("what was read does not begin where the ledger stands")
 )
 
 // owned is a claimed partition while it runs. Its fields belong to the loop.
@@ -25,12 +26,14 @@ type owned struct {
 	partitions int32           // of the topic
 	next       ledger.Position // behind the last batch; a Claim's own Next is where it began
 	end        chan error      // capacity 1: why the loop gave the claim up
+	unread     time.Time       // since when reading has failed; zero: it does not
+	went       chan struct{}   // capacity 1: something of it was committed
 	gone       bool            // detached: what is still polled for it is not used
 	gap        gapState
 }
 
 func newOwned(at topicPartition, c claimed) *owned {
-	return &owned{at: at, claim: c.Claim, partitions: c.partitions, next: c.Next, end: make(chan error, 1), gap: gapState{ask: true}}
+	return &owned{at: at, claim: c.Claim, partitions: c.partitions, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
 }
 
 // loop runs the subscription's batches, one after the other, over all claimed partitions: small transactions are what
@@ -47,7 +50,7 @@ type loop struct {
 	claims map[topicPartition]*owned
 	gaps   gapClock
 	idle   idleState
-	carry  *unit // taken from the fetcher, did not fit the batch before
+	carry  *unit // taken from the fetcher, did not fit the batch before: it goes before all that the fetcher has
 
 	ctx       context.Context // what run lives by
 	running   transaction
@@ -179,24 +182,34 @@ func (l *loop) run() {
 	if from, ok := l.cfg.Ledger.(ExportLedger); ok && l.cfg.Export {
 		l.observers.Go(func() { l.exports(from) })
 	}
-	for {
-		if l.carry != nil {
-			u := *l.carry
-			l.carry = nil
-			l.work(u)
-		}
-		select {
-		case <-l.ctx.Done():
-			return
-		case fn := <-l.calls:
-			fn()
-		case u := <-l.fetch.out:
-			l.work(u)
-		case <-l.gaps.timer():
-		}
+	for l.step() {
 		l.sweepGaps()
 		l.sweepIdle()
 	}
+}
+
+// step does the next thing there is to do. It reports false once the loop's context is done.
+func (l *loop) step() bool {
+	if u := l.carry; u != nil {
+		select { // what is asked between two batches waits for one batch, not for the end of a catch-up
+		case fn := <-l.calls:
+			fn()
+		default:
+		}
+		l.carry = nil
+		l.work(*u)
+		return l.ctx.Err() == nil
+	}
+	select {
+	case <-l.ctx.Done():
+		return false
+	case fn := <-l.calls:
+		fn()
+	case u := <-l.fetch.out:
+		l.work(u)
+	case <-l.gaps.timer():
+	}
+	return true
 }
 
 // work fills a batch from u and what follows it within the wait, and commits it.
@@ -230,22 +243,43 @@ func (l *loop) take(b *batch, u unit) {
 		switch {
 		case p.own.gone:
 		case p.err != nil:
-			l.fetchFailed(p.own, p.err)
+			l.fetchFailed(p.own, p)
 		default:
-			b.add(p)
+			if err := b.add(p); err != nil {
+				l.refused(p.own, err)
+			}
 		}
 	}
 }
 
-func (l *loop) fetchFailed(o *owned, err error) {
+// fetchFailed goes on after the fetcher could not read a partition. It reads again by itself; see fetcher.
+func (l *loop) fetchFailed(o *owned, p part) {
 	l.metrics.fetchErrs.Inc()
-	log := l.log.With("topic", o.at.topic, "partition", o.at.number, "offset", o.next.Offset, "error", err)
-	if !mustRecheck(err) {
+	log := l.log.With("topic", o.at.topic, "partition", o.at.number, "offset", p.from, "error", p.err)
+	if o.unread.IsZero() {
+		o.unread = time.Now()
+	}
+	switch {
+	case mustRecheck(p.err):
+		log.Warn("partition not read; claiming it again")
+		l.end(o, errRecheck)
+	case time.Since(o.unread) >= l.cfg.UnreadAfter:
+		l.end(o, unreadable(o.claim.Partition, p.from, o.unread, p.err))
+	default:
 		log.Warn("partition not read; trying again")
+	}
+}
+
+// refused ends a claim of which the ledger has not taken what was read.
+func (l *loop) refused(o *owned, err error) {
+	if gap, ok := errors.AsType[*ledger.ContinuityError](err); ok {
+		l.metrics.gaps.Inc()
+		l.log.Error("what was read does not begin where the ledger stands: this is a fault of forebay, please report it; nothing of it is written, "+
+			"and the partition is read again from the ledger's offset", "topic", o.at.topic, "partition", o.at.number, "ledger", gap.Stored, "read", gap.From, "error", err)
+		l.end(o, errBroken)
 		return
 	}
-	log.Warn("partition not read; claiming it anew")
-	l.end(o, errRecheck)
+	l.end(o, stop(o.claim.Partition, StopRefused, err))
 }
 
 // apply commits a batch and hands on what follows from it.
@@ -260,7 +294,7 @@ func (l *loop) apply(b *batch) {
 	done()
 	l.metrics.apply.Observe(time.Since(began).Seconds())
 	if err != nil {
-		l.log.Error("batch not committed; claiming its partitions anew", "records", b.records, "error", err)
+		l.log.Error("batch not committed; claiming its partitions again", "records", b.records, "error", err)
 		for _, s := range b.parts {
 			l.end(s.own, errUnknown)
 		}
@@ -283,7 +317,15 @@ func (l *loop) applied(p *part, a ledger.Applied) {
 		l.end(o, errFenced)
 		return
 	}
-	o.next = p.next
+	if a.Refused != nil {
+		l.refused(o, a.Refused)
+		return
+	}
+	o.next, o.unread = p.next, time.Time{}
+	select {
+	case o.went <- struct{}{}:
+	default:
+	}
 	l.metrics.decided(a.Outcomes)
 	l.metrics.lag.WithLabelValues(o.at.topic, strconv.Itoa(int(o.at.number))).Set(float64(max(0, p.end-p.next.Offset)))
 	l.logDecisions(p, a)

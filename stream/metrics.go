@@ -21,6 +21,7 @@ type metrics struct {
 	seeks     *prometheus.CounterVec // direction
 	mirrors   *prometheus.CounterVec // result
 	fetchErrs prometheus.Counter
+	gaps      prometheus.Counter     // between what was read and what the ledger has
 	copies    *prometheus.CounterVec // result
 	exports   *prometheus.CounterVec // result
 }
@@ -52,15 +53,17 @@ func newMetrics(reg prometheus.Registerer, group string) (*metrics, error) {
 		seeks:     counter("seeks_total", "Positions changed by an operator.", "direction"),
 		mirrors:   counter("mirror_commits_total", "Commits of positions to Kafka.", "result"),
 		fetchErrs: counter("fetch_errors_total", "Errors while reading partitions.").WithLabelValues(),
-		copies:    counter("payload_copies_total", "Payloads of open actions that the log would have forgotten.", "result"),
-		exports:   counter("dead_exports_total", "Dead letters written to the dead topic; tries that failed.", "result"),
+		gaps: counter("discontinuities_total", "Batches that did not begin where the ledger stands; the partition was read again from there.").
+			WithLabelValues(),
+		copies:  counter("payload_copies_total", "Payloads of open actions that the log would have forgotten.", "result"),
+		exports: counter("dead_exports_total", "Dead letters written to the dead topic; tries that failed.", "result"),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.claims, m.state, m.stops,
-		m.seeks, m.mirrors, m.fetchErrs, m.copies, m.exports} {
+		m.seeks, m.mirrors, m.fetchErrs, m.gaps, m.copies, m.exports} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

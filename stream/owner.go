@@ -49,7 +49,10 @@ type assignment struct {
 
 	// own's
 	stop *StopError // what it is stopped for
-	slow int        // claims that ran out of time since the last one that did not
+	// trouble is what the last claim was stopped for, until one has run well again; unread since when it could not be read.
+	trouble *StopError
+	unread  time.Time
+	slow    int // claims that ran out of time since the last one that did not
 }
 
 func (o *owner) assigned(s session, parts []topicPartition) {
@@ -148,13 +151,19 @@ func (o *owner) own(a *assignment) {
 // partitions go on. The report is kept in the ledger, for people in any process, and because what happened may not show
 // any more when somebody looks again.
 func (o *owner) stop(a *assignment, e *StopError) {
-	if !e.same(a.stop) {
+	switch {
+	case e.same(a.trouble):
+		a.stop = a.trouble
+	case !e.same(a.stop):
 		if e.Stop.ID == 0 {
 			o.broker.date(a.ctx, e)
 		}
 		o.log.Error("partition stopped", "topic", a.at.topic, "partition", a.at.number, "reason", e.Reason, "error", e)
 		o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
 		a.stop = e
+	}
+	if e.Reason == StopRefused || e.Reason == StopUnreadable {
+		a.trouble = a.stop
 	}
 	o.report(a)
 	o.status.set(a.at, Stopped, a.stop)
@@ -186,6 +195,7 @@ func (o *owner) report(a *assignment) {
 func (o *owner) run(a *assignment, got claimed) error {
 	c := got.Claim
 	own := newOwned(a.at, got)
+	own.unread = a.unread
 	o.noteSeek(c)
 	if err := o.settle(a, got); err != nil {
 		o.releaseUnused(c)
@@ -200,20 +210,46 @@ func (o *owner) run(a *assignment, got claimed) error {
 	}
 	var why error
 	if o.loop.attach(a.ctx, own) {
-		o.status.set(a.at, Running, nil)
 		defer o.copies.start(a.ctx, c, o.loop.fenced)()
 		defer o.cfg.Questions.start(c)()
-		select {
-		case why = <-own.end:
-		case <-a.ctx.Done():
-			why = context.Cause(a.ctx)
-		}
+		why = o.watch(a, own)
 	} else {
 		why = context.Cause(a.ctx)
 	}
 	o.giveUp(own, why)
-	o.status.set(a.at, Claiming, why)
+	if _, stopped := errors.AsType[*StopError](why); !stopped {
+		o.status.set(a.at, Claiming, why)
+	}
 	return why
+}
+
+// watch waits for the end of a claim that runs. After a stop it is shown as running only once something was committed, or
+// nothing has gone wrong for a while.
+func (o *owner) watch(a *assignment, own *owned) (why error) {
+	went, quiet := own.went, time.Duration(0)
+	if a.trouble != nil {
+		quiet = steady
+	}
+	well := time.NewTimer(quiet)
+	defer well.Stop()
+	for {
+		select {
+		case <-went:
+			a.trouble, a.unread = nil, time.Time{}
+			o.status.set(a.at, Running, nil)
+			went = nil // once is enough
+		case <-well.C:
+			a.trouble = nil
+			o.status.set(a.at, Running, nil)
+		case why = <-own.end:
+			if e, ok := errors.AsType[*StopError](why); ok && e.Reason == StopUnreadable {
+				a.unread = own.unread
+			}
+			return why
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+	}
 }
 
 func (o *owner) noteSeek(c *ledger.Claim) {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -22,6 +23,7 @@ const (
 	StopForgotten  StopReason = "dedupe_forgotten"  // moved back to before what dedupe remembers
 	StopPartitions StopReason = "partition_count"   // the topic has more partitions than it had
 	StopRefused    StopReason = "refused_by_ledger" // what else the ledger refuses for good
+	StopUnreadable StopReason = "unreadable"        // the brokers give no records, or broken ones
 )
 
 // acceptable reports whether a partition goes on once a person accepts what is reported. The other reasons end by
@@ -92,6 +94,30 @@ func stop(p ledger.Partition, r StopReason, err error) *StopError {
 	return &StopError{Partition: p, Reason: r, Err: err, Stop: &ledger.Stop{Partition: p, Kind: string(r), Records: -1, Detail: err.Error()}}
 }
 
+// unreadable is the stop of a partition whose record at an offset cannot be read for too long. Nobody knows what is in it, so
+// nothing is passed over until an operator says so, by moving the group.
+func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *StopError {
+	e := stop(p, StopUnreadable, err)
+	e.Stop.From = offset
+	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
+		"or let a replica that is whole lead); to give up what cannot be read, stop the subscription's processes (Kafka moves no group that has members), set the group's offset "+
+		"for this partition behind it with any Kafka tool, and start them again", offset, clockText(since), err)
+	return e
+}
+
+// batchEnd adds to an unreadable stop where the batch ends that cannot be read, if its header still tells.
+func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
+	raw, err := b.chunks.batch(ctx, place{s.Partition.Topic, s.Partition.TopicID, s.Partition.Number}, s.From)
+	const lastDelta = 23 // of a record batch, magic 2
+	if err != nil || len(raw) < lastDelta+4 {
+		return
+	}
+	first, delta := int64(binary.BigEndian.Uint64(raw)), int64(int32(binary.BigEndian.Uint32(raw[lastDelta:])))
+	if next := first + delta + 1; delta >= 0 && first <= s.From && s.From < next {
+		s.Detail += fmt.Sprintf("; the batch that cannot be read is of the offsets %d to %d, so what is behind it begins at %d", first, next-1, next)
+	}
+}
+
 // stopped is the StopError in err, where trying again cannot help without a person. What the ledger refuses for good it
 // says with the kinds conflict and invalid.
 func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
@@ -159,6 +185,9 @@ func (b *broker) date(ctx context.Context, e *StopError) {
 		}
 	case StopPartitions:
 		b.countNew(ctx, s)
+	case StopUnreadable:
+		b.batchEnd(ctx, s)
+		return
 	default:
 		return
 	}

@@ -40,7 +40,7 @@ func latestOnPostgres(t *testing.T) (*real, *ledger.Ledger) {
 // actions to the lanes.
 func (r *real) versions(entity string, values ...int64) {
 	r.t.Helper()
-	s := ledger.Slice{Claim: r.claim}
+	s := ledger.Slice{Claim: r.claim, From: r.claim.Next.Offset}
 	var events []*schemas.Event
 	for _, v := range values {
 		e := &schemas.Event{

@@ -146,7 +146,7 @@ func (r *real) claimAnew() (*ledger.Claim, error) {
 // feed applies one batch of events of these entities and adds its actions.
 func (r *real) feed(entities ...string) {
 	r.t.Helper()
-	s := ledger.Slice{Claim: r.claim}
+	s := ledger.Slice{Claim: r.claim, From: r.claim.Next.Offset}
 	var events []*schemas.Event
 	for _, name := range entities {
 		e := &schemas.Event{

@@ -13,29 +13,35 @@ import (
 )
 
 // Apply runs one batch in one transaction. It retries what may be retried, bisects data errors down to the record,
-// and after an unknown COMMIT looks whether it happened; it returns an error only when ctx ends, the database
-// stays away, or a claim and the ledger disagree. After an error nothing of the batch is written, or all of it, or
-// (where it was bisected) the first part: the next claim reads which; the claims of the batch are of no use any more.
+// and after an unknown COMMIT looks whether it happened. What one partition's slice is refused for is said in its
+// Applied.Refused, and the others go on. An error means that a slice is none, that ctx ended or that the database stays
+// away: nothing of the batch is written, or all of it, or (where it was bisected) the first part. The next claims read
+// which; those of the batch are of no use any more.
 func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
-	works := make([]*work, 0, len(batch))
+	works, going := make([]*work, 0, len(batch)), make([]*work, 0, len(batch))
 	claims := map[*Claim]bool{}
 	for _, s := range batch {
-		if err := s.validate(); err != nil {
-			return nil, &schemas.Error{Kind: schemas.Invalid, Op: "apply a batch of " + n.spec.Name, Err: err}
+		if s.Claim == nil || s.Claim.cache == nil {
+			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "a slice has no claim of this ledger")
 		}
 		if claims[s.Claim] {
 			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "two slices of one claim")
 		}
 		claims[s.Claim] = true
-		works = append(works, &work{Slice: s})
-	}
-	if len(works) == 0 {
-		return nil, nil
+		w := &work{Slice: s}
+		works = append(works, w)
+		if err := s.continues(); err != nil {
+			w.refuse(err)
+			continue
+		}
+		going = append(going, w)
 	}
 	// Lock order: what a transaction locks by fence, progress among it, it locks sorted.
-	sorted := slices.SortedFunc(slices.Values(works), func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
-	if err := n.bisect(ctx, sorted); err != nil {
-		return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
+	slices.SortFunc(going, func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	if len(going) > 0 {
+		if err := n.bisect(ctx, going); err != nil {
+			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
+		}
 	}
 	out := make([]Applied, len(works))
 	for i, w := range works {
@@ -54,20 +60,23 @@ func kindOf(err error) schemas.Kind {
 	return schemas.Unavailable
 }
 
-func (s Slice) validate() error {
-	if s.Claim == nil || s.Claim.cache == nil {
-		return fmt.Errorf("a slice has no claim of this ledger")
+// continues holds a slice to what it says of itself: it goes on where the claim stands, and its records ascend up to Next.
+func (s Slice) continues() error {
+	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
+	if s.From != e.Stored {
+		return e
 	}
-	last := s.Claim.Next.Offset - 1
+	last := s.From - 1
 	for i := range s.Records {
 		if o := s.Records[i].Offset; o <= last {
-			return fmt.Errorf("partition %s/%d: offset %d follows %d", s.Claim.Partition.Topic, s.Claim.Partition.Number, o, last)
+			e.Detail = fmt.Sprintf("offset %d follows %d", o, last)
+			return e
 		}
 		last = s.Records[i].Offset
 	}
 	if s.Next.Offset <= last {
-		return fmt.Errorf("partition %s/%d: next offset %d is not behind the last record %d",
-			s.Claim.Partition.Topic, s.Claim.Partition.Number, s.Next.Offset, last)
+		e.Detail = fmt.Sprintf("next offset %d is not behind the last record %d", s.Next.Offset, last)
+		return e
 	}
 	return nil
 }

@@ -230,21 +230,31 @@ func TestProgressNeverGoesBack(t *testing.T) {
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(7, "e", 2)) // offsets have holes
-	if _, err := f.n.Apply(t.Context(), []Slice{{Claim: c, Records: []Record{seq(7, "e", 2)}, Next: Position{Offset: 8}}}); schemas.KindOf(err) != schemas.Invalid {
-		t.Errorf("behind the claim's own position: %v", err)
+	refused := func(what string, s Slice, stored, from int64) {
+		t.Helper()
+		out, err := f.n.Apply(t.Context(), []Slice{s})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		gap, ok := errors.AsType[*ContinuityError](out[0].Refused)
+		if !ok || gap.Stored != stored || gap.From != from || gap.Partition != s.Claim.Partition {
+			t.Errorf("%s: refused for %v", what, out[0].Refused)
+		}
 	}
-	stale := Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Token: c.Token}
+	refused("behind the claim's own position", Slice{Claim: c, From: 7, Records: []Record{seq(7, "e", 2)}, Next: Position{Offset: 8}}, 8, 7)
+	refused("a gap", Slice{Claim: c, From: 9, Records: []Record{seq(9, "e", 3)}, Next: Position{Offset: 10}}, 8, 9)
+	refused("records that do not ascend", Slice{Claim: c, From: 8, Records: []Record{seq(9, "e", 3), seq(8, "e", 4)}, Next: Position{Offset: 10}}, 8, 8)
+	refused("a next offset within", Slice{Claim: c, From: 8, Records: []Record{seq(8, "e", 3)}, Next: Position{Offset: 8}}, 8, 8)
+	stale := Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Token: c.Token, Next: Position{Offset: 3}}
 	stale.cache, stale.laneSeq = newLineCache(0), 1
 	stale.revision = c.revision - 1
-	if _, err := f.n.Apply(t.Context(), []Slice{{Claim: &stale, Records: []Record{seq(3, "e", 5)}, Next: Position{Offset: 4}}}); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("with an old revision: %v", err)
-	}
+	refused("with an old revision", Slice{Claim: &stale, From: 3, Records: []Record{seq(3, "e", 5)}, Next: Position{Offset: 4}}, 8, 3)
 	stale.revision = c.revision
-	if _, err := f.n.Apply(t.Context(), []Slice{{Claim: &stale, Records: []Record{seq(3, "e", 5)}, Next: Position{Offset: 4}}}); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("before the stored offset: %v", err)
-	}
+	refused("before the stored offset", Slice{Claim: &stale, From: 3, Records: []Record{seq(3, "e", 5)}, Next: Position{Offset: 4}}, 8, 3)
+	stale.Next.Offset = 20
+	refused("ahead of the stored offset", Slice{Claim: &stale, From: 20, Records: []Record{seq(20, "e", 5)}, Next: Position{Offset: 21}}, 8, 20)
 	f.apply(c, seq(100, "e", 3))
-	if out, err := f.n.Apply(t.Context(), []Slice{{Claim: c, Next: Position{Offset: 200}}}); err != nil || len(out[0].Outcomes) != 0 {
+	if out, err := f.n.Apply(t.Context(), []Slice{{Claim: c, From: 101, Next: Position{Offset: 200}}}); err != nil || len(out[0].Outcomes) != 0 {
 		t.Error(out, err) // control records only
 	}
 	if got := one[int](f, `SELECT next_offset FROM progress`); got != 200 {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -64,6 +65,23 @@ func troubleOf(err error) trouble {
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
+
+// ContinuityError says that a slice does not begin where the ledger stands, or that the ledger has moved on without this claim.
+// Something between the log and the ledger went missing or came twice. The partition is to be claimed again, and read from
+// the stored offset.
+type ContinuityError struct {
+	Partition    Partition
+	Stored, From int64 // the ledger's next offset, and where the slice begins
+	Detail       string
+}
+
+func (e *ContinuityError) Error() string {
+	text := fmt.Sprintf("%s/%d was read from offset %d, and the ledger's next offset is %d", e.Partition.Topic, e.Partition.Number, e.From, e.Stored)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
 
 func isOurs(err error) bool {
 	_, ok := errors.AsType[refusal](err)

@@ -178,7 +178,7 @@ func slice(c *Claim, records ...Record) Slice {
 	if n := len(records); n > 0 {
 		next = Position{Offset: records[n-1].Offset + 1, LeaderEpoch: records[n-1].LeaderEpoch}
 	}
-	return Slice{Claim: c, Records: records, Next: next}
+	return Slice{Claim: c, From: c.Next.Offset, Records: records, Next: next}
 }
 
 func (f *fixture) apply(c *Claim, records ...Record) Applied {

@@ -232,18 +232,18 @@ func (t *try) readHeld(ctx context.Context) error {
 	return nil
 }
 
-// check holds the claims against the ledger: stored next <= first of the batch, never equality, because offsets have
-// holes; and the revision as this claim left it.
+// check holds the claims against the ledger: a slice begins at the stored next offset, and the revision is as the claim
+// left it.
 func (t *try) check() error {
 	for _, w := range t.works {
+		e := &ContinuityError{Partition: w.Claim.Partition, Stored: w.stored.next, From: w.From}
 		switch {
 		case w.fenced:
 		case w.stored.revision != w.Claim.revision:
-			return refusal{fmt.Errorf("fence %d of %s/%d: the ledger is at revision %d, the claim at %d: claim anew",
-				w.Claim.ID, w.Claim.Partition.Topic, w.Claim.Partition.Number, w.stored.revision, w.Claim.revision)}
-		case len(w.Records) > 0 && w.stored.next > w.Records[0].Offset, !w.expire && w.stored.next > w.Next.Offset:
-			return refusal{fmt.Errorf("fence %d of %s/%d: the batch begins before the ledger's next offset %d",
-				w.Claim.ID, w.Claim.Partition.Topic, w.Claim.Partition.Number, w.stored.next)}
+			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision)
+			return refusal{e}
+		case !w.expire && w.stored.next != w.From:
+			return refusal{e}
 		}
 	}
 	return nil

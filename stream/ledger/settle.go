@@ -125,7 +125,8 @@ func (n *Namespace) conclude(works []*work, advanced, mine map[int32]bool) (bool
 }
 
 // bisect applies the works, and where the database refuses their data, the halves of them, down to the record that is
-// refused, which is quarantined.
+// refused, which is quarantined. What is refused for another reason, or even without the record's bytes, is refused to its
+// partition alone. It returns an error only where nobody knows what another try would bring.
 func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 	err := n.settle(ctx, works)
 	if err != nil && duplicateKey(err) && ctx.Err() == nil {
@@ -133,15 +134,17 @@ func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 		n.sureOf(works)
 		err = n.settle(ctx, works)
 	}
-	if err == nil || ctx.Err() != nil || troubleOf(err) != badData {
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	total := 0
 	for _, w := range works {
 		total += len(w.Records)
 	}
-	switch {
-	case total == 0:
+	switch trouble := troubleOf(err); {
+	case trouble == permanent, trouble == badData && total == 0:
+		return n.isolate(ctx, works, err)
+	case trouble != badData:
 		return err
 	case total == 1:
 		return n.reject(ctx, works, err)
@@ -157,6 +160,20 @@ func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 	return nil
 }
 
+// isolate applies each work on its own. A single one is refused for cause.
+func (n *Namespace) isolate(ctx context.Context, works []*work, cause error) error {
+	if len(works) == 1 {
+		works[0].refuse(redact(cause))
+		return nil
+	}
+	for _, w := range works {
+		if err := n.bisect(ctx, []*work{w}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // reject quarantines the one record of works: with its bytes, or where even they are refused, without.
 func (n *Namespace) reject(ctx context.Context, works []*work, cause error) error {
 	for _, w := range works {
@@ -165,7 +182,7 @@ func (n *Namespace) reject(ctx context.Context, works []*work, cause error) erro
 		}
 		bare, again := w.rejected[0]
 		if again && bare {
-			return cause
+			return n.isolate(ctx, works, cause)
 		}
 		w.rejected = map[int]bool{0: again}
 		r := w.Records[0]
@@ -189,9 +206,9 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 		case at <= 0:
 			right = append(right, w)
 		default:
-			l := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[:at],
-				Next: Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}}, sure: w.sure}
-			r := &work{Slice: Slice{Claim: w.Claim, Records: w.Records[at:], Next: w.Next}, sure: w.sure}
+			middle := Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}
+			l := &work{Slice: Slice{Claim: w.Claim, From: w.From, Records: w.Records[:at], Next: middle}, sure: w.sure}
+			r := &work{Slice: Slice{Claim: w.Claim, From: middle.Offset, Records: w.Records[at:], Next: w.Next}, sure: w.sure}
 			left, right = append(left, l), append(right, r)
 			halves = append(halves, half{w, l, r})
 			at = 0
@@ -206,8 +223,11 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 
 // joined is what became of a slice whose parts were applied one after the other.
 func joined(l, r Applied, shift int) Applied {
-	if r.Fenced {
-		return Applied{Claim: l.Claim, Fenced: true}
+	switch {
+	case l.Refused != nil:
+		return l
+	case r.Refused != nil, r.Fenced:
+		return r
 	}
 	for _, o := range r.Outcomes {
 		if o.Record >= 0 {

@@ -133,9 +133,12 @@ type Record struct {
 	Error string
 }
 
-// Slice is one partition's part of a batch, in offset order.
+// Slice is one partition's part of a batch, in offset order: all that the log has between From and Next.
 type Slice struct {
-	Claim   *Claim
+	Claim *Claim
+	// From is where the slice begins to have been read. It must be the ledger's next offset: offsets have holes, what was read
+	// has none.
+	From    int64
 	Records []Record
 	// Next is where to read on after the batch: behind the last record, control records included.
 	Next Position
@@ -143,8 +146,11 @@ type Slice struct {
 
 // Applied is what became of one slice.
 type Applied struct {
-	Claim    *Claim
-	Fenced   bool // somebody else holds the fence: nothing of the slice was written
+	Claim  *Claim
+	Fenced bool // somebody else holds the fence: nothing of the slice was written
+	// Refused is why the ledger does not take the slice, however often it is tried: a *[ContinuityError], or what the database
+	// refuses for good. Of a slice that was bisected the beginning may have been written; the claim is of no use any more.
+	Refused  error
 	Outcomes []gate.Outcome
 	// Actions are the new open actions in lane_seq order. Those of events that came out of the gap buffer have a copy
 	// (Action.HasCopy); for the others Action.Record is the index into Slice.Records.

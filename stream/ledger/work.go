@@ -85,6 +85,9 @@ func (w *work) reset() {
 	w.laneAt = w.Claim.laneSeq
 }
 
+// refuse says why nothing of the work is written.
+func (w *work) refuse(err error) { w.applied = Applied{Claim: w.Claim, Refused: err} }
+
 // giveBack lets go of what nobody needs after settle.
 func (w *work) giveBack() {
 	scratches.Put(w.scratch)

@@ -134,7 +134,7 @@ func (w *world) partition(n int32) Partition {
 // slice is what a claim reads next. A zombie reads on from where it believes to be.
 func (w *world) slice(h *holding) Slice {
 	records, next := w.author.read(h.part, h.claim.Next.Offset, 1+w.rng.IntN(8), h.proc.filter)
-	return Slice{Claim: h.claim, Records: records, Next: Position{Offset: next, LeaderEpoch: 3}}
+	return Slice{Claim: h.claim, From: h.claim.Next.Offset, Records: records, Next: Position{Offset: next, LeaderEpoch: 3}}
 }
 
 // theft is what another process does while the owner's connection is lost: it claims one of the partitions.

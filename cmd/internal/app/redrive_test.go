@@ -313,7 +313,7 @@ func (f *idle) apply(c *ledger.Claim, offset int64, entity, id string, rev int64
 	r := ledger.Record{LeaderEpoch: 1, Source: e.Source, ID: e.ID, Type: e.Type, ReceivedAt: e.RecordedTime, Packed: func() []byte { return record.Pack(rec) }}
 	r.Offset, r.AppendTime, r.Key, r.Hash, r.Entity = offset, time.Now(), e.Key(), e.Hash, e.Entity
 	r.Version, r.Payload = e.Version, e.Payload
-	if _, err := f.ns.Apply(f.t.Context(), []ledger.Slice{{Claim: c, Records: []ledger.Record{r}, Next: ledger.Position{Offset: offset + 1, LeaderEpoch: 1}}}); err != nil {
+	if _, err := f.ns.Apply(f.t.Context(), []ledger.Slice{{Claim: c, From: c.Next.Offset, Records: []ledger.Record{r}, Next: ledger.Position{Offset: offset + 1, LeaderEpoch: 1}}}); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -164,7 +164,7 @@ func (l *gateLoop) take(counts []int, next func(*generator) event) gateEvents {
 		}
 		p := l.parts[i]
 		p.records = slices.Grow(p.records[:0], n)[:n]
-		s := ledger.Slice{Claim: p.claim, Records: p.records}
+		s := ledger.Slice{Claim: p.claim, From: p.claim.Next.Offset, Records: p.records}
 		events := make([]schemas.Event, n)
 		now := time.Now()
 		for j := range n {
@@ -196,8 +196,8 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 		return err
 	}
 	for i := range applied {
-		if applied[i].Fenced || len(applied[i].Quarantined) > 0 {
-			return fmt.Errorf("a batch of the bench came back fenced or quarantined: %+v", applied[i].Quarantined)
+		if applied[i].Fenced || applied[i].Refused != nil || len(applied[i].Quarantined) > 0 {
+			return fmt.Errorf("a batch of the bench came back fenced, refused or quarantined: %+v %w", applied[i].Quarantined, applied[i].Refused)
 		}
 		items := make([]stream.Item, len(applied[i].Actions))
 		for j := range applied[i].Actions {
