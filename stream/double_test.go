@@ -74,6 +74,7 @@ type memory struct {
 
 	// A test's hooks, set before anything runs; called without the lock.
 	onApply  func(ctx context.Context, batch []ledger.Slice) error
+	refuse   func(s ledger.Slice) error // for good; see ledger.Applied
 	onClaim  func(req ledger.ClaimRequest) error
 	onReport func() error
 	deadline func(c *ledger.Claim) (time.Duration, bool)
@@ -250,6 +251,11 @@ func (m *memory) apply(s ledger.Slice) ledger.Applied {
 		a.Refused = &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: f.stored.Offset, From: s.From}
 		return a
 	}
+	if m.refuse != nil {
+		if a.Refused = m.refuse(s); a.Refused != nil {
+			return a
+		}
+	}
 	at := f.stored.Offset
 	for i, r := range s.Records {
 		if r.Offset < at {
@@ -319,6 +325,18 @@ func (m *memory) next(number int32) int64 {
 		}
 	}
 	return -1
+}
+
+// at is next, for a test that does not hold the lock.
+func (m *memory) at(number int32) int64 {
+	defer m.lock()()
+	return m.next(number)
+}
+
+// claimed is how many claims were made.
+func (m *memory) claimed() int {
+	defer m.lock()()
+	return len(m.claims)
 }
 
 func (m *memory) check(t *testing.T) {

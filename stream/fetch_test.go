@@ -44,13 +44,14 @@ func records(offsets ...int64) []*kgo.Record {
 	return recs
 }
 
-// summary shows units as the offsets in them and where to read on, or as their error.
+// summary shows units as the offsets in them and where to read on, or as where reading failed and why. Parts that do not join
+// are shown as such.
 func summary(units []unit) string {
 	var all []string
 	for _, u := range units {
 		for _, p := range u.parts {
 			if p.err != nil {
-				all = append(all, p.err.Error())
+				all = append(all, fmt.Sprintf("%d! %v", p.from, p.err))
 				continue
 			}
 			var offs []string
@@ -66,6 +67,7 @@ func summary(units []unit) string {
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	size := weight(records(1)[0])
+	broken := errors.New("encoded crc 1 does not match calculated crc 2")
 	lost := &kgo.ErrDataLoss{Topic: testTopic, ConsumedTo: 9, ResetTo: 4}
 	for _, tt := range []struct {
 		name           string
@@ -83,15 +85,37 @@ func TestUnits(t *testing.T) {
 		{"two fetches of one partition", 1, 10, 1 << 20, kgo.Fetches{
 			fetched(kgo.FetchPartition{Records: records(1)}), fetched(kgo.FetchPartition{Records: records(2)})}, "1>2 2>3"},
 		{"the log's start has passed us", 3, 10, 1 << 20, kgo.Fetches{
-			fetched(kgo.FetchPartition{LogStartOffset: 5, Records: records(5)})}, kerr.OffsetOutOfRange.Error()},
+			fetched(kgo.FetchPartition{LogStartOffset: 5, Records: records(5)})}, "3! " + kerr.OffsetOutOfRange.Error()},
+		{"records before a broken batch are good", 1, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{Records: records(1, 2), Err: broken})}, "1,2>3 3! " + broken.Error()},
+		{"a broken batch at once", 3, 10, 1 << 20, kgo.Fetches{fetched(kgo.FetchPartition{Err: broken})}, "3! " + broken.Error()},
+		{"nothing behind an error is taken", 1, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{Records: records(1), Err: broken}), fetched(kgo.FetchPartition{Records: records(5, 6)})}, "1>2 2! " + broken.Error()},
+		{"records beside a broker's error are not trusted", 1, 10, 1 << 20, kgo.Fetches{
+			fetched(kgo.FetchPartition{Records: records(1, 2), Err: kerr.TopicAuthorizationFailed})}, "1! " + kerr.TopicAuthorizationFailed.Error()},
 		{"records beside a note of lost data are not trusted", 1, 10, 1 << 20, kgo.Fetches{
-			fetched(kgo.FetchPartition{Records: records(9)}), fetched(kgo.FetchPartition{Err: lost})}, lost.Error()},
+			fetched(kgo.FetchPartition{Records: records(9)}), fetched(kgo.FetchPartition{Err: lost})}, "1! " + lost.Error()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			f, _, errs := cutter(t, tt.next, tt.records, tt.bytes)
-			if got := summary(f.units(t.Context(), tt.fetches)); got != tt.want || len(*errs) > 0 {
+			f, o, errs := cutter(t, tt.next, tt.records, tt.bytes)
+			units := f.units(t.Context(), tt.fetches)
+			if got := summary(units); got != tt.want || len(*errs) > 0 {
 				t.Errorf("got %q %v, want %q", got, *errs, tt.want)
+			}
+			at, failed := tt.next, false
+			for _, u := range units {
+				for _, p := range u.parts {
+					if p.from != at {
+						t.Errorf("a part begins at %d, the one before it ends at %d", p.from, at)
+					}
+					if failed = p.err != nil; !failed {
+						at = p.next.Offset
+					}
+				}
+			}
+			if in := f.intakes[o.at]; in.next.Offset != at || in.again.IsZero() == failed {
+				t.Errorf("reading goes on at %d, again %v; handed over up to %d, failed %v", in.next.Offset, in.again, at, failed)
 			}
 		})
 	}
@@ -108,19 +132,6 @@ func TestUnitsOfNobody(t *testing.T) {
 	})
 	if len(got) > 0 || !slices.Equal(*errs, []error{refused}) {
 		t.Errorf("got %v and errors %v", got, *errs)
-	}
-}
-
-func TestMustRecheck(t *testing.T) {
-	t.Parallel()
-	for err, want := range map[error]bool{
-		kerr.OffsetOutOfRange: true, kerr.UnknownTopicID: true, kerr.UnknownTopicOrPartition: true, &kgo.ErrDataLoss{}: true,
-		&kgo.ErrDecompressTooLarge{}:  true,
-		kerr.TopicAuthorizationFailed: false, kerr.CorruptMessage: false, errors.New("reset by peer"): false,
-	} {
-		if got := mustRecheck(err); got != want {
-			t.Errorf("mustRecheck(%v) = %v", err, got)
-		}
 	}
 }
 

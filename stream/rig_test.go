@@ -37,10 +37,10 @@ type rig struct {
 	group   string // whose positions commit and committed are about
 }
 
-func newRig(t *testing.T, partitions int32) *rig {
+func newRig(t *testing.T, partitions int32, opts ...kfake.Opt) *rig {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(partitions, testTopic),
-		kfake.GroupMinSessionTimeout(time.Millisecond))
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(2), kfake.SeedTopics(partitions, testTopic),
+		kfake.GroupMinSessionTimeout(time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}

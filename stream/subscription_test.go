@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -286,23 +287,29 @@ func TestBatchLimits(t *testing.T) {
 	r.send(record.Encode(testTopic, big))
 	r.produce(0, 101)
 	m := newMemory()
-	var sizes []int
+	var records, bytes []int
 	m.onApply = func(_ context.Context, b []ledger.Slice) error {
-		n := 0
+		n, weigh := 0, 0
 		for _, s := range b {
 			n += len(s.Records)
+			for i := range s.Records {
+				weigh += int(s.Records[i].Size)
+			}
 		}
-		sizes = append(sizes, n)
+		records, bytes = append(records, n), append(bytes, weigh)
 		return nil
 	}
 	cfg := r.config(m, newLanes())
-	cfg.BatchRecords, cfg.BatchBytes = 10, 32<<10
+	cfg.BatchRecords, cfg.BatchBytes, cfg.BatchWait = 10, 32<<10, 200*time.Millisecond
 	run := r.start(cfg)
 	m.until(t, "all read", func() bool { return m.next(0) == 27 })
 	run.stop(t)
-	for _, n := range sizes {
-		if n > 10 {
-			t.Errorf("a batch of %d records", n)
+	if most := slices.Max(records); most != 10 {
+		t.Errorf("batches of %v records: all was there, so some must have been full, and none more", records)
+	}
+	for i := range records {
+		if bytes[i] > 32<<10 && records[i] != 1 {
+			t.Errorf("a batch of %d records weighs %d bytes", records[i], bytes[i])
 		}
 	}
 	if len(m.lines) != 27 || m.lines[25] != "0/25 e100" {

@@ -275,7 +275,7 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: stream.Globs(sub.Types),
 		Begin: stream.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
-		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), InstanceID: file.Kafka.InstanceID,
+		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the budget is for what ends before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}

@@ -23,6 +23,7 @@ type Config struct {
 type Kafka struct {
 	Brokers        []string `yaml:"brokers"`
 	SessionTimeout Duration `yaml:"session_timeout"`
+	UnreadAfter    Duration `yaml:"unread_after"`
 	InstanceID     string   `yaml:"instance_id"`
 	// Publish lists beginnings of names of topics, by the team that may write to them beside its own.
 	Publish map[string][]string `yaml:"publish"`

@@ -1,0 +1,269 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// heavy is event i with a body of size bytes that compresses some ten times, as what providers send does.
+func heavy(i, size int) *kgo.Record {
+	e := event(i)
+	var b bytes.Buffer
+	for n := 0; b.Len() < size; n++ {
+		fmt.Fprintf(&b, `{"id":%d,"url":"https://api.example.com/repos/acme/forebay/pulls/%d","state":"open"},`, n*i, i)
+	}
+	e.Data = b.Bytes()[:size]
+	e.Hash = schemas.HashBody(e.Data)
+	return record.Encode(testTopic, e)
+}
+
+// A catch-up reads far more than fits a batch with every answer: what does not fit waits, and goes before what comes next.
+func TestCatchUpOfHeavyRecords(t *testing.T) {
+	t.Parallel()
+	const n = 1500
+	r := newRig(t, 1)
+	zip := r.newClient(kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerLinger(5*time.Millisecond), kgo.ProducerBatchMaxBytes(8<<20))
+	batch := make([]*kgo.Record, n)
+	want := make([]string, n)
+	for i := range n {
+		batch[i], want[i] = heavy(i, 18<<10+i*7919%(30<<10)), fmt.Sprintf("0/%d e%d", i, i)
+	}
+	if err := zip.ProduceSync(r.ctx(), batch...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	m := newMemory()
+	cfg := r.config(m, newLanes())
+	cfg.BatchBytes = 1 << 20
+	cfg.BatchWait = 20 * time.Millisecond
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	run := r.start(cfg)
+	m.until(t, "all read", func() bool { return m.next(0) == n })
+	run.stop(t)
+	if !slices.Equal(m.lines, want) {
+		t.Errorf("%d of %d events came, or not in order", len(m.lines), n)
+	}
+	if got := counter(t, reg, "forebay_stream_discontinuities_total"); got != 0 {
+		t.Errorf("%v batches did not begin where the ledger stood", got)
+	}
+	m.check(t)
+}
+
+// What a fault of ours between the broker and the ledger loses or repeats is a report, and the partition is read again: nothing
+// of it is written.
+func TestDiscontinuity(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		units [][][2]int64 // parts, from and to
+	}{
+		{"a unit was lost", [][][2]int64{{{0, 2}}, {{4, 6}}}},
+		{"a unit came twice", [][][2]int64{{{0, 2}}, {{0, 2}}}},
+		{"parts of a batch do not join", [][][2]int64{{{0, 2}, {3, 6}}}},
+		{"parts of a batch overlap", [][][2]int64{{{0, 2}, {1, 6}}}},
+		{"the first unit begins behind", [][][2]int64{{{1, 2}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m, reg := newMemory(), prometheus.NewRegistry()
+			l, o := feeder(t, m, reg)
+			for _, parts := range tt.units {
+				var u unit
+				for _, p := range parts {
+					u.parts = append(u.parts, stretch(o, p[0], p[1]))
+				}
+				l.work(u)
+			}
+			select {
+			case why := <-o.end:
+				if !errors.Is(why, errBroken) {
+					t.Errorf("ended for %v", why)
+				}
+			default:
+				t.Error("the claim goes on")
+			}
+			if got := counter(t, reg, "forebay_stream_discontinuities_total"); got != 1 {
+				t.Errorf("%v are counted", got)
+			}
+			if len(m.lines) != 0 && !slices.Equal(m.lines, []string{"0/0 e0", "0/1 e1"}) {
+				t.Errorf("written: %q", m.lines)
+			}
+			m.check(t)
+		})
+	}
+}
+
+// feeder is a loop with one claim of offset 0, for a test that gives it units by hand.
+func feeder(t *testing.T, m *memory, reg *prometheus.Registry) (*loop, *owned) {
+	t.Helper()
+	ms, err := newMetrics(reg, testGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Group: testGroup, Topics: []string{testTopic}, Ledger: m, Lanes: &taker{}, BatchWait: time.Millisecond}.withDefaults()
+	f := newFetcher(nil, cfg, func(error) {})
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			select {
+			case fn := <-f.cmds:
+				f.command(fn)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-served })
+	at := topicPartition{testTopic, 0}
+	claim, err := m.Claim(ctx, ledger.ClaimRequest{Partition: ledger.Partition{Topic: testTopic}, Partitions: 1, Standing: func(ledger.Standing) {},
+		Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoop(ctx, cfg, f, newMirror(cfg, ms), nil, ms)
+	o := newOwned(at, claimed{Claim: claim, partitions: 1})
+	l.claims[at] = o
+	return l, o
+}
+
+// stretch is what was read of a partition from one offset up to another.
+func stretch(o *owned, from, to int64) part {
+	p := part{own: o, from: from, next: ledger.Position{Offset: to}}
+	for i := from; i < to; i++ {
+		r := record.Encode(testTopic, event(int(i)))
+		r.Offset = i
+		rec, e := decode(r, func(string, string) bool { return true }, bounds{bytes: 1 << 20})
+		p.records, p.events = append(p.records, rec), append(p.events, e)
+	}
+	return p
+}
+
+// A broken disk: the records before the batch are read, nothing behind it is, nobody is shown a partition that runs, and what
+// the report says is so. It goes on by itself once the log is whole again.
+func TestBrokenBatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRig(t, 2, kfake.DataDir(dir))
+	r.produce(0, 0, 1, 2, 3, 4, 5, 6, 7)
+	r.produce(1, 100)
+	broken := func(from, to string) { swapInFiles(t, filepath.Join(dir, "partitions", testTopic+"-0"), from, to) }
+	broken(`{"n":5}`, `{"n":x}`)
+	m, reg := newMemory(), prometheus.NewRegistry()
+	cfg := r.config(m, newLanes())
+	cfg.Registerer, cfg.UnreadAfter, cfg.StopLook = reg, 300*time.Millisecond, 50*time.Millisecond
+	run := r.start(cfg)
+	parts := run.untilStopped(t, 0)
+	e, ok := errors.AsType[*StopError](parts[0].Err)
+	if !ok || e.Reason != StopUnreadable || !strings.Contains(e.Error(), "of the offsets 5 to 5, so what is behind it begins at 6") {
+		t.Fatalf("stopped for %v", parts[0].Err)
+	}
+	if got := m.at(0); got != 5 {
+		t.Errorf("read up to %d, the broken batch begins at 5", got)
+	}
+	looks := m.claimed()
+	m.until(t, "three more looks", func() bool { return len(m.claims) >= looks+3 })
+	if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
+		t.Errorf("%v reports of one thing", n)
+	}
+	for _, p := range run.Partitions() {
+		if p.Partition == 0 && p.State != Stopped {
+			t.Errorf("it looks again, and is shown as %s", p.State)
+		}
+	}
+	r.produce(1, 101)
+	m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
+
+	broken(`{"n":x}`, `{"n":5}`)
+	m.until(t, "it goes on", func() bool { return m.next(0) == 8 })
+	run.untilRunning(t, 2)
+	run.stop(t)
+	want := []string{"0/0 e0", "0/1 e1", "0/2 e2", "0/3 e3", "0/4 e4", "0/5 e5", "0/6 e6", "0/7 e7"}
+	got := slices.DeleteFunc(slices.Clone(m.lines), func(l string) bool { return !strings.HasPrefix(l, "0/") })
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	m.check(t)
+}
+
+// swapInFiles puts one text in the place of another of its length, where a directory's files have it.
+func swapInFiles(t *testing.T, dir, from, to string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(data, []byte(from))
+		if at < 0 {
+			continue
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte(to), int64(at))
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no file in %s has %s: %v", dir, from, files)
+}
+
+// A partition that the ledger refuses for good stops with a report; the others of the batch go on.
+func TestRefusedSlice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	r.produce(0, 0, 1)
+	r.produce(1, 100)
+	m, reg := newMemory(), prometheus.NewRegistry()
+	var mended atomic.Bool
+	m.refuse = func(s ledger.Slice) error {
+		if s.Claim.Partition.Number == 0 && !mended.Load() {
+			return errors.New("permission denied for table lines")
+		}
+		return nil
+	}
+	cfg := r.config(m, newLanes())
+	cfg.Registerer, cfg.StopLook = reg, 50*time.Millisecond
+	run := r.start(cfg)
+	parts := run.untilStopped(t, 0)
+	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused || !strings.Contains(e.Error(), "permission denied for table lines") {
+		t.Fatalf("stopped for %v", parts[0].Err)
+	}
+	r.produce(1, 101)
+	m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
+	looks := m.claimed()
+	m.until(t, "three more looks", func() bool { return len(m.claims) >= looks+3 })
+	if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
+		t.Errorf("%v reports of one thing", n)
+	}
+	mended.Store(true)
+	m.until(t, "it goes on", func() bool { return m.next(0) == 2 })
+	run.untilRunning(t, 2)
+	run.stop(t)
+	m.check(t)
+}
