@@ -44,6 +44,13 @@ func (p *pulse) Alive() bool {
 	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
 }
 
+// stranger reports whether s is of another member than the session before: the group has not known us in between.
+func (p *pulse) stranger(s session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil && p.cur.member != s.member
+}
+
 // joined is told of every new session and asks for its pulse at once. What was confirmed for the session before stands:
 // the member has not left in between.
 func (p *pulse) joined(s session) {

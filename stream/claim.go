@@ -32,7 +32,8 @@ func (b *backoff) sleep(ctx context.Context) {
 // claimed is a claim, whether the group's commit must be overwritten before its first batch, and what it rests on.
 type claimed struct {
 	*ledger.Claim
-	partitions int32 // of the topic, as the ledger recorded it
+	member     string // whose heartbeat confirmed it
+	partitions int32  // of the topic, as the ledger recorded it
 	settle     bool
 	accepted   *ledger.Stop // nil: nothing had to be accepted
 }
@@ -99,7 +100,12 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
 			ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 			defer cancel()
-			st, got.settle, err = o.confirm(ctx, a, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
+			s, ok := o.pulse.session()
+			if !ok {
+				return st, errNotMember
+			}
+			got.member = s.member
+			st, got.settle, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.known.begin[p]})
 			if got.accepted = nil; st.Accepted != 0 {
 				got.accepted = standing.Stop
@@ -113,11 +119,7 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 // confirm runs while the fence row is locked. The heartbeat is that of the session in which the partition was last
 // known to be assigned, not of the client's newest: between a rebalance and its revoke the newest would still be
 // confirmed. So whoever the group means is the only one who passes, and whoever passes late finds the lock taken.
-func (o *owner) confirm(ctx context.Context, a *assignment, f facts) (ledger.Start, bool, error) {
-	s, ok := o.pulse.session()
-	if !ok {
-		return ledger.Start{}, false, errNotMember
-	}
+func (o *owner) confirm(ctx context.Context, a *assignment, s session, f facts) (ledger.Start, bool, error) {
 	if err := o.broker.heartbeat(ctx, s); err != nil {
 		return ledger.Start{}, false, err
 	}

@@ -23,6 +23,7 @@ var (
 type owned struct {
 	at         topicPartition
 	claim      *ledger.Claim
+	member     string          // that made the claim
 	partitions int32           // of the topic
 	next       ledger.Position // behind the last batch; a Claim's own Next is where it began
 	end        chan error      // capacity 1: why the loop gave the claim up
@@ -33,7 +34,12 @@ type owned struct {
 }
 
 func newOwned(at topicPartition, c claimed) *owned {
-	return &owned{at: at, claim: c.Claim, partitions: c.partitions, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
+	return &owned{at: at, claim: c.Claim, member: c.member, partitions: c.partitions, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
+}
+
+// mirrored is its position for the mirror.
+func (o *owned) mirrored() mirrored {
+	return mirrored{id: o.claim.Partition.TopicID, at: o.next, member: o.member}
 }
 
 // loop runs the subscription's batches, one after the other, over all claimed partitions: small transactions are what
@@ -123,7 +129,7 @@ func (l *loop) do(ctx context.Context, fn func()) bool {
 func (l *loop) attach(ctx context.Context, o *owned) bool {
 	return l.do(ctx, func() {
 		l.claims[o.at] = o
-		l.mirror.set(o.at, o.claim.Partition.TopicID, o.next) // brings back a group's commit that expired
+		l.mirror.set(o.at, o.mirrored()) // brings back a group's commit that expired
 		l.fetch.add(l.ctx, o)
 		if l.forget(o.claim) {
 			l.end(o, errFenced)
@@ -329,7 +335,7 @@ func (l *loop) applied(p *part, a ledger.Applied) {
 	l.metrics.decided(a.Outcomes)
 	l.metrics.lag.WithLabelValues(o.at.topic, strconv.Itoa(int(o.at.number))).Set(float64(max(0, p.end-p.next.Offset)))
 	l.logDecisions(p, a)
-	l.mirror.set(o.at, o.claim.Partition.TopicID, o.next)
+	l.mirror.set(o.at, o.mirrored())
 	if a.Waiting {
 		o.gap.ask = true
 	}

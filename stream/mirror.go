@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 // shows. It is behind the ledger by nature: a commit that fails is only logged, and goes again with the next round, as
 // a partition may be idle from then on.
 //
-// Commits go out through the group client with its own member id and generation, each with its [marker]. One runs at a
-// time, so that after take or drop none of the partition's is on its way.
+// Commits go out through the group client with its own member id and generation, each with its [marker]. A position goes
+// out only under the member id that its claim was made under: a process that was expelled and comes back is another
+// member, and while the group was empty an operator may have moved it. One runs at a time.
 type mirror struct {
 	cl         *kgo.Client // the group client; set before run
 	namespace  string
@@ -36,8 +38,9 @@ type mirror struct {
 }
 
 type mirrored struct {
-	id ledger.TopicID
-	at ledger.Position
+	id     ledger.TopicID
+	at     ledger.Position
+	member string // that claimed the partition
 }
 
 func newMirror(cfg Config, ms *metrics) *mirror {
@@ -46,11 +49,11 @@ func newMirror(cfg Config, ms *metrics) *mirror {
 }
 
 // set notes a position, to be committed with the next round.
-func (m *mirror) set(tp topicPartition, id ledger.TopicID, at ledger.Position) {
+func (m *mirror) set(tp topicPartition, at mirrored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty[tp] = mirrored{id, at}
-	m.newest[tp] = mirrored{id, at}
+	m.dirty[tp] = at
+	m.newest[tp] = at
 }
 
 // drop forgets a partition: its position is not ours to commit any more.
@@ -73,11 +76,11 @@ func (m *mirror) again(batch map[topicPartition]mirrored) {
 }
 
 // commit commits a position now and forgets what was noted for the partition.
-func (m *mirror) commit(ctx context.Context, tp topicPartition, id ledger.TopicID, at ledger.Position) error {
+func (m *mirror) commit(ctx context.Context, tp topicPartition, at mirrored) error {
 	m.sending.Lock()
 	defer m.sending.Unlock()
 	m.drop(tp)
-	return m.send(ctx, map[topicPartition]mirrored{tp: {id, at}})
+	return m.send(ctx, map[topicPartition]mirrored{tp: at})
 }
 
 // run commits what was noted, every interval, until ctx is done.
@@ -121,8 +124,7 @@ func (m *mirror) send(ctx context.Context, batch map[topicPartition]mirrored) (e
 		offsets[tp.topic][tp.number] = kgo.EpochOffset{Epoch: at.at.LeaderEpoch, Offset: at.at.Offset}
 	}
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		m.mark(req, batch)
-		return nil
+		return m.mark(req, batch)
 	})
 	m.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
 		err = commitError(resp, failed)
@@ -135,9 +137,16 @@ func (m *mirror) send(ctx context.Context, batch map[topicPartition]mirrored) (e
 	return err
 }
 
-func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mirrored) {
+// mark gives each position its marker, and takes out those that another member claimed. kgo calls it with the request as
+// it goes out, and joins no group before the answer: the member in it is the one that the coordinator will judge.
+func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mirrored) error {
+	ours := 0
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(p kmsg.OffsetCommitRequestTopicPartition) bool {
+			return batch[topicPartition{t.Topic, p.Partition}].member != req.MemberID
+		})
+		ours += len(t.Partitions)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			at := batch[topicPartition{t.Topic, p.Partition}]
@@ -145,6 +154,11 @@ func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mi
 			p.Metadata = &text
 		}
 	}
+	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.OffsetCommitRequestTopic) bool { return len(t.Partitions) == 0 })
+	if ours == 0 {
+		return fmt.Errorf("commit as %s: %w: another member id claimed the partitions", req.MemberID, errNotMember)
+	}
+	return nil
 }
 
 func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {

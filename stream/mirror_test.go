@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,14 +60,43 @@ func TestMirrorDoesNotBringBackWhatIsGone(t *testing.T) {
 	m := newMirror(Config{}, nil)
 	a, b, c := topicPartition{"t", 0}, topicPartition{"t", 1}, topicPartition{"t", 2}
 	for _, tp := range []topicPartition{a, b, c} {
-		m.set(tp, [16]byte{1}, ledger.Position{Offset: 5})
+		m.set(tp, mirrored{at: ledger.Position{Offset: 5}})
 	}
 	batch := m.dirty
 	m.dirty = map[topicPartition]mirrored{}
 	m.drop(a)
-	m.set(b, [16]byte{1}, ledger.Position{Offset: 6})
+	m.set(b, mirrored{at: ledger.Position{Offset: 6}})
 	m.again(batch)
 	if _, ok := m.dirty[a]; ok || m.dirty[b].at.Offset != 6 || m.dirty[c].at.Offset != 5 {
 		t.Errorf("%+v", m.dirty)
+	}
+}
+
+// A position goes out under the member id that claimed the partition, or not at all.
+func TestMirrorIsItsMembers(t *testing.T) {
+	t.Parallel()
+	m := newMirror(Config{Group: testGroup}, nil)
+	batch := map[topicPartition]mirrored{{"t", 0}: {member: "before"}, {"t", 1}: {member: "now"}, {"u", 0}: {member: "before"}}
+	request := func(member string) *kmsg.OffsetCommitRequest {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.MemberID = member
+		for _, topic := range []string{"t", "u"} {
+			rt := kmsg.NewOffsetCommitRequestTopic()
+			rt.Topic = topic
+			for n := range int32(len(topic) + 1) {
+				if _, ok := batch[topicPartition{topic, n}]; ok {
+					rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitRequestTopicPartition{Partition: n})
+				}
+			}
+			req.Topics = append(req.Topics, rt)
+		}
+		return req
+	}
+	req := request("now")
+	if err := m.mark(req, batch); err != nil || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != 1 {
+		t.Errorf("%v: %+v", err, req.Topics)
+	}
+	if err := m.mark(request("somebody"), batch); !errors.Is(err, errNotMember) {
+		t.Errorf("nothing to commit: %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +58,9 @@ type assignment struct {
 }
 
 func (o *owner) assigned(s session, parts []topicPartition) {
+	if o.pulse.stranger(s) {
+		parts = append(parts, o.forsake(s)...)
+	}
 	o.pulse.joined(s)
 	o.status.join()
 	o.log.Info("group session begun", "member", s.member, "generation", s.generation, "new", len(parts))
@@ -70,6 +75,18 @@ func (o *owner) assigned(s session, parts []topicPartition) {
 		o.parts[at] = a
 		go o.own(a)
 	}
+}
+
+// forsake gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
+// by its JoinGroup joins as somebody else, and kgo calls neither lost nor assigned for what it had (v1.22.2). But nobody
+// may have been in the group for a while, and what an operator did to it then only a claim sees.
+func (o *owner) forsake(s session) []topicPartition {
+	o.mu.Lock()
+	parts := slices.Collect(maps.Keys(o.parts))
+	o.mu.Unlock()
+	o.log.Warn("expelled from the group and joined again; claiming what is still assigned again", "member", s.member, "partitions", len(parts))
+	o.lost(parts)
+	return parts
 }
 
 func (o *owner) revoked(parts []topicPartition) { o.end(parts, errRevoked) }
@@ -197,7 +214,7 @@ func (o *owner) run(a *assignment, got claimed) error {
 	own := newOwned(a.at, got)
 	own.unread = a.unread
 	o.noteSeek(c)
-	if err := o.settle(a, got); err != nil {
+	if err := o.settle(a, own, got.settle); err != nil {
 		o.releaseUnused(c)
 		return err
 	}
@@ -266,14 +283,14 @@ func (o *owner) noteSeek(c *ledger.Claim) {
 }
 
 // settle mirrors the position with our marker before the first batch, where the group's commit is somebody else's.
-func (o *owner) settle(a *assignment, c claimed) error {
-	if !c.settle {
+func (o *owner) settle(a *assignment, own *owned, must bool) error {
+	if !must {
 		return nil
 	}
 	var wait backoff
 	for {
 		ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
-		err := o.mirror.commit(ctx, a.at, c.Partition.TopicID, c.Next)
+		err := o.mirror.commit(ctx, own.at, own.mirrored())
 		cancel()
 		if err == nil {
 			return nil
@@ -339,7 +356,7 @@ func (o *owner) detach(ctx context.Context, own *owned) bool {
 func (o *owner) mirrorLast(own *owned) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	if err := o.mirror.commit(ctx, own.at, own.claim.Partition.TopicID, own.next); err != nil {
+	if err := o.mirror.commit(ctx, own.at, own.mirrored()); err != nil {
 		o.log.Warn("last position not mirrored", "topic", own.at.topic, "partition", own.at.number, "error", err)
 	}
 }
