@@ -22,7 +22,9 @@ import (
 //
 // Commits go out through the group client with its own member id and generation, each with its [marker]. A position goes
 // out only under the member id that its claim was made under: a process that was expelled and comes back is another
-// member, and while the group was empty an operator may have moved it. One runs at a time.
+// member, and while the group was empty an operator may have moved it. One runs at a time; of what is dropped before kgo
+// has put a member and its generation on a commit, nothing goes out, and later the coordinator refuses that generation as
+// soon as it means something else.
 type mirror struct {
 	cl         *kgo.Client // the group client; set before run
 	namespace  string
@@ -79,8 +81,25 @@ func (m *mirror) again(batch map[topicPartition]mirrored) {
 func (m *mirror) commit(ctx context.Context, tp topicPartition, at mirrored) error {
 	m.sending.Lock()
 	defer m.sending.Unlock()
-	m.drop(tp)
+	m.take(tp, at)
+	defer m.drop(tp)
 	return m.send(ctx, map[topicPartition]mirrored{tp: at})
+}
+
+// take notes a position that is committed now.
+func (m *mirror) take(tp topicPartition, at mirrored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.dirty, tp)
+	m.newest[tp] = at
+}
+
+// ours reports whether a position may go out as member: its claim has not been dropped, and is that member's.
+func (m *mirror) ours(tp topicPartition, at mirrored, member string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, noted := m.newest[tp]
+	return noted && now.member == at.member && at.member == member
 }
 
 // run commits what was noted, every interval, until ctx is done.
@@ -137,14 +156,15 @@ func (m *mirror) send(ctx context.Context, batch map[topicPartition]mirrored) (e
 	return err
 }
 
-// mark gives each position its marker, and takes out those that another member claimed. kgo calls it with the request as
+// mark gives each position its marker, and takes out those that are not ours. kgo calls it with the request as
 // it goes out, and joins no group before the answer: the member in it is the one that the coordinator will judge.
 func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mirrored) error {
 	ours := 0
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		t.Partitions = slices.DeleteFunc(t.Partitions, func(p kmsg.OffsetCommitRequestTopicPartition) bool {
-			return batch[topicPartition{t.Topic, p.Partition}].member != req.MemberID
+			tp := topicPartition{t.Topic, p.Partition}
+			return !m.ours(tp, batch[tp], req.MemberID)
 		})
 		ours += len(t.Partitions)
 		for j := range t.Partitions {
@@ -156,7 +176,7 @@ func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[topicPartition]mi
 	}
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.OffsetCommitRequestTopic) bool { return len(t.Partitions) == 0 })
 	if ours == 0 {
-		return fmt.Errorf("commit as %s: %w: another member id claimed the partitions", req.MemberID, errNotMember)
+		return fmt.Errorf("commit as %s: %w: the claims have ended, or were another's", req.MemberID, errNotMember)
 	}
 	return nil
 }

@@ -72,28 +72,29 @@ func TestMirrorDoesNotBringBackWhatIsGone(t *testing.T) {
 	}
 }
 
-// A position goes out under the member id that claimed the partition, or not at all.
-func TestMirrorIsItsMembers(t *testing.T) {
+// A position goes out under the member id that claimed the partition and while that claim lasts, or not at all.
+func TestMirrorIsItsClaims(t *testing.T) {
 	t.Parallel()
 	m := newMirror(Config{Group: testGroup}, nil)
-	batch := map[topicPartition]mirrored{{"t", 0}: {member: "before"}, {"t", 1}: {member: "now"}, {"u", 0}: {member: "before"}}
+	former, ours, dropped, again := topicPartition{"t", 0}, topicPartition{"t", 1}, topicPartition{"u", 0}, topicPartition{"u", 1}
+	batch := map[topicPartition]mirrored{former: {member: "before"}, ours: {member: "now"}, dropped: {member: "now"}, again: {member: "before"}}
+	for tp, at := range batch {
+		m.set(tp, at)
+	}
+	m.drop(dropped)
+	m.set(again, mirrored{member: "now"})
 	request := func(member string) *kmsg.OffsetCommitRequest {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.MemberID = member
 		for _, topic := range []string{"t", "u"} {
 			rt := kmsg.NewOffsetCommitRequestTopic()
-			rt.Topic = topic
-			for n := range int32(len(topic) + 1) {
-				if _, ok := batch[topicPartition{topic, n}]; ok {
-					rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitRequestTopicPartition{Partition: n})
-				}
-			}
+			rt.Topic, rt.Partitions = topic, []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0}, {Partition: 1}}
 			req.Topics = append(req.Topics, rt)
 		}
 		return req
 	}
 	req := request("now")
-	if err := m.mark(req, batch); err != nil || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != 1 {
+	if err := m.mark(req, batch); err != nil || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != ours.number {
 		t.Errorf("%v: %+v", err, req.Topics)
 	}
 	if err := m.mark(request("somebody"), batch); !errors.Is(err, errNotMember) {
