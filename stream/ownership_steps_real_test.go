@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // seen is what the real owner does, as brokers, ledger and lanes see it, in order.
 type seen struct {
 	*memory
+	run      atomic.Pointer[running]
 	mu       sync.Mutex
 	steps    []string
 	claiming bool
@@ -24,9 +26,6 @@ type seen struct {
 func (s *seen) note(step string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.steps); n > 0 && s.steps[n-1] == step && step == "heartbeat" {
-		return // the client has a heartbeat of its own
-	}
 	s.steps = append(s.steps, step)
 }
 
@@ -50,11 +49,27 @@ func (s *seen) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Clai
 	confirm := req.Confirm
 	req.Confirm = func(ctx context.Context, stored *ledger.Position) (ledger.Start, error) {
 		s.note("lock")
+		s.alive(ctx) // the pulse of the session has been asked for: the heartbeat that comes is the claim's
 		s.now(true)
 		defer s.now(false)
 		return confirm(ctx, stored)
 	}
 	return s.memory.Claim(ctx, req)
+}
+
+func (s *seen) alive(ctx context.Context) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if run := s.run.Load(); run != nil && run.Alive() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (s *seen) now(claiming bool) {
@@ -73,6 +88,12 @@ func (s *seen) Release(ctx context.Context, c *ledger.Claim) error {
 	return s.memory.Release(ctx, c)
 }
 
+func (s *seen) start(r *rig, cfg Config) *running {
+	run := r.start(cfg)
+	s.run.Store(run)
+	return run
+}
+
 // listen notes what the brokers are asked.
 func (s *seen) listen(r *rig) {
 	for _, key := range []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetFetch, kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.LeaveGroup} {
@@ -82,7 +103,7 @@ func (s *seen) listen(r *rig) {
 			case *kmsg.HeartbeatRequest:
 				s.inClaim("heartbeat")
 			case *kmsg.OffsetFetchRequest:
-				if req.RequireStable { // the group client's own has it not
+				if len(req.Topics) == 0 && (len(req.Groups) == 0 || len(req.Groups[0].Topics) == 0) { // the group client asks for its own
 					s.inClaim("commit")
 				}
 			case *kmsg.ListOffsetsRequest:
@@ -165,7 +186,7 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 		{"stopped, moved by an operator, started again", search{alone: true, left: budget{restarts: 2, resets: 1}},
 			func(t *testing.T, r *rig, s *seen, cfg func() Config) {
 				for n := range 2 {
-					run := r.start(cfg())
+					run := s.start(r, cfg())
 					s.until(t, "all read", func() bool { return len(s.claims) == n+1 && s.next(0) == 3 })
 					run.stop(t)
 					r.commit(0, 1, "")
@@ -175,7 +196,7 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 				"lock heartbeat commit log mirror open apply apply close mirror release leave"},
 		{"expelled while it joins", search{alone: true, left: budget{faults: 2, resets: 1, restarts: 1}},
 			func(t *testing.T, r *rig, s *seen, cfg func() Config) {
-				run := r.start(cfg())
+				run := s.start(r, cfg())
 				s.until(t, "all read", func() bool { return s.next(0) == 3 })
 				r.joinsLate(t, func(member string) {
 					r.expel(t, member)
@@ -197,7 +218,7 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 				lanes.onOpen = func() error { s.note("open"); return nil }
 				lanes.onClose = func(context.Context) { s.note("close") }
 				cfg := r.config(s, lanes)
-				cfg.BatchRecords, cfg.MirrorInterval, cfg.HeartbeatInterval = 1, time.Hour, 200*time.Millisecond
+				cfg.BatchRecords, cfg.MirrorInterval, cfg.HeartbeatInterval = 1, time.Hour, 2*time.Second
 				return cfg
 			})
 			steps := s.all()
