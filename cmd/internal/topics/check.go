@@ -11,10 +11,11 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// unsafe are the settings without which an acknowledged event can be lost or refused.
-var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage}
+// unsafe are the settings without which an acknowledged event can be lost or refused, or the time of a record is its producer's word:
+// versions are clamped against it, and dedupe windows and retention go by it.
+var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
-// Check is asked before a process starts: every topic but spare ones must exist and keep P1. The error names the command that mends
+// Check is asked before a process starts: every topic but spare ones must exist, keep P1 and have the broker's times. The error names the command that mends
 // it; file is the configuration's path.
 func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) error {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })

@@ -116,6 +116,11 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
 			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
 	}
+	if half(have) && !half(w.Configs) {
+		note(Refused, "looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
+			"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
+			timestampType, have[timestampType], retention, have[retention], w.Name, timestampType, w.Configs[timestampType])
+	}
 	copies := fewestCopies(d.Partitions)
 	if copies != int64(w.Replication) {
 		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", copies, w.Replication)
@@ -147,6 +152,16 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	}
 	c.Detail = strings.Join(says, "; ")
 	return c
+}
+
+// half reports whether a topic has the settings of a copy that [Rekey] is at. To mend them would make it look finished.
+func half(configs map[string]string) bool {
+	for key, value := range copying {
+		if configs[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // fewestCopies is how many copies each partition has at least.

@@ -167,13 +167,8 @@ func (r Rekey) brokenOff(ctx context.Context, adm *kadm.Client, from map[int32]s
 	if err != nil {
 		return false, err
 	}
-	for key, value := range copying {
-		if have[r.To.Name][key] != value {
-			return false, nil
-		}
-	}
-	if r.To.Configs[timestampType] == copying[timestampType] && r.To.Configs[retention] == copying[retention] {
-		return false, nil // a finished one looks the same
+	if !half(have[r.To.Name]) || half(r.To.Configs) { // then a finished one looks the same
+		return false, nil
 	}
 	to, err := spans(ctx, adm, r.To.Name)
 	if err != nil || total(to) == 0 {

@@ -130,6 +130,49 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	}
 }
 
+// TestCheckRefusesProducersTimes: where a producer may say when a record was appended, it moves the clamp of versions and the
+// dedupe windows. The command that the refusal names mends it.
+func TestCheckRefusesProducersTimes(t *testing.T) {
+	t.Parallel()
+	adm, want := setup(t)
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.small", map[string]string{timestampType: "CreateTime"})
+	err := Check(t.Context(), adm, want, "f.yaml")
+	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "events.acme.small: message.timestamp.type CreateTime -> LogAppendTime") ||
+		!strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
+		t.Errorf("check of a topic with producers' times: %v", err)
+	}
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+		t.Errorf("check after apply: %v", err)
+	}
+}
+
+// TestHalfACopyIsRefused: apply would make a copy that rekey was broken off at look finished.
+func TestHalfACopyIsRefused(t *testing.T) {
+	t.Parallel()
+	adm, want := setup(t)
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.small", copying)
+	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
+		t.Errorf("check of half a copy: %v", err)
+	}
+	changes, err := Apply(t.Context(), adm, want, false)
+	if err != nil || schemas.KindOf(Problems(changes)) != schemas.Conflict {
+		t.Errorf("apply to half a copy: %v, %v", Problems(changes), err)
+	}
+	have, err := describe(t.Context(), adm, []string{"events.acme.small"})
+	if err != nil || !half(have["events.acme.small"]) {
+		t.Errorf("apply has changed it: %v, %v", have, err)
+	}
+}
+
 func set(t *testing.T, adm *kadm.Client, topic string, configs map[string]string) {
 	t.Helper()
 	if err := alter(t.Context(), adm, &Change{Topic: topic, alter: configs}); err != nil {
