@@ -2,8 +2,11 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // session is a member of the group in one generation.
@@ -19,11 +22,12 @@ type session struct {
 // would cost less, but a hook sees bytes and not the answer: a process that wakes from a long sleep is told "unknown
 // member" in an answer that would look like life, and while a revoke is being drained the client goes on heartbeating
 // after a refusal. A pulse counts only an answer that says so, from the time before the question was sent, which the
-// broker's own session timer can only have started after. time.Time carries the monotonic clock.
+// broker's own session timer can only have started after. One that says that this is no member any more ends what was
+// confirmed before: the partitions may be somebody else's by now.
 type pulse struct {
 	timeout  time.Duration
 	interval time.Duration
-	now      func() time.Time
+	now      func() time.Time // goes on while the machine is suspended
 	beat     func(ctx context.Context, s session) error
 	kick     chan struct{} // capacity 1, never closed
 
@@ -34,7 +38,13 @@ type pulse struct {
 }
 
 func newPulse(timeout, interval time.Duration, beat func(context.Context, session) error) *pulse {
-	return &pulse{timeout: timeout, interval: interval, now: time.Now, beat: beat, kick: make(chan struct{}, 1)}
+	return &pulse{timeout: timeout, interval: interval, now: nowSuspended(suspended), beat: beat, kick: make(chan struct{}, 1)}
+}
+
+// nowSuspended is the time on a clock that goes on while the machine is suspended, as the broker's does: Go's own, which is the
+// monotonic one, stands still, and a session that is long over would count for as long as was left of it.
+func nowSuspended(suspended func() time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(suspended()) }
 }
 
 // Alive reports whether the group would still count this process in at this moment.
@@ -107,9 +117,17 @@ func (p *pulse) once(ctx context.Context) {
 	sent := p.now()
 	ctx, cancel := context.WithTimeout(ctx, p.timeout/2)
 	defer cancel()
-	if p.beat(ctx, *cur) == nil {
+	switch err := p.beat(ctx, *cur); {
+	case err == nil:
 		p.confirmed(round, sent)
+	case refused(err):
+		p.refused(round)
 	}
+}
+
+// refused reports whether the coordinator has answered that a session is over, whatever of it was confirmed.
+func refused(err error) bool {
+	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.FencedInstanceID)
 }
 
 func (p *pulse) confirmed(round uint64, sent time.Time) {
@@ -117,5 +135,13 @@ func (p *pulse) confirmed(round uint64, sent time.Time) {
 	defer p.mu.Unlock()
 	if p.rounds == round && sent.After(p.last) {
 		p.last = sent
+	}
+}
+
+func (p *pulse) refused(round uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rounds == round {
+		p.last = time.Time{}
 	}
 }

@@ -23,7 +23,8 @@ type Subscription struct {
 	metrics *metrics
 	status  *status
 	pulse   *pulse
-	broker  *broker // set by Run, before the pulse runs
+	broker  *broker     // set by Run, before the pulse runs
+	group   *kgo.Client // as well
 
 	mu   sync.Mutex
 	loop *loop // nil while nothing runs
@@ -40,10 +41,23 @@ func New(cfg Config) (*Subscription, error) {
 		return nil, fmt.Errorf("metrics of subscription %s: %w", cfg.Group, err)
 	}
 	s := &Subscription{cfg: cfg, metrics: ms, status: newStatus(ms)}
-	s.pulse = newPulse(cfg.SessionTimeout, cfg.HeartbeatInterval, func(ctx context.Context, at session) error {
-		return s.broker.heartbeat(ctx, at)
-	})
+	s.pulse = newPulse(cfg.SessionTimeout, cfg.HeartbeatInterval, s.beat)
 	return s, nil
+}
+
+// beat is the pulse's heartbeat. The group may have gone on to a generation that this member has joined, while what the rebalance
+// takes from it is still being drained: assigned tells of it only afterwards. Then the newest generation counts.
+func (s *Subscription) beat(ctx context.Context, at session) error {
+	err := s.broker.heartbeat(ctx, at)
+	if !errors.Is(err, kerr.IllegalGeneration) {
+		return err
+	}
+	id, generation := s.group.GroupMetadata()
+	if id != at.member || generation <= at.generation {
+		return err
+	}
+	at.generation = generation
+	return s.broker.heartbeat(ctx, at)
 }
 
 // Ready is nil when the subscription works: its begin is stored and its group is joined. Otherwise it says what is
@@ -128,7 +142,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, re
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
-	mir.cl = client
+	mir.cl, s.group = client, client
 	in := &member{cl: client, log: s.cfg.Logger}
 
 	var running sync.WaitGroup
