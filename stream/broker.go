@@ -37,24 +37,34 @@ type topic struct {
 }
 
 func (b *broker) topic(ctx context.Context, name string) (topic, error) {
+	t, _, err := b.lookUp(ctx, b.cl, name)
+	return t, err
+}
+
+// lookUp asks some broker, or the one that of is, for a topic and for the brokers that are up.
+func (*broker) lookUp(ctx context.Context, of kmsg.Requestor, name string) (topic, []int32, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = new(name)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, b.cl) // not kgo's cache: a recreated topic must show
+	resp, err := req.RequestWith(ctx, of) // not kgo's cache: a recreated topic must show
 	if err != nil {
-		return topic{}, fmt.Errorf("look up topic %s: %w", name, err)
+		return topic{}, nil, fmt.Errorf("look up topic %s: %w", name, err)
+	}
+	var brokers []int32
+	for _, b := range resp.Brokers {
+		brokers = append(brokers, b.NodeID)
 	}
 	for _, t := range resp.Topics {
 		if t.Topic == nil || *t.Topic != name {
 			continue
 		}
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return topic{}, fmt.Errorf("look up topic %s: %w", name, err)
+			return topic{}, nil, fmt.Errorf("look up topic %s: %w", name, err)
 		}
-		return topic{id: t.TopicID, partitions: int32(len(t.Partitions))}, nil
+		return topic{id: t.TopicID, partitions: int32(len(t.Partitions))}, brokers, nil
 	}
-	return topic{}, fmt.Errorf("look up topic %s: %w", name, kerr.UnknownTopicOrPartition)
+	return topic{}, nil, fmt.Errorf("look up topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
 // heartbeat asks the coordinator whether s is a member. A group that rebalances still knows it.

@@ -100,6 +100,9 @@ type Config struct {
 	StopLook time.Duration
 	// UnreadAfter is how long a partition may not be readable before it is stopped with a report; default 1 min.
 	UnreadAfter time.Duration
+	// TopicLook is how often the topics are asked for their number of partitions, besides whenever a record is not in its
+	// place; default 10 s.
+	TopicLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
 	// CommandSweep is how often the owner looks for what people ask of it, besides being told; default 500 ms. The index it
@@ -125,6 +128,7 @@ func (c Config) withDefaults() Config {
 	or(&c.MirrorInterval, 500*time.Millisecond)
 	or(&c.StopLook, 5*time.Second)
 	or(&c.UnreadAfter, time.Minute)
+	or(&c.TopicLook, 10*time.Second)
 	or(&c.CommandSweep, 500*time.Millisecond)
 	or(&c.ExportSweep, time.Second)
 	if c.BatchRecords == 0 {
@@ -171,6 +175,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.TopicLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

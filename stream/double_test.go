@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -59,6 +60,7 @@ type memory struct {
 	began   time.Time
 	begin   map[ledger.Partition]int64
 	fences  map[ledger.Partition]*fence
+	counts  map[ledger.TopicID]int32 // partitions, as first seen
 	claims  []*ledger.Claim
 	lines   []string // "partition/offset id", in the order of Apply
 	broken  []ledger.Record
@@ -137,6 +139,18 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 		}
 	}
 	m.mu.Lock()
+	if m.counts == nil {
+		m.counts = map[ledger.TopicID]int32{}
+	}
+	id := req.Partition.TopicID
+	if m.counts[id] == 0 {
+		m.counts[id] = req.Partitions
+	}
+	if had := m.counts[id]; had != req.Partitions {
+		m.mu.Unlock()
+		return nil, &schemas.Error{Kind: schemas.Conflict, Op: "claim", Err: &ledger.TopicError{
+			Topic: req.Partition.Topic, ID: id, Known: id, Count: req.Partitions, Counts: had}}
+	}
 	var stored *ledger.Position
 	f := m.fence(req.Partition)
 	if f.stored != nil {

@@ -31,8 +31,9 @@ type fetcher struct {
 	filter  func(eventType, source string) bool
 	records int
 	bytes   int
-	most    int             // bytes of a record
-	onError func(err error) // about no claimed partition
+	most    int                                                   // bytes of a record
+	onError func(err error)                                       // about no claimed partition
+	count   func(ctx context.Context, name string) (topic, error) // see counting
 
 	out     chan unit   // unbuffered: at most one decoded poll waits for the loop. Never closed
 	cmds    chan func() // never closed
@@ -260,7 +261,7 @@ func (f *fetcher) failed(in *intake, err error) part {
 
 // units cuts a poll into what fits a batch each, in order. A record that is larger than a batch comes alone.
 func (f *fetcher) units(ctx context.Context, fetches kgo.Fetches) []unit {
-	c := cutting{f: f}
+	c := cutting{f: f, counts: counting{ask: f.count}}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		in := f.intakes[topicPartition{tp.Topic, tp.Partition}]
 		if in == nil { // an error about the client, or a partition given up
@@ -282,7 +283,10 @@ func (f *fetcher) units(ctx context.Context, fetches kgo.Fetches) []unit {
 		}
 		c.part = nil
 		for _, r := range tp.Records {
-			c.record(in, r, tp.LastStableOffset)
+			if err := c.record(ctx, in, r, tp.LastStableOffset); err != nil {
+				c.parts = append(c.parts, f.failed(in, err))
+				return
+			}
 		}
 		e, large := errors.AsType[*kgo.ErrDecompressTooLarge](tp.Err)
 		switch {
@@ -304,25 +308,34 @@ func (f *fetcher) units(ctx context.Context, fetches kgo.Fetches) []unit {
 
 // cutting is a poll on its way into units.
 type cutting struct {
-	f     *fetcher
-	units []unit
+	f      *fetcher
+	counts counting
+	units  []unit
 	unit
 	part *part // of the partition at hand in the unit at hand; nil: none yet
 }
 
-// record takes one record of a partition.
-func (c *cutting) record(in *intake, r *kgo.Record, end int64) {
+// record takes one record of a partition. An error means that it cannot be decided yet.
+func (c *cutting) record(ctx context.Context, in *intake, r *kgo.Record, end int64) error {
 	if r.Offset < in.next.Offset {
-		return
+		return nil
 	}
-	size := weight(r)
-	c.put(in, ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}, end, size)
+	size, next := weight(r), ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}
 	if r.Attrs.IsControl() {
-		return
+		c.put(in, next, end, size)
+		return nil
 	}
-	c.add(decode(r, c.f.filter, bounds{partitions: in.own.partitions, bytes: c.f.most}))
+	rec, event := decode(r, c.f.filter, bounds{partitions: in.own.partitions, bytes: c.f.most})
+	if rec.Broken == gate.ReasonMisplaced {
+		if err := c.counts.check(ctx, in.own); err != nil {
+			return err
+		}
+	}
+	c.put(in, next, end, size)
+	c.add(rec, event)
 	c.bytes += size
 	c.part.bytes += size
+	return nil
 }
 
 // put makes room for size bytes of a partition that is read up to next.

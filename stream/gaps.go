@@ -121,7 +121,14 @@ func (l *loop) observe(o *owned) {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 		defer cancel()
 		end, err := l.broker.offset(ctx, o.at.topic, o.at.number, atEnd, true)
+		var now topic
+		if err == nil { // in a topic that has grown the filler may be in a new partition
+			now, err = l.broker.count(ctx, o.at.topic)
+		}
 		l.do(l.ctx, func() {
+			if err == nil {
+				l.grown(&grownError{o.at.topic, now})
+			}
 			if o.gone || !o.gap.overdue {
 				return
 			}

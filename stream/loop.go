@@ -182,6 +182,7 @@ func (l *loop) fenced(c *ledger.Claim) {
 // run works until the loop's context is done. The claims must be detached before.
 func (l *loop) run() {
 	defer l.observers.Wait()
+	l.observers.Go(l.watchTopics)
 	if from, ok := l.cfg.Ledger.(CommandLedger); ok {
 		l.observers.Go(func() { l.commands(from) })
 	}
@@ -260,6 +261,10 @@ func (l *loop) take(b *batch, u unit) {
 
 // fetchFailed goes on after the fetcher could not read a partition. It reads again by itself; see fetcher.
 func (l *loop) fetchFailed(o *owned, p part) {
+	if e, ok := errors.AsType[*grownError](p.err); ok {
+		l.grown(e)
+		return
+	}
 	l.metrics.fetchErrs.Inc()
 	log := l.log.With("topic", o.at.topic, "partition", o.at.number, "offset", p.from, "error", p.err)
 	if o.unread.IsZero() {

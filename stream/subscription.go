@@ -133,7 +133,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, re
 		s.metrics.fetchErrs.Inc()
 		s.cfg.Logger.Warn("reading", "error", err)
 	})
-	fetch.chunks = s.broker.chunks
+	fetch.chunks, fetch.count = s.broker.chunks, s.broker.count
 	l := newLoop(parts, s.cfg, fetch, mir, s.broker, s.metrics)
 	own := &owner{cfg: s.cfg, log: s.cfg.Logger, loop: l, mirror: mir, broker: s.broker, pulse: s.pulse,
 		status: s.status, metrics: s.metrics, known: k, renew: renew, copies: newCopier(s.cfg, s.broker, s.metrics), parts: map[topicPartition]*assignment{}}

@@ -1,0 +1,178 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// grow gives the topic more partitions, and the rig's producer a client that knows of them.
+func (r *rig) grow(to int32) {
+	r.t.Helper()
+	if _, err := r.adm.UpdatePartitions(r.ctx(), int(to), testTopic); err != nil {
+		r.t.Fatal(err)
+	}
+	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+// placed is an event of an entity whose place is one partition of so many, and another of so many others.
+func placed(i int, partition, parts, was, of int32) *kgo.Record {
+	for n := 1; ; n++ {
+		key := fmt.Sprintf("order/%d", n)
+		if record.PartitionOf([]byte(key), parts) == partition && record.PartitionOf([]byte(key), of) == was {
+			e := event(i)
+			e.Entity = schemas.EntityKey(key)
+			rec := record.Encode(testTopic, e)
+			rec.Partition = partition
+			return rec
+		}
+	}
+}
+
+// Intake that has started again places keys by the new number before anybody here has heard of it. Nothing of that is set aside
+// or decided: the topic's claims end and say what to do, and what was in its place by the old number has run.
+func TestGrownWhileRunning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	m, lanes := newMemory(), newLanes()
+	cfg := r.config(m, lanes)
+	cfg.TopicLook = time.Hour // it is found out by the record
+	run := r.start(cfg)
+	run.untilRunning(t, 2)
+	r.produce(0, 1)
+	r.produce(1, 2)
+	m.until(t, "both", func() bool { return len(m.lines) == 2 })
+	r.grow(3)
+	r.send(placed(3, 0, 2, 0, 3), placed(4, 0, 3, 1, 2), placed(5, 0, 2, 0, 3)) // the second belongs in 1 of 2
+	for number := range int32(2) {
+		e := run.stopOf(t, number)
+		if e.Reason != StopPartitions || e.Stop.From != 2 || e.Stop.To != 3 || !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
+			t.Errorf("partition %d is stopped for %v", number, e)
+		}
+	}
+	run.stop(t)
+	defer m.lock()()
+	if len(m.broken) > 0 {
+		t.Errorf("set aside: %+v", m.broken)
+	}
+	if next := m.next(0); next > 2 || slices.ContainsFunc(m.lines, func(l string) bool { return strings.HasSuffix(l, "e4") || strings.HasSuffix(l, "e5") }) {
+		t.Errorf("decided: %q, next %d", m.lines, next)
+	}
+	if len(lanes.wrong)+len(m.wrong) > 0 {
+		t.Error(lanes.wrong, m.wrong)
+	}
+}
+
+// An idle topic has no record to tell by.
+func TestGrownWhileIdle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	cfg := r.config(newMemory(), newLanes())
+	cfg.TopicLook = 20 * time.Millisecond
+	run := r.start(cfg)
+	run.untilRunning(t, 2)
+	r.grow(3)
+	for number := range int32(2) {
+		if e := run.stopOf(t, number); e.Reason != StopPartitions {
+			t.Errorf("partition %d is stopped for %v", number, e)
+		}
+	}
+}
+
+// Whether a record is misplaced is not decided while the brokers do not say how many partitions there are, and the question is
+// put after the record was read. What stands before it is decided all the same.
+func TestMisplacedWaitsForTheBrokers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	m := newMemory()
+	cfg := r.config(m, newLanes())
+	cfg.TopicLook = time.Hour
+	run := r.start(cfg)
+	r.produce(0, 0) // the producer asks where to before the brokers fall silent
+	m.until(t, "the first", func() bool { return len(m.lines) == 1 })
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: testTopic, Err: kerr.KafkaStorageError, Count: -1})
+	r.send(placed(1, 0, 2, 0, 3), placed(2, 0, 3, 1, 2), placed(3, 0, 2, 0, 3)) // the second belongs in 1
+	m.until(t, "the record before it", func() bool { return len(m.lines) == 2 })
+	hits := fault.Hits()
+	run.until(t, "more questions", func([]PartitionState) bool { return fault.Hits() > hits+1 })
+	if at := m.at(0); at != 2 {
+		t.Errorf("decided without an answer: next %d", at)
+	}
+	fault.Remove()
+	m.until(t, "all", func() bool { return len(m.lines) == 3 && len(m.broken) == 1 && m.next(0) == 4 })
+	m.check(t)
+}
+
+// Where every record is in its place nobody asks, and where not it is once a poll.
+func TestCountIsAskedOnceAPoll(t *testing.T) {
+	t.Parallel()
+	f, o, _ := cutter(t, 0, 100, 1<<20)
+	o.partitions, o.claim = 2, &ledger.Claim{Partition: ledger.Partition{Topic: testTopic}}
+	asked := 0
+	f.count = func(_ context.Context, name string) (topic, error) {
+		asked++
+		return topic{partitions: 2}, nil
+	}
+	poll := func(recs ...*kgo.Record) string {
+		for i, rec := range recs {
+			rec.Partition, rec.Offset = 0, f.intakes[o.at].next.Offset+int64(i)
+		}
+		return summary(f.units(t.Context(), kgo.Fetches{fetched(kgo.FetchPartition{Records: recs})}))
+	}
+	here, there := func() *kgo.Record { return placed(1, 0, 2, 0, 3) }, func() *kgo.Record { return placed(1, 1, 2, 0, 3) }
+	if got := poll(here(), here(), here()); got != "0,1,2>3" || asked != 0 {
+		t.Errorf("records in their place: %s after %d questions", got, asked)
+	}
+	if got := poll(there(), here(), there(), there()); got != "3,4,5,6>7" || asked != 1 {
+		t.Errorf("a producer that places otherwise: %s after %d questions", got, asked)
+	}
+	if poll(there()); asked != 2 {
+		t.Errorf("%d questions in two such polls", asked)
+	}
+	f.count = func(context.Context, string) (topic, error) { return topic{partitions: 3}, nil }
+	if got := poll(here(), there(), here()); got != "8>9 9! topic events.acme.orders has 3 partitions by now" {
+		t.Errorf("in a topic that has grown: %s", got)
+	}
+}
+
+// What fills a gap may be in a partition that is new: no wait ends in a topic that has grown.
+func TestGapInATopicThatHasGrown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1)
+	m := newMemory()
+	var due atomic.Bool
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) {
+		if due.Load() {
+			return -time.Hour, true
+		}
+		return time.Hour, true
+	}
+	m.onExpire = func(*ledger.Claim) (ledger.Applied, error) {
+		t.Error("the wait has ended")
+		return ledger.Applied{}, nil
+	}
+	m.waiting = true
+	cfg := r.config(m, newLanes())
+	cfg.TopicLook = time.Hour
+	run := r.start(cfg)
+	m.until(t, "the record", func() bool { return len(m.lines) == 1 })
+	r.grow(2)
+	due.Store(true)
+	if e := run.stopOf(t, 0); e.Reason != StopPartitions {
+		t.Errorf("stopped for %v", e)
+	}
+}
