@@ -49,6 +49,7 @@ func groupOptions(cfg Config, to assignee) []kgo.Opt {
 		kgo.ConsumerGroup(cfg.Group),
 		kgo.ConsumeTopics(cfg.Topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.MetadataMaxAge(30*time.Second), // by then new partitions are somebody's, who says that they are not read
 		kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.HeartbeatInterval(cfg.HeartbeatInterval),

@@ -95,14 +95,19 @@ func (r retried) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 	return r.RetriableRequest(ctx, req)
 }
 
-// grown ends the claims of a topic that has another number of partitions than they know.
+// grown ends the claims of a topic that has another number of partitions than they know. The group is to hear of it as well: who
+// gets a new partition shows that it is not read.
 func (l *loop) grown(e *grownError) {
+	before := len(l.claims)
 	for _, o := range l.claims {
 		if p := o.claim.Partition; p.Topic == e.topic && p.TopicID == e.now.id && o.partitions != e.now.partitions {
 			stop, _ := stopped(l.cfg.Group, p, &schemas.Error{Kind: schemas.Conflict, Op: "read " + p.Topic, Err: &ledger.TopicError{
 				Topic: p.Topic, ID: p.TopicID, Known: p.TopicID, Count: e.now.partitions, Counts: o.partitions}})
 			l.end(o, stop)
 		}
+	}
+	if len(l.claims) < before {
+		l.mirror.cl.ForceMetadataRefresh()
 	}
 }
 
