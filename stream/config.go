@@ -90,7 +90,8 @@ type Config struct {
 	// RebalanceTimeout is how long the group waits for a member to give up what it loses; default 60 s. Half of it is
 	// for draining lanes.
 	RebalanceTimeout time.Duration
-	// DrainTimeout bounds the wait for attempts in flight on shutdown; default 20 s.
+	// DrainTimeout bounds shutdown, whatever does not answer: the wait for attempts in flight, and in its last fourth, five
+	// seconds at most, positions, fences and the group; default 20 s.
 	DrainTimeout time.Duration
 	// GapSweep is how often claims with waiting events are asked for their deadlines besides their timers; default 5 s.
 	GapSweep time.Duration

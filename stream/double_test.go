@@ -231,7 +231,10 @@ func (m *memory) accept(t *testing.T, number int32) {
 	t.Errorf("nothing stands for partition %d", number)
 }
 
-func (m *memory) Release(_ context.Context, c *ledger.Claim) error {
+func (m *memory) Release(ctx context.Context, c *ledger.Claim) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	defer m.lock()()
 	if f := m.fence(c.Partition); f.epoch == c.Epoch {
 		f.released = true

@@ -96,8 +96,8 @@ func (m *member) drain(ctx context.Context, note func(error)) {
 }
 
 // leave gives the membership back. Static members keep theirs until the session times out.
-func (m *member) leave(timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func (m *member) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	if err := m.cl.LeaveGroupContext(ctx); err != nil {
 		m.log.Warn("group not left; its partitions wait for the session timeout", "error", err)

@@ -57,7 +57,7 @@ func TestGrownWhileRunning(t *testing.T) {
 	m.until(t, "both", func() bool { return len(m.lines) == 2 })
 	r.grow(3)
 	r.send(placed(3, 0, 2, 0, 3), placed(4, 0, 3, 1, 2), placed(5, 0, 2, 0, 3)) // the second belongs in 1 of 2
-	for number := range int32(3) { // the new one is shown, too
+	for number := range int32(3) {                                              // the new one is shown, too
 		e := run.stopOf(t, number)
 		if e.Reason != StopPartitions || e.Stop.From != 2 || e.Stop.To != 3 || !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
 			t.Errorf("partition %d is stopped for %v", number, e)

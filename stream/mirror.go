@@ -33,7 +33,7 @@ type mirror struct {
 	log        *slog.Logger
 	metrics    *metrics
 
-	sending sync.Mutex // held over a commit; above mu
+	sending chan struct{} // capacity 1, never closed: a lock that is held over a commit; above mu
 	mu      sync.Mutex
 	dirty   map[topicPartition]mirrored
 	newest  map[topicPartition]mirrored // the last position noted, until the partition is dropped
@@ -47,7 +47,7 @@ type mirrored struct {
 
 func newMirror(cfg Config, ms *metrics) *mirror {
 	return &mirror{namespace: cfg.Group, generation: cfg.Generation, interval: cfg.MirrorInterval, log: cfg.Logger,
-		metrics: ms, dirty: map[topicPartition]mirrored{}, newest: map[topicPartition]mirrored{}}
+		metrics: ms, sending: make(chan struct{}, 1), dirty: map[topicPartition]mirrored{}, newest: map[topicPartition]mirrored{}}
 }
 
 // set notes a position, to be committed with the next round.
@@ -77,10 +77,25 @@ func (m *mirror) again(batch map[topicPartition]mirrored) {
 	}
 }
 
+// lock waits for the commit under way, no longer than ctx: brokers may not answer it.
+func (m *mirror) lock(ctx context.Context) error {
+	select {
+	case m.sending <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the commit under way: %w", context.Cause(ctx))
+	}
+}
+
+func (m *mirror) unlock() { <-m.sending }
+
 // commit commits a position now and forgets what was noted for the partition.
 func (m *mirror) commit(ctx context.Context, tp topicPartition, at mirrored) error {
-	m.sending.Lock()
-	defer m.sending.Unlock()
+	if err := m.lock(ctx); err != nil {
+		m.drop(tp)
+		return err
+	}
+	defer m.unlock()
 	m.take(tp, at)
 	defer m.drop(tp)
 	return m.send(ctx, map[topicPartition]mirrored{tp: at})
@@ -117,8 +132,10 @@ func (m *mirror) run(ctx context.Context) {
 }
 
 func (m *mirror) flush(ctx context.Context) {
-	m.sending.Lock()
-	defer m.sending.Unlock()
+	if m.lock(ctx) != nil {
+		return
+	}
+	defer m.unlock()
 	m.mu.Lock()
 	batch := m.dirty
 	m.dirty = make(map[topicPartition]mirrored, len(batch))

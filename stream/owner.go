@@ -36,6 +36,8 @@ type owner struct {
 	known   known
 	renew   context.CancelCauseFunc // ends the clients, so that new ones are made
 	copies  *copier
+	// cleaning is what every last step lives by, whatever it is made for: it ends when stopping has taken its time.
+	cleaning context.Context
 
 	mu      sync.Mutex
 	parts   map[topicPartition]*assignment
@@ -97,7 +99,7 @@ func (o *owner) lost(parts []topicPartition) {
 	o.end(parts, errLost)
 }
 
-// close gives everything up and takes nothing any more.
+// close gives everything up and takes nothing any more. It returns soon after cleaning has ended, whoever does not answer.
 func (o *owner) close() {
 	o.mu.Lock()
 	o.closing = true
@@ -308,11 +310,11 @@ func (o *owner) giveUp(own *owned, why error) {
 	budget := o.cfg.RebalanceTimeout / 2
 	switch {
 	case errors.Is(why, errShutdown):
-		budget = o.cfg.DrainTimeout
+		budget = o.cfg.DrainTimeout - o.lastSteps()
 	case errors.Is(why, errLost):
 		budget = cleanupTimeout // nothing to drain, and the group is joined anew only afterwards
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), budget, errTooSlow)
+	ctx, cancel := context.WithTimeoutCause(o.cleaning, budget, errTooSlow)
 	defer cancel()
 	if errors.Is(why, errLost) {
 		o.cfg.Lanes.Drop(own.claim) // first of all: attempts in flight are not ours any more
@@ -348,13 +350,17 @@ func (o *owner) detach(ctx context.Context, own *owned) bool {
 		return true
 	}
 	o.loop.running.abort(errTooSlow)
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(o.cleaning, cleanupTimeout)
 	defer cancel()
 	return o.loop.detach(ctx, own)
 }
 
+// lastSteps is how much of the time to stop is kept for position, fence and group.
+func (o *owner) lastSteps() time.Duration { return min(cleanupTimeout, o.cfg.DrainTimeout/4) }
+
+// mirrorLast leaves time for what does not need the brokers.
 func (o *owner) mirrorLast(own *owned) {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(o.cleaning, o.lastSteps()/2)
 	defer cancel()
 	if err := o.mirror.commit(ctx, own.at, own.mirrored()); err != nil {
 		o.log.Warn("last position not mirrored", "topic", own.at.topic, "partition", own.at.number, "error", err)
@@ -371,7 +377,7 @@ func (o *owner) releaseUnused(c *ledger.Claim) {
 
 // release gives the fence back. Not to succeed costs the next owner a wait, nothing else.
 func (o *owner) release(c *ledger.Claim) {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(o.cleaning, cleanupTimeout)
 	defer cancel()
 	if err := o.cfg.Ledger.Release(ctx, c); err != nil {
 		o.log.Warn("fence not released", "topic", c.Partition.Topic, "partition", c.Partition.Number, "error", err)

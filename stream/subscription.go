@@ -80,8 +80,9 @@ func (s *Subscription) Fenced(c *ledger.Claim) {
 	}
 }
 
-// Run works until ctx is done, then drains: it stops reading, finishes the batch, closes the lanes within the drain
-// timeout, mirrors the positions, releases the fences and leaves the group. Whatever goes wrong before that is tried
+// Run works until ctx is done, then drains within the drain timeout: it stops reading, finishes the batch, closes the lanes,
+// mirrors the positions, releases the fences and leaves the group. What hangs is cut off then, and Run returns within three
+// seconds. Whatever goes wrong before that is tried
 // again and shown by Ready. Run may be called once.
 func (s *Subscription) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -99,7 +100,10 @@ func (s *Subscription) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
-	reader, err := kgo.NewClient(options...)
+	// What the last steps live by, and the clients, which would wait for brokers even while they are closed.
+	cleaning, cut := context.WithCancelCause(context.Background())
+	defer cut(nil)
+	reader, err := kgo.NewClient(append(options, kgo.WithContext(cleaning))...)
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
@@ -111,7 +115,9 @@ func (s *Subscription) run(ctx context.Context) error {
 	}
 	ctx, renew := context.WithCancelCause(ctx)
 	defer renew(nil)
-	return s.work(ctx, reader, known, renew)
+	stopping := context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.DrainTimeout, func() { cut(errTooSlow) }) })
+	defer stopping()
+	return s.work(ctx, cleaning, reader, known, renew)
 }
 
 // known is what the start found out about the topics.
@@ -124,7 +130,7 @@ type known struct {
 var errRenew = errors.New("a topic was created again; its clients are made anew")
 
 // work runs from joining the group to leaving it.
-func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, renew context.CancelCauseFunc) error {
+func (s *Subscription) work(ctx, cleaning context.Context, reader *kgo.Client, k known, renew context.CancelCauseFunc) error {
 	// The parts outlive ctx: they are needed to drain. stop ends them.
 	parts, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -137,8 +143,9 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, re
 	l := newLoop(parts, s.cfg, fetch, mir, s.broker, s.metrics)
 	own := &owner{cfg: s.cfg, log: s.cfg.Logger, loop: l, mirror: mir, broker: s.broker, pulse: s.pulse,
 		status: s.status, metrics: s.metrics, known: k, renew: renew, copies: newCopier(s.cfg, s.broker, s.metrics), parts: map[topicPartition]*assignment{}}
+	own.cleaning = cleaning
 	callbacks := &gated{to: own, ready: make(chan struct{})}
-	client, err := kgo.NewClient(groupOptions(s.cfg, callbacks)...)
+	client, err := kgo.NewClient(append(groupOptions(s.cfg, callbacks), kgo.WithContext(cleaning))...)
 	if err != nil {
 		return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 	}
@@ -158,7 +165,7 @@ func (s *Subscription) work(ctx context.Context, reader *kgo.Client, k known, re
 	s.cfg.Logger.Info("stopping", "reason", context.Cause(ctx))
 	s.status.start(errors.New("stopping"))
 	own.close()
-	in.leave(cleanupTimeout)
+	in.leave(cleaning)
 	s.pulse.lost()
 	s.status.leave()
 	s.setLoop(nil)
