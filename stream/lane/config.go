@@ -97,7 +97,7 @@ const (
 	maxLoads       = 16               // loads of unknown size at once
 	loadTimeout    = 30 * time.Second // one read of a payload
 	aliveWait      = 500 * time.Millisecond
-	drainTime      = 5 * time.Second // for what is unrecorded when Run ends
+	drainTime      = 3 * time.Second // for what is unrecorded when Run ends
 )
 
 func (c Config) withDefaults() Config {

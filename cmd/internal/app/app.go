@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -168,22 +169,47 @@ func (a *App) Run(ctx context.Context) error {
 	<-gctx.Done()
 	a.log.Info("stopping", "reason", context.Cause(gctx))
 	a.ready.set("running", errors.New("stopping"))
-	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.cfg.Drain, errors.New("the drain budget is used up"))
+	return a.end(ctx, g, served)
+}
+
+var errDrained = errors.New("the drain budget is used up")
+
+// end stops everything, within the budget: each step has a bound in it, and what keeps to none is left to the end of the process.
+func (a *App) end(ctx context.Context, g *errgroup.Group, served <-chan error) error {
+	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.cfg.Drain-min(2*time.Second, a.cfg.Drain/10), errDrained)
 	defer cancel()
+	late := time.NewTimer(a.cfg.Drain)
+	defer late.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.drain(drain, g, served) }()
+	select {
+	case err := <-ended:
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	case <-late.C:
+		return schemas.Errorf(schemas.Unavailable, "stop", "%w: %s; what still waits is cut off, and goes on in the next process", errDrained, a.cfg.Drain)
+	}
+}
+
+// drain stops the parts: who sends first, what is shared last.
+func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error) error {
+	var intake sync.WaitGroup
 	if a.intake != nil {
-		a.intake.stop(drain)
+		intake.Go(func() { a.intake.stop(ctx) })
 	}
 	if a.agents != nil {
-		a.stopAgents(drain)
+		a.stopAgents(ctx)
 	}
 	err := g.Wait()
-	a.close(drain)
-	a.operator.shutdown(drain)
+	intake.Wait()
+	if a.stream != nil {
+		a.stream.close(ctx)
+	}
+	a.operator.shutdown(ctx)
 	if err := <-served; err != nil {
 		a.log.Warn("operator listener", "error", err)
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
 	}
 	return err
 }
@@ -206,16 +232,6 @@ func (a *App) work(ctx context.Context) error {
 		return a.stream.run(ctx)
 	}
 	return nil
-}
-
-// close gives back what the parts held. Every part has ended.
-func (a *App) close(ctx context.Context) {
-	if a.stream != nil {
-		a.stream.close(ctx)
-	}
-	if a.intake != nil {
-		a.intake.close(ctx)
-	}
 }
 
 func rolesText(roles []config.Role) string {

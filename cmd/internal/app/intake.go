@@ -143,16 +143,17 @@ func (in *intake) tell(wrong map[string]producer.Trouble) {
 }
 
 // stop ends accepting and waits for the requests in flight, each of which waits for its acks; at most half of what is
-// left of the budget.
+// left of the budget. Then nobody uses the producer any more.
 func (in *intake) stop(ctx context.Context) {
+	defer in.close(ctx)
 	in.a.ready.set("intake", errors.New("stopping"))
 	left := 10 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline) / 2
 	}
-	ctx, cancel := context.WithTimeout(ctx, left)
+	waits, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	in.listener.shutdown(ctx)
+	in.listener.shutdown(waits)
 	in.accepts.Store(false)
 }
 

@@ -81,6 +81,9 @@ type rig struct {
 	log     *slog.Logger // default: warnings, to the test's output
 }
 
+// rigDrain is how long a process may take to end.
+const rigDrain = 10 * time.Second
+
 const rigText = `version: 1
 kafka: {brokers: ["%s"], session_timeout: 6s}
 %s
@@ -157,7 +160,7 @@ func (r *rig) start(roles ...config.Role) *process {
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: 10 * time.Second})
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: rigDrain})
 	if err != nil {
 		r.t.Fatal(err)
 	}

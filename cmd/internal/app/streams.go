@@ -281,26 +281,32 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 	}
 }
 
-// close ends what the subscriptions shared; they have ended.
+// close ends what the subscriptions shared; they have ended. One part that hangs does not take another's time.
 func (s *streams) close(ctx context.Context) {
-	for _, name := range sortedKeys(s.destinations) {
-		if err := s.destinations[name].Sink.Close(ctx); err != nil {
-			s.a.log.Warn("close destination", "destination", name, "error", err)
-		}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for name, d := range s.destinations {
+		all.Go(func() {
+			if err := d.Sink.Close(ctx); err != nil {
+				s.a.log.Warn("close destination", "destination", name, "error", err)
+			}
+		})
 	}
-	s.fetches.close()
+	all.Go(s.fetches.close)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.again != nil {
-		if err := s.again.Close(ctx); err != nil {
-			s.a.log.Warn("close the producer of what is redriven", "error", err)
-		}
+	if again := s.again; again != nil {
+		all.Go(func() {
+			if err := again.Close(ctx); err != nil {
+				s.a.log.Warn("close the producer of what is redriven", "error", err)
+			}
+		})
 	}
 	if s.payloads != nil {
-		s.payloads.Close()
+		all.Go(s.payloads.Close)
 	}
 	if s.ledger != nil {
-		s.ledger.Close()
+		all.Go(s.ledger.Close)
 	}
 }
 
