@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // chunk is a stretch [from, to) of a partition as it was read, or what is known of it.
@@ -57,10 +59,17 @@ type chunkReader struct {
 
 	mu      sync.Mutex
 	leaders map[place]int32
+	over    map[incarnation]error // topics that have been created again since, for certain: an id never comes back
+}
+
+// incarnation is a topic as long as it has one id.
+type incarnation struct {
+	topic string
+	id    ledger.TopicID
 }
 
 func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkReader {
-	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[place]int32{},
+	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[place]int32{}, over: map[incarnation]error{},
 		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), most: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
 }
 
@@ -71,6 +80,9 @@ func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkRead
 func (c *chunkReader) chunk(ctx context.Context, at place, offset int64) *chunk {
 	var wait backoff
 	var since time.Time // of the first "not there" in a row
+	if err := c.isOver(at); err != nil {
+		return &chunk{from: 0, to: everything, absent: err}
+	}
 	for {
 		got, err := c.once(ctx, at, offset)
 		if err == nil {
@@ -82,6 +94,7 @@ func (c *chunkReader) chunk(ctx context.Context, at place, offset int64) *chunk 
 		} else if since.IsZero() && !e.sure {
 			since = time.Now()
 		} else if e.sure || time.Since(since) >= c.certain {
+			c.noteOver(at, e)
 			return &chunk{from: offset, to: e.to, absent: err}
 		}
 		wait.sleep(ctx)
@@ -98,6 +111,7 @@ type absentError struct {
 	why  string
 	to   int64
 	sure bool
+	over bool // the whole topic has another id
 }
 
 func (e *absentError) Error() string { return e.why }
@@ -266,7 +280,7 @@ func leaderIn(resp *kmsg.MetadataResponse, at place) (int32, error) {
 			return 0, err
 		}
 		if t.TopicID != at.id {
-			return 0, absent("topic %s was recreated: its id is %x, not %x", at.topic, t.TopicID[:], at.id[:])
+			return 0, &absentError{to: everything, over: true, why: fmt.Sprintf("topic %s was recreated: its id is %x, not %x", at.topic, t.TopicID[:], at.id[:])}
 		}
 		for _, p := range t.Partitions {
 			if p.Partition == at.number {
@@ -275,6 +289,22 @@ func leaderIn(resp *kmsg.MetadataResponse, at place) (int32, error) {
 		}
 	}
 	return 0, absent("partition %s/%d does not exist", at.topic, at.number)
+}
+
+func (c *chunkReader) isOver(at place) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over[incarnation{at.topic, at.id}]
+}
+
+// noteOver has the other payloads of a topic that is not there any more not be asked for one by one.
+func (c *chunkReader) noteOver(at place, e *absentError) {
+	if !e.over {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over[incarnation{at.topic, at.id}] = e
 }
 
 func (c *chunkReader) forget(at place) {

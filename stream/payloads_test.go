@@ -126,6 +126,43 @@ func TestPayloadOfRecreatedTopic(t *testing.T) {
 	isLost(t, err, "recreated")
 }
 
+// That a topic was created again is found out once, in its time, and not for every pointer and partition anew.
+func TestPayloadsOfRecreatedTopicAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 3)
+	p := r.pointer(0, 0)
+	if err := r.cluster.DeleteTopic(testTopic); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cluster.CreateTopic(testTopic, 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	const certain = 300 * time.Millisecond
+	l := r.payloads(func(c *PayloadsConfig) { c.Certain = certain })
+	began := time.Now()
+	_, err := l.Load(r.ctx(), p)
+	isLost(t, err, "recreated")
+	if took := time.Since(began); took < certain {
+		t.Errorf("taken for lost after %s: one broker may know later than another", took)
+	}
+	asked := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata, kmsg.Fetch}, Topic: testTopic, Observe: true, Count: -1})
+	for i := range 300 {
+		p.Partition, p.Offset = int32(i%3), int64(i)
+		_, err := l.Load(r.ctx(), p)
+		isLost(t, err, "recreated")
+	}
+	if n := asked.Hits(); n > 0 {
+		t.Errorf("the brokers were asked %d times for what they have said", n)
+	}
+	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r.produce(1, 7)
+	p = r.pointer(7, 0)
+	p.Partition = 1
+	if e, err := l.Load(r.ctx(), p); err != nil || e.ID != "e7" {
+		t.Errorf("of the topic as it is now: %v, %v", e, err)
+	}
+}
+
 // A gap in the offsets (here an aborted record) is nobody's payload.
 func TestPayloadAborted(t *testing.T) {
 	t.Parallel()
