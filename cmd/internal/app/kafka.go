@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/schemas"
@@ -18,20 +18,8 @@ func KafkaOptions(c *config.Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(c.Kafka.Brokers...),
 		kgo.ClientID("forebay"),
-		kgo.Dialer(kafkaDialer().DialContext),
+		kgo.Dialer(brokers.Dialer()),
 		kgo.RetryTimeout(30 * time.Second),
-	}
-}
-
-// silent is how long the machine of a broker may not answer before its connections are given up. Where the machine answers and
-// the broker does not, the time of each request ends the connection (10 s, and what the broker may wait).
-const silent = 20 * time.Second
-
-func kafkaDialer() *net.Dialer {
-	return &net.Dialer{
-		Timeout:         10 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silent / 2, Interval: silent / 4, Count: 2},
-		Control:         userTimeout(silent),
 	}
 }
 

@@ -1,4 +1,4 @@
-package app
+package brokers
 
 import (
 	"net"
@@ -8,14 +8,14 @@ import (
 )
 
 // A broker's machine that goes away without a word is noticed: by what is sent to it, and where nothing is.
-func TestKafkaConnectionsNoticeSilence(t *testing.T) {
+func TestConnectionsNoticeAMachineThatIsGone(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	conn, err := kafkaDialer().DialContext(t.Context(), "tcp", l.Addr().String())
+	conn, err := dialer().DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
