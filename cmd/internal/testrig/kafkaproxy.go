@@ -51,6 +51,7 @@ type rewriter struct {
 // frames passes on whole messages, each changed, and the end of the connection, unless that hangs.
 func (r *rewriter) frames(from, to *link, change func([]byte) ([]byte, error)) {
 	defer func() {
+		from.end()
 		if !to.hangs() {
 			to.Conn.Close()
 		}

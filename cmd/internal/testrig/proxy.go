@@ -76,7 +76,7 @@ func (p *Proxy) Hanging() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.open {
-		if l.client && l.hangs() {
+		if l.client && !l.ended() && l.hangs() {
 			n++
 		}
 	}
@@ -158,6 +158,7 @@ type link struct {
 
 	mu   sync.Mutex
 	hung bool
+	over bool // nothing comes from it any more
 }
 
 // hang returns when nothing more is written to this end.
@@ -173,6 +174,18 @@ func (l *link) hangs() bool {
 	return l.hung
 }
 
+func (l *link) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+}
+
+func (l *link) ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
 // Write swallows what a link that hangs is told.
 func (l *link) Write(b []byte) (int, error) {
 	l.mu.Lock()
@@ -186,6 +199,7 @@ func (l *link) Write(b []byte) (int, error) {
 // copy passes on what comes at l to the other end, and its end, unless they hang.
 func (l *link) copy(to *link) {
 	io.Copy(to, l.Conn)
+	l.end()
 	if !to.hangs() {
 		to.Conn.Close()
 	}
