@@ -102,7 +102,9 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
 		return false, err
 	}
+	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
 	defer func() {
+		err = done(err)
 		if err != nil {
 			for _, w := range works {
 				w.discard()
@@ -195,7 +197,7 @@ func (t *try) write(ctx context.Context) error {
 		return err
 	}
 	t.inDoubt = true
-	return p.run(ctx)
+	return p.commit(ctx)
 }
 
 func (t *try) progress(out *writer, w *work) {

@@ -8,7 +8,6 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Behind is how many events stand still behind the head of a parked lane.
@@ -87,7 +86,7 @@ func (l *Ledger) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behin
 }
 
 // within asks in a transaction whose statements the server ends (SQLSTATE 57014) when they take longer than limit each.
-func within(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, ask func(pgx.Tx) error) error {
+func within(ctx context.Context, pool *pool, limit time.Duration, ask func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1::bigint::text, true)`, limit.Milliseconds()); err != nil {
 			return err

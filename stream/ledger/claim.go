@@ -101,6 +101,12 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	}
 	c.cache = newLineCache(n.spec.CacheLines)
 	err := n.claimOnce(ctx, c, req)
+	for try := 1; err != nil && again(err) && backoff(ctx, try) == nil; try++ {
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
+			"partition", req.Partition.Number, "error", redact(err))
+		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines)}}
+		err = n.claimOnce(ctx, c, req)
+	}
 	if err == nil || n.holds(ctx, c, err) {
 		n.recent.distrust() // what came before was met elsewhere
 		return c, nil
@@ -112,6 +118,19 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 		return nil, confirm.error
 	}
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+}
+
+// again reports whether a claim is tried anew while its context lasts: somebody held the fence for longer than the server lets it wait,
+// or the connection has hung. A COMMIT of which nobody knows is looked into instead.
+func again(err error) bool {
+	if _, doubt := errors.AsType[inDoubtError](err); doubt {
+		return false
+	}
+	if _, ok := errors.AsType[confirmError](err); ok {
+		return false
+	}
+	_, silent := errors.AsType[silence](err)
+	return silent || locked(err)
 }
 
 // claimOnce runs the transaction. Claims have half of the connections: each holds one for as long as Kafka takes to
@@ -128,7 +147,7 @@ func (n *Namespace) claimOnce(ctx context.Context, c *Claim, req ClaimRequest) e
 		return err
 	}
 	defer abandon(conn)
-	tx, err := conn.Begin(ctx)
+	tx, err := n.ledger.hot.begin(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -161,7 +180,7 @@ func (r ClaimRequest) validate() error {
 // confirmError marks what Confirm returned.
 type confirmError struct{ error }
 
-func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimRequest) error {
+func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimRequest) error {
 	if err := n.checkTopic(ctx, tx, req); err != nil {
 		return err
 	}
@@ -173,6 +192,9 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 		return err
 	}
 	if goesOn {
+		if err := tx.unbounded(ctx); err != nil {
+			return err
+		}
 		if err := startAnew(ctx, tx, c); err != nil {
 			return err
 		}
@@ -191,9 +213,9 @@ func (n *Namespace) claim(ctx context.Context, tx pgx.Tx, c *Claim, req ClaimReq
 	if req.Standing != nil {
 		req.Standing(standing)
 	}
-	start, err := req.Confirm(ctx, stored)
+	start, err := tx.confirm(ctx, req.Confirm, stored)
 	if err != nil {
-		return confirmError{err}
+		return err
 	}
 	if err := checkStart(stored, start); err != nil {
 		return err
@@ -401,7 +423,7 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 
 // holds finds out after an unknown COMMIT of a claim whether it happened. cause is why the claim failed.
 func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
-	if _, ok := errors.AsType[inDoubtError](cause); !ok || troubleOf(cause) != lost {
+	if _, ok := errors.AsType[inDoubtError](cause); !ok || !unanswered(cause) {
 		return false
 	}
 	var mine bool

@@ -117,11 +117,7 @@ func (n *Namespace) Obey(ctx context.Context, c *Claim, cmd Command) (Applied, e
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	w := &work{Slice: Slice{Claim: c}, expire: true, command: &cmd}
-	if err := n.settle(ctx, []*work{w}); err != nil {
-		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: redact(err)}
-	}
-	return w.applied, nil
+	return n.alone(ctx, &work{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
 }
 
 // obey is decide for a command.

@@ -103,11 +103,12 @@ func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s Sta
 		abandon(conn)
 	}()
 	j := newJoint(conn, r)
-	done, err := j.begin(ctx, n.actionLock(r))
-	if err != nil || done {
-		return "", false, err
+	bounded, answered := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout) // ours; the statement has the time of its context
+	done, err := j.begin(bounded, n.actionLock(r))
+	if err == nil && !done {
+		err = j.complete(bounded, w, n.windows.Load(), remaining(ctx))
 	}
-	if err = j.complete(ctx, w, n.windows.Load()); err != nil {
+	if err = answered(err); err != nil || done {
 		return "", false, err
 	}
 	tag, err = execute(ctx, conn, s)
@@ -163,7 +164,7 @@ func (j *joint) begin(ctx context.Context, lock int64) (done bool, err error) {
 }
 
 // complete writes the completion, makes sure that it stands, and readies the session for the statement.
-func (j *joint) complete(ctx context.Context, w *resultWrite, win *windowSet) error {
+func (j *joint) complete(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
 	p := &pipeline{conn: j.conn}
 	if err := w.queue(ctx, p, win, j.fence); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (j *joint) complete(ctx context.Context, w *resultWrite, win *windowSet) er
 	stands := false
 	err := errors.Join(
 		p.add(ctx, j.done, func(r *row) { stands = r.bool() }, j.lookup...),
-		p.add(ctx, sessionOfStatement, nil, []byte(remaining(ctx))),
+		p.add(ctx, sessionOfStatement, nil, []byte(left)),
 	)
 	if err == nil {
 		err = p.run(ctx)
@@ -187,7 +188,8 @@ var (
 SELECT pg_advisory_xact_lock($1)`)
 
 	sessionOfStatement = newStatement(`-- sessionOfStatement
-SELECT set_config('search_path', '"$user", public', true), set_config('statement_timeout', $1, true)`)
+SELECT set_config('search_path', '"$user", public', true), set_config('statement_timeout', $1, true), set_config('lock_timeout', '0', true),
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 )
 
 // remaining is the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
@@ -203,7 +205,9 @@ func remaining(ctx context.Context) string {
 func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
+	batch.ExecParams(patient.sql, nil, nil, nil, nil)
 	batch.ExecParams(commit.sql, nil, nil, nil, nil)
+	answered := committing(conn.Conn().PgConn())
 	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
 	for i := 0; results.NextResult(); i++ {
 		done, err := results.ResultReader().Close()
@@ -212,12 +216,14 @@ func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, 
 		}
 		if i == 0 {
 			tag = done.String()
-		} else if done.String() != "COMMIT" {
+		} else if i == 2 && done.String() != "COMMIT" {
 			_ = results.Close()
 			return "", fmt.Errorf("commit: the server said %s", done)
 		}
 	}
-	err = results.Close()
+	if err = results.Close(); !unanswered(err) {
+		answered()
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return "", &StatementError{Err: pg}
 	}

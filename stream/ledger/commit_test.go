@@ -232,7 +232,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if _, err := j.begin(t.Context(), f.n.actionLock(&r)); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.complete(t.Context(), w, f.n.windows.Load()); err != nil {
+			if err := j.complete(t.Context(), w, f.n.windows.Load(), "0"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := first.Conn().Exec(t.Context(), `INSERT INTO `+f.cfg.Schema+`.paid VALUES (1, 1)`); err != nil {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -28,6 +27,9 @@ type Config struct {
 	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More at once wait for each other, in
 	// the time of their contexts: it is to be as many as there may be.
 	StatementConns int32
+	// TxTimeout is how long a transaction may take, and how long an answer of the server is waited for; default 20 s. The
+	// session's own timeouts follow from it. A batch that takes longer is written in parts.
+	TxTimeout time.Duration
 	// Logger gets one line per retry, quarantine and rotation; default discards.
 	Logger *slog.Logger
 }
@@ -43,6 +45,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StatementConns == 0 {
 		c.StatementConns = 4
+	}
+	if c.TxTimeout == 0 {
+		c.TxTimeout = 20 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -64,15 +69,15 @@ func (c Config) validate() error {
 	if c.StatementConns < 1 || c.StatementConns > 1000 {
 		return schemas.Errorf(schemas.Invalid, op, "statement conns %d is not in 1..1000", c.StatementConns)
 	}
+	if c.TxTimeout < 100*time.Millisecond || c.TxTimeout > time.Hour {
+		return schemas.Errorf(schemas.Invalid, op, "transaction timeout %s is not in 100ms..1h", c.TxTimeout)
+	}
 	if _, err := pgconn.ParseConfig(c.URL.Reveal()); err != nil {
 		// pgx repeats the URL, with the password cut out where it can be found: where it cannot, all of it would leak.
 		return schemas.Errorf(schemas.Invalid, op, "postgres url cannot be parsed")
 	}
 	return nil
 }
-
-// idleInTransaction bounds how long a batch whose client has vanished keeps its locks: a claim waits for it.
-const idleInTransaction = 30 * time.Second
 
 // settings are the session's, by kind of pool.
 //
@@ -82,13 +87,13 @@ const idleInTransaction = 30 * time.Second
 // saves planning on every execution (half the rate at batch 500).
 func (c Config) settings(hot bool) map[string]string {
 	s := map[string]string{
-		"search_path":                         pgx.Identifier{c.Schema}.Sanitize(),
-		"application_name":                    "forebay",
-		"timezone":                            "UTC",
-		"jit":                                 "off",
-		"idle_in_transaction_session_timeout": strconv.FormatInt(idleInTransaction.Milliseconds(), 10),
-		"default_transaction_isolation":       "read committed",
+		"search_path":                   pgx.Identifier{c.Schema}.Sanitize(),
+		"application_name":              "forebay",
+		"timezone":                      "UTC",
+		"jit":                           "off",
+		"default_transaction_isolation": "read committed",
 	}
+	maps.Copy(s, deadlines{c.TxTimeout}.settings())
 	if !hot {
 		return s
 	}
@@ -101,45 +106,66 @@ func (c Config) settings(hot bool) map[string]string {
 	return s
 }
 
-func (c Config) hotPool(ctx context.Context) (*pgxpool.Pool, error) {
-	return c.poolOf(ctx, c.settings(true), c.MaxConns)
+// What people ask may take longer than a transaction: a filter that finds little reads much.
+const (
+	readStatement = 25 * time.Second
+	readAnswer    = 28 * time.Second
+)
+
+func (l *Ledger) hotPool(ctx context.Context) (*pool, error) {
+	return l.poolOf(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
-// readPool is for what people ask: a filter that finds little reads much.
-func (c Config) readPool(ctx context.Context) (*pgxpool.Pool, error) {
-	return c.poolWithin(ctx, 30*time.Second, 2)
+// readPool is for what people ask.
+func (l *Ledger) readPool(ctx context.Context) (*pool, error) {
+	settings := l.cfg.settings(false)
+	settings["statement_timeout"] = milliseconds(readStatement)
+	return l.poolOf(ctx, settings, 2, readAnswer)
 }
 
 // quickPool is for probes by key that somebody waits for, or that are read every second.
-func (c Config) quickPool(ctx context.Context) (*pgxpool.Pool, error) {
-	return c.poolWithin(ctx, 5*time.Second, 4)
+func (l *Ledger) quickPool(ctx context.Context) (*pool, error) {
+	settings := l.cfg.settings(false)
+	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout / 4)
+	return l.poolOf(ctx, settings, 4, l.cfg.TxTimeout/2)
 }
 
 // joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
-func (c Config) joinedPool(ctx context.Context) (*pgxpool.Pool, error) {
-	settings := c.settings(false)
+func (l *Ledger) joinedPool(ctx context.Context) (*pool, error) {
+	settings := l.cfg.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"
-	return c.poolOf(ctx, settings, c.StatementConns)
+	return l.poolOf(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)
 }
 
-func (c Config) poolWithin(ctx context.Context, statement time.Duration, conns int32) (*pgxpool.Pool, error) {
-	settings := c.settings(false)
-	settings["statement_timeout"] = strconv.FormatInt(statement.Milliseconds(), 10)
-	return c.poolOf(ctx, settings, conns)
-}
-
-func (c Config) poolOf(ctx context.Context, settings map[string]string, conns int32) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(c.URL.Reveal())
+func (l *Ledger) poolOf(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*pool, error) {
+	cfg, err := pgxpool.ParseConfig(l.cfg.URL.Reveal())
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "open the ledger", "postgres url cannot be parsed")
 	}
+	d := deadlines{l.cfg.TxTimeout}
 	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
 	cfg.MaxConns = conns
 	cfg.MinConns, cfg.MinIdleConns = 0, 0
+	cfg.MaxConnIdleTime = min(cfg.MaxConnIdleTime, sessionIdle/2)
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	return pgxpool.NewWithConfig(ctx, cfg)
+	cfg.ConnConfig.DialFunc = d.dialer().DialContext
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
+	cfg.AfterConnect = d.limitTransactions
+	cfg.ShouldPing = l.dead
+	made, err := pgxpool.NewWithConfig(ctx, cfg)
+	return &pool{made, l, within}, err
+}
+
+// dead finds out whether a connection that was idle for a while answers. The pool throws away one that it is told of, since
+// the ping that it sends then fails at once.
+func (l *Ledger) dead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+	if p.IdleDuration < min(time.Second, l.cfg.TxTimeout/4) {
+		return false
+	}
+	ctx, done := l.bounded(ctx, deadlines{l.cfg.TxTimeout}.ping())
+	return done(p.Conn.Ping(ctx)) != nil
 }
 
 // redact turns an error of connecting into one without user, host and password: those are the URL.

@@ -228,6 +228,8 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 		}
 		abandon(conn)
 	}()
+	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
+	defer func() { err = done(err) }() // before the connection is given back
 	w, err := copiesOf(c, group)
 	if err != nil {
 		return 0, false, err
@@ -261,10 +263,10 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			}
 		}
 	}
-	if err = p.add(ctx, commit, nil); err != nil {
+	if err = p.addCommit(ctx); err != nil {
 		return 0, false, err
 	}
-	if err = p.run(ctx); err != nil {
+	if err = p.commit(ctx); err != nil {
 		return 0, false, err
 	}
 	w.settle()

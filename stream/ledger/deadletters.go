@@ -10,7 +10,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // FlaggedDeaths is from how many deaths on an action is flagged: to run it again by a filter once more helps nobody.
@@ -261,7 +260,7 @@ func (l *Ledger) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Inb
 	return attempts, commands, err
 }
 
-func deadLetters(ctx context.Context, pool *pgxpool.Pool, sql string, args []any) ([]DeadLetter, error) {
+func deadLetters(ctx context.Context, pool *pool, sql string, args []any) ([]DeadLetter, error) {
 	rows, err := pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ type trouble int
 const (
 	permanent  trouble = iota // our fault, or the set-up's: comes back to the caller
 	transient                 // again, after a while
+	slow                      // a deadline was met, the server's or ours: again, and then in parts
 	lost                      // the connection is gone: again, and in doubt if a COMMIT was on its way
 	badData                   // some row's data: bisect
 	oldPlan                   // the connection's prepared statements are of the past: a new connection, at once
@@ -28,6 +29,9 @@ var errRotated = errors.New("the dedupe windows have rotated")
 
 // troubleOf classifies by SQLSTATE; see design section 5, "A batch may fail, never for ever".
 func troubleOf(err error) trouble {
+	if _, ok := errors.AsType[silence](err); ok {
+		return slow
+	}
 	if errors.Is(err, errRotated) {
 		return oldWindows
 	}
@@ -46,9 +50,11 @@ func troubleOf(err error) trouble {
 	}
 	switch {
 	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03", strings.HasPrefix(pg.Code, "53"),
-		pg.Code == "25006", pg.Code == "57014":
+		pg.Code == "25006":
 		return transient
-	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"), pg.Code == "25P03", pg.Code == "25P04",
+	case pg.Code == "57014", pg.Code == "25P03", pg.Code == "25P04":
+		return slow
+	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"),
 		pg.Severity == "FATAL", pg.Severity == "PANIC":
 		return lost
 	case pg.Code == "0A000", pg.Code == "26000":
@@ -81,6 +87,27 @@ func (e *ContinuityError) Error() string {
 		text += ": " + e.Detail
 	}
 	return text
+}
+
+// unanswered reports whether nobody knows what the server has made of what it was sent: a COMMIT among it may have been one.
+func unanswered(err error) bool {
+	t := troubleOf(err)
+	if _, ok := errors.AsType[silence](err); ok {
+		return true
+	}
+	return t == lost || t == slow && !statementTimeout(err)
+}
+
+// statementTimeout reports whether the server has ended a statement, and lives on.
+func statementTimeout(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "57014"
+}
+
+// locked reports whether somebody else held a lock for too long.
+func locked(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "55P03"
 }
 
 func isOurs(err error) bool {

@@ -248,7 +248,8 @@ func TestTroubleOf(t *testing.T) {
 	pg := func(code string) error { return &pgconn.PgError{Code: code} }
 	tests := map[trouble][]error{
 		transient:  {pg("40001"), pg("40P01"), pg("53300"), pg("55P03"), pg("25006"), &pgconn.ConnectError{}},
-		lost:       {pg("57P01"), pg("57P03"), pg("08006"), pg("25P03"), errors.New("read tcp: connection reset"), &pgconn.PgError{Severity: "FATAL", Code: "XX000"}},
+		lost:       {pg("57P01"), pg("57P03"), pg("08006"), errors.New("read tcp: connection reset"), &pgconn.PgError{Severity: "FATAL", Code: "XX000"}},
+		slow:       {pg("57014"), pg("25P03"), pg("25P04"), silence{time.Second, errors.New("i/o timeout")}},
 		badData:    {pg("22021"), pg("22P05"), pg("23505"), pg("23514"), pg("54000")},
 		oldPlan:    {pg("0A000"), pg("26000")},
 		oldWindows: {pg("42P01"), errRotated},

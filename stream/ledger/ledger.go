@@ -3,26 +3,29 @@ package ledger
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Ledger is a pool on one ledger database. Safe for concurrent use.
 type Ledger struct {
 	cfg   Config
-	hot   *pgxpool.Pool // batches, claims, results: generic plans over indexes
-	read  *pgxpool.Pool // people's questions: planned as they come
-	quick *pgxpool.Pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
+	hot   *pool // batches, claims, results: generic plans over indexes
+	read  *pool // people's questions: planned as they come
+	quick *pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
 	// joined runs what actions do in this database; no connection is made before the first of them.
-	joined *pgxpool.Pool
+	joined *pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
 
 	listeners listeners
+
+	suspected   sync.Mutex
+	suspectedAt time.Time // when all idle connections were given up last
 
 	behindWalk int           // events; see the constant
 	walkWithin time.Duration // overtakenWithin
@@ -32,22 +35,23 @@ type Ledger struct {
 const minServer = 140000
 
 // Open connects and refuses a database whose migrations are behind or ahead of this binary, naming `forebay migrate`,
-// one whose session has synchronous_commit off, and one older than PostgreSQL 14.
+// one whose session has a synchronous_commit that is not on or remote_apply, and one older than PostgreSQL 14.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), behindWalk: behindWalk, walkWithin: overtakenWithin}
-	var err error
 	for _, p := range []struct {
-		pool **pgxpool.Pool
-		make func(context.Context) (*pgxpool.Pool, error)
-	}{{&l.hot, cfg.hotPool}, {&l.read, cfg.readPool}, {&l.quick, cfg.quickPool}, {&l.joined, cfg.joinedPool}} {
-		if *p.pool, err = p.make(ctx); err != nil {
+		pool **pool
+		make func(context.Context) (*pool, error)
+	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.joined, l.joinedPool}} {
+		made, err := p.make(ctx)
+		if err != nil {
 			l.Close()
 			return nil, err
 		}
+		*p.pool = made
 	}
 	if err := l.check(ctx); err != nil {
 		l.Close()
@@ -56,13 +60,36 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// Close releases the pools. It waits for what is in flight.
+// closeWithin bounds how long Close waits for what is in flight.
+const closeWithin = 5 * time.Second
+
+// Close releases the pools. It waits for what is in flight, but not for a server that does not answer.
 func (l *Ledger) Close() {
-	for _, pool := range []*pgxpool.Pool{l.hot, l.read, l.quick, l.joined} {
-		if pool != nil {
-			pool.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		var all sync.WaitGroup
+		for _, p := range l.pools() {
+			all.Go(p.Close)
+		}
+		all.Wait()
+	}()
+	end := time.NewTimer(closeWithin)
+	defer end.Stop()
+	select {
+	case <-closed:
+	case <-end.C:
+		l.cfg.Logger.Warn("connections to postgres are left open: what was asked on them has not ended", "waited", closeWithin)
+	}
+}
+
+func (l *Ledger) pools() (made []*pool) {
+	for _, p := range []*pool{l.hot, l.read, l.quick, l.joined} {
+		if p != nil {
+			made = append(made, p)
 		}
 	}
+	return made
 }
 
 // Ping reports whether the database answers and may be written, for readiness.
@@ -76,6 +103,14 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written")
 	}
 	return nil
+}
+
+// forgets is what may be forgotten of what was acknowledged, by synchronous_commit. With on and remote_apply it is on the disk of
+// this server and of its synchronous standbys.
+var forgets = map[string]string{
+	"off":          "a crash would forget what was acknowledged",
+	"local":        "a failover would forget what was acknowledged, since no standby is waited for",
+	"remote_write": "a standby that crashes as it takes over would forget what was acknowledged, since its disk is not waited for",
 }
 
 func (l *Ledger) check(ctx context.Context) error {
@@ -93,9 +128,9 @@ func (l *Ledger) check(ctx context.Context) error {
 	switch {
 	case server < minServer:
 		return schemas.Errorf(schemas.Invalid, op, "postgres %d is too old: 14 is the oldest that works", server/10000)
-	case commit == "off":
-		return schemas.Errorf(schemas.Invalid, op,
-			"synchronous_commit is off: a crash would forget what was acknowledged; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)")
+	case commit != "on" && commit != "remote_apply":
+		return schemas.Errorf(schemas.Invalid, op, "synchronous_commit is %s: %s; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)",
+			commit, forgets[commit])
 	case sync == "off":
 		return schemas.Errorf(schemas.Invalid, op, "fsync is off: a crash would corrupt the ledger; set it on in postgresql.conf")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // listeners are told of new commands through one connection of the process, which lives as long as somebody listens. What
@@ -88,21 +89,40 @@ func (l *Ledger) listen(ctx context.Context) {
 
 func (l *Ledger) listenOnce(ctx context.Context, ready func()) error {
 	cfg := l.hot.Config().ConnConfig.Copy()
-	cfg.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	withWire(&cfg.Config)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"forebay_commands_" + l.cfg.Schema}.Sanitize()); err != nil {
 		return err
 	}
 	ready()
 	for {
-		said, err := conn.WaitForNotification(ctx)
+		said, err := l.hear(ctx, conn)
 		if err != nil {
 			return err
 		}
-		l.listeners.tell(said.Payload)
+		if said != nil {
+			l.listeners.tell(said.Payload)
+		}
 	}
+}
+
+// hear waits for what is told; nil: nothing for a while, and the connection is as it should be. One that hangs says nothing, and would
+// for ever.
+func (l *Ledger) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	wait, cancel := context.WithTimeout(ctx, l.cfg.TxTimeout/2)
+	said, err := conn.WaitForNotification(wait)
+	cancel()
+	if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+		return said, err
+	}
+	ping, done := l.bounded(ctx, deadlines{l.cfg.TxTimeout}.ping())
+	return nil, done(conn.Ping(ping))
 }

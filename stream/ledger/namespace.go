@@ -232,8 +232,8 @@ func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 	return *began, nil
 }
 
-// transact runs f in a transaction and again after transient trouble, a lost connection included: f must be one that
-// can be repeated even if it was committed.
+// transact runs f in a transaction and again after transient trouble, a lost connection included, or once after a deadline: f must
+// be one that can be repeated even if it was committed.
 func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 	for try := 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
@@ -243,7 +243,9 @@ func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if t := troubleOf(err); t != transient && t != lost && t != oldPlan || try >= 8 {
+		switch t := troubleOf(err); {
+		case t == slow && try < 2, (t == transient || t == lost || t == oldPlan) && try < 8:
+		default:
 			return err
 		}
 		l.cfg.Logger.WarnContext(ctx, "ledger transaction again", "try", try+1, "error", redact(err))

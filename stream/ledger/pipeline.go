@@ -83,6 +83,21 @@ func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params
 	return nil
 }
 
+// addCommit queues a COMMIT, which takes as long as it takes; see patient.
+func (p *pipeline) addCommit(ctx context.Context) error {
+	return errors.Join(p.add(ctx, patient, nil), p.add(ctx, commit, nil))
+}
+
+// commit is run for what ends in a COMMIT.
+func (p *pipeline) commit(ctx context.Context) error {
+	answered := committing(p.conn.Conn().PgConn())
+	err := p.run(ctx)
+	if !unanswered(err) {
+		answered()
+	}
+	return err
+}
+
 type encoder interface {
 	Encode(dst []byte) ([]byte, error)
 }
@@ -152,11 +167,14 @@ func (p *pipeline) hangUp() {
 	}
 }
 
+// rollbackWithin bounds a ROLLBACK, on a server that has just answered.
+const rollbackWithin = 5 * time.Second
+
 // abandon gives a connection back in whatever state it is: rolled back, or closed where that is not possible.
 func abandon(conn *pgxpool.Conn) {
 	raw := conn.Conn().PgConn()
 	if !raw.IsClosed() && raw.TxStatus() != 'I' {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
 		defer cancel()
 		if _, err := raw.Exec(ctx, rollback.sql).ReadAll(); err != nil {
 			_ = raw.Close(ctx)

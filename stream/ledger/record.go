@@ -90,7 +90,7 @@ func (r Result) validate() error {
 }
 
 // record runs the transaction.
-func (n *Namespace) record(ctx context.Context, w *resultWrite) (map[int32]bool, error) {
+func (n *Namespace) record(ctx context.Context, w *resultWrite) (fenced map[int32]bool, err error) {
 	conn, err := n.ledger.hot.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -102,8 +102,10 @@ func (n *Namespace) record(ctx context.Context, w *resultWrite) (map[int32]bool,
 		}
 		abandon(conn)
 	}()
+	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
+	defer func() { err = done(err) }() // before the connection is given back
 	win := n.windows.Load()
-	fenced := map[int32]bool{}
+	fenced = map[int32]bool{}
 	p := &pipeline{conn: conn}
 	if err = p.add(ctx, begin, nil); err != nil {
 		return nil, err
@@ -123,10 +125,10 @@ func (n *Namespace) record(ctx context.Context, w *resultWrite) (map[int32]bool,
 	if err = w.queue(ctx, p, win, held); err != nil {
 		return nil, err
 	}
-	if err = p.add(ctx, commit, nil); err != nil {
+	if err = p.addCommit(ctx); err != nil {
 		return nil, err
 	}
-	if err = p.run(ctx); err != nil {
+	if err = p.commit(ctx); err != nil {
 		return nil, err
 	}
 	return fenced, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5"
@@ -12,14 +13,38 @@ import (
 // maxRefresh bounds how often one batch may meet a rotation in a row: rotations are hours apart.
 const maxRefresh = 16
 
-// settle runs the works until they are committed, their data is refused, or ctx ends.
+// patience is how often in a row a batch may meet what smaller parts of it may not meet.
+type patience struct{ silent, blocked int }
+
+const (
+	maxSilent  = 2 // without an answer: the first time the connection may have hung, the second time it was a new one
+	maxBlocked = 3 // behind a lock of others
+)
+
+// lost reports whether a batch is to be tried in parts: the server says that a statement takes too long, or one of the
+// bounds is met.
+func (p *patience) lost(err error) bool {
+	switch {
+	case statementTimeout(err):
+		return true
+	case troubleOf(err) == slow:
+		p.silent++
+	case locked(err):
+		p.blocked++
+	default:
+		*p = patience{}
+	}
+	return p.silent >= maxSilent || p.blocked >= maxBlocked
+}
+
+// settle runs the works until they are committed, their data is refused, they take too long, or ctx ends.
 func (n *Namespace) settle(ctx context.Context, works []*work) error {
 	for _, w := range works {
 		w.scratch = scratches.Get().(*scratch)
 		defer w.giveBack()
 	}
 	var last error
-	refreshed := 0
+	refreshed, patience := 0, patience{}
 	for try := 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
 			return errors.Join(err, redact(last))
@@ -30,6 +55,15 @@ func (n *Namespace) settle(ctx context.Context, works []*work) error {
 		}
 		if ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), redact(err))
+		}
+		if inDoubt && unanswered(err) {
+			done, derr := n.resolve(ctx, works)
+			if done || derr != nil {
+				return derr
+			}
+		}
+		if patience.lost(err) {
+			return err
 		}
 		switch troubleOf(err) {
 		case badData, permanent:
@@ -45,13 +79,6 @@ func (n *Namespace) settle(ctx context.Context, works []*work) error {
 		case unproven:
 			n.sureOf(works)
 			continue
-		case lost:
-			if inDoubt {
-				done, derr := n.resolve(ctx, works)
-				if done || derr != nil {
-					return derr
-				}
-			}
 		}
 		last = err
 		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
@@ -144,20 +171,58 @@ func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 	switch trouble := troubleOf(err); {
 	case trouble == permanent, trouble == badData && total == 0:
 		return n.isolate(ctx, works, err)
+	case trouble == badData && total == 1:
+		return n.reject(ctx, works, err)
+	case trouble == slow || locked(err):
+		if total <= 1 {
+			return n.persist(ctx, works, err)
+		}
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch takes too long; trying it in parts", "subscription", n.spec.Name, "records", total, "error", redact(err))
 	case trouble != badData:
 		return err
-	case total == 1:
-		return n.reject(ctx, works, err)
 	}
 	left, right, join := split(works, total/2)
 	if err := n.bisect(ctx, left); err != nil {
 		return err
 	}
-	if err := n.bisect(ctx, right); err != nil {
-		return err
+	if right = goingOn(left, right); len(right) > 0 {
+		if err := n.bisect(ctx, right); err != nil {
+			return err
+		}
 	}
 	join()
 	return nil
+}
+
+// goingOn leaves out what follows on a part that was not written.
+func goingOn(left, right []*work) []*work {
+	ended := map[*Claim]bool{}
+	for _, w := range left {
+		ended[w.Claim] = w.applied.Refused != nil || w.applied.Fenced
+	}
+	return slices.DeleteFunc(right, func(w *work) bool { return ended[w.Claim] })
+}
+
+// maxPersist is how often a single record is tried again that takes too long.
+const maxPersist = 3
+
+// persist tries the works again of which at most one has a record. What still takes too long is refused to its partition: it is the
+// database that is slow, so nothing is quarantined.
+func (n *Namespace) persist(ctx context.Context, works []*work, cause error) error {
+	if len(works) > 1 {
+		return n.isolate(ctx, works, cause)
+	}
+	for range maxPersist {
+		switch err := n.settle(ctx, works); {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case troubleOf(err) == slow || locked(err):
+			cause = err
+		default:
+			return n.bisect(ctx, works)
+		}
+	}
+	return n.isolate(ctx, works, fmt.Errorf("it was tried %d times, alone: %w", maxPersist+1, cause))
 }
 
 // isolate applies each work on its own. A single one is refused for cause.
@@ -224,7 +289,7 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 // joined is what became of a slice whose parts were applied one after the other.
 func joined(l, r Applied, shift int) Applied {
 	switch {
-	case l.Refused != nil:
+	case l.Refused != nil, l.Fenced:
 		return l
 	case r.Refused != nil, r.Fenced:
 		return r
@@ -254,9 +319,13 @@ func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) {
 	if c == nil || c.cache == nil {
 		return Applied{}, schemas.Errorf(schemas.Invalid, "end the waits of "+n.spec.Name, "no claim of this ledger")
 	}
-	w := &work{Slice: Slice{Claim: c}, expire: true}
-	if err := n.settle(ctx, []*work{w}); err != nil {
-		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: "end the waits of " + n.spec.Name, Err: redact(err)}
+	return n.alone(ctx, &work{Slice: Slice{Claim: c}, expire: true}, "end the waits of "+n.spec.Name)
+}
+
+// alone applies a work without records. What it is refused for is said in Applied.Refused, as of a slice.
+func (n *Namespace) alone(ctx context.Context, w *work, op string) (Applied, error) {
+	if err := n.bisect(ctx, []*work{w}); err != nil {
+		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: redact(err)}
 	}
 	return w.applied, nil
 }

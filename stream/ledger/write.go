@@ -314,5 +314,5 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			return err
 		}
 	}
-	return p.add(ctx, commit, nil)
+	return p.addCommit(ctx)
 }
