@@ -189,7 +189,11 @@ func (t *try) write(ctx context.Context) error {
 	}
 	p := &pipeline{conn: t.conn}
 	if w := t.works[0]; w.command != nil && !w.fenced {
-		if err := p.add(ctx, commandEnd, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
+		end := commandEnd
+		if w.about != nil {
+			end = commandEndOfOpen
+		}
+		if err := p.add(ctx, end, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
 			return err
 		}
 	}

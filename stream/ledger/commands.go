@@ -157,6 +157,11 @@ var (
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
 WHERE c.id = $1 AND c.ended_at IS NULL`)
 
-	commandEnd = newFresh(`-- commandEnd
-UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1 AND ended_at IS NULL`)
+	commandEnd = newFresh(commandEndWrite)
+
+	// Of what was found it must be the end.
+	commandEndOfOpen = newCounted(commandEndWrite, "ARRAY[$1]").planned()
 )
+
+const commandEndWrite = `-- commandEnd
+UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1 AND ended_at IS NULL`

@@ -106,21 +106,15 @@ func (c Config) settings(hot bool) map[string]string {
 	return s
 }
 
-// What people ask may take longer than a transaction: a filter that finds little reads much.
-const (
-	readStatement = 25 * time.Second
-	readAnswer    = 28 * time.Second
-)
-
 func (l *Ledger) hotPool(ctx context.Context) (*pool, error) {
 	return l.poolOf(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
-// readPool is for what people ask.
+// readPool is for what people ask: a filter that finds little reads much.
 func (l *Ledger) readPool(ctx context.Context) (*pool, error) {
 	settings := l.cfg.settings(false)
-	settings["statement_timeout"] = milliseconds(readStatement)
-	return l.poolOf(ctx, settings, 2, readAnswer)
+	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout * 5 / 4)
+	return l.poolOf(ctx, settings, 2, l.cfg.TxTimeout*7/5)
 }
 
 // quickPool is for probes by key that somebody waits for, or that are read every second.

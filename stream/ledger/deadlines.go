@@ -25,6 +25,8 @@ import (
 //	a statement                                3T/4   15 s   server: statement_timeout
 //	a transaction                             9T/10   18 s   server, from 17 on: transaction_timeout
 //	a transaction, or a claim's next answer       T   20 s   client
+//	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
+//	what people ask                      5T/4, 7T/5 25, 28 s  server, client
 //
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
 // are idle then are given up too, or each next try would take the next hung one.
@@ -95,7 +97,9 @@ type silence struct {
 	err   error
 }
 
-func (s silence) Error() string { return fmt.Sprintf("no answer from postgres within %s: %v", s.after, s.err) }
+func (s silence) Error() string {
+	return fmt.Sprintf("no answer from postgres within %s: %v", s.after, s.err)
+}
 func (s silence) Unwrap() error { return s.err }
 
 // bounded is ctx with the deadline of a transaction that begins now. done says what an error under it means, and must be

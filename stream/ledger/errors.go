@@ -82,6 +82,9 @@ type ContinuityError struct {
 }
 
 func (e *ContinuityError) Error() string {
+	if e.From == e.Stored && e.Detail != "" {
+		return fmt.Sprintf("%s/%d at offset %d: %s", e.Partition.Topic, e.Partition.Number, e.From, e.Detail)
+	}
 	text := fmt.Sprintf("%s/%d was read from offset %d, and the ledger's next offset is %d", e.Partition.Topic, e.Partition.Number, e.From, e.Stored)
 	if e.Detail != "" {
 		text += ": " + e.Detail
@@ -113,6 +116,12 @@ func locked(err error) bool {
 func isOurs(err error) bool {
 	_, ok := errors.AsType[refusal](err)
 	return ok
+}
+
+// divided reports a division by zero, which only counted statements come to.
+func divided(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "22012"
 }
 
 func duplicateKey(err error) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type statement struct {
 	name, sql string
 	fresh     bool // planned every time, on the table's size at that time; not prepared
+	// counted is the name of a statement that fails, with a division by zero, where it finds other than all of its rows.
+	counted string
 }
 
 func newStatement(sql string) statement {
@@ -30,6 +33,37 @@ func newFresh(sql string) statement {
 	s := newStatement(sql)
 	s.fresh = true
 	return s
+}
+
+// newCounted is a statement that must hit as many rows as an array among its parameters has. It fails where it does not, on the
+// server: COMMIT is in the same round trip, and the client's count would come too late.
+func newCounted(sql, array string) statement {
+	name, _, _ := strings.Cut(strings.TrimPrefix(sql, "-- "), "\n")
+	name, _, _ = strings.Cut(name, ":")
+	return newStatement("WITH hit AS (" + sql + "\nRETURNING 1)\nSELECT 1 / (count(*) = cardinality(" + array + "))::int FROM hit").counting(name)
+}
+
+func (s statement) counting(name string) statement {
+	s.counted = name
+	return s
+}
+
+// planned is newFresh of a statement.
+func (s statement) planned() statement {
+	s.fresh = true
+	return s
+}
+
+// missedError says that a write has not found a row that must be there.
+type missedError struct{ statement string }
+
+func (e missedError) Error() string {
+	return e.statement + " has not found every row that must be there"
+}
+
+func isMissed(err error) bool {
+	_, ok := errors.AsType[missedError](err)
+	return ok
 }
 
 var (
@@ -47,6 +81,7 @@ type pipeline struct {
 	conn  *pgxpool.Conn
 	out   *[]byte // nil: empty
 	reads []func(*row)
+	names []string // of counted statements, by the place of each; empty for others
 }
 
 // outs are used again.
@@ -79,7 +114,7 @@ func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params
 		}
 		*p.out = out
 	}
-	p.reads = append(p.reads, read)
+	p.reads, p.names = append(p.reads, read), append(p.names, s.counted)
 	return nil
 }
 
@@ -107,13 +142,15 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.out == nil {
 		return nil
 	}
-	reads := p.reads
+	reads, names := p.reads, p.names
 	if err := p.send(ctx); err != nil {
 		return err
 	}
 	results := p.conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // which ends what was sent
 	var failed error
+	at := 0
 	for i := 0; results.NextResult(); i++ {
+		at = i
 		reader := results.ResultReader()
 		for reader.NextRow() {
 			if i >= len(reads) || reads[i] == nil || failed != nil {
@@ -128,6 +165,9 @@ func (p *pipeline) run(ctx context.Context) error {
 		}
 	}
 	err := results.Close()
+	if divided(err) && at < len(names) && names[at] != "" {
+		return refusal{missedError{names[at]}}
+	}
 	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
 		p.hangUp() // pgconn may not have sent the end of what we sent
 	}
@@ -144,7 +184,7 @@ func (p *pipeline) send(ctx context.Context) (err error) {
 			*p.out = (*p.out)[:0]
 			outs.Put(p.out)
 		}
-		p.out, p.reads = nil, nil
+		p.out, p.reads, p.names = nil, nil, nil
 	}()
 	conn := p.conn.Conn().PgConn()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Now()) })

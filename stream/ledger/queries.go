@@ -53,17 +53,17 @@ JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
-	linesAdvance = newStatement(`-- linesAdvance: one probe of lines_pkey per line
+	linesAdvance = newCounted(`-- linesAdvance: one probe of lines_pkey per line
 UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
-FROM ` + zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint") + `
-WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
+FROM `+zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint")+`
+WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
-	linesUpdate = newStatement(`-- linesUpdate: one probe of lines_pkey per line
+	linesUpdate = newCounted(`-- linesUpdate: one probe of lines_pkey per line
 UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
-FROM ` + lineColumns + `
-WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`)
+FROM `+lineColumns+`
+WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	linesInsert = newStatement(`-- linesInsert
 INSERT INTO lines (seen_in, fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, as_of, skipped)
@@ -85,23 +85,23 @@ FROM ` + zip(5, "fence int", "log_offset bigint", "leader_epoch int", "append_ti
 		"filtered boolean", "backfill boolean", "decision text", "stage text", "payload text", "kind text", "entity text",
 		"clock text", "source text", "event_id text", "type text", "packed bytea"))
 
-	bufferUpdate = newFresh(`-- bufferUpdate
+	bufferUpdate = newCounted(`-- bufferUpdate
 UPDATE buffer b SET decision = u.decision, stage = u.stage,
-       deadline = CASE u.decision WHEN 'buffered' THEN ` + deadline("b.buffered_at") + ` END
-FROM ` + zip(4, "fence int", "log_offset bigint", "decision text", "stage text") + `
-WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
+       deadline = CASE u.decision WHEN 'buffered' THEN `+deadline("b.buffered_at")+` END
+FROM `+zip(4, "fence int", "log_offset bigint", "decision text", "stage text")+`
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$4::int[]").planned()
 
-	bufferDelete = newFresh(`-- bufferDelete
+	bufferDelete = newCounted(`-- bufferDelete
 DELETE FROM buffer b USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
-WHERE b.fence = u.fence AND b.log_offset = u.log_offset`)
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$1::int[]").planned()
 
-	progressWrite = newStatement(`-- progressWrite
+	progressWrite = newCounted(`-- progressWrite
 UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
        high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, lines_low = u.lines_low,
        processed_at = greatest(p.processed_at, u.processed_at), revision = p.revision + 1, updated_at = now()
 FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bigint[])
      AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at, lines_low)
-WHERE p.fence = u.fence`)
+WHERE p.fence = u.fence`, "$1::int[]")
 )
 
 // waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
@@ -145,13 +145,14 @@ type windowQueries struct {
 	update     map[int32]statement
 	insert     map[int32]statement
 	attempt    map[int32]statement
+	standing   map[int32]statement
 	laneFirst  statement
 }
 
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
-		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{},
+		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{}, standing: map[int32]statement{},
 	}
 	of := func(w int32, sql string) statement { return newStatement(ofWindow(w, sql)) }
 	fresh := func(w int32, sql string) statement { return newFresh(ofWindow(w, sql)) }
@@ -161,7 +162,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
-	q.actionsFreed = fresh(current, actionsOfFreed)
+	q.actionsFreed = newCounted(ofWindow(current, actionsOfFreed), "$1::int[]").planned()
 	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
 	var before, first []string
 	for _, l := range live {
@@ -179,10 +180,12 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
-		q.duplicates[w], q.decided[w] = of(w, duplicatesUpdate), fresh(w, decidedUpdate)
+		q.duplicates[w] = newCounted(ofWindow(w, duplicatesUpdate), "$1::uuid[]")
+		q.decided[w] = newCounted(ofWindow(w, decidedUpdate), "$3::uuid[]").planned()
 		q.forget[w] = fresh(w, asidesDelete)
 		q.complete[w], q.attempt[w] = of(w, completionInsert), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
+		q.standing[w] = newFresh(ofWindow(w, actionsStand)).counting("actionsStand")
 	}
 	return q
 }
@@ -319,6 +322,11 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
 WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
+// actionsStand fails where an action has no row that was given one by actionsInsert, because its event is not there.
+const actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action
+SELECT 1 / (count(*) = 0)::int FROM unnest($1::int[], $2::bigint[]) AS u(fence, lane_seq)
+WHERE u.fence IN (` + fencesHeldIn + `) AND NOT EXISTS (SELECT FROM actions_w{w} a WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq)`
+
 // What a row says of long work; see Result.Left.
 const (
 	resultBy      = `CASE u.status WHEN 'processing' THEN now() + u.left_us * interval '1 microsecond' END`
@@ -341,6 +349,9 @@ const eventOfLane = `SELECT event_key, lane_seq, plan, decided_at FROM events_w{
 var laneLowWrite = newStatement(`-- laneLowWrite
 UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM fences f
 WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`)
+
+const fencesHeldIn = `SELECT f.id FROM unnest($3::int[], $4::bigint[], $5::uuid[]) AS c(id, epoch, token)
+    JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
 const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`

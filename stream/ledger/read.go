@@ -225,7 +225,7 @@ func (t *try) readHeld(ctx context.Context) error {
 	for _, w := range t.works {
 		for i := range w.freed {
 			if _, ok := w.held[w.freed[i].waited.Offset]; !ok {
-				return refusal{fmt.Errorf("fence %d: the event at offset %d left the buffer behind the gate's back", w.Claim.ID, w.freed[i].waited.Offset)}
+				return refusal{missedError{fmt.Sprintf("the read of the gap buffer at offset %d", w.freed[i].waited.Offset)}}
 			}
 		}
 	}

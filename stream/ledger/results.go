@@ -29,6 +29,7 @@ type windowResults struct {
 	completions              []*completions
 	open                     map[completionKey]*completions
 	updates, inserts, failed rows // rows that are there, that are not, attempts
+	made                     rows // actions that must have a row then
 }
 
 // completions is one row of the table.
@@ -116,7 +117,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
 		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0),
-			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}}
+			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}, made: rows{int32Column(0), int64Column(0)}}
 		w.windows[id] = wr
 	}
 	return wr
@@ -148,7 +149,7 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 		wr.complete(r)
 	default:
 		b.rowed.set(i)
-		wr.row(wr.inserts, r)
+		wr.insert(r)
 	}
 	w.settled = append(w.settled, ref)
 }
@@ -172,6 +173,13 @@ func (wr *windowResults) complete(r *Result) {
 	c.responses.bytes(answer)
 	c.answered = c.answered || answer != nil
 	c.size += len(answer)
+}
+
+// insert gives an action a row, which must be there then.
+func (wr *windowResults) insert(r *Result) {
+	wr.row(wr.inserts, r)
+	wr.made[0].int32(r.Claim.ID)
+	wr.made[1].int64(r.LaneSeq)
 }
 
 func (wr *windowResults) row(c rows, r *Result) {
@@ -256,6 +264,11 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 				continue
 			}
 			if err := p.add(ctx, step.s, nil, append(step.rows.params(held...), step.more...)...); err != nil {
+				return err
+			}
+		}
+		if wr.made.n() > 0 {
+			if err := p.add(ctx, win.q.standing[id], nil, append(wr.made.params(), held...)...); err != nil {
 				return err
 			}
 		}

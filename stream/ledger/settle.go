@@ -169,6 +169,11 @@ func (n *Namespace) bisect(ctx context.Context, works []*work) error {
 		total += len(w.Records)
 	}
 	switch trouble := troubleOf(err); {
+	case isMissed(err): // the next try would read anew what a claim remembers, and hide that it was wrong
+		for _, w := range works {
+			n.missed(ctx, w, err)
+		}
+		return nil
 	case trouble == permanent, trouble == badData && total == 0:
 		return n.isolate(ctx, works, err)
 	case trouble == badData && total == 1:
@@ -237,6 +242,15 @@ func (n *Namespace) isolate(ctx context.Context, works []*work, cause error) err
 		}
 	}
 	return nil
+}
+
+// missed refuses a work of a batch that has not found a row which must be there: what one of its claims remembers is wrong. The next
+// claims read what there is.
+func (n *Namespace) missed(ctx context.Context, w *work, cause error) {
+	p := w.Claim.Partition
+	n.ledger.cfg.Logger.ErrorContext(ctx, "the ledger is not as a claim of the batch remembers it: this is a fault of forebay, please report it; nothing is written, and the "+
+		"partition is to be claimed again", "subscription", n.spec.Name, "topic", p.Topic, "partition", p.Number, "error", cause)
+	w.refuse(&ContinuityError{Partition: p, Stored: w.Claim.Next.Offset, From: w.Claim.Next.Offset, Detail: cause.Error()})
 }
 
 // reject quarantines the one record of works: with its bytes, or where even they are refused, without.

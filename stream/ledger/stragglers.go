@@ -34,8 +34,7 @@ func (w *resultWrite) stragglers(c *Claim) (found int) {
 			continue
 		}
 		b.rowed.set(i)
-		wr := w.window(c.windowOf(s))
-		wr.row(wr.inserts, &Result{Claim: c, LaneSeq: s, Status: Pending})
+		w.window(c.windowOf(s)).insert(&Result{Claim: c, LaneSeq: s, Status: Pending})
 		w.settled = append(w.settled, laneRef{c, s})
 		found++
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -277,8 +278,23 @@ type step struct {
 	lead [][]byte
 }
 
+// live refuses rows that would have to be written to a window that is none any more.
+func (w *writer) live() error {
+	for _, of := range []map[int32]*rows{w.duplicates, w.decided} {
+		for window := range of {
+			if !slices.Contains(w.win.live, window) {
+				return refusal{missedError{fmt.Sprintf("a write to window %d, which is gone,", window)}}
+			}
+		}
+	}
+	return nil
+}
+
 // queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pipeline) error {
+	if err := w.live(); err != nil {
+		return err
+	}
 	waits, window := w.n.waits(), [][]byte{int32Param(w.win.current)}
 	var steps []step
 	for _, win := range w.win.live {

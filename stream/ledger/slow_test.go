@@ -1,0 +1,274 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// reopen opens the fixture's ledger again with another configuration.
+func (f *fixture) reopen(change func(*Config), spec ...func(*Spec)) *fixture {
+	f.t.Helper()
+	g := &fixture{t: f.t, cfg: f.cfg}
+	change(&g.cfg)
+	g.l = open(f.t, g.cfg)
+	g.n = g.namespace(spec...)
+	return g
+}
+
+// trigger runs PL/pgSQL before each row of an event is written.
+func (f *fixture) trigger(body string) {
+	f.t.Helper()
+	window := one[string](f, `SELECT 'events_w' || id FROM windows WHERE state = 'current'`)
+	admin(f.t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN `+body+` RETURN NEW; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON `+window+` FOR EACH ROW EXECUTE FUNCTION refuse()`)
+}
+
+// What a role has by default neither ends our statements nor our transactions, nor leaves them without end.
+func TestDefaultsOfTheRoleDoNotApply(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	role := "r_" + f.cfg.Schema
+	url := f.cfg.URL.Reveal()
+	admin(t, url, `CREATE ROLE `+role+` LOGIN SUPERUSER PASSWORD 'x'; ALTER ROLE `+role+` SET statement_timeout = '1ms'; ALTER ROLE `+role+` SET lock_timeout = '1ms';
+		ALTER ROLE `+role+` SET idle_in_transaction_session_timeout = '1ms'; ALTER ROLE `+role+` SET idle_session_timeout = '1ms'`)
+	t.Cleanup(func() { admin(t, url, `DROP ROLE `+role) })
+	g := f.reopen(func(c *Config) { c.URL = asRole(t, c.URL, role) })
+	for _, p := range g.l.pools() {
+		for name, least := range map[string]time.Duration{"statement_timeout": 5 * time.Second, "lock_timeout": 5 * time.Second,
+			"idle_in_transaction_session_timeout": 5 * time.Second, "idle_session_timeout": 30 * time.Minute} {
+			var ms int64
+			if err := p.QueryRow(t.Context(), `SELECT extract(epoch FROM current_setting($1)::interval) * 1000`, name).Scan(&ms); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Duration(ms) * time.Millisecond; d < least || d > time.Hour {
+				t.Errorf("%s is %s", name, d)
+			}
+		}
+	}
+	c := g.claim(0)
+	f.trigger(`PERFORM pg_sleep(0.01);`)
+	if a := g.apply(c, seq(0, "e", 1), seq(1, "e", 2)); len(a.Actions) != 2 {
+		t.Error(decisions(a))
+	}
+}
+
+func asRole(t *testing.T, secret schemas.Secret, role string) schemas.Secret {
+	t.Helper()
+	u, err := url.Parse(secret.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "x")
+	return schemas.NewSecret(u.String())
+}
+
+// A batch for which there is not the time is written in parts. Nothing of it is quarantined.
+func TestBatchThatTakesTooLongIsWrittenInParts(t *testing.T) {
+	t.Parallel()
+	f := setup(t).reopen(func(c *Config) { c.TxTimeout = 2 * time.Second })
+	c, d := f.claim(0), f.claim(1)
+	f.trigger(`PERFORM pg_sleep(0.25);`)
+	var records []Record
+	for i := range int64(10) { // 2.5 s in one statement, which has 1.5
+		records = append(records, seq(i, "e", i+1))
+	}
+	out, err := f.n.Apply(t.Context(), []Slice{slice(d, seq(0, "d", 1)), slice(c, records...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out[0].Actions) != 1 || len(out[1].Actions) != 10 || out[1].Quarantined != nil || out[1].Refused != nil {
+		t.Errorf("%+v", out)
+	}
+	if d := cmp.Diff(int64(10), c.Next.Offset); d != "" {
+		t.Error(d)
+	}
+}
+
+// A single record for which there is never the time stops its partition, and no other. It is written as soon as there is.
+func TestRecordThatTakesTooLongStopsItsPartition(t *testing.T) {
+	t.Parallel()
+	f := setup(t).reopen(func(c *Config) { c.TxTimeout = 400 * time.Millisecond })
+	c, d := f.claim(0), f.claim(1)
+	f.trigger(`IF NEW.entity = 'slow' THEN PERFORM pg_sleep(1); END IF;`)
+	out, err := f.n.Apply(t.Context(), []Slice{slice(c, seq(0, "c", 1), seq(1, "slow", 1), seq(2, "c", 2)), slice(d, seq(0, "d", 1), seq(1, "d", 2))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](out[0].Refused); !ok || pg.Code != "57014" {
+		t.Errorf("refused: %v", out[0].Refused)
+	}
+	if out[1].Refused != nil || len(out[1].Actions) != 2 {
+		t.Errorf("the other: %+v", out[1])
+	}
+	got := one[string](f, `SELECT string_agg(f.partition || ':' || p.next_offset, ' ' ORDER BY f.partition) || ' ' || (SELECT count(*) FROM asides) FROM fences f JOIN progress p ON p.fence = f.id`)
+	if got != "0:1 1:2 0" {
+		t.Error(got)
+	}
+	f.exec(`DROP FUNCTION refuse() CASCADE`)
+	c = f.claim(0)
+	if a := f.apply(c, seq(1, "slow", 1), seq(2, "c", 2)); len(a.Actions) != 2 {
+		t.Error(decisions(a))
+	}
+}
+
+// A row that somebody else keeps locked stops its partition, and no other.
+func TestLockOfOthersStopsItsPartition(t *testing.T) {
+	t.Parallel()
+	f := setup(t).reopen(func(c *Config) { c.TxTimeout = time.Second })
+	c, d := f.claim(0), f.claim(1)
+	hold := f.connect()
+	if _, err := hold.Exec(t.Context(), `BEGIN; SELECT FROM progress WHERE fence = `+one[string](f, `SELECT id::text FROM fences WHERE partition = 0`)+` FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	out, err := f.n.Apply(t.Context(), []Slice{slice(c, seq(0, "c", 1), seq(1, "c", 2)), slice(d, seq(0, "d", 1), seq(1, "d", 2))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !locked(out[0].Refused) {
+		t.Errorf("refused: %v", out[0].Refused)
+	}
+	if out[1].Refused != nil || len(out[1].Actions) != 2 {
+		t.Errorf("the other: %+v", out[1])
+	}
+}
+
+// What the database refuses for good of one partition stops that, and the others of the batch are applied; of a slice that was
+// bisected the beginning stands.
+func TestRefusalIsThePartitions(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c, d, e := f.claim(0), f.claim(1), f.claim(2)
+	f.trigger(`IF NEW.entity = 'forbidden' THEN RAISE insufficient_privilege; END IF;`)
+	bad := seq(2, "c", 3)
+	bad.Type = "a\x00b" // the batch is bisected for this one first
+	slices := []Slice{
+		slice(d, seq(0, "d", 1), seq(1, "d", 2)),
+		slice(c, seq(0, "c", 1), seq(1, "c", 2), bad, seq(3, "c", 4), seq(4, "forbidden", 1), seq(5, "c", 5)),
+		slice(e, seq(0, "e", 1)),
+	}
+	out, err := f.n.Apply(t.Context(), slices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](out[1].Refused); !ok || pg.Code != "42501" {
+		t.Errorf("refused: %v", out[1].Refused)
+	}
+	for _, i := range []int{0, 2} {
+		if out[i].Refused != nil || out[i].Fenced || len(out[i].Actions) != len(slices[i].Records) {
+			t.Errorf("slice %d: %+v", i, out[i])
+		}
+	}
+	// The claim that has been refused is of no use; the next one reads what stands, and goes on there.
+	c = f.claim(0)
+	if n := one[int](f, `SELECT count(*) FROM events WHERE fence = (SELECT id FROM fences WHERE partition = 0)`) + one[int](f, `SELECT count(*) FROM asides`); int64(n) != c.Next.Offset {
+		t.Errorf("%d records are decided, and the next offset is %d", n, c.Next.Offset)
+	}
+	f.exec(`DROP FUNCTION refuse() CASCADE`)
+	rest := slices[1].Records[c.Next.Offset:]
+	if a := f.apply(c, rest...); a.Refused != nil || len(a.Outcomes) != len(rest) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// The second half of a bisected slice is refused: the first stands, and what came of it is not handed out.
+func TestRefusalBehindAHalfThatWasWritten(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.trigger(`IF NEW.entity = 'forbidden' THEN RAISE insufficient_privilege; END IF;`)
+	poison := seq(0, "c", 1)
+	poison.Type = "a\x00b" // before anything is written: 22021 has the batch bisected, in the half without it 42501 comes
+	out, err := f.n.Apply(t.Context(), []Slice{slice(c, poison, seq(1, "c", 2), seq(2, "forbidden", 1), seq(3, "c", 3))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out[0].Refused == nil || len(out[0].Actions) != 0 {
+		t.Errorf("%+v", out[0])
+	}
+	if c = f.claim(0); c.Next.Offset != 2 || len(f.open(c)) != 1 {
+		t.Errorf("next %d, open %v", c.Next.Offset, f.open(c))
+	}
+}
+
+// Waits and commands are refused as slices are.
+func TestRefusalOfWaitsAndCommands(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+	f.overdue()
+	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE insufficient_privilege; END $$;
+		CREATE TRIGGER keep BEFORE DELETE ON buffer FOR EACH ROW EXECUTE FUNCTION keep()`)
+	refused := func(what string, a Applied, err error) {
+		t.Helper()
+		if pg, ok := errors.AsType[*pgconn.PgError](a.Refused); err != nil || !ok || pg.Code != "42501" || a.Claim != c {
+			t.Errorf("%s: %+v, %v", what, a, err)
+		}
+	}
+	a, err := f.n.Expire(t.Context(), c)
+	refused("waits", a, err)
+	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: "buffered"})
+	if err != nil || len(page.Items) != 1 {
+		t.Fatal(page.Items, err)
+	}
+	if _, err := f.l.Ask(t.Context(), page.Items[0], Release, "jo", "now"); err != nil {
+		t.Fatal(err)
+	}
+	commands, err := f.n.Commands(t.Context(), []*Claim{c}, 0)
+	if err != nil || len(commands) != 1 {
+		t.Fatal(commands, err)
+	}
+	a, err = f.n.Obey(t.Context(), c, commands[0])
+	refused("a command", a, err)
+	f.exec(`DROP FUNCTION keep() CASCADE`)
+	if a, err = f.n.Expire(t.Context(), c); err != nil || a.Refused != nil || len(a.Actions) != 1 {
+		t.Errorf("once it may: %+v, %v", a, err)
+	}
+}
+
+// A COMMIT that waits for a standby is neither ended by a timeout nor cancelled: both would say that the standby has it.
+func TestCommitHasNoLimit(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	conn, err := f.l.hot.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	tx, err := f.l.hot.begin(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func() (v string) {
+		if err := tx.Tx.QueryRow(t.Context(), `SELECT current_setting('statement_timeout')`).Scan(&v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if got := limit(); got != "15s" {
+		t.Errorf("a statement has %s", got)
+	}
+	if _, err := tx.Exec(t.Context(), patient.sql); err != nil || limit() != "0" {
+		t.Errorf("COMMIT has %s (%v)", limit(), err)
+	}
+	answered := committing(conn.Conn().PgConn())
+	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err == nil || !strings.Contains(err.Error(), "not cancelled") {
+		t.Errorf("cancelled: %v", err)
+	}
+	answered()
+	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err != nil {
+		t.Errorf("what is no COMMIT is not cancelled: %v", err)
+	}
+	_ = tx.Rollback(context.WithoutCancel(t.Context()))
+}
+
+var _ pgx.Tx = (*timedTx)(nil)
