@@ -68,7 +68,8 @@ type memory struct {
 	applies int
 	// caughtUp is by partition.
 	caughtUp map[int32]time.Time
-	stops    []*ledger.Stop // by report; those that stand have no outcome
+	now      func() time.Time // the ledger's clock; nil: ours
+	stops    []*ledger.Stop   // by report; those that stand have no outcome
 	outcomes map[int64]string
 	looks    int // claims that were told their standing
 	// remembers is what claims are told of dedupe.
@@ -323,9 +324,22 @@ func (m *memory) Expire(_ context.Context, c *ledger.Claim) (ledger.Applied, err
 	return m.onExpire(c)
 }
 
-func (m *memory) CaughtUp(_ context.Context, at time.Time, claims []*ledger.Claim) error {
+func (m *memory) Now(context.Context) (time.Time, error) {
+	if m.now != nil {
+		return m.now(), nil
+	}
+	return time.Now(), nil
+}
+
+func (m *memory) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
+	if now, _ := m.Now(ctx); at.After(now) {
+		at = now
+	}
 	defer m.lock()()
 	for _, c := range claims {
+		if f := m.fences[c.Partition]; f == nil || f.epoch != c.Epoch {
+			continue
+		}
 		if m.caughtUp == nil {
 			m.caughtUp = map[int32]time.Time{}
 		}

@@ -15,10 +15,6 @@ type idleState struct {
 	busy  bool
 }
 
-// clockMargin is how far the broker's clock, which append times are of, may be behind ours. What is told by it is kept
-// for days.
-const clockMargin = 10 * time.Minute
-
 // sweepIdle tells the ledger of partitions that are read to their end: an idle one has no records to tell by how far it
 // has been processed, and a single one of them would keep every dedupe window for ever.
 func (l *loop) sweepIdle() {
@@ -27,32 +23,75 @@ func (l *loop) sweepIdle() {
 		return
 	}
 	l.idle = idleState{asked: now, busy: true}
-	l.forgetLines()
+	old := l.tidy()
 	l.leaveTopics()
 	all := slices.Collect(maps.Values(l.claims))
-	l.observers.Go(func() { l.caughtUp(all, now) })
+	l.observers.Go(func() {
+		l.forgetLines(old)
+		l.caughtUp(all)
+		l.do(l.ctx, func() { l.idle.busy = false })
+	})
 }
 
-// forgetter is a ledger whose lines can expire; see [ledger.Namespace.Forget].
+// forgetter is a ledger whose lines can expire; see [ledger.Namespace.ForgetLines].
 type forgetter interface {
-	Forget(ctx context.Context, c *ledger.Claim) (more bool, err error)
+	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
+	OldLines(ctx context.Context, c *ledger.Claim) (ledger.OldLines, error)
+	ForgetLines(ctx context.Context, c *ledger.Claim, old ledger.OldLines) error
 }
 
 var _ forgetter = (*ledger.Namespace)(nil)
 
-// forgetLines lets the ledger forget lines that nothing moves any more: some now, the rest with the next sweep.
-func (l *loop) forgetLines() {
+// tidy has the ledger write what lines came to, and gives those claims that may have lines to forget.
+func (l *loop) tidy() (old []*owned) {
 	from, ok := l.cfg.Ledger.(forgetter)
 	if !ok {
-		return
+		return nil
 	}
 	for _, o := range l.claims {
 		ctx, done := l.running.begin(l.ctx)
-		_, err := from.Forget(ctx, o.claim)
+		due, err := from.Tidy(ctx, o.claim)
 		done()
-		if err != nil && l.ctx.Err() == nil {
-			l.log.Warn("lines not forgotten; trying again", "topic", o.at.topic, "partition", o.at.number, "error", err)
+		if err != nil {
+			l.notForgotten(o, err)
+		} else if due {
+			old = append(old, o)
 		}
+	}
+	return old
+}
+
+// forgetLines lets the ledger forget lines that nothing moves any more: some now, the rest with the next sweep. They are looked for
+// beside the batches, since that reads all lines of a partition, and go between two of them.
+func (l *loop) forgetLines(of []*owned) {
+	for _, o := range of {
+		from := l.cfg.Ledger.(forgetter) // tidy has asked
+		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
+		old, err := from.OldLines(ctx, o.claim)
+		cancel()
+		if err != nil {
+			l.notForgotten(o, err)
+			continue
+		}
+		l.do(l.ctx, func() {
+			if o.gone {
+				return
+			}
+			ctx, done := l.running.begin(l.ctx)
+			defer done()
+			if err := from.ForgetLines(ctx, o.claim, old); err != nil {
+				l.notForgotten(o, err)
+			}
+		})
+	}
+}
+
+// forgetTimeout bounds the search for lines to forget in one partition.
+const forgetTimeout = 30 * time.Second
+
+func (l *loop) notForgotten(o *owned, err error) {
+	if l.ctx.Err() == nil {
+		l.log.Warn("lines not forgotten; trying again", "topic", o.at.topic, "partition", o.at.number, "error", err)
 	}
 }
 
@@ -77,8 +116,41 @@ func (l *loop) leaveTopics() {
 	}
 }
 
-// caughtUp asks for the ends of partitions and notes those that are read to it. What fails now comes with the next sweep.
-func (l *loop) caughtUp(all []*owned, asked time.Time) {
+// clock is a ledger that has one; see [ledger.Namespace.Now]. What is told by it is kept for days, and compared with when windows were
+// closed, by the same clock: ours may be wrong.
+type clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
+
+var _ clock = (*ledger.Namespace)(nil)
+
+// caughtUp asks for the ends of partitions and notes those that are read to it: up to what the ledger's clock said before they were
+// asked for, since what is appended later may be behind them. What fails now comes with the next sweep.
+func (l *loop) caughtUp(all []*owned) {
+	from, ok := l.cfg.Ledger.(clock)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+	asked, err := from.Now(ctx)
+	cancel()
+	if err != nil {
+		l.notNoted(len(all), err)
+		return
+	}
+	read := l.readToTheEnd(all)
+	if len(read) == 0 {
+		return
+	}
+	ctx, cancel = context.WithTimeout(l.ctx, observeTimeout)
+	defer cancel()
+	if err := l.cfg.Ledger.CaughtUp(ctx, asked, read); err != nil {
+		l.notNoted(len(read), err)
+	}
+}
+
+// readToTheEnd asks for the ends of partitions, and gives the claims of those that are read to it.
+func (l *loop) readToTheEnd(all []*owned) (read []*ledger.Claim) {
 	ends := make(map[*owned]int64, len(all))
 	for _, o := range all {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
@@ -88,21 +160,18 @@ func (l *loop) caughtUp(all []*owned, asked time.Time) {
 			ends[o] = end
 		}
 	}
-	var read []*ledger.Claim
 	l.do(l.ctx, func() {
-		l.idle.busy = false
 		for o, end := range ends {
 			if !o.gone && o.next.Offset >= end {
 				read = append(read, o.claim)
 			}
 		}
 	})
-	if len(read) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-	defer cancel()
-	if err := l.cfg.Ledger.CaughtUp(ctx, asked.Add(-clockMargin), read); err != nil && l.ctx.Err() == nil {
-		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", len(read), "error", err)
+	return read
+}
+
+func (l *loop) notNoted(partitions int, err error) {
+	if l.ctx.Err() == nil {
+		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", partitions, "error", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// A partition without records is processed all the same, up to before it was last seen to be read to its end. One that is
-// behind is not.
+// A partition without records is processed all the same, up to before it was last seen to be read to its end, by the ledger's
+// clock, whatever ours says. One that is behind is not.
 func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
@@ -26,15 +26,16 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 		}
 		return nil
 	}
-	began := time.Now()
+	wrong := time.Now().Add(-time.Hour) // or ours is: an hour ahead
+	m.now = func() time.Time { return wrong }
 	cfg := r.config(m, newLanes())
 	cfg.IdleSweep = 20 * time.Millisecond
 	r.produce(1, 1)
 	r.start(cfg)
 	m.until(t, "the empty partition", func() bool { return !m.caughtUp[0].IsZero() })
 	m.mu.Lock()
-	if at := m.caughtUp[0]; at.After(time.Now().Add(-clockMargin)) || at.Before(began.Add(-clockMargin)) {
-		t.Errorf("processed up to %s before now", time.Since(at))
+	if at := m.caughtUp[0]; !at.Equal(wrong) {
+		t.Errorf("processed up to %s, by the ledger's clock it is %s", at, wrong)
 	}
 	if _, ok := m.caughtUp[1]; ok {
 		t.Error("a partition that is behind counts as caught up")
@@ -75,4 +76,56 @@ func (n noting) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Cla
 		}
 	}
 	return err
+}
+
+// Lines to forget are looked for beside the batches, however long that takes, and go between two of them.
+func TestLinesAreLookedForBesideBatches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m := forgetting{newMemory(), make(chan struct{}), make(chan struct{}), make(chan ledger.OldLines, 1)}
+	cfg := r.config(m, newLanes())
+	cfg.IdleSweep = 20 * time.Millisecond
+	r.start(cfg)
+	<-m.looking
+	r.produce(0, 3) // they are decided while it looks
+	m.until(t, "batches meanwhile", func() bool { return m.next(0) == 3 })
+	close(m.found)
+	select {
+	case old := <-m.gone:
+		if !old.More {
+			t.Error("other lines than were found")
+		}
+	case <-time.After(patience):
+		t.Fatal("found, and not forgotten")
+	}
+}
+
+// forgetting is a ledger that looks for lines until it is told that they are found.
+type forgetting struct {
+	*memory
+	looking, found chan struct{}
+	gone           chan ledger.OldLines
+}
+
+func (forgetting) Tidy(context.Context, *ledger.Claim) (bool, error) { return true, nil }
+
+func (f forgetting) OldLines(ctx context.Context, _ *ledger.Claim) (ledger.OldLines, error) {
+	select {
+	case f.looking <- struct{}{}:
+	case <-f.found:
+	}
+	select {
+	case <-f.found:
+		return ledger.OldLines{More: true}, nil
+	case <-ctx.Done():
+		return ledger.OldLines{}, ctx.Err()
+	}
+}
+
+func (f forgetting) ForgetLines(_ context.Context, _ *ledger.Claim, old ledger.OldLines) error {
+	select {
+	case f.gone <- old:
+	default:
+	}
+	return nil
 }

@@ -2,65 +2,89 @@ package ledger
 
 import (
 	"context"
+	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/jackc/pgx/v5"
 )
 
-// forgetLines is how many lines one call forgets at most.
+// Lines that no event has moved for Spec.Forget are forgotten in three steps. Finding them reads the partition's lines from end to end,
+// which must hold up no batch; the other two belong to the goroutine that applies, as the claim does.
+
+// forgetLines is how many lines are forgotten at once.
 const forgetLines = 1000
 
-// linesForget finds what moved last in a window that was closed longer ago than lines are kept. It reads the partition's
-// lines from end to end, which is done once for each turn of the windows.
-const linesForget = `-- linesForget
-DELETE FROM lines l WHERE (l.fence, l.entity, l.clock) IN (
-    SELECT l.fence, l.entity, l.clock FROM lines l
-     WHERE l.fence = $1 AND l.seen_in > 0 AND l.parked IS NULL
-       AND l.seen_in < (SELECT min(id) FROM windows WHERE subscription = $2 AND state <> 'ahead'
-                           AND (closed_at IS NULL OR closed_at > now() - $3::interval))
-       AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')
-     LIMIT $4)
-RETURNING l.entity, l.clock`
+// forgettable is what moved last in a window that was closed longer ago than lines are kept, of a line in l.
+const forgettable = `l.seen_in > 0 AND l.parked IS NULL
+  AND l.seen_in < (SELECT min(id) FROM windows WHERE subscription = $2 AND state <> 'ahead'
+                      AND (closed_at IS NULL OR closed_at > now() - $3::interval))
+  AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`
 
-// Forget forgets lines of a claim that no event has moved for Spec.Forget, and says whether there may be more; before, it
-// writes what lines came to in windows that are closed. It costs nothing until the windows have turned, but one probe where
-// something of a former topic is left. The caller is the goroutine that applies.
-func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
+const linesForgettable = `-- linesForgettable
+SELECT l.entity, l.clock FROM lines l WHERE l.fence = $1 AND ` + forgettable + ` LIMIT $4`
+
+const linesForget = `-- linesForget: one probe of lines_pkey per line
+DELETE FROM lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
+WHERE l.fence = $1 AND l.entity = k.entity AND l.clock = k.clock AND ` + forgettable
+
+// OldLines are lines of a claim that nothing has moved for long, as they were found.
+type OldLines struct {
+	Keys   []gate.LineKey
+	More   bool  // there may be more
+	window int32 // that was current
+}
+
+// Tidy writes what a claim's lines came to in windows that are closed, and says whether there may be lines to forget. It costs nothing
+// until the windows have turned, but one probe where something of a former topic is left. The caller is the goroutine that applies.
+func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
 	}
-	current := n.windows.Load().current
-	forgets := n.spec.Forget > 0 && c.forgotIn != current
+	forgets := n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
 	// A line that has just moved must not go for the age of its row.
-	if err := n.catchUp(ctx, c, forgets); err != nil || !forgets {
-		return false, err
+	return forgets, n.catchUp(ctx, c, forgets)
+}
+
+// OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
+func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
+	old.window = n.windows.Load().current
+	rows, err := n.ledger.read.Query(ctx, linesForgettable, c.ID, n.id, n.spec.Forget, forgetLines)
+	if err == nil {
+		old.Keys, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.LineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
 	}
-	var gone []gate.LineKey
-	err = n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		gone = nil
-		var held bool
-		err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
-		if err != nil || !held {
+	if err != nil {
+		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: redact(err)}
+	}
+	old.More = len(old.Keys) == forgetLines
+	return old, nil
+}
+
+// ForgetLines forgets those that still nothing has moved. The caller is the goroutine that applies.
+func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) error {
+	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.LineKey) bool {
+		l := c.cache.lines[k]
+		return l != nil && l.since != 0 // it has moved: its row is behind
+	})
+	slices.SortFunc(keys, compareKeys)
+	var entities, clocks []string
+	for _, k := range keys {
+		c.cache.drop(k) // before: whatever becomes of the rows, and however often this is tried, they are read anew
+		entities, clocks = append(entities, string(k.Entity)), append(clocks, k.Clock)
+	}
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		held, err := c.held(ctx, tx)
+		if err != nil || !held || len(keys) == 0 {
 			return err
 		}
-		rows, err := tx.Query(ctx, linesForget, c.ID, n.id, n.spec.Forget, forgetLines)
-		if err != nil {
-			return err
-		}
-		gone, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.LineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
+		_, err = tx.Exec(ctx, linesForget, c.ID, n.id, n.spec.Forget, entities, clocks)
 		return err
 	})
-	if err != nil { // committed or not: what is cached may be gone
-		c.cache = newLineCache(n.spec.CacheLines)
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
 	}
-	for _, k := range gone {
-		c.cache.drop(k)
+	if !old.More {
+		c.forgotIn = old.window
 	}
-	if len(gone) == forgetLines {
-		return true, nil
-	}
-	c.forgotIn = current
-	return false, nil
+	return nil
 }

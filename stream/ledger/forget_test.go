@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -41,6 +42,19 @@ func TestForgetsLinesThatNothingMoves(t *testing.T) {
 	if d := cmp.Diff([]string{"0:applied/first", "1:stale/older"}, decisions(f.apply(c, seq(5, "old", 3), seq(6, "moving", 1).again()))); d != "" {
 		t.Error(d)
 	}
+}
+
+// Forget is what the owner does, in its three steps.
+func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error) {
+	due, err := n.Tidy(ctx, c)
+	if err != nil || !due {
+		return false, err
+	}
+	old, err := n.OldLines(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	return old.More, n.ForgetLines(ctx, c, old)
 }
 
 // again is the same event under another id.

@@ -23,6 +23,7 @@ type Ledger struct {
 	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
 
 	listeners listeners
+	sweeps    sweeps
 
 	suspected   sync.Mutex
 	suspectedAt time.Time // when all idle connections were given up last

@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -45,39 +47,101 @@ const forever = 90 * 24 * time.Hour
 
 // Sweep turns the dedupe windows of all subscriptions and drops the tables of those that nobody needs any more: the
 // only way in which the ledger forgets. A window is written for as long as dedupe remembers, so at most three are read.
-// It is safe to run in every process at once, and cheap when there is nothing to do. Run it every few minutes.
+// It is safe to run in every process at once, and cheap when there is nothing to do. Run it every few minutes. What fails of one
+// subscription is said of that, and left alone for some sweeps where it fails again and again; the others go on.
 func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
+	const op = "sweep the ledger"
 	cfg = cfg.withDefaults()
 	var swept Swept
-	fail := func(err error) (Swept, error) {
-		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: "sweep the ledger", Err: redact(err)}
-	}
-	rows, err := l.read.Query(ctx, `SELECT id FROM subscriptions ORDER BY id`)
+	rows, err := l.read.Query(ctx, `SELECT id, name || CASE generation WHEN 0 THEN '' ELSE '@' || generation END FROM subscriptions ORDER BY id`)
 	if err != nil {
-		return fail(err)
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sweptSubscription])
 	if err != nil {
-		return fail(err)
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
-	for _, id := range ids {
-		opened, err := l.rotate(ctx, id)
-		if err != nil {
-			return fail(err)
+	var failed []error
+	for _, s := range all {
+		if ctx.Err() != nil {
+			failed = append(failed, context.Cause(ctx))
+			break
 		}
-		if opened != 0 {
-			swept.Opened = append(swept.Opened, opened)
+		if l.sweeps.skip(s.ID) {
+			continue
 		}
-		dropped, err := l.dropWindows(ctx, id, cfg)
-		swept.Dropped = append(swept.Dropped, dropped...)
-		if err == nil {
-			err = l.forget(ctx, id, cfg)
+		err := l.sweepOne(ctx, s.ID, cfg, &swept)
+		if l.sweeps.note(s.ID, err); err != nil {
+			failed = append(failed, fmt.Errorf("subscription %s: %w", s.Name, redact(err)))
 		}
-		if err != nil {
-			return fail(err)
-		}
+	}
+	if len(failed) > 0 {
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(failed...)}
 	}
 	return swept, nil
+}
+
+type sweptSubscription struct {
+	ID   int32
+	Name string
+}
+
+func (l *Ledger) sweepOne(ctx context.Context, id int32, cfg SweepConfig, swept *Swept) error {
+	opened, err := l.rotate(ctx, id)
+	if opened != 0 {
+		swept.Opened = append(swept.Opened, opened)
+	}
+	if err != nil {
+		return err
+	}
+	dropped, err := l.dropWindows(ctx, id, cfg)
+	swept.Dropped = append(swept.Dropped, dropped...)
+	if err != nil {
+		return err
+	}
+	return l.forget(ctx, id, cfg)
+}
+
+// sweeps is how subscriptions have fared in the sweeps of this process.
+type sweeps struct {
+	mu sync.Mutex
+	of map[int32]*sweepFate
+}
+
+// sweepFate says that a subscription has failed in the last sweeps that it was in, and how many it is to be left out of.
+type sweepFate struct{ failed, out int }
+
+// maxLeftOut bounds how many sweeps in a row a subscription is left out of.
+const maxLeftOut = 15
+
+func (s *sweeps) skip(id int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.of[id]
+	if f == nil || f.out == 0 {
+		return false
+	}
+	f.out--
+	return true
+}
+
+func (s *sweeps) note(id int32, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.of, id)
+		return
+	}
+	if s.of == nil {
+		s.of = map[int32]*sweepFate{}
+	}
+	f := s.of[id]
+	if f == nil {
+		f = &sweepFate{}
+		s.of[id] = f
+	}
+	f.out = min(1<<f.failed-1, maxLeftOut) // after the first time it is in the next sweep
+	f.failed = min(f.failed+1, 8)
 }
 
 // forgotten bounds what one sweep takes out of each table of words and questions.
@@ -98,15 +162,21 @@ func (l *Ledger) forget(ctx context.Context, subscription int32, cfg SweepConfig
 	return nil
 }
 
-// lockTimeout bounds how long DDL waits for its lock, and with it everybody who waits behind it.
-const lockTimeout = `SET LOCAL lock_timeout = '2s'`
+// How long DDL waits for a lock, and with it everybody who comes after it. A rotation waits for batches, which end. A DROP waits for
+// readers too, of the window and of all windows, who may take as long as people's questions do: it is tried a few times, and again with
+// the next sweep.
+const (
+	rotateLock = `SET LOCAL lock_timeout = '500ms'`
+	dropLock   = `SET LOCAL lock_timeout = '50ms'`
+	dropTries  = 4
+)
 
 // rotate opens the window ahead once the current one has been written for its time, and creates the next one ahead.
 // It holds out the batches for as long as that takes: those in flight are waited for, those that come see the new one.
 func (l *Ledger) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
 	err = l.transact(ctx, func(tx pgx.Tx) error {
 		opened = 0
-		if _, err := tx.Exec(ctx, lockTimeout); err != nil {
+		if _, err := tx.Exec(ctx, rotateLock); err != nil {
 			return err
 		}
 		var width *time.Duration
@@ -192,7 +262,7 @@ func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepC
 	for _, id := range ids {
 		may, err := l.mayDrop(ctx, subscription, id, cfg)
 		if err == nil && may {
-			err = l.transact(ctx, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
+			may, err = l.drop(ctx, id)
 		}
 		if err != nil {
 			return dropped, err
@@ -204,6 +274,24 @@ func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepC
 		l.cfg.Logger.InfoContext(ctx, "dedupe window dropped", "window", id)
 	}
 	return dropped, nil
+}
+
+// drop drops a window, unless somebody reads it for longer than others may be made to wait.
+func (l *Ledger) drop(ctx context.Context, id int32) (dropped bool, err error) {
+	for try := range dropTries {
+		if err := backoff(ctx, try); err != nil {
+			return false, err
+		}
+		err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
+		if t := troubleOf(err); err == nil || !locked(err) && t != transient && t != lost {
+			return err == nil, err
+		}
+	}
+	if !locked(err) {
+		return false, err
+	}
+	l.cfg.Logger.InfoContext(ctx, "dedupe window is being read; dropping it with another sweep", "window", id)
+	return false, nil
 }
 
 // mayDrop asks droppable. A window that another process drops meanwhile is none of ours.
@@ -229,7 +317,7 @@ func (l *Ledger) windowIDs(ctx context.Context, sql string, args ...any) ([]int3
 
 // dropWindow drops a window's children. The row goes with them, so that batches that still know it look again.
 func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
-	if _, err := tx.Exec(ctx, lockTimeout); err != nil {
+	if _, err := tx.Exec(ctx, dropLock); err != nil {
 		return err
 	}
 	for _, table := range rotated {
@@ -241,8 +329,17 @@ func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 	return err
 }
 
-// CaughtUp notes that the claims' partitions have been processed to their end as of at (the broker's clock): an idle partition
-// has no records to tell by, and would keep every window. Claims that are fenced are left out.
+// Now is the database's clock.
+func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
+	if err := n.ledger.quick.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: redact(err)}
+	}
+	return now, nil
+}
+
+// CaughtUp notes that the claims' partitions have been processed to their end as of at: an idle partition has no records to
+// tell by, and would keep every window. Windows are closed by the database's clock, so at is of that: what [Namespace.Now] said before the
+// ends were asked for. A time to come is no time that anything was processed at. Claims that are fenced are left out.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	err := n.gather(ctx, claims)
 	if err == nil {
@@ -257,7 +354,7 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
-			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, $4), lane_low = greatest(p.lane_low, $5)
+			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
 				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at, c.low())
 			if err != nil {
 				return err

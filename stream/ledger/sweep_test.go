@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -234,5 +235,124 @@ func TestStatusOfWhatRanInADroppedWindow(t *testing.T) {
 	}
 	if open := f.open(f.claim(0)); len(open) != 0 {
 		t.Error(open)
+	}
+}
+
+// Whoever says that partitions are read to their end may have a clock that is wrong: no window goes for a time that has not come.
+func TestTimesToComeDropNoWindow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	ahead := seq(0, "e", 1)
+	ahead.AppendTime = time.Now().Add(1000 * time.Hour) // of a broker, or a producer's
+	a := f.apply(c, ahead)
+	f.record(Result{Claim: c, LaneSeq: a.Actions[0].LaneSeq, Status: Done, Attempt: 1})
+	f.turnWindow()
+	f.exec(`UPDATE subscriptions SET dedupe = '1 second'`)
+	f.exec(`UPDATE windows SET closed_at = closed_at - interval '59 minutes' WHERE state = 'closed'`) // an hour is the horizon
+	caughtUp := func(at time.Time) {
+		t.Helper()
+		if err := f.n.CaughtUp(t.Context(), at, []*Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caughtUp(time.Now().Add(time.Hour))
+	if one[bool](f, `SELECT processed_at > now() FROM progress`) {
+		t.Error("processed up to a time to come")
+	}
+	// By the time that the horizon is past, nothing says that the partition has been read since.
+	f.exec(`UPDATE windows SET closed_at = closed_at - interval '2 minutes' WHERE state = 'closed'`)
+	f.exec(`UPDATE progress SET processed_at = processed_at - interval '2 minutes'`)
+	if s := f.sweep(); s.Dropped != nil {
+		t.Fatalf("dropped %v", s.Dropped)
+	}
+	now, err := f.n.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	caughtUp(now)
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Errorf("dropped %v", s.Dropped)
+	}
+}
+
+// What fails of one subscription is said of that one, which is left out for a while when it fails again and again; the others are swept.
+func TestSubscriptionsAreSweptOnTheirOwn(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	other := f.namespace(func(s *Spec) { s.Name = "acme.other" })
+	f.exec(`UPDATE windows SET opened_at = opened_at - interval '48 hours' WHERE state = 'current'`) // both are to turn
+	f.exec(`DELETE FROM windows WHERE state = 'ahead' AND subscription = $1`, f.n.id)                // and one cannot
+	failed := 0
+	for range 7 {
+		s, err := f.l.Sweep(t.Context(), SweepConfig{})
+		if err == nil {
+			continue
+		}
+		if failed++; !strings.Contains(err.Error(), "subscription acme.triage: ") || strings.Contains(err.Error(), "acme.other") {
+			t.Error(err)
+		}
+		if failed == 1 && len(s.Opened) != 1 {
+			t.Errorf("opened %v", s.Opened)
+		}
+	}
+	if failed != 3 { // the first, the second, not the third, the fourth, and not the three behind it
+		t.Errorf("tried %d times in seven sweeps", failed)
+	}
+	if n := one[int](f, `SELECT count(*) FROM windows WHERE subscription = $1`, other.id); n != 3 {
+		t.Errorf("the other has %d windows", n)
+	}
+}
+
+// A window that somebody reads for long is not dropped, and nobody is made to wait for that.
+func TestDropQueuesNobodyBehindAReader(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	a := f.apply(c, seq(0, "e", 1))
+	f.record(Result{Claim: c, LaneSeq: a.Actions[0].LaneSeq, Status: Done, Attempt: 1})
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	now, err := f.n.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.apply(c, seq(1, "e", 2)) // the windows have turned for it, and every statement is prepared
+	if err := f.n.CaughtUp(t.Context(), now, []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	reader := f.connect()
+	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT count(*) FROM events`); err != nil { // of all windows
+		t.Fatal(err)
+	}
+	swept := make(chan Swept)
+	go func() {
+		s, err := f.l.Sweep(t.Context(), SweepConfig{Horizon: time.Hour, Done: time.Hour})
+		if err != nil {
+			t.Error(err)
+		}
+		swept <- s
+	}()
+	var longest time.Duration
+	for next, ended := int64(2), false; !ended; next++ {
+		began := time.Now()
+		f.apply(c, seq(next, "e", next+1))
+		longest = max(longest, time.Since(began))
+		select {
+		case s := <-swept:
+			if ended = true; len(s.Dropped) != 0 {
+				t.Errorf("dropped %v", s.Dropped)
+			}
+		default:
+		}
+	}
+	if t.Logf("the longest batch took %s", longest); longest > time.Second {
+		t.Errorf("a batch waited %s", longest)
+	}
+	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Errorf("once nobody reads: dropped %v", s.Dropped)
 	}
 }
