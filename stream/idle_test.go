@@ -87,7 +87,7 @@ func TestLinesAreLookedForBesideBatches(t *testing.T) {
 	cfg.IdleSweep = 20 * time.Millisecond
 	r.start(cfg)
 	<-m.looking
-	r.produce(0, 3) // they are decided while it looks
+	r.produce(0, 1, 2, 3) // they are decided while it looks
 	m.until(t, "batches meanwhile", func() bool { return m.next(0) == 3 })
 	close(m.found)
 	select {
@@ -113,6 +113,7 @@ func (f forgetting) OldLines(ctx context.Context, _ *ledger.Claim) (ledger.OldLi
 	select {
 	case f.looking <- struct{}{}:
 	case <-f.found:
+	case <-ctx.Done():
 	}
 	select {
 	case <-f.found:

@@ -89,6 +89,7 @@ func TestClaimWaitsForBatchAndBatchForClaim(t *testing.T) {
 		claimed <- err
 	}()
 	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%' AND $1 = ANY (pg_blocking_pids(pid))`, int32(inFlight.PgConn().PID()))
+	claiming := one[int32](f, `SELECT pid FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, int32(inFlight.PgConn().PID()))
 	select {
 	case <-confirming:
 		t.Fatal("the claim confirmed while a batch held the fence")
@@ -107,8 +108,12 @@ func TestClaimWaitsForBatchAndBatchForClaim(t *testing.T) {
 		}
 		applied <- out[0]
 	}()
-	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fenceCheck%' AND datname = current_database()
-		AND $1::int IS NOT NULL AND pid IN (SELECT pid FROM pg_locks WHERE NOT granted)`, int32(0))
+	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fenceCheck%' AND $1 = ANY (pg_blocking_pids(pid))`, claiming)
+	select {
+	case a := <-applied:
+		t.Fatalf("the batch did not wait for the claim: %+v", a)
+	default:
+	}
 	close(finish)
 	if err := <-claimed; err != nil {
 		t.Fatal(err)
