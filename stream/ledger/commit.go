@@ -205,7 +205,6 @@ func remaining(ctx context.Context) string {
 func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
-	batch.ExecParams(patient.sql, nil, nil, nil, nil)
 	batch.ExecParams(commit.sql, nil, nil, nil, nil)
 	answered := committing(conn.Conn().PgConn())
 	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
@@ -216,7 +215,7 @@ func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, 
 		}
 		if i == 0 {
 			tag = done.String()
-		} else if i == 2 && done.String() != "COMMIT" {
+		} else if done.String() != "COMMIT" {
 			_ = results.Close()
 			return "", fmt.Errorf("commit: the server said %s", done)
 		}

@@ -263,7 +263,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			}
 		}
 	}
-	if err = p.addCommit(ctx); err != nil {
+	if err = p.add(ctx, commit, nil); err != nil {
 		return 0, false, err
 	}
 	if err = p.commit(ctx); err != nil {

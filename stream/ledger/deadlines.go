@@ -31,9 +31,9 @@ import (
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
 // are idle then are given up too, or each next try would take the next hung one.
 //
-// All of it is set for the session, so that what a role or a database has by default does not apply. COMMIT has no limit on
-// the server: one would not undo it, but end its wait for a synchronous standby. For the same reason it is not cancelled;
-// see patient and wire.
+// All of it is set for the session, so that what a role or a database has by default does not apply. A COMMIT has no limit on
+// the server, which ends these timers before it commits: one would not undo it, but end its wait for a synchronous standby.
+// So would a request to cancel, and none is sent; see wire.
 type deadlines struct{ tx time.Duration }
 
 func (d deadlines) ping() time.Duration        { return d.tx / 4 }

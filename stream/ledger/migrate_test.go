@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"golang.org/x/sync/errgroup"
@@ -47,6 +48,12 @@ func TestOpenRefuses(t *testing.T) {
 	admin(t, ahead.URL.Reveal(), `INSERT INTO `+ahead.Schema+`.migrations (version_id, is_applied) VALUES (9999, true)`)
 	lazy := schemaFor(t)
 	lazy.URL = withParam(t, lazy, "synchronous_commit", "off")
+	local, written := lazy, lazy
+	local.URL = withParam(t, local, "synchronous_commit", "local")
+	written.URL = withParam(t, written, "synchronous_commit", "remote_write")
+	applied := lazy
+	applied.URL = withParam(t, applied, "synchronous_commit", "remote_apply")
+	open(t, applied)
 	secret := schemaFor(t)
 	secret.URL = schemas.NewSecret("postgres://hidden:hunter2@127.0.0.1:1/hidden")
 	malformed := secret
@@ -60,6 +67,9 @@ func TestOpenRefuses(t *testing.T) {
 		"behind":               {behind, schemas.Conflict, "forebay migrate"},
 		"ahead":                {ahead, schemas.Conflict, "ahead of this binary"},
 		"synchronous_commit":   {lazy, schemas.Invalid, "synchronous_commit is off"},
+		"no standby":           {local, schemas.Invalid, "synchronous_commit is local: a failover would forget"},
+		"a standby's memory":   {written, schemas.Invalid, "synchronous_commit is remote_write: a standby that crashes"},
+		"no time":              {Config{URL: secret.URL, TxTimeout: time.Millisecond}, schemas.Invalid, "transaction timeout"},
 		"unreachable":          {secret, schemas.Unavailable, "connect to postgres"},
 		"malformed url":        {malformed, schemas.Invalid, "cannot be parsed"},
 		"no url":               {Config{}, schemas.Invalid, "url is missing"},

@@ -118,11 +118,6 @@ func (p *pipeline) add(ctx context.Context, s statement, read func(*row), params
 	return nil
 }
 
-// addCommit queues a COMMIT, which takes as long as it takes; see patient.
-func (p *pipeline) addCommit(ctx context.Context) error {
-	return errors.Join(p.add(ctx, patient, nil), p.add(ctx, commit, nil))
-}
-
 // commit is run for what ends in a COMMIT.
 func (p *pipeline) commit(ctx context.Context) error {
 	answered := committing(p.conn.Conn().PgConn())

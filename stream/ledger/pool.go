@@ -96,13 +96,9 @@ func (t *timedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	return timedRow{t.Tx.QueryRow(ctx, sql, args...), done}
 }
 
-// Commit commits; see patient.
+// Commit commits; see committing.
 func (t *timedTx) Commit(ctx context.Context) error {
 	defer t.release()
-	if _, err := t.Exec(ctx, patient.sql); err != nil {
-		_ = t.rollback(ctx)
-		return err
-	}
 	ctx, done := t.bounded(ctx)
 	answered := committing(t.Conn().PgConn())
 	err := t.Tx.Commit(ctx)
@@ -130,11 +126,6 @@ func (t *timedTx) release() {
 		t.conn = nil
 	}
 }
-
-// patient goes before every COMMIT: a limit of its time would not undo it, but end its wait for a synchronous standby.
-var patient = newStatement(`-- patient
-SELECT set_config('statement_timeout', '0', true),
-       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 
 type timedRow struct {
 	pgx.Row

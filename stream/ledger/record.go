@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -19,8 +20,8 @@ const (
 )
 
 // Record writes results in one transaction. Results of claims that are fenced are left out and their claim ids
-// returned. It retries until ctx ends; recording a result again changes nothing. It may be called while the claim's
-// owner applies.
+// returned. It retries until ctx ends, in parts where the whole takes too long; recording a result again changes nothing. It may
+// be called while the claim's owner applies.
 func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + n.spec.Name
 	for _, r := range results {
@@ -36,6 +37,11 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
 		}
 	}
+	return n.recordAll(ctx, results, op)
+}
+
+// recordAll records results that are valid.
+func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) (fenced map[int32]bool, err error) {
 	w, err := writeOf(results)
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
@@ -45,7 +51,10 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 			w.undo()
 		}
 	}()
-	var last error
+	var (
+		last     error
+		patience patience
+	)
 	for try, refreshed := 0, 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
 			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(err, redact(last))}
@@ -66,7 +75,25 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
 		}
 		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
+		if patience.lost(err) && len(results) > 1 {
+			w.undo()
+			return n.recordHalves(ctx, results, op)
+		}
 	}
+}
+
+// recordHalves records results in two parts, in their order.
+func (n *Namespace) recordHalves(ctx context.Context, results []Result, op string) (map[int32]bool, error) {
+	fenced, err := n.recordAll(ctx, results[:len(results)/2], op)
+	if err != nil {
+		return nil, err
+	}
+	more, err := n.recordAll(ctx, results[len(results)/2:], op)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(fenced, more)
+	return fenced, nil
 }
 
 func (r Result) validate() error {
@@ -125,7 +152,7 @@ func (n *Namespace) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	if err = w.queue(ctx, p, win, held); err != nil {
 		return nil, err
 	}
-	if err = p.addCommit(ctx); err != nil {
+	if err = p.add(ctx, commit, nil); err != nil {
 		return nil, err
 	}
 	if err = p.commit(ctx); err != nil {

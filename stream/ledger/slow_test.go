@@ -1,8 +1,8 @@
 package ledger
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -235,8 +234,8 @@ func TestRefusalOfWaitsAndCommands(t *testing.T) {
 	}
 }
 
-// A COMMIT that waits for a standby is neither ended by a timeout nor cancelled: both would say that the standby has it.
-func TestCommitHasNoLimit(t *testing.T) {
+// A COMMIT that waits for a standby is not cancelled, however long that takes: the server would say that the standby has it.
+func TestCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	conn, err := f.l.hot.Acquire(t.Context())
@@ -244,22 +243,6 @@ func TestCommitHasNoLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	tx, err := f.l.hot.begin(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := func() (v string) {
-		if err := tx.Tx.QueryRow(t.Context(), `SELECT current_setting('statement_timeout')`).Scan(&v); err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	if got := limit(); got != "15s" {
-		t.Errorf("a statement has %s", got)
-	}
-	if _, err := tx.Exec(t.Context(), patient.sql); err != nil || limit() != "0" {
-		t.Errorf("COMMIT has %s (%v)", limit(), err)
-	}
 	answered := committing(conn.Conn().PgConn())
 	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err == nil || !strings.Contains(err.Error(), "not cancelled") {
 		t.Errorf("cancelled: %v", err)
@@ -268,7 +251,64 @@ func TestCommitHasNoLimit(t *testing.T) {
 	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err != nil {
 		t.Errorf("what is no COMMIT is not cancelled: %v", err)
 	}
-	_ = tx.Rollback(context.WithoutCancel(t.Context()))
 }
 
-var _ pgx.Tx = (*timedTx)(nil)
+// Results for which there is not the time are recorded in parts.
+func TestResultsThatTakeTooLongAreRecordedInParts(t *testing.T) {
+	t.Parallel()
+	f := setup(t).reopen(func(c *Config) { c.TxTimeout = 2 * time.Second })
+	c := f.claim(0)
+	var records []Record
+	var results []Result
+	for i := range int64(10) {
+		records = append(records, seq(i, "e", i+1))
+		results = append(results, Result{Claim: c, LaneSeq: i + 1, Status: Failed, Attempt: 1, Class: "timeout"})
+	}
+	f.apply(c, records...)
+	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.25); RETURN NEW; END $$;
+		CREATE TRIGGER slow BEFORE INSERT ON `+one[string](f, `SELECT 'attempts_w' || id FROM windows WHERE state = 'current'`)+` FOR EACH ROW EXECUTE FUNCTION slow()`)
+	if fenced, err := f.n.Record(t.Context(), results); err != nil || len(fenced) > 0 {
+		t.Fatal(fenced, err)
+	}
+	if got := one[string](f, `SELECT (SELECT count(*) FROM attempts) || ' ' || (SELECT count(*) FROM actions WHERE status = 'failed')`); got != "10 10" {
+		t.Error(got)
+	}
+}
+
+// Events are written in the order of their records, not of their keys. Where two batches have the same events in opposite order, which
+// takes the same deliveries in two partitions, one of them may be chosen in a deadlock: it goes again, and each event runs once.
+func TestTheSameEventsInOppositeOrder(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	other := f.namespace() // of another process
+	c := f.claim(0)
+	d, err := other.Claim(t.Context(), ClaimRequest{Partition: partition(1), Partitions: 8, Confirm: at(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.trigger(`PERFORM pg_sleep(0.02);`) // so that they meet
+	const n = 10
+	var up, down []Record
+	for i := range int64(n) {
+		up = append(up, seq(i, fmt.Sprint("e", i), 1))
+		down = append(down, seq(i, fmt.Sprint("e", n-1-i), 1))
+	}
+	ran := make(chan int, 2)
+	apply := func(ns *Namespace, c *Claim, records []Record) {
+		out, err := ns.Apply(t.Context(), []Slice{slice(c, records...)})
+		if err != nil || out[0].Refused != nil || len(out[0].Quarantined) > 0 {
+			t.Error(out, err)
+			ran <- 0
+			return
+		}
+		ran <- len(out[0].Actions)
+	}
+	go apply(f.n, c, up)
+	go apply(other, d, down)
+	if all := <-ran + <-ran; all != n {
+		t.Errorf("%d actions of %d events", all, n)
+	}
+	if got := one[int](f, `SELECT count(*) FROM events`); got != n {
+		t.Errorf("%d events", got)
+	}
+}

@@ -330,5 +330,5 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			return err
 		}
 	}
-	return p.addCommit(ctx)
+	return p.add(ctx, commit, nil)
 }
