@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -21,8 +22,16 @@ const forgettable = `l.seen_in > 0 AND l.parked IS NULL
                       AND (closed_at IS NULL OR closed_at > now() - $3::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`
 
-const linesForgettable = `-- linesForgettable
-SELECT l.entity, l.clock FROM lines l WHERE l.fence = $1 AND ` + forgettable + ` LIMIT $4`
+// forgetPage is how many lines are looked at by one statement: it is not to take longer than what people ask may.
+const forgetPage = 100_000
+
+// forgetUpto is the last line of the page behind another one.
+const forgetUpto = `-- forgetUpto: lines_pkey alone
+SELECT entity, clock FROM lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
+
+const linesForgettable = `-- linesForgettable: a range of lines_pkey
+SELECT l.entity, l.clock FROM lines l WHERE l.fence = $1 AND (l.entity, l.clock) > ($5, $6) AND ($7::text IS NULL OR (l.entity, l.clock) <= ($7, $8))
+  AND ` + forgettable + ` ORDER BY l.entity, l.clock LIMIT $4`
 
 const linesForget = `-- linesForget: one probe of lines_pkey per line
 DELETE FROM lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
@@ -49,15 +58,34 @@ func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 // OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
 func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
 	old.window = n.windows.Load().current
-	rows, err := n.ledger.read.Query(ctx, linesForgettable, c.ID, n.id, n.spec.Forget, forgetLines)
-	if err == nil {
-		old.Keys, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.LineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
+	var after gate.LineKey
+	for more := true; more && err == nil && len(old.Keys) < forgetLines; {
+		after, more, err = n.oldLines(ctx, c, after, &old)
 	}
 	if err != nil {
 		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: redact(err)}
 	}
 	old.More = len(old.Keys) == forgetLines
 	return old, nil
+}
+
+// oldLines looks at one page of lines. more says that there is another, behind upto.
+func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.LineKey, old *OldLines) (upto gate.LineKey, more bool, err error) {
+	var entity, clock *string // null: the last page
+	err = n.ledger.read.QueryRow(ctx, forgetUpto, c.ID, string(after.Entity), after.Clock, n.forgetPage-1).Scan(&entity, &clock)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return upto, false, err
+	}
+	rows, err := n.ledger.read.Query(ctx, linesForgettable, c.ID, n.id, n.spec.Forget, forgetLines-len(old.Keys), string(after.Entity), after.Clock, entity, clock)
+	if err != nil {
+		return upto, false, err
+	}
+	keys, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.LineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
+	old.Keys = append(old.Keys, keys...)
+	if entity != nil {
+		upto, more = gate.LineKey{Entity: schemas.EntityKey(*entity), Clock: *clock}, true
+	}
+	return upto, more, err
 }
 
 // ForgetLines forgets those that still nothing has moved. The caller is the goroutine that applies.

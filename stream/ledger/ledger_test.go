@@ -129,6 +129,7 @@ func (f *fixture) namespace(change ...func(*Spec)) *Namespace {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	n.forgetPage = 7
 	n.recent = newRecentKeys(8, 1) // soon forgotten, soon trusted: late repeats are met on the way that is rarely gone
 	return n
 }

@@ -23,6 +23,8 @@ type Namespace struct {
 	windows atomic.Pointer[windowSet]
 	lag     int64 // MaxLag, save in tests
 	recent  *recentKeys
+
+	forgetPage int // forgetPage, save in tests
 }
 
 // waits are how long a filler and a backfill are waited for, and both together, where that is bounded: null is no bound.
@@ -40,7 +42,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	if err := spec.validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions)), lag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent)}
+	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions)), lag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
 	err := l.transact(ctx, func(tx pgx.Tx) error { return n.register(ctx, tx) })
 	if err == nil {
 		err = n.loadWindows(ctx)
