@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,28 +51,43 @@ func TestIdlePartitionMovesItsProgress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	_, n := realLedger(t, gate.Policy{Order: gate.OrderArrival})
-	noted := make(chan time.Time, 100)
+	noted := make(chan ledger.Partition, 100)
 	cfg := r.config(noting{n, noted}, newLanes())
 	cfg.IdleSweep = 20 * time.Millisecond
+	before, err := n.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.start(cfg)
+	var p ledger.Partition
 	select {
-	case <-noted:
+	case p = <-noted:
 	case <-time.After(patience):
 		t.Fatal("never noted")
+	}
+	var standing ledger.Standing
+	looked := errors.New("it was a look only")
+	_, err = n.Claim(t.Context(), ledger.ClaimRequest{Partition: p, Partitions: 1, Standing: func(s ledger.Standing) { standing = s },
+		Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, looked }})
+	if !errors.Is(err, looked) {
+		t.Fatal(err)
+	}
+	if standing.ProcessedAt.Before(before) {
+		t.Errorf("processed up to %s, it began at %s", standing.ProcessedAt, before)
 	}
 }
 
 // noting is a ledger that tells of every CaughtUp that worked.
 type noting struct {
 	*ledger.Namespace
-	noted chan time.Time
+	noted chan ledger.Partition
 }
 
 func (n noting) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
 	err := n.Namespace.CaughtUp(ctx, at, claims)
 	if err == nil {
 		select {
-		case n.noted <- at:
+		case n.noted <- claims[0].Partition:
 		default:
 		}
 	}
