@@ -26,6 +26,7 @@ import (
 //	a transaction                             9T/10   18 s   server, from 17 on: transaction_timeout
 //	a transaction, or a claim's next answer       T   20 s   client
 //	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
+//	the end of the process waits              T/4    5 s   client
 //	what people ask                      5T/4, 7T/5 25, 28 s  server, client
 //
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
@@ -37,6 +38,7 @@ import (
 type deadlines struct{ tx time.Duration }
 
 func (d deadlines) ping() time.Duration        { return d.tx / 4 }
+func (d deadlines) closing() time.Duration     { return d.tx / 4 }
 func (d deadlines) network() time.Duration     { return d.tx / 2 }
 func (d deadlines) idle() time.Duration        { return d.tx / 2 }
 func (d deadlines) lock() time.Duration        { return d.tx / 2 }

@@ -243,7 +243,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			if err != nil || s.h.hung.Load() != 1 {
 				t.Fatalf("%d hangs: %v", s.h.hung.Load(), err)
 			}
-			if took > within*3/2 {
+			if took > 2*within { // as long as the next hung connection would take, too
 				t.Errorf("went on after %s", took)
 			}
 			t.Logf("went on after %s", took)
@@ -251,7 +251,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			if d := cmp.Diff([]string{"0:applied/first"}, decisions(a)); d != "" {
 				t.Error(d)
 			}
-			if again := time.Since(began) - took; again > within/2 {
+			if again := time.Since(began) - took; again > within {
 				t.Errorf("the next batch took %s: it met a hung connection", again)
 			}
 			if got := one[string](s.fixture, `SELECT count(*) || ' ' || count(DISTINCT event_key) || ' ' || (SELECT count(*) FROM buffer) FROM events`); tt.at == commit.name && got != "5 5 0" && got != "3 3 1" {
@@ -315,7 +315,7 @@ func TestListensAgainWhenItsConnectionHangs(t *testing.T) {
 // A process that ends does not wait for a server that does not answer.
 func TestCloseDoesNotWaitForWhatHangs(t *testing.T) {
 	t.Parallel()
-	h, f := behind(t, setup(t), time.Minute)
+	h, f := behind(t, setup(t), 12*time.Second)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1))
 	h.arm(fenceCheck.name, true)
@@ -327,7 +327,7 @@ func TestCloseDoesNotWaitForWhatHangs(t *testing.T) {
 	}
 	began := time.Now()
 	f.l.Close()
-	if took := time.Since(began); took > 2*closeWithin {
+	if took := time.Since(began); took > 6*time.Second {
 		t.Errorf("closed after %s", took)
 	}
 	cancel()

@@ -61,9 +61,6 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// closeWithin bounds how long Close waits for what is in flight.
-const closeWithin = 5 * time.Second
-
 // Close releases the pools. It waits for what is in flight, but not for a server that does not answer.
 func (l *Ledger) Close() {
 	closed := make(chan struct{})
@@ -75,12 +72,13 @@ func (l *Ledger) Close() {
 		}
 		all.Wait()
 	}()
-	end := time.NewTimer(closeWithin)
+	within := deadlines{l.cfg.TxTimeout}.closing()
+	end := time.NewTimer(within)
 	defer end.Stop()
 	select {
 	case <-closed:
 	case <-end.C:
-		l.cfg.Logger.Warn("connections to postgres are left open: what was asked on them has not ended", "waited", closeWithin)
+		l.cfg.Logger.Warn("connections to postgres are left open: what was asked on them has not ended", "waited", within)
 	}
 }
 

@@ -103,7 +103,8 @@ type ClaimRequest struct {
 	// Standing, where set, is told under the lock, before Confirm, what else the ledger knows of the partition.
 	Standing func(Standing)
 	// Confirm runs while the fence row is locked: it proves membership with a heartbeat and decides where to start,
-	// given what the ledger stored (nil on the first claim). An error rolls the claim back.
+	// given what the ledger stored (nil on the first claim). An error rolls the claim back. It runs on a goroutine of its own, returns
+	// when ctx ends, and may be asked again, one after the other, where the connection has hung or somebody else has held the fence.
 	Confirm func(ctx context.Context, stored *Position) (Start, error)
 }
 
