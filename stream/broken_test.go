@@ -267,3 +267,22 @@ func TestRefusedSlice(t *testing.T) {
 	run.stop(t)
 	m.check(t)
 }
+
+// So does one whose waits the ledger does not end.
+func TestRefusedExpiry(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 0)
+	m := newMemory()
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -time.Hour, true }
+	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
+		return ledger.Applied{Claim: c, Refused: errors.New("permission denied for table buffer")}, nil
+	}
+	cfg := r.config(m, newLanes())
+	cfg.StopLook = 50 * time.Millisecond
+	run := r.start(cfg)
+	parts := run.untilStopped(t, 0)
+	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused || !strings.Contains(e.Error(), "permission denied for table buffer") {
+		t.Fatalf("stopped for %v", parts[0].Err)
+	}
+}

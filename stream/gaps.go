@@ -2,10 +2,8 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -155,28 +153,18 @@ func (l *loop) expireIfRead(o *owned) {
 	l.concluded(o, a, err)
 }
 
-// forGood reports whether the ledger would refuse the same again.
-func forGood(err error) bool {
-	if _, ok := errors.AsType[*ledger.ContinuityError](err); ok {
-		return true
-	}
-	e, ok := errors.AsType[*schemas.Error](err)
-	return ok && (e.Kind == schemas.Internal || e.Kind == schemas.Conflict || e.Kind == schemas.Invalid)
-}
-
 // concluded goes on after a transaction without records: the end of waits, or a command.
 func (l *loop) concluded(o *owned, a ledger.Applied, err error) {
 	switch {
-	case forGood(err):
-		l.refused(o, err)
-		return
 	case err != nil:
 		l.log.Error("waits not ended; claiming the partition again", "topic", o.at.topic, "partition", o.at.number, "error", err)
 		l.end(o, errUnknown)
 		return
-	}
-	if a.Fenced {
+	case a.Fenced:
 		l.end(o, errFenced)
+		return
+	case a.Refused != nil:
+		l.refused(o, a.Refused)
 		return
 	}
 	if a.Asked {
