@@ -35,6 +35,7 @@ type proxy struct {
 // the client never hears.
 type cut struct {
 	needle []byte // in the statement's messages; nil: any statement
+	commit bool   // only a COMMIT, however it is sent
 	skip   int    // how many such statements pass first
 	before bool
 	// during breaks it while the server executes the statement. What runs meanwhile is the test's to know.
@@ -177,7 +178,7 @@ func (p *proxy) hit(unit []byte) *cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.cut.Load()
-	if c == nil || !bytes.Contains(unit, c.needle) {
+	if c == nil || !bytes.Contains(unit, c.needle) || c.commit && !isCommit(unit) {
 		return nil
 	}
 	if c.skip > 0 {
@@ -187,6 +188,10 @@ func (p *proxy) hit(unit []byte) *cut {
 	p.cut.Store(nil)
 	p.cuts.Add(1)
 	return c
+}
+
+func isCommit(unit []byte) bool {
+	return bytes.Contains(unit, []byte(commit.name)) || bytes.Contains(unit, []byte("commit\x00"))
 }
 
 // message appends one message of a client; the first one of a connection has no type.

@@ -76,7 +76,7 @@ var rules = []rule{
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sinktest", "cmd/internal/testrig"},
+		scope: []string{""}, except: []string{"stream/sinktest", "stream/ledger/ledgertest", "cmd/internal/testrig"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -85,7 +85,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"cmd/internal/testrig", "stream/sinktest"}, deep: true,
+		forbid: []string{"cmd/internal/testrig", "stream/sinktest", "stream/ledger/ledgertest"}, deep: true,
 		reason: "no binary carries a test rig",
 	},
 	{

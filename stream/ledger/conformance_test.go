@@ -1,0 +1,60 @@
+package ledger_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+)
+
+// postgres is the real ledger as the suite's subject.
+type postgres struct {
+	*ledger.TestDatabase
+	procs []*ledger.TestProcess
+}
+
+func (p *postgres) Process(t testing.TB, spec ledger.Spec) ledgertest.Ledger {
+	proc := p.Start(t, spec)
+	p.procs = append(p.procs, proc)
+	return proc
+}
+
+func (p *postgres) Pass(t testing.TB, d time.Duration) {
+	p.Age(t, d)
+	for _, proc := range p.procs {
+		proc.Age(d)
+	}
+}
+
+func (p *postgres) Lose(_ testing.TB, of ledgertest.Ledger, written bool, meanwhile func()) func() bool {
+	return of.(*ledger.TestProcess).Lose(written, meanwhile)
+}
+
+func (p *postgres) Stop(_ testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Kill() }
+
+var (
+	compareSeed  = flag.Uint64("compare.seed", 0, "play the history of this seed only")
+	compareFor   = flag.Duration("compare.for", 10*time.Second, "begin histories for so long")
+	compareSteps = flag.Int("compare.steps", 150, "steps of a history")
+)
+
+// TestMemoryIsWhatPostgresIs plays random histories on both.
+func TestMemoryIsWhatPostgresIs(t *testing.T) {
+	t.Parallel()
+	first := uint64(time.Now().UnixNano()) % 1e9
+	for n, end := uint64(0), time.Now().Add(*compareFor); n < 3 || time.Now().Before(end); n++ {
+		seed := first + n
+		if *compareSeed != 0 {
+			seed, end = *compareSeed, time.Time{}
+		}
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			ledgertest.Compare(t, &postgres{TestDatabase: ledger.NewTestDatabase(t)}, ledgertest.OfMemory(), seed, *compareSteps)
+		})
+		if !ok || *compareSeed != 0 {
+			return
+		}
+	}
+}

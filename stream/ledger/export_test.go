@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestDatabase is an empty ledger on Postgres, for tests from outside of this package.
+type TestDatabase struct {
+	cfg Config
+	l   *Ledger
+	eye *pgx.Conn
+}
+
+// NewTestDatabase makes one in a schema of its own.
+func NewTestDatabase(t testing.TB) *TestDatabase {
+	cfg := schemaFor(t)
+	return &TestDatabase{cfg: cfg, l: open(t, cfg), eye: (&fixture{t: t, cfg: cfg}).connect()}
+}
+
+// TestProcess is a process that reaches the database through a proxy of its own.
+type TestProcess struct {
+	*Namespace
+	proxy  *proxy
+	db     *TestDatabase
+	claims []*Claim
+}
+
+// Start starts a process.
+func (d *TestDatabase) Start(t testing.TB, spec Spec) *TestProcess {
+	p := &TestProcess{db: d}
+	var f *fixture
+	p.proxy, f = throughProxy(t, &fixture{t: t, cfg: d.cfg}, func(s *Spec) { *s = spec })
+	p.Namespace = f.n
+	return p
+}
+
+// Claim is Namespace.Claim; its claims age with what is stored.
+func (p *TestProcess) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
+	c, err := p.Namespace.Claim(ctx, req)
+	if c != nil {
+		p.claims = append(p.claims, c)
+	}
+	return c, err
+}
+
+// Lose cuts the connection at the next COMMIT.
+func (p *TestProcess) Lose(written bool, meanwhile func()) (over func() bool) {
+	c := &cut{commit: true, before: !written, then: meanwhile}
+	before := p.proxy.cuts.Load()
+	p.proxy.cut.Store(c)
+	return func() bool {
+		p.proxy.cut.CompareAndSwap(c, nil)
+		return p.proxy.cuts.Load() > before
+	}
+}
+
+// Kill ends the process.
+func (p *TestProcess) Kill() { p.proxy.kill() }
+
+// Age makes everything that is stored older, and what its claims know of the database's clock.
+func (p *TestProcess) Age(d time.Duration) {
+	for _, c := range p.claims {
+		if c.overdueAt != 0 {
+			c.overdueAt -= d.Microseconds()
+		}
+	}
+}
+
+// Age makes everything that is stored so much older.
+func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
+	t.Helper()
+	for _, sql := range []string{
+		`UPDATE buffer SET deadline = deadline - $1::interval, buffered_at = buffered_at - $1::interval`,
+		`UPDATE actions SET next_at = next_at - $1::interval, first_at = first_at - $1::interval, doubt_end = doubt_end - $1::interval,
+			redriven_at = redriven_at - $1::interval, result_by = result_by - $1::interval, beat_at = beat_at - $1::interval`,
+		`UPDATE fences SET doubt_at = doubt_at - $1::interval`,
+		`UPDATE backfills SET asked_at = asked_at - $1::interval`,
+	} {
+		if _, err := d.eye.Exec(t.Context(), sql, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Ask asks about an event that waits or is set aside.
+func (d *TestDatabase) Ask(ctx context.Context, source, id string, kind CommandKind, by, reason string) (int64, error) {
+	var item InboxItem
+	key := schemas.NewEventKey(source, id)
+	item.pointer.Key = key
+	_ = d.eye.QueryRow(ctx, `SELECT fence, log_offset FROM buffer WHERE event_key = $1`, [16]byte(key)).Scan(&item.fence, &item.Offset)
+	return d.l.Ask(ctx, item, kind, by, reason)
+}
+
+// AskAction is Ledger.AskAction.
+func (d *TestDatabase) AskAction(ctx context.Context, id schemas.ActionID, kind CommandKind, detail CommandDetail, by, reason string) (int64, error) {
+	return d.l.AskAction(ctx, id, kind, detail, by, reason)
+}
+
+// Accept is Ledger.Accept.
+func (d *TestDatabase) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun bool) ([]Stop, error) {
+	return d.l.Accept(ctx, f, a, dryRun)
+}

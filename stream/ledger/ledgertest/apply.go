@@ -1,0 +1,296 @@
+package ledgertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Apply is [ledger.Namespace.Apply].
+func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
+	op := "apply a batch of " + p.spec.Name
+	works, going := make([]*work, 0, len(batch)), make([]*work, 0, len(batch))
+	fences := map[int32]bool{}
+	for i := range batch {
+		s := &batch[i]
+		if s.Claim == nil || !p.m.knows(s.Claim) {
+			return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errNoClaim}
+		}
+		if fences[s.Claim.ID] {
+			return nil, schemas.Errorf(schemas.Invalid, op, "two slices of one fence")
+		}
+		fences[s.Claim.ID] = true
+		w := &work{Slice: *s}
+		works = append(works, w)
+		if err := continues(s); err != nil {
+			w.refuse(err)
+			continue
+		}
+		going = append(going, w)
+	}
+	slices.SortFunc(going, func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	if len(going) > 0 {
+		if err := p.bisect(ctx, going); err != nil {
+			return nil, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
+		}
+	}
+	out := make([]ledger.Applied, len(works))
+	for i, w := range works {
+		out[i] = w.applied
+	}
+	return out, nil
+}
+
+// continues holds a slice to what it says of itself.
+func continues(s *ledger.Slice) error {
+	e := &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
+	if s.From != e.Stored {
+		return e
+	}
+	last := s.From - 1
+	for i := range s.Records {
+		if o := s.Records[i].Offset; o <= last {
+			e.Detail = fmt.Sprintf("offset %d follows %d", o, last)
+			return e
+		}
+		last = s.Records[i].Offset
+	}
+	if s.Next.Offset <= last {
+		e.Detail = fmt.Sprintf("next offset %d is not behind the last record %d", s.Next.Offset, last)
+		return e
+	}
+	return nil
+}
+
+// refuse says why nothing of the work is written.
+func (w *work) refuse(err error) { w.applied = ledger.Applied{Claim: w.Claim, Refused: err} }
+
+func (m *Memory) knows(c *ledger.Claim) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claims[c] != nil
+}
+
+// settle runs the works until they are committed, their data is refused, or ctx ends.
+func (p *Process) settle(ctx context.Context, op string, works []*work) error {
+	var fences []int32
+	for _, w := range works {
+		fences = append(fences, w.Claim.ID)
+	}
+	var last error
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := backoff(ctx, try); err != nil {
+				return errors.Join(err, last)
+			}
+		}
+		err := p.transaction(ctx, op, shared, fences, func() error { return p.attempt(works) })
+		if err == nil {
+			return p.write(func() error { return p.m.settleAll(works) })
+		}
+		if err := p.stuck(ctx, err); ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		if final(err) {
+			return err
+		}
+		if isLostAnswer(err) {
+			if done, err := p.resolve(ctx, works, fences); done || err != nil {
+				return err
+			}
+		}
+		last = err
+	}
+}
+
+// resolve finds out whether a transaction without an answer was committed: advanced under my token means it was. What was
+// fenced meanwhile is fenced, committed or not: its next owner reads which.
+func (p *Process) resolve(ctx context.Context, works []*work, fences []int32) (committed bool, err error) {
+	err = p.again(ctx, "resolve", exclusive, fences, 0, func() error {
+		committed = false
+		for _, w := range works {
+			f := p.m.fenceOf(w.Claim)
+			committed = committed || !w.fenced && f != nil && f.revision == p.m.claims[w.Claim].revision+1
+		}
+		if !committed {
+			return nil
+		}
+		for _, w := range works {
+			if p.m.fenceOf(w.Claim) == nil {
+				w.fenced, w.applied = true, ledger.Applied{Claim: w.Claim, Fenced: true}
+			}
+		}
+		return nil
+	})
+	if err != nil || !committed {
+		return false, err
+	}
+	return true, p.write(func() error { return p.m.settleAll(works) })
+}
+
+// settleAll puts what was committed into the claims.
+func (m *Memory) settleAll(works []*work) error {
+	for _, w := range works {
+		if w.fenced {
+			continue
+		}
+		c := m.claims[w.Claim]
+		for _, lane := range w.rowed {
+			c.settled[lane] = true
+		}
+		c.laneSeq = max(c.laneSeq, w.laneEnd)
+		c.revision++
+		if !w.quiet() {
+			w.Claim.Next = w.Next
+		}
+	}
+	return nil
+}
+
+// bisect applies the works, and where their data is refused, the halves of them, down to the record that is refused, which
+// is quarantined. What is refused for another reason is refused to its partition alone.
+func (p *Process) bisect(ctx context.Context, works []*work) error {
+	err := p.settle(ctx, "apply", works)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	total := 0
+	for _, w := range works {
+		total += len(w.Records)
+	}
+	_, refused := errors.AsType[badData](err)
+	switch {
+	case !final(err):
+		return err
+	case !refused, total == 0:
+		return p.isolate(ctx, works, err)
+	case total == 1:
+		return p.reject(ctx, works, err)
+	}
+	left, right, join := split(works, total/2)
+	if err := p.bisect(ctx, left); err != nil {
+		return err
+	}
+	if err := p.bisect(ctx, right); err != nil {
+		return err
+	}
+	join()
+	return nil
+}
+
+// isolate applies each work on its own. A single one is refused for cause.
+func (p *Process) isolate(ctx context.Context, works []*work, cause error) error {
+	if len(works) == 1 {
+		works[0].refuse(cause)
+		return nil
+	}
+	for _, w := range works {
+		if err := p.bisect(ctx, []*work{w}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reject quarantines the one record of works.
+func (p *Process) reject(ctx context.Context, works []*work, cause error) error {
+	for _, w := range works {
+		if len(w.Records) == 0 {
+			continue
+		}
+		if w.rejected {
+			return p.isolate(ctx, works, cause)
+		}
+		w.rejected = true
+		r := w.Records[0]
+		r.Error = clean("the database refused the record: "+cause.Error(), 4096)
+		w.Records = []ledger.Record{r}
+	}
+	return p.bisect(ctx, works)
+}
+
+// split cuts works before the record number at; join puts what became of the halves back.
+func split(works []*work, at int) (left, right []*work, join func()) {
+	type half struct{ w, l, r *work }
+	var halves []half
+	for _, w := range works {
+		switch n := len(w.Records); {
+		case at >= n:
+			left = append(left, w)
+			at -= n
+		case at <= 0:
+			right = append(right, w)
+		default:
+			l, r := &work{Slice: w.Slice}, &work{Slice: w.Slice}
+			l.Records, r.Records = w.Records[:at], w.Records[at:]
+			l.Next = ledger.Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}
+			r.From = l.Next.Offset
+			left, right = append(left, l), append(right, r)
+			halves = append(halves, half{w, l, r})
+			at = 0
+		}
+	}
+	return left, right, func() {
+		for _, h := range halves {
+			h.w.applied = joined(h.l.applied, h.r.applied, len(h.l.Records))
+		}
+	}
+}
+
+// joined is what became of a slice whose parts were applied one after the other.
+func joined(l, r ledger.Applied, shift int) ledger.Applied {
+	switch {
+	case l.Refused != nil:
+		return l
+	case r.Refused != nil, r.Fenced:
+		return r
+	}
+	for _, o := range r.Outcomes {
+		if o.Record >= 0 {
+			o.Record += shift
+		}
+		l.Outcomes = append(l.Outcomes, o)
+	}
+	for _, a := range r.Actions {
+		if a.Record >= 0 {
+			a.Record += shift
+		}
+		l.Actions = append(l.Actions, a)
+	}
+	for _, q := range r.Quarantined {
+		l.Quarantined = append(l.Quarantined, q+shift)
+	}
+	l.Waiting, l.Asked = r.Waiting, l.Asked || r.Asked
+	return l
+}
+
+// Expire is [ledger.Namespace.Expire].
+func (p *Process) Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error) {
+	op := "end the waits of " + p.spec.Name
+	if c == nil || !p.m.knows(c) {
+		return ledger.Applied{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errNoClaim}
+	}
+	w := &work{Slice: ledger.Slice{Claim: c}, expire: true}
+	if err := p.settle(ctx, "expire", []*work{w}); err != nil {
+		return ledger.Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
+	}
+	return w.applied, nil
+}
+
+// Obey is [ledger.Namespace.Obey].
+func (p *Process) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error) {
+	op := fmt.Sprintf("obey command %d of %s", cmd.ID, p.spec.Name)
+	if c == nil || !p.m.knows(c) || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
+		return ledger.Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
+	}
+	w := &work{Slice: ledger.Slice{Claim: c}, command: &cmd}
+	if err := p.settle(ctx, "obey", []*work{w}); err != nil {
+		return ledger.Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
+	}
+	return w.applied, nil
+}

@@ -1,0 +1,253 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// command is what somebody asked, and what came of it.
+type command struct {
+	ledger.Command
+	key     schemas.EventKey
+	asked   time.Time
+	ended   bool
+	outcome string
+	epoch   int64
+}
+
+func (c *command) end(_ *Memory, outcome string, epoch int64) {
+	c.ended, c.outcome, c.epoch = true, outcome, epoch
+}
+
+// command finds one by its id. The caller holds mu.
+func (m *Memory) command(id int64) *command {
+	if id < 1 || int(id) > len(m.commands) {
+		return nil
+	}
+	return m.commands[id-1]
+}
+
+// done says in a few words what a command has done.
+func (w *work) done() string {
+	if len(w.applied.Outcomes) == 0 {
+		return "nothing waits there any more"
+	}
+	runs := 0
+	for _, o := range w.applied.Outcomes {
+		if o.Decision.Runs() {
+			runs++
+		}
+	}
+	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
+}
+
+// Ask is [ledger.Ledger.Ask] about an event that waits or is set aside.
+func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
+	op := fmt.Sprintf("%s %s %s", kind, source, id)
+	if by == "" || reason == "" {
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	}
+	m.mu.Lock()
+	key := schemas.NewEventKey(source, id)
+	for _, f := range m.fences {
+		for offset, w := range f.waits {
+			if w.Key == key && (w.held && (kind == ledger.Release || kind == ledger.Discard) || kind == ledger.Release) {
+				c := &command{Command: ledger.Command{Claim: f.id, Kind: kind, Offset: offset, Line: w.line(), By: by, Reason: reason}, key: key}
+				return m.asked(c), nil
+			}
+		}
+	}
+	m.mu.Unlock()
+	return 0, schemas.Errorf(schemas.Invalid, op, "only what waits or is held can be released, and only what is held discarded")
+}
+
+// asked keeps a command and tells those who listen. It gives mu back.
+func (m *Memory) asked(c *command) int64 {
+	c.ID, c.asked = int64(len(m.commands)+1), m.now()
+	m.commands = append(m.commands, c)
+	var tell []func()
+	for _, told := range m.listeners {
+		tell = append(tell, told)
+	}
+	m.mu.Unlock()
+	for _, told := range tell {
+		told()
+	}
+	return c.ID
+}
+
+// Listen is [ledger.Namespace.Listen].
+func (p *Process) Listen(told func()) (stop func()) {
+	m := p.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listener++
+	id := m.listener
+	m.listeners[id] = func() {
+		m.mu.Lock()
+		deaf := p.killed || p.frozen || m.listeners[id] == nil
+		m.mu.Unlock()
+		if !deaf {
+			told()
+		}
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.listeners, id)
+	}
+}
+
+// Commands is [ledger.Namespace.Commands].
+func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after int64) (list []ledger.Command, err error) {
+	ids := idsOf(claims)
+	err = p.read(ctx, "commands", func() error {
+		for _, c := range p.m.commands {
+			if !c.ended && c.ID > after && slices.Contains(ids, c.Claim) && len(list) < ledger.MaxCommands {
+				list = append(list, c.Command)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, unavailable("read the commands for "+p.spec.Name, err)
+	}
+	return list, nil
+}
+
+// AskAction is [ledger.Ledger.AskAction].
+func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
+	op := fmt.Sprintf("%s action %s", kind, id)
+	switch {
+	case by == "" || reason == "":
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	case kind != ledger.Again && kind != ledger.Discard && kind != ledger.Tell:
+		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
+	case kind == ledger.Tell && d.Status != ledger.Done:
+		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
+	}
+	m.mu.Lock()
+	f, a := m.find(id)
+	err := mayAsk(op, a, kind, d)
+	if err == nil && slices.ContainsFunc(m.commands, func(c *command) bool { return !c.ended && c.Claim == f.id && c.LaneSeq == a.laneSeq }) {
+		err = schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
+	}
+	if err != nil {
+		m.mu.Unlock()
+		return 0, err
+	}
+	return m.asked(&command{
+		Command: ledger.Command{Claim: f.id, Kind: kind, LaneSeq: a.laneSeq, Detail: d, By: by, Reason: reason,
+			Line: gate.LineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
+		key: a.event.Key,
+	}), nil
+}
+
+// find finds an action that has a row by its id.
+func (m *Memory) find(id schemas.ActionID) (*fence, *action) {
+	for _, f := range m.fences {
+		for _, a := range f.actions {
+			known := a.identified || a.status == ledger.Dead || a.status == ledger.Unknown
+			if a.rowed && known && schemas.NewActionID(m.name, m.generation, a.event.Source, a.event.ID, a.effect.Name) == id {
+				return f, a
+			}
+		}
+	}
+	return nil, nil
+}
+
+func mayAsk(op string, a *action, kind ledger.CommandKind, d ledger.CommandDetail) error {
+	switch {
+	case a == nil:
+		return schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
+	case a.status != ledger.Dead && a.status != ledger.Unknown:
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", a.status)
+	case kind == ledger.Again && a.status == ledger.Unknown && !d.OutcomeUnknown:
+		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice")
+	}
+	return nil
+}
+
+// ObeyLane is [ledger.Namespace.ObeyLane].
+func (p *Process) ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (o ledger.Obeyed, err error) {
+	op := fmt.Sprintf("obey command %d of %s", cmd.ID, p.spec.Name)
+	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
+		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
+	}
+	err = p.again(ctx, "obeylane", shared, []int32{c.ID}, 0, func() error {
+		o = ledger.Obeyed{}
+		return p.obeyLane(&o, c, cmd)
+	})
+	if err != nil {
+		return o, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
+	}
+	return o, nil
+}
+
+func (p *Process) obeyLane(o *ledger.Obeyed, c *ledger.Claim, cmd ledger.Command) error {
+	f := p.m.fenceOf(c)
+	if o.Fenced = f == nil; o.Fenced {
+		return nil
+	}
+	a := f.actions[cmd.LaneSeq]
+	if a != nil && a.rowed {
+		o.Status = a.status
+	}
+	known := p.m.command(cmd.ID)
+	switch {
+	case known == nil:
+		return badData{fmt.Errorf("there is no command %d", cmd.ID)}
+	case known.ended:
+		o.Outcome = known.outcome
+		return nil
+	}
+	p.change(o, a, cmd)
+	known.end(p.m, o.Outcome, c.Epoch)
+	return nil
+}
+
+// change brings the action's row to what is asked.
+func (p *Process) change(o *ledger.Obeyed, a *action, cmd ledger.Command) {
+	was, now := o.Status, p.m.now()
+	switch {
+	case was != ledger.Dead && was != ledger.Unknown:
+		if was == "" {
+			was = "done or has not been tried yet"
+		}
+		o.Outcome = fmt.Sprintf("nothing to do: it is %s", was)
+		return
+	case cmd.Kind == ledger.Again && was == ledger.Unknown && !cmd.Detail.OutcomeUnknown:
+		o.Outcome = "refused: its outcome is unknown by now, so that it may be done twice"
+		return
+	}
+	died := int32(0)
+	if was == ledger.Dead {
+		died = 1
+	}
+	switch cmd.Kind {
+	case ledger.Again:
+		o.Status, o.Outcome = ledger.Failed, "runs again"
+		a.forced = cmd.Detail.Force || a.parks()
+		a.status, a.next, a.finished, a.redriven, a.spent = ledger.Failed, now, zero, now, a.attempts
+		a.deaths, a.twice = a.deaths+died, cmd.Detail.OutcomeUnknown
+		return
+	case ledger.Discard:
+		o.Status, o.Outcome = ledger.Discarded, "given up"
+	case ledger.Tell:
+		o.Status, o.Outcome = ledger.Done, "told to be done"
+	default:
+		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
+		return
+	}
+	exported := a.exported >= a.deaths+died
+	a.status, a.finished, a.deaths = o.Status, now, a.deaths+died
+	if exported {
+		a.packed = nil
+	}
+}

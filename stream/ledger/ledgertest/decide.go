@@ -1,0 +1,337 @@
+package ledgertest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// work is one slice on its way through a transaction, or one claim whose waits have ended. It is filled anew at every try; only
+// rejected survives.
+type work struct {
+	ledger.Slice
+	expire   bool            // no records: the overdue lines are decided,
+	command  *ledger.Command // or what it says; nil: none
+	rejected bool            // the one record's data was refused
+
+	fenced  bool
+	f       *fence
+	c       *claim
+	state   *gate.State
+	keys    []gate.LineKey
+	before  map[gate.LineKey][]gate.Waiting // as it waited before the gate was asked
+	final   []verdict                       // the last word on each record
+	entered map[int64]int                   // offset to index, of records that entered the buffer
+	freed   []release                       // the last word on what waited before
+	parked  map[int64]int                   // offset to index, of those that are parked
+	about   *wait                           // the event that the command is about
+	laneEnd int64
+	rowed   []int64 // lane_seqs of actions that have a row from the start
+
+	applied ledger.Applied
+}
+
+type verdict struct {
+	gate.Outcome
+	laneSeq int64
+}
+
+type release struct {
+	waited  *gate.Waiting
+	outcome gate.Outcome
+	laneSeq int64
+}
+
+// quiet says that the position does not move.
+func (w *work) quiet() bool { return w.expire || w.command != nil }
+
+// attempt decides and writes the works. The caller holds mu, and the fences' locks.
+func (p *Process) attempt(works []*work) error {
+	m := p.m
+	for _, w := range works {
+		*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, applied: ledger.Applied{Claim: w.Claim}}
+		w.c = m.claims[w.Claim]
+		if w.f = m.fenceOf(w.Claim); w.f == nil {
+			w.fenced, w.applied.Fenced = true, true
+		}
+	}
+	for _, w := range works {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	seen := map[schemas.EventKey]gate.Seen{}
+	for _, w := range works {
+		if w.fenced {
+			continue
+		}
+		if err := p.decide(w, seen); err != nil {
+			return err
+		}
+	}
+	p.commit(works)
+	return nil
+}
+
+// check holds a claim against the ledger.
+func (w *work) check() error {
+	if w.fenced {
+		return nil
+	}
+	e := &ledger.ContinuityError{Partition: w.Claim.Partition, Stored: w.f.next.Offset, From: w.From}
+	switch {
+	case w.f.revision != w.c.revision:
+		e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.f.revision, w.c.revision)
+		return refusal{e}
+	case !w.quiet() && w.f.next.Offset != w.From:
+		return refusal{e}
+	}
+	return nil
+}
+
+// broken reports whether nothing of record i is read but that it is to be quarantined.
+func (w *work) broken(i int) bool { return w.rejected || w.Records[i].Broken != "" }
+
+// decide asks the gate about one work, and draws the conclusions. It writes nothing.
+func (p *Process) decide(w *work, seen map[schemas.EventKey]gate.Seen) error {
+	m := p.m
+	w.touch(m)
+	for i := range w.Records {
+		if r := &w.Records[i]; !w.broken(i) {
+			if !fits(string(r.Entity)) || !fits(r.Version.Clock) {
+				return badData{fmt.Errorf("entity or clock of the record at offset %d is no text", r.Offset)}
+			}
+			if _, known := seen[r.Key]; !known && m.events[r.Key] != nil {
+				e := m.events[r.Key]
+				seen[r.Key] = gate.Seen{Hash: e.Hash, Decision: e.decision}
+			}
+		}
+	}
+	w.load()
+	w.state.Seen = seen
+	switch {
+	case w.command != nil:
+		w.obey()
+	case w.expire:
+		w.applied.Outcomes = gate.Expire(w.state, w.keys, w.c.policy)
+	default:
+		gated := make([]gate.Record, len(w.Records))
+		for i := range w.Records {
+			if gated[i] = w.Records[i].Record; w.rejected {
+				gated[i] = gate.Record{Offset: gated[i].Offset, Broken: gate.ReasonDataRejected}
+				w.applied.Quarantined = append(w.applied.Quarantined, i)
+			}
+		}
+		w.applied.Outcomes = gate.Decide(w.state, gated, w.c.policy)
+	}
+	w.conclude(int64(len(p.spec.Actions)))
+	return w.written()
+}
+
+// touch finds the lines that the work is about.
+func (w *work) touch(m *Memory) {
+	met := map[gate.LineKey]bool{}
+	meet := func(k gate.LineKey) {
+		if !met[k] {
+			met[k] = true
+			w.keys = append(w.keys, k)
+		}
+	}
+	switch {
+	case w.command != nil:
+		meet(w.command.Line)
+		if c := m.command(w.command.ID); c != nil && !c.ended {
+			if held := w.f.waits[c.Offset]; held != nil && held.Key == c.key {
+				w.about = held
+			}
+		}
+	case w.expire:
+		for _, k := range w.f.overdue(m.now(), w.c.overdueAt) {
+			meet(k)
+		}
+	default:
+		for i := range w.Records {
+			if r := &w.Records[i]; !w.broken(i) {
+				meet(gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock})
+			}
+		}
+	}
+}
+
+// maxOverdue is how many lines one Expire ends the waits of.
+const maxOverdue = 500
+
+// overdue are the lines on which a wait had ended when NextDeadline last said so, or by now where it never did.
+func (f *fence) overdue(now, asked time.Time) []gate.LineKey {
+	if asked.IsZero() || now.Before(asked) {
+		asked = now
+	}
+	first := map[gate.LineKey]time.Time{}
+	for _, w := range f.waits {
+		if w.deadline.IsZero() || w.deadline.After(asked) {
+			continue
+		}
+		if at, ok := first[w.line()]; !ok || w.deadline.Before(at) {
+			first[w.line()] = w.deadline
+		}
+	}
+	var keys []gate.LineKey
+	for k := range first {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b gate.LineKey) int { return cmp.Or(first[a].Compare(first[b]), compareKeys(a, b)) })
+	keys = keys[:min(len(keys), maxOverdue)]
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
+func compareKeys(a, b gate.LineKey) int {
+	return cmp.Or(strings.Compare(string(a.Entity), string(b.Entity)), strings.Compare(a.Clock, b.Clock))
+}
+
+// load gives the gate a copy of the lines, so that what is not committed changes nothing.
+func (w *work) load() {
+	st := &gate.State{Lines: map[gate.LineKey]*gate.Line{}, Waiting: map[gate.LineKey][]gate.Waiting{}}
+	w.state, w.before = st, map[gate.LineKey][]gate.Waiting{}
+	mine := map[gate.LineKey]bool{}
+	for _, k := range w.keys {
+		mine[k] = true
+		if l := w.f.lines[k]; l != nil {
+			line := *l
+			line.Skipped = slices.Clone(l.Skipped)
+			st.Lines[k] = &line
+		}
+	}
+	for _, v := range w.f.waits {
+		if v.held {
+			continue
+		}
+		if v.Decision == gate.Buffered {
+			st.Buffered++
+			st.BufferedBytes += v.Size
+		}
+		if k := v.line(); mine[k] {
+			st.Waiting[k] = append(st.Waiting[k], v.Waiting)
+		}
+	}
+	for k, waiting := range st.Waiting {
+		slices.SortFunc(waiting, func(a, b gate.Waiting) int {
+			return cmp.Or(a.Version.Compare(b.Version), cmp.Compare(a.Offset, b.Offset))
+		})
+		w.before[k] = slices.Clone(waiting)
+	}
+}
+
+// obey asks the gate what a command says.
+func (w *work) obey() {
+	switch release := w.command.Kind == ledger.Release; {
+	case w.about == nil: // it has ended already, or the event is not there any more
+	case !w.about.held && release:
+		w.applied.Outcomes = gate.Release(w.state, w.keys, w.c.policy)
+	case !w.about.held:
+	case release:
+		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, new(w.about.asParked()))}
+	default:
+		w.applied.Outcomes = []gate.Outcome{gate.Discard(new(w.about.asParked()))}
+	}
+}
+
+func (v *wait) asParked() gate.Waiting { return v.Waiting }
+
+// conclude gathers the last word on every record and every event that waited, and gives the lane_seqs in outcome order.
+func (w *work) conclude(actions int64) {
+	w.final = make([]verdict, len(w.Records))
+	w.entered, w.parked = map[int64]int{}, map[int64]int{}
+	w.laneEnd = w.f.laneSeq
+	for _, o := range w.applied.Outcomes {
+		var first int64
+		if o.Decision.Runs() && actions > 0 {
+			first = w.laneEnd
+			w.laneEnd += actions
+		}
+		if o.Record >= 0 {
+			w.final[o.Record] = verdict{o, first}
+			if !o.Held && (o.Decision == gate.Buffered || o.Decision == gate.Parked) {
+				w.entered[w.Records[o.Record].Offset] = o.Record
+			}
+			continue
+		}
+		if i, own := w.entered[o.Released.Offset]; own {
+			w.final[i].Outcome, w.final[i].laneSeq = o, first
+			continue
+		}
+		w.free(release{o.Released, o, first})
+	}
+}
+
+// free notes what became of an event that waited. One that is parked and let go in the same call has one row to write.
+func (w *work) free(r release) {
+	offset := r.waited.Offset
+	if i, again := w.parked[offset]; again {
+		w.freed[i] = r
+		return
+	}
+	if r.outcome.Decision == gate.Parked {
+		w.parked[offset] = len(w.freed)
+	}
+	w.freed = append(w.freed, r)
+}
+
+// maxKey is what an index takes of entity and clock together, when they do not compress.
+const maxKey = 2600
+
+// written reports what the database refuses of the rows that the work would write.
+func (w *work) written() error {
+	for i := range w.final {
+		v, r := &w.final[i], &w.Records[i]
+		var err error
+		switch {
+		case v.Decision == gate.Duplicate:
+		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced: // what is not trusted is cleaned
+		case !fits(string(r.Entity)), !fits(r.Version.Clock), !fits(r.Version.Word), !fits(r.Source), !fits(r.ID), !fits(r.Type), !fits(string(v.Version.Kind)):
+			err = errors.New("a text is none")
+		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
+		case r.Source == "" || r.ID == "":
+			err = errors.New("source or id is empty")
+		}
+		if err == nil && v.Decision != gate.Quarantined && len(r.Entity)+len(r.Version.Clock) > maxKey && w.indexed(i) {
+			err = errors.New("the key of its line is too large")
+		}
+		if _, waits := w.entered[r.Offset]; err == nil && (waits || v.Held) && w.occupied(r.Offset) {
+			err = errors.New("its place in the gap buffer is taken")
+		}
+		if err != nil {
+			return badData{fmt.Errorf("the record at offset %d: %w", r.Offset, err)}
+		}
+	}
+	return nil
+}
+
+// indexed says that a record's line, or the place where it waits, is written.
+func (w *work) indexed(i int) bool {
+	k := gate.LineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}
+	_, waits := w.entered[w.Records[i].Offset]
+	return w.state.Lines[k] != nil || waits || w.final[i].Held
+}
+
+// occupied says that an event that waited before stays in a place of the buffer.
+func (w *work) occupied(offset int64) bool {
+	v := w.f.waits[offset]
+	if v == nil {
+		return false
+	}
+	return v.held || !slices.ContainsFunc(w.freed, func(r release) bool {
+		return r.waited.Offset == offset && r.waited.Key == v.Key && r.outcome.Decision != gate.Parked
+	})
+}
+
+// fits reports whether a text column takes s.
+func fits(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -1,0 +1,259 @@
+package ledgertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+const (
+	maxErrorText = 4 << 10
+	maxResponse  = 4 << 10
+)
+
+// Record is [ledger.Namespace.Record].
+func (p *Process) Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error) {
+	op := "record results of " + p.spec.Name
+	for i := range results {
+		if err := validateResult(&results[i]); err != nil {
+			return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+		}
+	}
+	if len(results) == 0 {
+		return nil, nil
+	}
+	claims := claimsOf(results)
+	for i := 1; i < len(claims); i++ {
+		if claims[i].ID == claims[i-1].ID {
+			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
+		}
+	}
+	sorted := byAction(results)
+	if err := p.m.had(sorted); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	decided := time.Now()
+	err = p.again(ctx, "record", shared, idsOf(claims), 0, func() error {
+		fenced = map[int32]bool{}
+		return p.m.record(sorted, fenced, time.Since(decided))
+	})
+	if err == nil {
+		p.m.recorded(sorted)
+		return fenced, nil
+	}
+	p.m.doubted(sorted)
+	if final(err) {
+		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	return nil, unavailable(op, err)
+}
+
+// byAction sorts results as they are written: by fence and action, those of one action in their order.
+func byAction(results []ledger.Result) []*ledger.Result {
+	sorted := make([]*ledger.Result, len(results))
+	for i := range results {
+		sorted[i] = &results[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *ledger.Result) int {
+		return cmp.Or(cmp.Compare(a.Claim.ID, b.Claim.ID), cmp.Compare(a.LaneSeq, b.LaneSeq))
+	})
+	return sorted
+}
+
+// last says that result i is the last of its action: the action's word.
+func last(sorted []*ledger.Result, i int) bool {
+	return i+1 == len(sorted) || sorted[i].Claim != sorted[i+1].Claim || sorted[i].LaneSeq != sorted[i+1].LaneSeq
+}
+
+func validateResult(r *ledger.Result) error {
+	switch {
+	case r.Claim == nil:
+		return errors.New("a result has no claim")
+	case r.LaneSeq <= 0:
+		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
+	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Held, ledger.Processing, ledger.Superseded}, r.Status):
+		return fmt.Errorf("status %q is no result", r.Status)
+	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
+		return fmt.Errorf("attempt %d", r.Attempt)
+	case (r.Status == ledger.Processing) != (r.Left > 0) || r.Silence < 0:
+		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
+	case r.Status == ledger.Superseded && r.Attempt != 0:
+		return fmt.Errorf("superseded after attempt %d", r.Attempt)
+	case r.NextIn < 0:
+		return fmt.Errorf("next attempt in %s", r.NextIn)
+	}
+	return nil
+}
+
+// claimsOf are the claims of results, each once, sorted.
+func claimsOf(results []ledger.Result) []*ledger.Claim {
+	var claims []*ledger.Claim
+	for i := range results {
+		if c := results[i].Claim; !slices.Contains(claims, c) {
+			claims = append(claims, c)
+		}
+	}
+	return claimsSorted(claims)
+}
+
+// had refuses results of actions that their claim never had. Those that stand before are then in doubt.
+func (m *Memory) had(sorted []*ledger.Result) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, r := range sorted {
+		if c := m.claims[r.Claim]; c == nil || r.LaneSeq >= c.laneSeq {
+			m.doubt(sorted[:i])
+			return errors.New("a result of an action that the claim never had")
+		}
+	}
+	return nil
+}
+
+// record writes results, all or none. The caller holds mu.
+func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited time.Duration) error {
+	for i, r := range sorted {
+		f := m.fenceOf(r.Claim)
+		if f == nil {
+			fenced[r.Claim.ID] = true
+			continue
+		}
+		a := f.actions[r.LaneSeq]
+		if last(sorted, i) && !a.finishedForGood() && r.Status == ledger.Superseded && a.attempts > 0 {
+			return badData{fmt.Errorf("action %d is superseded after %d attempts", r.LaneSeq, a.attempts)}
+		}
+	}
+	said := map[int]bool{} // attempts of the action at hand
+	for i, r := range sorted {
+		f := m.fenceOf(r.Claim)
+		if f == nil {
+			continue
+		}
+		a := f.actions[r.LaneSeq]
+		if kept(r) && !said[r.Attempt] {
+			said[r.Attempt] = true
+			a.try(r)
+		}
+		if last(sorted, i) {
+			clear(said)
+			m.settle(a, r, waited)
+		}
+	}
+	return nil
+}
+
+// finishedForGood says that no result changes the action any more.
+func (a *action) finishedForGood() bool {
+	return a.status == ledger.Done || a.status == ledger.Superseded
+}
+
+// kept says that an attempt has a row.
+func kept(r *ledger.Result) bool {
+	return r.Attempt > 0 && r.Status != ledger.Processing && (r.Attempt > 1 || r.Status != ledger.Done || r.Marked)
+}
+
+// try keeps an attempt. The end of one that was marked before its call takes the mark's place; else what stands there stays.
+func (a *action) try(r *ledger.Result) {
+	row := try{r.Attempt, r.Status, clean(r.Class, 40)}
+	i := slices.IndexFunc(a.tries, func(t try) bool { return t.attempt == r.Attempt })
+	switch {
+	case i < 0:
+		a.tries = append(a.tries, row)
+	case a.tries[i].status == ledger.Unknown && a.tries[i].class == "":
+		a.tries[i] = row
+	}
+}
+
+// plain says that a result is a first attempt that succeeded, or that there will be none.
+func plain(r *ledger.Result) bool {
+	return r.Status == ledger.Superseded || r.Status == ledger.Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
+}
+
+// settle brings an action to what the last result says. What has ended stays as it is.
+func (m *Memory) settle(a *action, r *ledger.Result, waited time.Duration) {
+	if a.finishedForGood() {
+		return
+	}
+	now := m.now()
+	if !a.rowed && plain(r) {
+		a.completed, a.status, a.finished = true, r.Status, now
+		a.attempts = r.Attempt
+		return
+	}
+	if r.Attempt > 0 && a.first.IsZero() {
+		since := r.Latency
+		if !r.Began.IsZero() {
+			since = max(since, time.Since(r.Began)-waited)
+		}
+		a.first = now.Add(-since - waited)
+	}
+	if _, ok := r.ID.Hash(); ok {
+		a.identified = true
+	}
+	if !r.DoubtEnd.IsZero() && a.doubtEnd.IsZero() {
+		a.doubtEnd = now.Add(-time.Since(r.DoubtEnd))
+	}
+	a.rowed, a.status, a.attempts = true, r.Status, max(a.attempts, r.Attempt)
+	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
+	a.code, a.class, a.err, a.response, a.silence = r.Code, clean(r.Class, 40), clean(r.Error, maxErrorText), response(r), r.Silence
+	switch r.Status {
+	case ledger.Failed:
+		a.next = now.Add(r.NextIn)
+	case ledger.Done, ledger.Dead, ledger.Superseded:
+		a.finished = now
+	case ledger.Processing:
+		a.resultBy, a.beat = now.Add(r.Left), now
+	}
+	switch {
+	case r.Status == ledger.Done || r.Status == ledger.Superseded:
+		a.packed = nil
+	case a.packed == nil && r.Packed != nil:
+		a.packed = slices.Clone(r.Packed)
+	}
+}
+
+func response(r *ledger.Result) []byte {
+	if len(r.Response) == 0 {
+		return nil
+	}
+	return slices.Clone(r.Response[:min(len(r.Response), maxResponse)])
+}
+
+// recorded lets claims know what they have written.
+func (m *Memory) recorded(sorted []*ledger.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, r := range sorted {
+		if !last(sorted, i) {
+			continue
+		}
+		c := m.claims[r.Claim]
+		if !c.settled[r.LaneSeq] && plain(r) { // of a claim that is fenced, too: it is of no use
+			c.ended[r.LaneSeq] = true
+		}
+		c.settled[r.LaneSeq] = true
+		delete(c.doubt, r.LaneSeq)
+	}
+}
+
+// doubted lets claims know that nobody knows what was written: the results come again, and until then no copy is written of their
+// actions.
+func (m *Memory) doubted(sorted []*ledger.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.doubt(sorted)
+}
+
+func (m *Memory) doubt(sorted []*ledger.Result) {
+	for i, r := range sorted {
+		if c := m.claims[r.Claim]; last(sorted, i) && plain(r) && !c.settled[r.LaneSeq] {
+			c.doubt[r.LaneSeq] = true
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Ledger is what one process does with a ledger: [ledger.Namespace] and [Process] implement it.
+type Ledger interface {
+	Begin(ctx context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error)
+	Began(ctx context.Context) (time.Time, error)
+	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
+	Release(ctx context.Context, c *ledger.Claim) error
+	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
+	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
+	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
+	Forget(ctx context.Context, c *ledger.Claim) (more bool, err error)
+	Leave(ctx context.Context, topics []string) error
+
+	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
+	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
+	Listen(told func()) (stop func())
+	Backfills(ctx context.Context, claims []*ledger.Claim, after int64, limit int) ([]ledger.Backfill, error)
+	EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error)
+
+	Open(ctx context.Context, c *ledger.Claim, after int64, limit int) (actions []ledger.Action, more bool, err error)
+	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
+	ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Obeyed, error)
+	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
+	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
+
+	Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.UncopiedPage, error)
+	Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error)
+	Unexported(ctx context.Context, claims []*ledger.Claim, limit int) ([]ledger.DeadLetter, error)
+	DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error)
+	Exported(ctx context.Context, claims []*ledger.Claim, list []ledger.DeadLetter) error
+}
+
+var (
+	_ Ledger = (*ledger.Namespace)(nil)
+	_ Ledger = (*Process)(nil)
+)
+
+// Subject is a ledger under test: a database that holds nothing yet, and the people and the chance around it.
+type Subject interface {
+	// Process starts a process. All of a test have one name and generation.
+	Process(t testing.TB, spec ledger.Spec) Ledger
+	// Pass makes what is stored so much older, by the database's clock.
+	Pass(t testing.TB, d time.Duration)
+	// Lose breaks the connection at the next COMMIT of a process: before the server has it, or before the process hears of it.
+	// meanwhile, where not nil, runs before the process may look what came of it. over ends that, and says whether it happened.
+	Lose(t testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool)
+	// Stop is what ends a process in the midst of what it does: from here on it writes nothing.
+	Stop(t testing.TB, of Ledger)
+
+	Accept(ctx context.Context, f ledger.StopFilter, a ledger.Acceptance, dryRun bool) ([]ledger.Stop, error)
+	Ask(ctx context.Context, source, id string, kind ledger.CommandKind, by, reason string) (int64, error)
+	AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error)
+}
+
+// inMemory is a Memory as a Subject.
+type inMemory struct {
+	*Memory
+	mu     sync.Mutex
+	losses map[string]*loss // by process
+}
+
+// loss is a connection that breaks at the next COMMIT.
+type loss struct {
+	written   bool
+	meanwhile func()
+	broken    bool // meanwhile is still to run
+}
+
+// OfMemory gives a new Memory to the suite. What it is named its first process says.
+func OfMemory() Subject { return &inMemory{losses: map[string]*loss{}} }
+
+func (s *inMemory) Process(t testing.TB, spec ledger.Spec) Ledger {
+	t.Helper()
+	if s.Memory == nil {
+		s.Memory = New(spec.Name, spec.Generation)
+		s.SetHook(s.lose)
+	}
+	p, err := s.Memory.Process(fmt.Sprintf("%s of memory", spec.Owner), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var errConnection = errors.New("the connection is lost")
+
+// lose is the Memory's hook.
+func (s *inMemory) lose(_ context.Context, c Call) error {
+	s.mu.Lock()
+	l := s.losses[c.Process]
+	if l == nil || c.Reads {
+		s.mu.Unlock()
+		return nil
+	}
+	var run func()
+	var err error
+	switch {
+	case l.broken && c.Point == Before:
+		run = l.meanwhile
+		delete(s.losses, c.Process)
+	case !l.broken && l.written && c.Point == After:
+		run, err = l.meanwhile, errConnection
+		delete(s.losses, c.Process)
+	case !l.broken && !l.written && c.Point == Within:
+		l.broken, err = true, errConnection
+	}
+	s.mu.Unlock()
+	if run != nil {
+		run()
+	}
+	return err
+}
+
+func (s *inMemory) Lose(_ testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, l := of.(*Process).name, &loss{written: written, meanwhile: meanwhile}
+	s.losses[name] = l
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		armed := s.losses[name] == l && !l.broken
+		delete(s.losses, name)
+		return !armed
+	}
+}
+
+func (s *inMemory) Pass(_ testing.TB, d time.Duration) { s.Memory.Pass(d) }
+
+func (s *inMemory) Stop(_ testing.TB, of Ledger) { of.(*Process).Kill() }
+
+func (s *inMemory) Ask(_ context.Context, source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
+	return s.Memory.Ask(source, id, kind, by, reason)
+}
+
+func (s *inMemory) AskAction(_ context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
+	return s.Memory.AskAction(id, kind, d, by, reason)
+}

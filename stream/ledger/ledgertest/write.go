@@ -1,0 +1,331 @@
+package ledgertest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// commit writes what follows from the works. Nothing of it can fail. The caller holds mu.
+func (p *Process) commit(works []*work) {
+	copies := packedOfFreed(works)
+	for _, w := range works {
+		if w.fenced {
+			continue
+		}
+		w.applied.Actions = p.actions(w, copies)
+		for i := range w.final {
+			p.writeRecord(w, i)
+		}
+		for i := range w.freed {
+			p.writeFreed(w, &w.freed[i])
+		}
+		for _, k := range w.keys {
+			if l := w.state.Lines[k]; l != nil {
+				w.f.lines[k] = l
+			}
+		}
+		p.move(w)
+		p.progress(w)
+	}
+}
+
+// maxCopies bounds the payload copies that one read brings, in bytes.
+const maxCopies = 8 << 20
+
+type place struct {
+	fence  int32
+	offset int64
+}
+
+// packedOfFreed are the copies of what leaves the buffer, as far as there is room for them.
+func packedOfFreed(works []*work) map[place][]byte {
+	type row struct {
+		place
+		w *wait
+	}
+	var rows []row
+	for _, w := range works {
+		for i := range w.freed {
+			at := w.freed[i].waited.Offset
+			rows = append(rows, row{place{w.f.id, at}, w.f.waits[at]})
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(a.w.Version.Compare(b.w.Version), cmp.Compare(a.offset, b.offset), cmp.Compare(a.fence, b.fence))
+	})
+	out := map[place][]byte{}
+	sum := 0
+	for _, r := range rows {
+		if sum += len(r.w.packed); sum <= maxCopies {
+			out[r.place] = r.w.packed
+		}
+	}
+	return out
+}
+
+// writeRecord writes the row of a record, by the last word on it.
+func (p *Process) writeRecord(w *work, i int) {
+	m, v, r := p.m, &w.final[i], &w.Records[i]
+	switch {
+	case v.Decision == gate.Duplicate:
+		if e := m.events[r.Key]; e != nil {
+			e.duplicates++
+		}
+		return
+	case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
+		w.setAside(i)
+		if v.Held { // nothing that is filtered is
+			panic("a filtered event is held")
+		}
+		return
+	}
+	delete(w.f.asides, r.Offset)
+	e := &event{Record: *r, fence: w.f.id, decision: v.Decision, reason: v.Reason, version: v.Version, payload: p.payload(r.Payload)}
+	m.events[r.Key] = e
+	p.give(w, e, v.laneSeq, v.Dead, v.Dead, packedOf(r))
+	if v.Held {
+		held := gate.Waiting{Record: r.Record, Decision: gate.Parked}
+		held.Version = v.Version
+		p.enter(w, i, held, true)
+	}
+}
+
+// give gives an event its actions. rowed says that they have rows, with a copy.
+func (p *Process) give(w *work, e *event, laneSeq int64, rowed, dead bool, packed []byte) {
+	if laneSeq == 0 {
+		return
+	}
+	e.laneSeq, e.effects = laneSeq, p.spec.Actions
+	for i, s := range p.spec.Actions {
+		a := &action{laneSeq: laneSeq + int64(i), event: e, effect: s, rowed: rowed, status: ledger.Pending}
+		if rowed {
+			w.rowed = append(w.rowed, a.laneSeq)
+			if len(packed) > 0 {
+				a.packed = packed
+			}
+		}
+		if dead {
+			a.status, a.class, a.err, a.finished = ledger.Dead, deadClass, "stood behind a gap that was given up", p.m.now()
+		}
+		w.f.actions[a.laneSeq] = a
+	}
+}
+
+// deadClass is the class of an action that was given up with a gap. It parks no lane.
+const deadClass = "gap"
+
+// setAside keeps a record that runs nothing, in its place.
+func (w *work) setAside(i int) {
+	r, v := &w.Records[i], &w.final[i]
+	a := aside{v.Decision, v.Reason, clean(r.ID, 512), nil}
+	if v.Decision != gate.Conflict && v.Decision != gate.Quarantined {
+		a.decision, a.reason = gate.Filtered, gate.ReasonType
+	}
+	if a.decision != gate.Filtered && r.Packed != nil {
+		a.raw = r.Packed()
+	}
+	w.f.asides[r.Offset] = a
+}
+
+// writeFreed tells what became of an event that waited.
+func (p *Process) writeFreed(w *work, r *release) {
+	if r.waited.Filtered {
+		return // it is set aside from the start
+	}
+	e, v := p.m.events[r.waited.Key], w.f.waits[r.waited.Offset]
+	if e == nil {
+		return
+	}
+	e.decision, e.reason = r.outcome.Decision, r.outcome.Reason
+	e.version.Epoch, e.version.Value = r.outcome.Version.Epoch, r.outcome.Version.Value
+	p.give(w, e, r.laneSeq, true, r.outcome.Dead, v.packed)
+}
+
+// move brings the buffer to what waits now: what was released goes, what changed is changed, what is new comes in. What still
+// waits as it did keeps its deadline; where its line asks, it waits for that answer.
+func (p *Process) move(w *work) {
+	wanted := w.state.Wanted()
+	asks := map[gate.LineKey]bool{}
+	for _, q := range wanted {
+		asks[q.Line] = true
+	}
+	var gone []int64
+	var stays, enters []gate.Waiting
+	var held []int64
+	for _, k := range w.keys {
+		before := map[int64]gate.Waiting{}
+		for _, v := range w.before[k] {
+			before[v.Offset] = v
+		}
+		for _, now := range w.state.Waiting[k] {
+			if _, entered := w.entered[now.Offset]; entered {
+				enters = append(enters, now)
+				continue
+			}
+			was := before[now.Offset]
+			delete(before, now.Offset)
+			if was.Decision != now.Decision || was.Stage != now.Stage || asks[k] {
+				stays = append(stays, now)
+			}
+		}
+		for offset := range before {
+			if slices.ContainsFunc(w.freed, func(r release) bool { return r.outcome.Held && r.waited.Offset == offset }) {
+				held = append(held, offset)
+			} else {
+				gone = append(gone, offset)
+			}
+		}
+	}
+	if w.about != nil && w.about.held && len(w.freed) > 0 {
+		gone = append(gone, w.about.Offset)
+	}
+	for _, offset := range gone {
+		delete(w.f.waits, offset)
+	}
+	for _, now := range stays {
+		v := w.f.waits[now.Offset]
+		v.Decision, v.Stage = now.Decision, now.Stage
+		v.deadline = p.deadline(v)
+	}
+	for _, offset := range held {
+		v := w.f.waits[offset]
+		v.held, v.Decision, v.Stage, v.deadline = true, gate.Parked, gate.Filling, time.Time{}
+	}
+	for _, now := range enters {
+		p.enter(w, w.entered[now.Offset], now, false)
+	}
+	for _, q := range wanted {
+		p.ask(w, q)
+	}
+}
+
+// enter puts a record into the buffer.
+func (p *Process) enter(w *work, i int, as gate.Waiting, held bool) {
+	r := &w.Records[i]
+	v := &wait{Waiting: as, held: held, since: p.m.now(), leaderEpoch: r.LeaderEpoch, source: r.Source, id: r.ID, eventType: r.Type, packed: packedOf(r)}
+	v.AppendTime = v.AppendTime.Truncate(time.Microsecond)
+	v.Size = int64(len(v.packed))
+	v.deadline = p.deadline(v)
+	w.f.waits[as.Offset] = v
+}
+
+// deadline is when the wait of an event ends: never later than its age allows, if that is bounded.
+func (p *Process) deadline(v *wait) time.Time {
+	if v.held || v.Decision != gate.Buffered {
+		return time.Time{}
+	}
+	length := p.spec.Policy.GapWait
+	if v.Stage == gate.Backfilling {
+		length = p.spec.Policy.BackfillWait
+	}
+	end := p.m.now().Add(length.Truncate(time.Microsecond))
+	if age := p.spec.MaxAge; age > 0 && v.since.Add(age).Before(end) {
+		end = v.since.Add(age)
+	}
+	return end
+}
+
+// packedOf is never nil.
+func packedOf(r *ledger.Record) []byte {
+	if r.Packed == nil {
+		return []byte{}
+	}
+	if b := r.Packed(); b != nil {
+		return b
+	}
+	return []byte{}
+}
+
+// progress moves the position on.
+func (p *Process) progress(w *work) {
+	f := w.f
+	f.revision++
+	f.laneSeq = w.laneEnd
+	if !w.quiet() {
+		f.next = w.Next
+		f.high = max(f.high, w.Next.Offset)
+		if n := len(w.Records); n > 0 {
+			f.processed = later(f.processed, w.Records[n-1].AppendTime.Truncate(time.Microsecond))
+		}
+	}
+	w.applied.Waiting = w.state.Buffered > 0
+	w.applied.Asked = len(w.state.Wanted()) > 0
+	if w.command != nil {
+		if c := p.m.command(w.command.ID); c != nil && !c.ended {
+			c.end(p.m, w.done(), w.Claim.Epoch)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// payload is the kind of an event's payload as it is written down: empty where lanes do not ask for it.
+func (p *Process) payload(k schemas.PayloadKind) schemas.PayloadKind {
+	switch {
+	case !p.spec.Latest:
+		return ""
+	case k == schemas.Snapshot:
+		return schemas.Snapshot
+	}
+	return schemas.Delta
+}
+
+// actions are the new open actions of a work, in lane_seq order.
+func (p *Process) actions(w *work, copies map[place][]byte) []ledger.Action {
+	byLane := map[int64]ledger.Action{}
+	for i := range w.final {
+		v, r := &w.final[i], &w.Records[i]
+		if v.laneSeq == 0 || v.Dead {
+			continue
+		}
+		a := p.action(w, &r.Record, &v.Outcome, r.LeaderEpoch)
+		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
+		p.fill(byLane, a, v.laneSeq)
+	}
+	for i := range w.freed {
+		r := &w.freed[i]
+		if r.laneSeq == 0 || r.outcome.Dead {
+			continue
+		}
+		v := w.f.waits[r.waited.Offset]
+		a := p.action(w, &r.waited.Record, &r.outcome, v.leaderEpoch)
+		a.Source, a.EventID, a.EventType, a.Record = v.source, v.id, v.eventType, -1
+		a.HasCopy, a.Packed = len(v.packed) > 0, copies[place{w.f.id, r.waited.Offset}]
+		p.fill(byLane, a, r.laneSeq)
+	}
+	var out []ledger.Action
+	for _, lane := range slices.Sorted(maps.Keys(byLane)) {
+		out = append(out, byLane[lane])
+	}
+	return out
+}
+
+func (p *Process) action(w *work, r *gate.Record, o *gate.Outcome, leaderEpoch int32) ledger.Action {
+	at := w.Claim.Partition
+	return ledger.Action{
+		Claim: w.Claim.ID, Entity: r.Entity, Version: o.Version, Late: o.Decision == gate.Late, Payload: p.payload(r.Payload), Reason: o.Reason,
+		Pointer: ledger.Pointer{TopicID: at.TopicID, Topic: at.Topic, Partition: at.Number, Offset: r.Offset, LeaderEpoch: leaderEpoch, Key: r.Key, Hash: r.Hash},
+		Status:  ledger.Pending,
+	}
+}
+
+// fill makes an event's actions, one per ActionSpec.
+func (p *Process) fill(out map[int64]ledger.Action, a ledger.Action, laneSeq int64) {
+	for i, s := range p.spec.Actions {
+		a.LaneSeq = laneSeq + int64(i)
+		a.ID = schemas.NewActionID(p.spec.Name, p.spec.Generation, a.Source, a.EventID, s.Name)
+		a.Name, a.Destination, a.OnDead = s.Name, s.Destination, s.OnDead
+		out[a.LaneSeq] = a
+	}
+}
