@@ -35,6 +35,14 @@ func (p *postgres) Lose(_ testing.TB, of ledgertest.Ledger, written bool, meanwh
 
 func (p *postgres) Stop(_ testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Kill() }
 
+func (p *postgres) Waits(t testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Waits(t) }
+
+// TestConformance holds the real ledger to every property of the suite.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t testing.TB) ledgertest.Subject { return &postgres{TestDatabase: ledger.NewTestDatabase(t)} })
+}
+
 var (
 	compareSeed  = flag.Uint64("compare.seed", 0, "play the history of this seed only")
 	compareFor   = flag.Duration("compare.for", 10*time.Second, "begin histories for so long")

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,31 @@ func (p *TestProcess) Lose(written bool, meanwhile func()) (over func() bool) {
 	return func() bool {
 		p.proxy.cut.CompareAndSwap(c, nil)
 		return p.proxy.cuts.Load() > before
+	}
+}
+
+// Waits waits until one of the process's own sessions waits for a lock.
+func (p *TestProcess) Waits(t testing.TB) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		p.proxy.mu.Lock()
+		ports := slices.Clone(p.proxy.ports)
+		p.proxy.mu.Unlock()
+		var n int
+		err := p.db.eye.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY ($1) AND wait_event_type = 'Lock'`, ports).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("nobody waits")
+		case <-tick.C:
+		}
 	}
 }
 

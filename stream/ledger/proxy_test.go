@@ -29,6 +29,7 @@ type proxy struct {
 	mu     sync.Mutex
 	killed bool
 	open   map[net.Conn]bool // of clients
+	ports  []int32           // by which the server knows its connections
 }
 
 // cut breaks the connection at a statement: before it is passed on, or after the server has executed it, whose answer
@@ -101,6 +102,9 @@ func (p *proxy) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
+	p.mu.Lock()
+	p.ports = append(p.ports, int32(server.LocalAddr().(*net.TCPAddr).Port))
+	p.mu.Unlock()
 	var swallow atomic.Bool
 	done := make(chan struct{})
 	go func() {

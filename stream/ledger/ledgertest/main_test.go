@@ -21,3 +21,9 @@ var (
 	_ stream.QuestionLedger = (*ledgertest.Process)(nil)
 	_ lane.Ledger           = (*ledgertest.Process)(nil)
 )
+
+// TestMemory holds the double to every property that the real ledger is held to in package ledger.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(testing.TB) ledgertest.Subject { return ledgertest.OfMemory() })
+}

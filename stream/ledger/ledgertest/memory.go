@@ -21,7 +21,8 @@ type Memory struct {
 	locks  locks
 	skew   time.Duration // of the database's clock
 	hook   Hook
-	change chan struct{} // closed when a process is thawed or killed; never nil
+	change chan struct{} // closed when a process is frozen, thawed or killed; never nil
+	waited chan struct{} // closed when a call begins to wait for a lock; nil: nobody asks
 
 	began      time.Time
 	begins     map[ledger.Partition]int64
@@ -210,6 +211,7 @@ type Process struct {
 
 	// Guarded by Memory.mu.
 	killed, frozen bool
+	waits          int // calls that wait for a lock
 }
 
 // Process gives a process its handle. name is what hooks know it by. It refuses what [ledger.Ledger.Namespace] refuses.

@@ -59,6 +59,8 @@ type Subject interface {
 	// Lose breaks the connection at the next COMMIT of a process: before the server has it, or before the process hears of it.
 	// meanwhile, where not nil, runs before the process may look what came of it. over ends that, and says whether it happened.
 	Lose(t testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool)
+	// Waits waits until a process waits for a lock that another holds.
+	Waits(t testing.TB, of Ledger)
 	// Stop is what ends a process in the midst of what it does: from here on it writes nothing.
 	Stop(t testing.TB, of Ledger)
 
@@ -137,6 +139,27 @@ func (s *inMemory) Lose(_ testing.TB, of Ledger, written bool, meanwhile func())
 		armed := s.losses[name] == l && !l.broken
 		delete(s.losses, name)
 		return !armed
+	}
+}
+
+func (s *inMemory) Waits(t testing.TB, of Ledger) {
+	t.Helper()
+	p := of.(*Process)
+	for {
+		p.m.mu.Lock()
+		if p.m.waited == nil {
+			p.m.waited = make(chan struct{})
+		}
+		waits, waited := p.waits, p.m.waited
+		p.m.mu.Unlock()
+		if waits > 0 {
+			return
+		}
+		select {
+		case <-waited:
+		case <-t.Context().Done():
+			t.Fatal("nobody waits")
+		}
 	}
 }
 

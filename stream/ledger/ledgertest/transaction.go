@@ -268,12 +268,22 @@ func (p *Process) lockOne(ctx context.Context, how lockMode, id int32) error {
 		if m.locks.freed == nil {
 			m.locks.freed = make(chan struct{})
 		}
+		p.waits++
+		if m.waited != nil {
+			close(m.waited)
+			m.waited = nil
+		}
 		freed, change := m.locks.freed, m.change
 		m.mu.Unlock()
 		select {
 		case <-freed:
 		case <-change:
 		case <-ctx.Done():
+		}
+		m.mu.Lock()
+		p.waits--
+		m.mu.Unlock()
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

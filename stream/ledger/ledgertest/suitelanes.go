@@ -1,0 +1,523 @@
+package ledgertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+var recording = []property{
+	{"open reads what results have left, for this claim and the next", func(f *fixture) {
+		f.start(func(s *ledger.Spec) {
+			s.Actions = append(s.Actions, ledger.ActionSpec{Name: "tell", Destination: "acme/slack", OnDead: ledger.Continue})
+		})
+		c, d := f.claim(0), f.claim(1)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+		f.apply(d, seq(0, "d", 1))
+		f.record(
+			ledger.Result{Claim: d, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Code: 204, Response: []byte("ok")},
+			ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Code: 200, Latency: time.Millisecond},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Dead, Attempt: 1, Code: 410, Class: "rejected", Error: "gone\x00\xff", Packed: []byte("kept")},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, Class: "timeout", NextIn: time.Hour, Packed: []byte("kept too")},
+			ledger.Result{Claim: c, LaneSeq: 5, Status: ledger.Dead, Attempt: 1, Code: 400, Class: "rejected"},
+		)
+		for range 2 {
+			open := f.open(c)
+			f.is("open", states(open), "3:b-1:failed:1", "4:b-1:pending:0", "5:c-1:dead_letter:1", "6:c-1:pending:0")
+			if a := open[0]; a.NextIn < 59*time.Minute || a.NextIn > time.Hour || string(a.Packed) != "kept too" || !near(a.FirstAt, time.Now()) {
+				f.Errorf("the failed one: %+v", a)
+			}
+			c = f.claim(0)
+		}
+		page, more, err := f.l.Open(f.ctx(), c, 3, 1)
+		if err != nil || !more || len(page) != 1 || page[0].LaneSeq != 4 {
+			f.Error(lanes(page), more, err)
+		}
+		_, _, err = f.l.Open(f.ctx(), c, 0, 0)
+		f.refused("a page of nothing", err, schemas.Invalid)
+		f.pass(2 * time.Hour)
+		if a := f.open(c)[0]; a.NextIn != 0 || !near(a.FirstAt, time.Now().Add(-2*time.Hour)) {
+			f.Errorf("two hours later: %+v", a)
+		}
+	}},
+	{"what is done stays done, however often it is recorded", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 1, Class: "timeout"},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 2, Class: "timeout"}, ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 3})
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1})
+		for range 2 {
+			f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 3})
+			f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Failed, Attempt: 2, Class: "timeout"}, ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Dead, Attempt: 4})
+			f.is("open", states(f.open(c)), "3:c-1:pending:0")
+			c = f.claim(0)
+		}
+	}},
+	{"of several results of an action the last one is its word", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Unknown, Attempt: 1},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 2, NextIn: time.Hour}, ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Held})
+		f.is("open", states(f.open(f.claim(0))), "1:a-1:parked:0", "2:b-1:failed:2")
+	}},
+	{"a dead action parks its lane, or does not", func(f *fixture) {
+		f.start(func(s *ledger.Spec) {
+			s.Actions = append(s.Actions, ledger.ActionSpec{Name: "tell", Destination: "acme/slack", OnDead: ledger.Continue})
+		})
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1))
+		for lane := range int64(2) {
+			f.record(ledger.Result{Claim: c, LaneSeq: lane + 1, Status: ledger.Dead, Attempt: 1, Class: "rejected"})
+		}
+		for range 2 {
+			f.is("open", states(f.open(c)), "1:a-1:dead_letter:1")
+			c = f.claim(0)
+		}
+	}},
+	{"record refuses what is no result", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+		for name, r := range map[string]ledger.Result{
+			"no claim": {LaneSeq: 1, Status: ledger.Done}, "no lane_seq": {Claim: c, Status: ledger.Done}, "pending": {Claim: c, LaneSeq: 1, Status: ledger.Pending},
+			"stale": {Claim: c, LaneSeq: 1, Status: ledger.Stale}, "a negative wait": {Claim: c, LaneSeq: 1, Status: ledger.Failed, NextIn: -1},
+			"a negative attempt": {Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: -1}, "processing for no time": {Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1},
+			"done and awaited": {Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Left: time.Hour}, "superseded after an attempt": {Claim: c, LaneSeq: 1, Status: ledger.Superseded, Attempt: 1},
+		} {
+			_, err := f.l.Record(f.ctx(), []ledger.Result{{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, r})
+			f.refused(name, err, schemas.Invalid)
+		}
+		_, err := f.l.Record(f.ctx(), []ledger.Result{{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, {Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 1}})
+		f.refused("an action that never was", err, schemas.Internal)
+		_, err = f.l.Record(f.ctx(), []ledger.Result{{Claim: &ledger.Claim{ID: c.ID, Epoch: c.Epoch, Token: c.Token}, LaneSeq: 1, Status: ledger.Done, Attempt: 1}})
+		f.refused("a claim of another ledger", err, schemas.Internal)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Failed, Attempt: 1})
+		_, err = f.l.Record(f.ctx(), []ledger.Result{{Claim: c, LaneSeq: 1, Status: ledger.Superseded}, {Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}})
+		f.refused("superseded, and it was tried", err, schemas.Internal)
+		f.is("open", states(f.open(f.claim(0))), "1:a-1:failed:1", "2:b-1:pending:0")
+		if fenced, err := f.l.Record(f.ctx(), nil); fenced != nil || err != nil {
+			f.Error(fenced, err)
+		}
+	}},
+	{"two claims of one fence are told apart", func(f *fixture) {
+		zombie := f.claim(0)
+		f.apply(zombie, seq(0, "a", 1), seq(1, "b", 1))
+		owner, other := f.claim(0), f.claim(1)
+		f.apply(other, seq(0, "c", 1))
+		dead, done := ledger.Result{Claim: zombie, LaneSeq: 1, Status: ledger.Dead, Attempt: 1}, ledger.Result{Claim: owner, LaneSeq: 2, Status: ledger.Done, Attempt: 1}
+		for _, results := range [][]ledger.Result{{dead, done}, {done, dead}} {
+			_, err := f.l.Record(f.ctx(), results)
+			f.refused("in one group", err, schemas.Invalid)
+		}
+		fenced, err := f.l.Record(f.ctx(), []ledger.Result{dead, {Claim: other, LaneSeq: 1, Status: ledger.Done, Attempt: 1}})
+		if err != nil || len(fenced) != 1 || !fenced[zombie.ID] {
+			f.Error(fenced, err)
+		}
+		f.is("open", states(f.open(owner)), "1:a-1:pending:0", "2:b-1:pending:0")
+		f.is("what came with it", states(f.open(other)))
+	}},
+	{"doubt is kept with the row, and the first attempt is when it was", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "new", 1), seq(1, "copied", 1), seq(2, "sure", 1))
+		if _, _, err := f.l.Copy(f.ctx(), c, []ledger.Copy{{LaneSeq: 2, Packed: []byte("kept")}}); err != nil {
+			f.Fatal(err)
+		}
+		end := time.Now().Add(-time.Hour)
+		for lane := range int64(3) {
+			r := ledger.Result{Claim: c, LaneSeq: lane + 1, Status: ledger.Failed, Attempt: 1, Class: "busy", Latency: time.Minute, Began: time.Now().Add(-30 * time.Minute)}
+			if lane < 2 {
+				r.DoubtEnd = end
+			}
+			f.record(r)
+			r.Attempt, r.DoubtEnd, r.Began = 2, time.Time{}, time.Now()
+			f.record(r)
+		}
+		for i, a := range f.open(f.claim(0)) {
+			if a.DoubtEnd.IsZero() != (i == 2) || i < 2 && !near(a.DoubtEnd, end) || !near(a.FirstAt, time.Now().Add(-30*time.Minute)) {
+				f.Errorf("%s: in doubt until %v, first at %v", a.EventID, a.DoubtEnd, a.FirstAt)
+			}
+		}
+	}},
+	{"what is processing is waited for", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1, Left: 2 * time.Hour, Silence: time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Processing, Attempt: 1, Left: 2 * time.Hour})
+		f.pass(90 * time.Minute)
+		open := f.open(f.claim(0))
+		if a := open[0]; a.Status != ledger.Processing || a.Left > 30*time.Minute || a.Left < 29*time.Minute || a.Quiet != 0 || a.Silence != time.Hour || a.Attempts != 1 {
+			f.Errorf("%+v", a)
+		}
+		if a := open[1]; a.Quiet != 0 || a.Silence != 0 {
+			f.Errorf("%+v", a)
+		}
+	}},
+	{"superseded has ended", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Latest = true })
+		c := f.claim(0)
+		delta := seq(1, "a", 2)
+		delta.Payload = schemas.Delta
+		got := f.apply(c, seq(0, "a", 1), delta)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Superseded})
+		for range 2 {
+			open := f.open(c)
+			f.is("open", states(open), "2:a-2:pending:0")
+			if open[0].Payload != schemas.Delta || got.Actions[1].Payload != schemas.Delta || got.Actions[0].Payload != schemas.Snapshot {
+				f.Errorf("kinds of payload %q, %q, %q", open[0].Payload, got.Actions[0].Payload, got.Actions[1].Payload)
+			}
+			c = f.claim(0)
+		}
+	}},
+}
+
+var copying = []property{
+	{"what is open and has no copy is listed, in pages", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "e", 1), seq(5, "f", 1))
+		f.apply(c, seq(6, "g", 1), seq(7, "i", 1), seq(8, "i", 3))
+		f.apply(c, seq(9, "i", 2)) // and out of the buffer comes 3, with its copy
+		f.record(
+			ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Dead, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 4, Status: ledger.Dead, Class: "payload_lost"},
+			ledger.Result{Claim: c, LaneSeq: 5, Status: ledger.Failed, Attempt: 1, Packed: []byte("kept")}, ledger.Result{Claim: c, LaneSeq: 6, Status: ledger.Unknown, Attempt: 1},
+		)
+		for _, limit := range []int{1, 2, 100} {
+			var got []int64
+			for after, more := int64(0), true; more; {
+				page, err := f.l.Uncopied(f.ctx(), c, after, 100, limit)
+				if err != nil {
+					f.Fatal(err)
+				}
+				for _, a := range page.Actions {
+					got = append(got, a.LaneSeq)
+				}
+				after, more = page.Upto, page.More
+			}
+			if d := cmp.Diff([]int64{2, 3, 6, 7, 8, 9}, got); d != "" {
+				f.Errorf("pages of %d: %s", limit, d)
+			}
+		}
+		page, err := f.l.Uncopied(f.ctx(), c, 2, 6, 100)
+		if err != nil || page.More || page.Upto != 10 || page.Left != 7 || len(page.Actions) != 2 {
+			f.Fatalf("below offset 6: %+v %v", page, err)
+		}
+		r := seq(2, "c", 1)
+		want := ledger.Pointer{TopicID: c.Partition.TopicID, Topic: c.Partition.Topic, Offset: 2, LeaderEpoch: 3, Key: r.Key, Hash: r.Hash}
+		if d := cmp.Diff(want, page.Actions[0].Pointer); d != "" {
+			f.Error(d)
+		}
+		_, err = f.l.Uncopied(f.ctx(), c, 0, 8, 0)
+		f.refused("a page of nothing", err, schemas.Invalid)
+	}},
+	{"copies go to what is open and has none, once", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, Packed: []byte("first")})
+		copies := []ledger.Copy{{LaneSeq: 4, Packed: []byte("d")}, {LaneSeq: 1, Packed: []byte("a")}, {LaneSeq: 3, Packed: []byte("c")}, {LaneSeq: 2, Packed: []byte("b")}}
+		for _, want := range []int{2, 0} {
+			if stored, fenced, err := f.l.Copy(f.ctx(), c, copies); stored != want || fenced || err != nil {
+				f.Errorf("stored %d, want %d, fenced %v, %v", stored, want, fenced, err)
+			}
+		}
+		for range 2 {
+			var got []string
+			for _, a := range f.open(c) {
+				got = append(got, fmt.Sprintf("%d %v %s", a.LaneSeq, a.HasCopy, a.Packed))
+			}
+			f.is("copies", got, "2 true b", "3 true first", "4 true d")
+			c = f.claim(0)
+		}
+	}},
+	{"copy refuses what is none", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1))
+		for name, bad := range map[string]ledger.Copy{"no lane_seq": {Packed: []byte("x")}, "nothing": {LaneSeq: 1}} {
+			_, _, err := f.l.Copy(f.ctx(), c, []ledger.Copy{bad})
+			f.refused(name, err, schemas.Invalid)
+		}
+		if _, _, err := f.l.Copy(f.ctx(), f.claim(1), []ledger.Copy{{LaneSeq: 1, Packed: []byte("x")}}); err == nil {
+			f.Error("a copy for an action that the claim never had")
+		}
+	}},
+	{"a dead letter is exported once, and once more when it dies again", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+		id := actionID("a-1")
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected", Code: 400, Error: "no", Packed: []byte("kept")},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Dead, Class: "payload_lost"}, ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Unknown, Attempt: 1})
+		exported := func(want ...string) {
+			f.Helper()
+			list, err := f.l.Unexported(f.ctx(), []*ledger.Claim{c}, 10)
+			var got []string
+			for _, d := range list {
+				packed, at, err := f.l.DeadPayload(f.ctx(), d)
+				if err != nil || at.Offset != d.Offset || at.Topic != d.Topic {
+					f.Error(at, err)
+				}
+				got = append(got, fmt.Sprintf("%s %s %s %d %s", d.EventID, d.Status, d.Class, d.Deaths, packed))
+			}
+			f.is("exported", got, want...)
+			if err == nil {
+				err = f.l.Exported(f.ctx(), []*ledger.Claim{c}, list)
+			}
+			if err != nil {
+				f.Error(err)
+			}
+		}
+		zombie := c
+		c = f.claim(0)
+		list, _ := f.l.Unexported(f.ctx(), []*ledger.Claim{zombie}, 10)
+		if err := f.l.Exported(f.ctx(), []*ledger.Claim{zombie}, list); err != nil { // it notes nothing
+			f.Error(err)
+		}
+		exported("a-1 dead_letter rejected 1 kept", "b-1 dead_letter payload_lost 1 ")
+		exported()
+		f.ask(id, ledger.Again, ledger.CommandDetail{})
+		f.obeyLane(c)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Dead, Attempt: 2, Class: "rejected"})
+		exported("a-1 dead_letter rejected 2 kept")
+	}},
+}
+
+func actionID(event string) schemas.ActionID {
+	return schemas.NewActionID(subscription, 0, source, event, "run")
+}
+
+// ask asks something of an action.
+func (f *fixture) ask(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail) {
+	f.Helper()
+	if _, err := f.s.AskAction(f.ctx(), id, kind, d, "jo", "the repository is back"); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) asked(c *ledger.Claim) []ledger.Command {
+	f.Helper()
+	asked, err := f.l.Commands(f.ctx(), []*ledger.Claim{c}, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return asked
+}
+
+// obeyLane obeys all that is asked about actions; the second time does nothing.
+func (f *fixture) obeyLane(c *ledger.Claim) (done []string) {
+	f.Helper()
+	for _, cmd := range f.asked(c) {
+		first, err := f.l.ObeyLane(f.ctx(), c, cmd)
+		if err != nil {
+			f.Fatal(err)
+		}
+		again, err := f.l.ObeyLane(f.ctx(), c, cmd)
+		if d := cmp.Diff(first, again); d != "" || err != nil {
+			f.Error("obeyed again: ", d, err)
+		}
+		done = append(done, fmt.Sprintf("%d:%s:%s", cmd.LaneSeq, first.Outcome, first.Status))
+	}
+	return done
+}
+
+// obey obeys all that is asked about events; the second time does nothing.
+func (f *fixture) obey(c *ledger.Claim) (done []string, actions []ledger.Action) {
+	f.Helper()
+	for _, cmd := range f.asked(c) {
+		for again := range 2 {
+			a, err := f.l.Obey(f.ctx(), c, cmd)
+			if err != nil || again == 1 && len(a.Outcomes) > 0 {
+				f.Fatal(decisions(a), err)
+			}
+			done, actions = append(done, decisions(a)...), append(actions, a.Actions...)
+		}
+	}
+	return done, actions
+}
+
+var commanding = []property{
+	{"what is held runs, or is given up, at a person's word", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Stale.Snapshot = gate.StaleHold })
+		c := f.claim(0)
+		f.is("decisions", decisions(f.apply(c, seq(0, "e", 5), seq(1, "e", 4), seq(2, "e", 3), seq(3, "e", 8))), "0:applied/first", "1:parked/older_held", "2:parked/older_held", "3:buffered/gap")
+		f.pass(50 * time.Minute)
+		for id, kind := range map[string]ledger.CommandKind{"e-4": ledger.Release, "e-3": ledger.Discard} {
+			if _, err := f.s.Ask(f.ctx(), source, id, kind, "jo", "it is wanted after all"); err != nil {
+				f.Fatal(err)
+			}
+		}
+		_, err := f.s.Ask(f.ctx(), source, "e-8", ledger.Discard, "jo", "no")
+		f.refused("what waits is discarded", err, schemas.Invalid)
+		_, err = f.s.Ask(f.ctx(), source, "e-5", ledger.Release, "jo", "no")
+		f.refused("what has run is released", err, schemas.Invalid)
+		_, err = f.s.Ask(f.ctx(), source, "e-4", ledger.Release, "", "")
+		f.refused("nobody asks", err, schemas.Invalid)
+		c = f.claim(0)
+		var actions []ledger.Action
+		for _, cmd := range f.asked(c) {
+			a, err := f.l.Obey(f.ctx(), c, cmd)
+			if err != nil {
+				f.Fatal(err)
+			}
+			want := map[ledger.CommandKind]string{ledger.Release: "-1:late/redriven", ledger.Discard: "-1:stale/discarded"}[cmd.Kind]
+			f.is(string(cmd.Kind), decisions(a), want)
+			actions = append(actions, a.Actions...)
+		}
+		f.is("actions", lanes(actions), "2:e-4:run")
+		if string(actions[0].Packed) != "packed e-4" || !actions[0].Late {
+			f.Errorf("%+v", actions[0])
+		}
+		if d, _ := f.deadline(c); d > 10*time.Minute {
+			f.Errorf("what waits does so for another %s", d)
+		}
+		f.is("once more", decisions(f.apply(c, seq(4, "e", 4), seq(5, "e", 3))), "0:duplicate/seen", "1:duplicate/seen")
+	}},
+	{"a line is released at a person's word", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenPark })
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 5))
+		f.pass(2 * time.Hour)
+		f.expire(c)
+		if _, err := f.s.Ask(f.ctx(), source, "e-5", ledger.Release, "jo", "now"); err != nil {
+			f.Fatal(err)
+		}
+		done, actions := f.obey(f.claim(0))
+		f.is("decisions", done, "-1:applied/gap_skipped", "-1:applied/gap_skipped")
+		f.is("actions", lanes(actions), "2:e-3:run", "3:e-5:run")
+	}},
+	{"a fenced owner obeys nothing, and the next one does", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Stale.Snapshot = gate.StaleHold })
+		zombie := f.claim(0)
+		f.apply(zombie, seq(0, "e", 5), seq(1, "e", 4))
+		f.record(ledger.Result{Claim: zombie, LaneSeq: 1, ID: actionID("e-5"), Status: ledger.Dead, Attempt: 1})
+		if _, err := f.s.Ask(f.ctx(), source, "e-4", ledger.Release, "jo", "now"); err != nil {
+			f.Fatal(err)
+		}
+		f.ask(actionID("e-5"), ledger.Again, ledger.CommandDetail{})
+		asked := f.asked(zombie)
+		owner := f.claim(0)
+		if a, err := f.l.Obey(f.ctx(), zombie, asked[0]); err != nil || !a.Fenced {
+			f.Error(a, err)
+		}
+		if o, err := f.l.ObeyLane(f.ctx(), zombie, asked[1]); err != nil || !o.Fenced {
+			f.Error(o, err)
+		}
+		if fenced, err := f.l.EndStale(f.ctx(), zombie, 1); err != nil || !fenced {
+			f.Error(fenced, err)
+		}
+		if a, err := f.l.Obey(f.ctx(), owner, asked[0]); err != nil || len(a.Actions) != 1 {
+			f.Error(a, err)
+		}
+		f.is("of the lane", f.obeyLane(owner), "1:runs again:failed")
+		_, err := f.l.Obey(f.ctx(), f.claim(1), asked[0])
+		f.refused("another partition's owner", err, schemas.Invalid)
+		_, err = f.l.Obey(f.ctx(), owner, asked[1])
+		f.refused("what is about an action", err, schemas.Invalid)
+		_, err = f.l.ObeyLane(f.ctx(), owner, asked[0])
+		f.refused("what is about an event", err, schemas.Invalid)
+	}},
+	{"a dead action runs again", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, ID: actionID("e-1"), Status: ledger.Dead, Attempt: 3, Packed: []byte("kept")})
+		f.ask(actionID("e-1"), ledger.Again, ledger.CommandDetail{OutcomeUnknown: true})
+		_, err := f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Again, ledger.CommandDetail{}, "jo", "impatient")
+		f.refused("asked twice", err, schemas.Conflict)
+		f.is("obeyed", f.obeyLane(c), "1:runs again:failed")
+		f.pass(time.Hour)
+		for range 2 {
+			a := f.open(c)[0]
+			if r := a.Redrive; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || r.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
+				f.Errorf("%+v %+v", a, a.Redrive)
+			}
+			c = f.claim(0)
+		}
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 4})
+		_, err = f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Again, ledger.CommandDetail{}, "jo", "once more")
+		f.refused("it is done", err, schemas.Conflict)
+	}},
+	{"an action is given up, or told to be done", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
+		for lane, status := range []ledger.Status{ledger.Dead, ledger.Unknown, ledger.Unknown} {
+			f.record(ledger.Result{Claim: c, LaneSeq: int64(lane) + 1, ID: actionID(string(rune('a'+lane)) + "-1"), Status: status, Attempt: 1})
+		}
+		_, err := f.s.AskAction(f.ctx(), actionID("b-1"), ledger.Again, ledger.CommandDetail{}, "jo", "why not")
+		f.refused("run again without a word about its outcome", err, schemas.Invalid)
+		_, err = f.s.AskAction(f.ctx(), actionID("d-1"), ledger.Again, ledger.CommandDetail{}, "jo", "why not")
+		f.refused("one that was never tried", err, schemas.NotFound)
+		_, err = f.s.AskAction(f.ctx(), actionID("a-1"), ledger.Tell, ledger.CommandDetail{Status: ledger.Dead}, "jo", "why not")
+		f.refused("told to be dead", err, schemas.Invalid)
+		f.ask(actionID("a-1"), ledger.Discard, ledger.CommandDetail{})
+		f.ask(actionID("b-1"), ledger.Tell, ledger.CommandDetail{Status: ledger.Done})
+		f.ask(actionID("c-1"), ledger.Discard, ledger.CommandDetail{})
+		f.record(ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 2})
+		f.is("obeyed", f.obeyLane(c), "1:given up:discarded", "2:told to be done:done", "3:nothing to do: it is done:done")
+		f.is("open", states(f.open(f.claim(0))), "4:d-1:pending:0")
+	}},
+	{"what is run again is overtaken by a newer one that was started", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Actions[0].OnDead = ledger.Continue })
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2), seq(4, "c", 1), seq(5, "d", 1), seq(6, "d", 2))
+		for lane, id := range map[int64]string{1: "a-1", 3: "b-1", 5: "c-1", 6: "d-1"} {
+			f.record(ledger.Result{Claim: c, LaneSeq: lane, ID: actionID(id), Status: ledger.Dead, Attempt: 1})
+			f.ask(actionID(id), ledger.Again, ledger.CommandDetail{})
+		}
+		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 7, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour})
+		f.obeyLane(c)
+		check := func(c *ledger.Claim, want map[string]bool) {
+			f.Helper()
+			for _, a := range f.open(c) {
+				if a.Redrive == nil {
+					continue
+				}
+				if got, err := f.l.Overtaken(f.ctx(), c, a); err != nil || got != want[a.EventID] || a.Redrive.Force {
+					f.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Redrive)
+				}
+			}
+		}
+		check(c, map[string]bool{"a-1": true, "d-1": true})
+		doubtful := map[string]bool{"a-1": true, "b-1": true, "d-1": true} // nobody knows whether the owner before has begun b-2
+		c = f.claim(0)
+		check(c, doubtful)
+		f.apply(c, seq(7, "c", 2))
+		check(c, doubtful)
+		c.DoubtTo = 0
+		f.release(c)
+		c = f.claim(0)
+		check(c, map[string]bool{"a-1": true, "d-1": true})
+		for range 2 {
+			if fenced, err := f.l.EndStale(f.ctx(), c, 1); err != nil || fenced {
+				f.Error(fenced, err)
+			}
+		}
+		f.is("open", states(f.open(c)), "3:b-1:failed:1", "4:b-2:pending:0", "5:c-1:failed:1", "6:d-1:failed:1", "7:d-2:failed:1", "8:c-2:pending:0")
+	}},
+	{"who listens is told of commands", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+		told := make(chan struct{}, 10)
+		stop := f.l.Listen(func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})
+		defer stop()
+		for n := 0; ; n++ { // what is asked before the ledger listens is told by nobody
+			if _, err := f.s.Ask(f.ctx(), source, "e-3", ledger.Release, "jo", "now"); err != nil {
+				f.Fatal(err)
+			}
+			wait := time.NewTimer(100 * time.Millisecond)
+			select {
+			case <-told:
+				wait.Stop()
+				return
+			case <-wait.C:
+			case <-f.ctx().Done():
+				f.Fatal("nobody was told")
+			}
+		}
+	}},
+}
