@@ -54,7 +54,6 @@ type history struct {
 	zombies  []*holding
 	trace    []string
 	number   map[string]int // what happened how often
-	lanes    [historyPartitions]int64
 }
 
 // pair is one process on both ledgers.

@@ -3,7 +3,7 @@ package ledgertest
 import (
 	"cmp"
 	"context"
-	"crypto/md5"
+	"crypto/md5" //nolint:gosec // the fingerprint of a dead letter, as the database makes it
 	"encoding/hex"
 	"errors"
 	"slices"
@@ -42,9 +42,9 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 			return stored, false, unavailable(op, err)
 		}
 		var one int
-		err := p.again(ctx, "copy", shared, []int32{c.ID}, 0, func() (err error) {
-			one, fenced, err = p.m.copy(c, group)
-			return err
+		err := p.again(ctx, "copy", shared, []int32{c.ID}, 0, func() error {
+			one, fenced = p.m.copy(c, group)
+			return nil
 		})
 		if err != nil {
 			return stored, false, unavailable(op, err)
@@ -66,7 +66,7 @@ func (m *Memory) hadAll(c *ledger.Claim, group []ledger.Copy) error {
 	return nil
 }
 
-func (m *Memory) copy(c *ledger.Claim, group []ledger.Copy) (stored int, fenced bool, err error) {
+func (m *Memory) copy(c *ledger.Claim, group []ledger.Copy) (stored int, fenced bool) {
 	mine, f := m.claims[c], m.fenceOf(c)
 	if f == nil { // the claim takes them for written all the same; it is of no use
 		for _, one := range group {
@@ -74,7 +74,7 @@ func (m *Memory) copy(c *ledger.Claim, group []ledger.Copy) (stored int, fenced 
 				mine.settled[one.LaneSeq] = true
 			}
 		}
-		return 0, true, nil
+		return 0, true
 	}
 	for _, one := range group {
 		a := f.actions[one.LaneSeq]
@@ -85,7 +85,7 @@ func (m *Memory) copy(c *ledger.Claim, group []ledger.Copy) (stored int, fenced 
 		mine.settled[one.LaneSeq] = true
 		stored++
 	}
-	return stored, false, nil
+	return stored, false
 }
 
 // Unexported is [ledger.Namespace.Unexported].

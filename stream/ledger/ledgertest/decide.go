@@ -238,13 +238,11 @@ func (w *work) obey() {
 		w.applied.Outcomes = gate.Release(w.state, w.keys, w.c.policy)
 	case !w.about.held:
 	case release:
-		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, new(w.about.asParked()))}
+		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, new(w.about.Waiting))}
 	default:
-		w.applied.Outcomes = []gate.Outcome{gate.Discard(new(w.about.asParked()))}
+		w.applied.Outcomes = []gate.Outcome{gate.Discard(new(w.about.Waiting))}
 	}
 }
-
-func (v *wait) asParked() gate.Waiting { return v.Waiting }
 
 // conclude gathers the last word on every record and every event that waited, and gives the lane_seqs in outcome order.
 func (w *work) conclude(actions int64) {

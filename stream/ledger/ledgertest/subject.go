@@ -14,30 +14,47 @@ import (
 
 // Ledger is what one process does with a ledger: [ledger.Namespace] and [Process] implement it.
 type Ledger interface {
+	owning
+	deciding
+	running
+	keeping
+}
+
+// owning is what the owner of a partition needs.
+type owning interface {
 	Begin(ctx context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error)
 	Began(ctx context.Context) (time.Time, error)
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
-	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
-	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
-	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
 	Forget(ctx context.Context, c *ledger.Claim) (more bool, err error)
 	Leave(ctx context.Context, topics []string) error
+}
 
+// deciding is what becomes of events.
+type deciding interface {
+	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
+	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
 	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
 	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
 	Listen(told func()) (stop func())
 	Backfills(ctx context.Context, claims []*ledger.Claim, after int64, limit int) ([]ledger.Backfill, error)
 	EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error)
+}
 
+// running is what lanes need.
+type running interface {
 	Open(ctx context.Context, c *ledger.Claim, after int64, limit int) (actions []ledger.Action, more bool, err error)
 	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
 	ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Obeyed, error)
 	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
 	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
+}
 
+// keeping is what must outlive the log.
+type keeping interface {
 	Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.UncopiedPage, error)
 	Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error)
 	Unexported(ctx context.Context, claims []*ledger.Claim, limit int) ([]ledger.DeadLetter, error)

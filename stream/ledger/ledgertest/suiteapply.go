@@ -356,6 +356,25 @@ var expiring = []property{
 		f.deadline(c)
 		f.is("nobody waits for an answer any more", decisions(f.expire(c)), "-1:applied/gap_skipped")
 	}},
+	{"a question that has its answer ends once", func(f *fixture) {
+		f.start(func(s *ledger.Spec) {
+			s.Policy.Then, s.Policy.GapWait, s.Policy.BackfillWait = gate.ThenBackfill, 0, 3*time.Hour
+		})
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 4))
+		list, err := f.l.Backfills(f.ctx(), []*ledger.Claim{c}, 0, 10)
+		if err != nil || len(list) != 1 {
+			f.Fatal(list, err)
+		}
+		for _, failure := range []string{"", "refused"} {
+			if fenced, err := f.l.EndBackfill(f.ctx(), c, list[0].ID, ledger.BackfillEnd{Failure: failure}); fenced || err != nil {
+				f.Error(fenced, err)
+			}
+		}
+		if d, waits := f.deadline(c); !waits || d < 170*time.Minute {
+			f.Errorf("the answer is waited for for %s, %v", d, waits)
+		}
+	}},
 	{"start backfill waits for the truth, and its answer releases", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Start, s.Policy.BackfillWait = gate.StartBackfill, time.Hour })
 		c := f.claim(0)

@@ -203,7 +203,7 @@ var stopping = []property{
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.is("other events in the same places", decisions(f.apply(c, seq(1, "c", 1), seq(2, "c", 3), seq(3, "d", 1))), "0:applied/first", "1:buffered/gap", "2:applied/first")
+		f.is("other events in the same places", decisions(f.apply(c, seq(1, "d", 1), seq(2, "c", 1), seq(3, "c", 3))), "0:applied/first", "1:applied/first", "2:buffered/gap")
 		c = f.claim(0)
 		a := f.apply(c, seq(4, "a", 2), seq(5, "b", 2), seq(6, "c", 2))
 		f.is("the fillers", lanes(a.Actions), "5:a-2:run", "6:a-3:run", "7:b-2:run", "8:b-3:run", "9:c-2:run", "10:c-3:run")
@@ -308,6 +308,39 @@ var failing = []property{
 		if next.Next.Offset != 1 {
 			f.Errorf("what was not written is there: %+v", next)
 		}
+		beside := f.claim(1)
+		f.lostly(f.l, true, func() { next = f.claimBy(other, 0) }, func() {
+			out, err := f.l.Apply(f.ctx(), []ledger.Slice{slice(next, seq(1, "e", 2)), slice(beside, seq(0, "g", 1))})
+			if err != nil || !out[0].Fenced || out[0].Actions != nil || out[1].Fenced || len(out[1].Actions) != 1 {
+				f.Errorf("of two partitions one was taken: %+v %v", out, err)
+			}
+		})
+		if next.Next.Offset != 2 || beside.Next.Offset != 1 {
+			f.Errorf("%+v %+v", next, beside)
+		}
+		if got := f.apply(beside, seq(1, "g", 2)); len(got.Actions) != 1 {
+			f.Errorf("the other goes on: %+v", got)
+		}
+	}},
+	{"an expiry that nobody knows of makes the claim useless, though no offset tells", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
+		f.pass(2 * time.Hour)
+		f.deadline(c)
+		ctx, cancel := context.WithCancelCause(f.ctx())
+		f.lostly(f.l, true, func() { cancel(errors.New("too late")) }, func() {
+			_, err := f.l.Expire(ctx, c)
+			f.refused("an expiry nobody knows of", err, schemas.Unavailable)
+		})
+		got := f.applyBy(f.l, c, seq(2, "e", 4))
+		if _, ok := errors.AsType[*ledger.ContinuityError](got.Refused); !ok {
+			f.Errorf("the claim goes on: %+v", got)
+		}
+		_, err := f.l.Expire(f.ctx(), c)
+		f.refused("another expiry", err, schemas.Conflict)
+		c = f.claim(0)
+		f.is("open", lanes(f.open(c)), "1:e-1:run", "2:e-3:run")
+		f.is("what comes next", lanes(f.apply(c, seq(2, "e", 4)).Actions), "3:e-4:run")
 	}},
 	{"after an error the claim is of no use, and the next one reads what was written", func(f *fixture) {
 		for _, written := range []bool{false, true} {
