@@ -27,59 +27,6 @@ func (f *fixture) seenAgo(ago time.Duration, ids ...string) {
 	}
 }
 
-// However many gaps a line has, each is waited for from the first sight of what stands behind it, and no longer.
-func TestExpireSkipsAndLeavesTheNextGapItsDeadline(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	if got := f.deadlines(c); len(got) != 0 {
-		t.Errorf("deadlines %v", got)
-	}
-	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 4), seq(3, "e", 6), seq(4, "e", 9))
-	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute || d > time.Hour {
-		t.Errorf("deadline in %s", d)
-	}
-	if a, err := f.n.Expire(t.Context(), c); err != nil || len(a.Outcomes) != 0 || !a.Waiting {
-		t.Errorf("nothing is overdue: %v %v", decisions(a), err)
-	}
-	f.seenAgo(2*time.Hour, "e-3", "e-4", "e-6")
-	f.seenAgo(20*time.Minute, "e-9")
-	if d := f.deadlines(c)[c.ID]; d >= 0 {
-		t.Errorf("overdue by %s", d)
-	}
-	c = f.claim(0) // nothing cached
-	a, err := f.n.Expire(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]string{"2:e-3:run", "3:e-4:run"}, lanes(a.Actions)); d != "" || !a.Waiting {
-		t.Error(a.Waiting, d)
-	}
-	if string(a.Actions[0].Packed) != "packed e-3" {
-		t.Errorf("payload %q", a.Actions[0].Packed)
-	}
-	if d := f.deadlines(c)[c.ID]; d >= 0 {
-		t.Errorf("the gap before 6, of the same age, expires in %s", d)
-	}
-	if a, err = f.n.Expire(t.Context(), c); err != nil || !a.Waiting || len(a.Actions) != 1 || a.Actions[0].EventID != "e-6" {
-		t.Errorf("%v %v %v", a.Waiting, decisions(a), err)
-	}
-	if d := f.deadlines(c)[c.ID]; d < 39*time.Minute || d > 40*time.Minute {
-		t.Errorf("the gap before 9 expires in %s", d)
-	}
-	a = f.apply(c, seq(5, "e", 2)) // a late filler, whose line knows of the gap after a reload too
-	if d := cmp.Diff([]string{"0:late/filler"}, decisions(a)); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"5:e-2:run"}, lanes(a.Actions)); d != "" || !a.Actions[0].Late {
-		t.Error(d)
-	}
-	f.overdue()
-	if a, err = f.n.Expire(t.Context(), c); err != nil || a.Waiting || len(a.Actions) != 1 || a.Actions[0].EventID != "e-9" {
-		t.Errorf("%v %v %v", a.Waiting, decisions(a), err)
-	}
-}
-
 // A person's word about an event that is set aside is none about what waits on its line: that keeps its deadline.
 func TestWordAboutWhatIsHeldLeavesTheDeadline(t *testing.T) {
 	t.Parallel()

@@ -199,43 +199,6 @@ func TestRedriveKnowsThatItMayBeTwice(t *testing.T) {
 	}
 }
 
-// A command for an action that has ended meanwhile changes nothing and says so.
-func TestCommandForWhatIsDone(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "e", 1))
-	f.die(c, 1, "e-1", 1)
-	f.askAction("e-1", Again, CommandDetail{})
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 2})
-	if d := cmp.Diff([]string{"1:nothing to do: it is done:done"}, f.obeyLane(c)); d != "" {
-		t.Error(d)
-	}
-}
-
-func TestFencedOwnerObeysNothingOfLanes(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	zombie := f.claim(0)
-	f.apply(zombie, seq(0, "e", 1))
-	f.die(zombie, 1, "e-1", 1)
-	f.askAction("e-1", Again, CommandDetail{})
-	asked := f.commands(zombie)
-	c := f.claim(0)
-	if o, err := f.n.ObeyLane(t.Context(), zombie, asked[0]); err != nil || !o.Fenced {
-		t.Error(o, err)
-	}
-	if fenced, err := f.n.EndStale(t.Context(), zombie, 1); err != nil || !fenced {
-		t.Error(fenced, err)
-	}
-	if got := one[string](f, `SELECT status FROM actions WHERE lane_seq = 1`); got != "dead_letter" {
-		t.Error(got)
-	}
-	if d := cmp.Diff([]string{"1:runs again:failed"}, f.obeyLane(c)); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestAskActionRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -137,56 +137,6 @@ func TestClaimEndsTheStop(t *testing.T) {
 	}
 }
 
-// A report by somebody who was overtaken by a claim is of the past.
-func TestReportAfterAClaimIsRefused(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.claim(0)
-	f.claim(0)
-	if _, err := f.n.Report(t.Context(), belowStart(0, 1, 5), 1); schemas.KindOf(err) != schemas.Conflict {
-		t.Error(err)
-	}
-	if list, err := f.l.Stops(t.Context(), StopFilter{}); err != nil || len(list) != 0 {
-		t.Error(list, err)
-	}
-}
-
-func TestAcceptRefuses(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.claim(0)
-	f.report(belowStart(0, 1, 5), 1)
-	whole := Stop{Partition: partition(1), Kind: recreated, From: 3, Records: -1}
-	whole.Partition.TopicID = TopicID{9}
-	f.report(whole, 0)
-	by := Acceptance{By: "ann", Reason: "why not"}
-	for name, tt := range map[string]struct {
-		where StopFilter
-		by    Acceptance
-		kind  schemas.Kind
-	}{
-		"no subscription":         {StopFilter{}, by, schemas.Invalid},
-		"no reason":               {StopFilter{Subscription: "acme.triage"}, Acceptance{By: "ann"}, schemas.Invalid},
-		"nobody":                  {StopFilter{Subscription: "acme.triage"}, Acceptance{Reason: "x"}, schemas.Invalid},
-		"another subscription":    {StopFilter{Subscription: "acme.other"}, by, schemas.NotFound},
-		"another topic":           {StopFilter{Subscription: "acme.triage", Topic: "events.acme.none"}, by, schemas.NotFound},
-		"another partition":       {StopFilter{Subscription: "acme.triage", Partition: new(int32(4))}, by, schemas.NotFound},
-		"another stop":            {StopFilter{Subscription: "acme.triage", ID: 99}, by, schemas.NotFound},
-		"part of a recreated one": {StopFilter{Subscription: "acme.triage", Partition: new(int32(1))}, by, schemas.Invalid},
-	} {
-		if got, err := f.l.Accept(t.Context(), tt.where, tt.by, false); schemas.KindOf(err) != tt.kind || got != nil {
-			t.Errorf("%s: %v %v", name, got, err)
-		}
-	}
-	dry, err := f.l.Accept(t.Context(), StopFilter{Subscription: "acme.triage"}, by, true)
-	if err != nil || len(dry) != 2 {
-		t.Error(dry, err)
-	}
-	if got := one[int](f, `SELECT count(*) FROM stops WHERE accepted_at IS NOT NULL`); got != 0 {
-		t.Errorf("%d stops are accepted by refusals and a dry run", got)
-	}
-}
-
 // A recreated topic is refused with what is known of the old one, until it is accepted; then all of its partitions are
 // taken up, each from nothing, and the old one is not taken for it again.
 func TestRecreatedTopicIsTakenUpWhenAccepted(t *testing.T) {

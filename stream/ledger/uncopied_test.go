@@ -124,21 +124,6 @@ func TestCopyStoresWhatIsOpen(t *testing.T) {
 	}
 }
 
-func TestCopyRefuses(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1))
-	for name, bad := range map[string]Copy{"no lane_seq": {0, []byte("x")}, "nothing": {1, nil}} {
-		if _, _, err := f.n.Copy(t.Context(), c, []Copy{bad}); schemas.KindOf(err) != schemas.Invalid {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, _, err := f.n.Copy(t.Context(), f.claim(1), []Copy{{1, []byte("x")}}); err == nil || !strings.Contains(err.Error(), "never had") {
-		t.Error(err)
-	}
-}
-
 // A claim that lost its fence writes nothing, whatever came before the loss (P6).
 func TestCopyOfAFencedClaimWritesNothing(t *testing.T) {
 	t.Parallel()
