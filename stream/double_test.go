@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
 // watch lets a test wait for a state instead of sleeping: every change wakes those who wait.
@@ -32,6 +33,14 @@ func (w *watch) lock() func() {
 	}
 }
 
+// wait is closed with the next change. The caller holds mu.
+func (w *watch) wait() <-chan struct{} {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	return w.changed
+}
+
 func (w *watch) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	limit := time.After(patience)
@@ -41,10 +50,7 @@ func (w *watch) until(t *testing.T, what string, ok func() bool) {
 			w.mu.Unlock()
 			return
 		}
-		if w.changed == nil {
-			w.changed = make(chan struct{})
-		}
-		changed := w.changed
+		changed := w.wait()
 		w.mu.Unlock()
 		select {
 		case <-changed:
@@ -61,8 +67,9 @@ type memory struct {
 	begin   map[ledger.Partition]int64
 	fences  map[ledger.Partition]*fence
 	counts  map[ledger.TopicID]int32 // partitions, as first seen
-	claims  []*ledger.Claim
-	lines   []string // "partition/offset id", in the order of Apply
+	claims  []*ledger.Claim          // as they were given
+	given   []*ledger.Claim          // as they are
+	lines   []string                 // "partition/offset id", in the order of Apply
 	broken  []ledger.Record
 	wrong   []string
 	applies int
@@ -92,6 +99,7 @@ type fence struct {
 	high     int64
 	appended time.Time // of the last record
 	released bool
+	held     bool // a claim of it is being confirmed
 }
 
 func newMemory() *memory { return &memory{fences: map[ledger.Partition]*fence{}} }
@@ -134,11 +142,19 @@ func (m *memory) fence(p ledger.Partition) *fence {
 }
 
 func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
+	if err := ledgertest.CheckClaim(req); err != nil {
+		return nil, err
+	}
 	if m.onClaim != nil {
 		if err := m.onClaim(req); err != nil {
 			return nil, err
 		}
 	}
+	f, err := m.hold(ctx, req.Partition)
+	if err != nil {
+		return nil, err
+	}
+	defer m.letGo(f)
 	m.mu.Lock()
 	if m.counts == nil {
 		m.counts = map[ledger.TopicID]int32{}
@@ -153,7 +169,6 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 			Topic: req.Partition.Topic, ID: id, Known: id, Count: req.Partitions, Counts: had}}
 	}
 	var stored *ledger.Position
-	f := m.fence(req.Partition)
 	if f.stored != nil {
 		at := *f.stored
 		stored = &at
@@ -161,13 +176,18 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 	standing := ledger.Standing{Epoch: f.epoch, Stop: m.standing(req.Partition), High: f.high, ProcessedAt: f.appended, Remembers: m.remembers}
 	m.mu.Unlock()
 	func() { defer m.lock()(); m.looks++ }()
-	req.Standing(standing)
+	if req.Standing != nil {
+		req.Standing(standing)
+	}
 	st, err := req.Confirm(ctx, stored)
 	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if err := ledgertest.CheckStart(stored, standing.Stop, st); err != nil {
+		return nil, err
 	}
 	defer m.lock()()
 	f.epoch++
@@ -177,8 +197,34 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 	c := &ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
 		Unclean: f.epoch > 1 && !f.released}
 	f.stored, f.released, f.high = &st.Position, false, max(f.high, st.Position.Offset)
-	m.claims = append(m.claims, c)
+	m.given = append(m.given, c)
+	m.claims = append(m.claims, &ledger.Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Next: c.Next, Seek: c.Seek, Unclean: c.Unclean})
 	return c, nil
+}
+
+// hold locks a partition's fence, as a claim does while it is confirmed: other claims wait for it, and batches.
+func (m *memory) hold(ctx context.Context, p ledger.Partition) (*fence, error) {
+	for {
+		m.mu.Lock()
+		f := m.fence(p)
+		if !f.held {
+			f.held = true
+			m.mu.Unlock()
+			return f, nil
+		}
+		changed := m.wait()
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (m *memory) letGo(f *fence) {
+	defer m.lock()()
+	f.held = false
 }
 
 // standing is a copy of the stop that stands for a partition, whatever its topic's id.
@@ -205,13 +251,18 @@ func (m *memory) Report(_ context.Context, s ledger.Stop, epoch int64) (ledger.S
 		}
 	}
 	defer m.lock()()
-	if f := m.fences[s.Partition]; f != nil && f.epoch != epoch {
-		m.wrong = append(m.wrong, fmt.Sprintf("report of epoch %d in %d", epoch, f.epoch))
+	if f := m.fences[s.Partition]; f != nil && f.epoch != epoch || f == nil && epoch != 0 {
+		return s, schemas.Errorf(schemas.Conflict, "report a stop", "the partition was claimed since")
 	}
 	if old := m.standing(s.Partition); old != nil {
 		if old.Same(&s) {
 			return *old, nil
 		}
+	}
+	if err := ledgertest.CheckStop(s); err != nil {
+		return s, err
+	}
+	if old := m.standing(s.Partition); old != nil {
 		m.end(old.ID, "replaced")
 	}
 	s.ID, s.FoundAt = int64(len(m.stops)+1), time.Now()
@@ -236,8 +287,13 @@ func (m *memory) Release(ctx context.Context, c *ledger.Claim) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	f, err := m.hold(ctx, c.Partition)
+	if err != nil {
+		return err
+	}
+	defer m.letGo(f)
 	defer m.lock()()
-	if f := m.fence(c.Partition); f.epoch == c.Epoch {
+	if f.epoch == c.Epoch {
 		f.released = true
 	}
 	return nil
@@ -249,6 +305,20 @@ func (m *memory) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Appl
 			return nil, err
 		}
 	}
+	claims := map[*ledger.Claim]bool{}
+	for _, s := range batch {
+		if s.Claim == nil || !m.gave(s.Claim) || claims[s.Claim] {
+			return nil, schemas.Errorf(schemas.Invalid, "apply a batch", "a slice has no claim of this ledger, or one that another has")
+		}
+		claims[s.Claim] = true
+	}
+	for _, s := range slices.SortedFunc(slices.Values(batch), func(a, b ledger.Slice) int { return int(a.Claim.ID - b.Claim.ID) }) {
+		f, err := m.hold(ctx, s.Claim.Partition)
+		if err != nil {
+			return nil, err
+		}
+		defer m.letGo(f)
+	}
 	defer m.lock()()
 	m.applies++
 	var out []ledger.Applied
@@ -258,15 +328,21 @@ func (m *memory) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Appl
 	return out, nil
 }
 
+// gave reports whether a claim is one of this ledger's.
+func (m *memory) gave(c *ledger.Claim) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.given, c)
+}
+
 func (m *memory) apply(s ledger.Slice) ledger.Applied {
 	f := m.fence(s.Claim.Partition)
 	a := ledger.Applied{Claim: s.Claim, Waiting: m.waiting}
+	if err := ledgertest.CheckSlice(s); err != nil {
+		return m.refused(a, err)
+	}
 	if f.epoch != s.Claim.Epoch {
 		a.Fenced = true
-		return a
-	}
-	if s.From != f.stored.Offset {
-		a.Refused = &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: f.stored.Offset, From: s.From}
 		return a
 	}
 	if m.refuse != nil {
@@ -274,12 +350,10 @@ func (m *memory) apply(s ledger.Slice) ledger.Applied {
 			return a
 		}
 	}
-	at := f.stored.Offset
+	if s.From != f.stored.Offset {
+		return m.refused(a, &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: f.stored.Offset, From: s.From})
+	}
 	for i, r := range s.Records {
-		if r.Offset < at {
-			m.wrong = append(m.wrong, fmt.Sprintf("offset %d after %d", r.Offset, at))
-		}
-		at = r.Offset + 1
 		if r.Broken != "" {
 			m.broken = append(m.broken, r)
 			a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Quarantined, Reason: r.Broken})
@@ -293,14 +367,19 @@ func (m *memory) apply(s ledger.Slice) ledger.Applied {
 		a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Applied, Reason: gate.ReasonArrival})
 		a.Actions = append(a.Actions, ledger.Action{Claim: s.Claim.ID, LaneSeq: r.Offset, EventID: r.ID, Record: i})
 	}
-	if s.Next.Offset < at {
-		m.wrong = append(m.wrong, fmt.Sprintf("next %d below %d", s.Next.Offset, at))
-	}
 	next := s.Next
+	s.Claim.Next = next
 	f.stored, f.high = &next, max(f.high, next.Offset)
 	if n := len(s.Records); n > 0 {
 		f.appended = s.Records[n-1].AppendTime
 	}
+	return a
+}
+
+// refused refuses a slice; check tells of it.
+func (m *memory) refused(a ledger.Applied, err error) ledger.Applied {
+	m.wrong = append(m.wrong, err.Error())
+	a.Refused = err
 	return a
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,6 +70,9 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	if limit < 1 {
+		return nil, false, schemas.Errorf(schemas.Invalid, "read open actions", "limit %d", limit)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.opens++
@@ -81,7 +85,7 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	defer func() { m.gave += len(out) }()
 	for _, seq := range slices.Sorted(maps.Keys(m.rows[c.ID])) {
 		r := m.rows[c.ID][seq]
-		open := r.Status != ledger.Done && r.Status != ledger.Superseded && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
+		open := !slices.Contains(ended, r.Status) && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
 		if seq <= after || !open {
 			continue
 		}
@@ -98,6 +102,10 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	return out, false, nil
 }
 
+// ended are the statuses of what runs no more.
+var ended = []ledger.Status{ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded}
+
+// Record writes all results or none, and refuses what the ledger refuses. What is done stays done; that is no error.
 func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
 	m.mu.Lock()
 	before := m.before
@@ -112,36 +120,51 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := ledgertest.CheckResults(results); err != nil {
+		return nil, err
+	}
+	for _, res := range results {
+		r := m.rows[res.Claim.ID][res.LaneSeq]
+		switch {
+		case r == nil:
+			return nil, schemas.Errorf(schemas.Internal, "record results", "no action %d", res.LaneSeq)
+		case m.fenced[res.Claim], done(r):
+		case res.Status == ledger.Superseded && r.Attempts > 0:
+			return nil, schemas.Errorf(schemas.Internal, "record results", "action %d is superseded after %d attempts", res.LaneSeq, r.Attempts)
+		}
+	}
 	fenced := map[int32]bool{}
 	for _, res := range results {
 		if m.fenced[res.Claim] {
 			fenced[res.Claim.ID] = true
 			continue
 		}
-		r := m.rows[res.Claim.ID][res.LaneSeq]
-		if r == nil {
-			return nil, fmt.Errorf("no action %d", res.LaneSeq)
-		}
-		if r.Status == ledger.Done || r.Status == ledger.Dead || r.Status == ledger.Superseded {
-			return nil, fmt.Errorf("action %d is %s already", res.LaneSeq, r.Status)
-		}
-		r.Status = res.Status
-		r.Attempts = max(r.Attempts, res.Attempt)
-		if r.DoubtEnd.IsZero() {
-			r.DoubtEnd = res.DoubtEnd
-		}
-		if r.FirstAt.IsZero() && res.Attempt > 0 {
-			if r.FirstAt = time.Now().Add(-res.Latency); !res.Began.IsZero() {
-				r.FirstAt = res.Began
-			}
-		}
-		r.due = time.Now().Add(res.NextIn)
-		if res.Packed != nil {
-			r.Packed, r.HasCopy = slices.Clone(res.Packed), true
+		if r := m.rows[res.Claim.ID][res.LaneSeq]; !done(r) {
+			r.record(res)
 		}
 	}
 	m.records = append(m.records, slices.Clone(results))
 	return fenced, nil
+}
+
+// done says that no result changes an action any more.
+func done(r *row) bool { return r.Status == ledger.Done || r.Status == ledger.Superseded }
+
+func (r *row) record(res ledger.Result) {
+	r.Status = res.Status
+	r.Attempts = max(r.Attempts, res.Attempt)
+	if r.DoubtEnd.IsZero() {
+		r.DoubtEnd = res.DoubtEnd
+	}
+	if r.FirstAt.IsZero() && res.Attempt > 0 {
+		if r.FirstAt = time.Now().Add(-res.Latency); !res.Began.IsZero() {
+			r.FirstAt = res.Began
+		}
+	}
+	r.due = time.Now().Add(res.NextIn)
+	if res.Packed != nil && !r.HasCopy {
+		r.Packed, r.HasCopy = slices.Clone(res.Packed), true
+	}
 }
 
 func (m *memory) status(c *ledger.Claim, seq int64) ledger.Status {

@@ -21,20 +21,13 @@ const (
 // Record is [ledger.Namespace.Record].
 func (p *Process) Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + p.spec.Name
-	for i := range results {
-		if err := validateResult(&results[i]); err != nil {
-			return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
-		}
+	if err := CheckResults(results); err != nil {
+		return nil, err
 	}
 	if len(results) == 0 {
 		return nil, nil
 	}
 	claims := claimsOf(results)
-	for i := 1; i < len(claims); i++ {
-		if claims[i].ID == claims[i-1].ID {
-			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
-		}
-	}
 	sorted := byAction(results)
 	if err := p.m.had(sorted); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}

@@ -101,11 +101,8 @@ func (p *Process) report(s ledger.Stop, epoch int64, op string) (ledger.Stop, er
 	if old != nil && old.Same(&s) {
 		return old.Stop, nil
 	}
-	switch {
-	case !slices.Contains(stopKinds, s.Kind):
-		return s, badData{fmt.Errorf("kind %q is none of %q", s.Kind, stopKinds)}
-	case s.From > s.To && s.Kind != recreated, s.Resume < 0, s.Records < -1, s.Partition.Number < 0:
-		return s, badData{fmt.Errorf("a stop from %d to %d, going on at %d, of %d records", s.From, s.To, s.Resume, s.Records)}
+	if err := CheckStop(s); err != nil {
+		return s, badData{err}
 	}
 	if old != nil {
 		old.outcome = "replaced"

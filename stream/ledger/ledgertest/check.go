@@ -1,0 +1,58 @@
+package ledgertest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// What follows is for scripted doubles of a part of the ledger, so that they refuse what it refuses.
+
+// CheckClaim is what [ledger.Namespace.Claim] says of a request before it does anything.
+func CheckClaim(r ledger.ClaimRequest) error {
+	if err := validateClaim(&r); err != nil {
+		return &schemas.Error{Kind: schemas.Invalid, Op: "claim", Err: err}
+	}
+	return nil
+}
+
+// CheckStart is what it says of what Confirm has decided, given what is stored and the stop that stands.
+func CheckStart(stored *ledger.Position, standing *ledger.Stop, start ledger.Start) error {
+	if standing != nil && standing.ID == start.Accepted && standing.Accepted == nil {
+		return schemas.Errorf(schemas.Unavailable, "claim", "the stop that the claim rests on is not accepted")
+	}
+	return checkStart(stored, start)
+}
+
+// CheckSlice is what Apply says of a slice by itself: its claim is the one that goes on there, and its records ascend.
+func CheckSlice(s ledger.Slice) error { return continues(&s) }
+
+// CheckStop is what Report says of a stop by itself.
+func CheckStop(s ledger.Stop) error {
+	switch {
+	case !slices.Contains(stopKinds, s.Kind):
+		return schemas.Errorf(schemas.Unavailable, "report a stop", "kind %q is none of %q", s.Kind, stopKinds)
+	case s.From > s.To && s.Kind != recreated, s.Resume < 0, s.Records < -1, s.Partition.Number < 0:
+		return schemas.Errorf(schemas.Unavailable, "report a stop", "from %d to %d, going on at %d, of %d records", s.From, s.To, s.Resume, s.Records)
+	}
+	return nil
+}
+
+// CheckResults is what Record says of results by themselves.
+func CheckResults(results []ledger.Result) error {
+	const op = "record results"
+	for i := range results {
+		if err := validateResult(&results[i]); err != nil {
+			return &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+		}
+	}
+	claims := claimsOf(results)
+	for i := 1; i < len(claims); i++ {
+		if claims[i].ID == claims[i-1].ID {
+			return &schemas.Error{Kind: schemas.Invalid, Op: op, Err: fmt.Errorf("two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)}
+		}
+	}
+	return nil
+}
