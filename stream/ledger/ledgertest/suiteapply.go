@@ -388,16 +388,21 @@ var expiring = []property{
 		f.is("the truth", decisions(f.apply(f.claim(0), truth)), "0:applied/backfilled", "-1:applied/released")
 	}},
 	{"no event waits longer than its age allows", func(f *fixture) {
-		f.start(func(s *ledger.Spec) { s.MaxAge = 90 * time.Minute })
+		f.start(func(s *ledger.Spec) {
+			s.MaxAge, s.Policy.Then, s.Policy.BackfillWait = 90*time.Minute, gate.ThenBackfill, 3*time.Hour
+		})
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 4))
 		if d, _ := f.deadline(c); d > time.Hour || d < 59*time.Minute {
-			f.Errorf("deadline in %s", d)
+			f.Errorf("its filler is waited for for %s", d)
 		}
-		f.s.Pass(f, 50*time.Minute)
-		f.apply(c, seq(2, "e", 2)) // another gap is before it; it has been seen for 50 minutes
-		if d, _ := f.deadline(c); d > 10*time.Minute || d < 9*time.Minute {
-			f.Errorf("deadline in %s", d)
+		f.pass(61 * time.Minute)
+		f.deadline(c)
+		if a := f.expire(c); !a.Asked {
+			f.Fatal(decisions(a))
+		}
+		if d, _ := f.deadline(c); d > 29*time.Minute || d < 28*time.Minute {
+			f.Errorf("the answer is waited for for %s", d)
 		}
 	}},
 	{"a gap is not waited for where the policy says so", func(f *fixture) {
