@@ -314,8 +314,8 @@ func (p *Process) Began(ctx context.Context) (began time.Time, err error) {
 func (p *Process) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
 	err := p.again(ctx, "caughtup", shared, idsOf(claims), maxTries, func() error {
 		for _, c := range claims {
-			if f := p.m.fenceOf(c); f != nil && at.After(f.processed) {
-				f.processed = at.Truncate(time.Microsecond)
+			if f := p.m.fenceOf(c); f != nil {
+				f.processed = later(f.processed, p.m.past(at))
 			}
 		}
 		return nil
@@ -323,10 +323,28 @@ func (p *Process) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.C
 	return unavailable("note that "+p.spec.Name+" has caught up", err)
 }
 
-// Forget is [ledger.Namespace.Forget] while no window has turned: there is nothing to forget.
-func (p *Process) Forget(ctx context.Context, c *ledger.Claim) (more bool, err error) {
-	err = p.again(ctx, "forget", shared, []int32{c.ID}, maxTries, func() error { return nil })
+// Now is [ledger.Namespace.Now].
+func (p *Process) Now(ctx context.Context) (now time.Time, err error) {
+	err = p.read(ctx, "now", func() error { now = p.m.now(); return nil })
+	return now, unavailable("ask the database for the time", err)
+}
+
+// Tidy is [ledger.Namespace.Tidy] while no window has turned: there is nothing to forget.
+func (p *Process) Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error) {
+	err = p.again(ctx, "tidy", shared, []int32{c.ID}, maxTries, func() error { return nil })
 	return false, unavailable("forget lines of "+p.spec.Name, err)
+}
+
+// OldLines is [ledger.Namespace.OldLines], which finds none.
+func (p *Process) OldLines(ctx context.Context, _ *ledger.Claim) (old ledger.OldLines, err error) {
+	err = p.read(ctx, "oldlines", func() error { return nil })
+	return old, unavailable("find lines to forget of "+p.spec.Name, err)
+}
+
+// ForgetLines is [ledger.Namespace.ForgetLines], which has none to forget.
+func (p *Process) ForgetLines(ctx context.Context, c *ledger.Claim, _ ledger.OldLines) error {
+	err := p.again(ctx, "forget", shared, []int32{c.ID}, maxTries, func() error { return nil })
+	return unavailable("forget lines of "+p.spec.Name, err)
 }
 
 // Leave is [ledger.Namespace.Leave]: what it notes is for dedupe windows, which never turn here.

@@ -159,6 +159,14 @@ type try struct {
 // now is the database's clock, as exact as Postgres keeps it. The caller holds mu, or does not mind the skew.
 func (m *Memory) now() time.Time { return time.Now().Add(m.skew).Truncate(time.Microsecond) }
 
+// past is a time that is not to come.
+func (m *Memory) past(t time.Time) time.Time {
+	if now := m.now(); t.After(now) {
+		return now
+	}
+	return t.Truncate(time.Microsecond)
+}
+
 // Pass moves the database's clock on, as seen from what is stored: deadlines come closer, what was is longer ago.
 func (m *Memory) Pass(d time.Duration) {
 	m.mu.Lock()

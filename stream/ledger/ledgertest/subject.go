@@ -28,7 +28,10 @@ type owning interface {
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
-	Forget(ctx context.Context, c *ledger.Claim) (more bool, err error)
+	Now(ctx context.Context) (time.Time, error)
+	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
+	OldLines(ctx context.Context, c *ledger.Claim) (ledger.OldLines, error)
+	ForgetLines(ctx context.Context, c *ledger.Claim, old ledger.OldLines) error
 	Leave(ctx context.Context, topics []string) error
 }
 

@@ -263,7 +263,7 @@ var claims = []property{
 		if st, _ := f.standing(0); !st.ProcessedAt.Equal(time.Unix(1_700_000_001, 0)) {
 			f.Errorf("processed up to %v", st.ProcessedAt)
 		}
-		at := time.Unix(1_800_000_000, 0)
+		at := time.Unix(1_760_000_000, 0)
 		for _, to := range []time.Time{at, at.Add(-time.Hour)} {
 			if err := f.l.CaughtUp(f.ctx(), to, []*ledger.Claim{c}); err != nil {
 				f.Error(err)
@@ -271,6 +271,16 @@ var claims = []property{
 		}
 		if st, _ := f.standing(0); !st.ProcessedAt.Equal(at) {
 			f.Errorf("read to the end, processed up to %v", st.ProcessedAt)
+		}
+		now, err := f.l.Now(f.ctx())
+		if err == nil {
+			err = f.l.CaughtUp(f.ctx(), now.Add(time.Hour), []*ledger.Claim{c}) // by a clock that is ahead
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+		if st, _ := f.standing(0); st.ProcessedAt.Before(now) || st.ProcessedAt.After(now.Add(time.Minute)) {
+			f.Errorf("at %v a time to come is noted as %v", now, st.ProcessedAt)
 		}
 	}},
 	{"only what continues is taken", func(f *fixture) {

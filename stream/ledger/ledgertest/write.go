@@ -251,7 +251,7 @@ func (p *Process) progress(w *work) {
 		f.next = w.Next
 		f.high = max(f.high, w.Next.Offset)
 		if n := len(w.Records); n > 0 {
-			f.processed = later(f.processed, w.Records[n-1].AppendTime.Truncate(time.Microsecond))
+			f.processed = later(f.processed, p.m.past(w.Records[n-1].AppendTime))
 		}
 	}
 	w.applied.Waiting = w.state.Buffered > 0
