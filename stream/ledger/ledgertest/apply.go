@@ -176,11 +176,22 @@ func (p *Process) bisect(ctx context.Context, works []*work) error {
 	if err := p.bisect(ctx, left); err != nil {
 		return err
 	}
-	if err := p.bisect(ctx, right); err != nil {
-		return err
+	if right = goingOn(left, right); len(right) > 0 {
+		if err := p.bisect(ctx, right); err != nil {
+			return err
+		}
 	}
 	join()
 	return nil
+}
+
+// goingOn leaves out what follows on a part that was not written.
+func goingOn(left, right []*work) []*work {
+	ended := map[*ledger.Claim]bool{}
+	for _, w := range left {
+		ended[w.Claim] = w.applied.Refused != nil || w.applied.Fenced
+	}
+	return slices.DeleteFunc(right, func(w *work) bool { return ended[w.Claim] })
 }
 
 // isolate applies each work on its own. A single one is refused for cause.
@@ -245,7 +256,7 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 // joined is what became of a slice whose parts were applied one after the other.
 func joined(l, r ledger.Applied, shift int) ledger.Applied {
 	switch {
-	case l.Refused != nil:
+	case l.Refused != nil, l.Fenced:
 		return l
 	case r.Refused != nil, r.Fenced:
 		return r
@@ -275,8 +286,14 @@ func (p *Process) Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, 
 	if c == nil || !p.m.knows(c) {
 		return ledger.Applied{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errNoClaim}
 	}
-	w := &work{Slice: ledger.Slice{Claim: c}, expire: true}
-	if err := p.settle(ctx, "expire", []*work{w}); err != nil {
+	return p.alone(ctx, "expire", &work{Slice: ledger.Slice{Claim: c}, expire: true}, op)
+}
+
+// alone applies a work without records. What it is refused for is said in Applied.Refused, as of a slice.
+func (p *Process) alone(ctx context.Context, transaction string, w *work, op string) (ledger.Applied, error) {
+	if err := p.settle(ctx, transaction, []*work{w}); final(err) {
+		w.refuse(err)
+	} else if err != nil {
 		return ledger.Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
 	}
 	return w.applied, nil
@@ -288,9 +305,5 @@ func (p *Process) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command)
 	if c == nil || !p.m.knows(c) || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return ledger.Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	w := &work{Slice: ledger.Slice{Claim: c}, command: &cmd}
-	if err := p.settle(ctx, "obey", []*work{w}); err != nil {
-		return ledger.Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
-	}
-	return w.applied, nil
+	return p.alone(ctx, "obey", &work{Slice: ledger.Slice{Claim: c}, command: &cmd}, op)
 }
