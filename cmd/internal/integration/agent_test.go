@@ -31,15 +31,16 @@ type agent struct {
 	// answer decides the status; nil is 200.
 	answer func(c call) int
 
-	mu    sync.Mutex
-	calls []call
-	grew  chan struct{} // closed and replaced at every finished call
+	mu       sync.Mutex
+	calls    []call
+	answered map[string]bool // by source and event
+	grew     chan struct{}   // closed and replaced at every finished call
 
 	inFlight, most atomic.Int64
 }
 
 func newAgent(t *testing.T, latency time.Duration) *agent {
-	a := &agent{latency: latency, grew: make(chan struct{})}
+	a := &agent{latency: latency, answered: map[string]bool{}, grew: make(chan struct{})}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a
@@ -73,6 +74,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	a.mu.Lock()
 	a.calls[at].end, a.calls[at].status = time.Now(), status
+	a.answered[c.source+" "+c.event] = true
 	close(a.grew)
 	a.grew = make(chan struct{})
 	a.mu.Unlock()
@@ -87,13 +89,9 @@ func (a *agent) snapshot() []call {
 
 // acted is how many different events were answered.
 func (a *agent) acted() int {
-	seen := map[string]bool{}
-	for _, c := range a.snapshot() {
-		if !c.end.IsZero() {
-			seen[c.source+" "+c.event] = true
-		}
-	}
-	return len(seen)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.answered)
 }
 
 // waitActed waits until n different events were answered.
@@ -102,15 +100,32 @@ func (a *agent) waitActed(t *testing.T, n int, within time.Duration) {
 	deadline := time.After(within)
 	for {
 		a.mu.Lock()
-		grew := a.grew
+		grew, acted := a.grew, len(a.answered)
 		a.mu.Unlock()
-		if a.acted() >= n {
+		if acted >= n {
 			return
 		}
 		select {
 		case <-grew:
 		case <-deadline:
 			t.Fatalf("after %s the agent acted on %d events, want %d", within, a.acted(), n)
+		}
+	}
+}
+
+// waitQuiet waits until n different events were answered, or nothing was for a while.
+func (a *agent) waitQuiet(n int, quiet time.Duration) {
+	for {
+		a.mu.Lock()
+		grew, acted := a.grew, len(a.answered)
+		a.mu.Unlock()
+		if acted >= n {
+			return
+		}
+		select {
+		case <-grew:
+		case <-time.After(quiet):
+			return
 		}
 	}
 }

@@ -211,8 +211,18 @@ func (p *process) end() {
 	p.kill()
 	if p.t.Failed() {
 		b, _ := os.ReadFile(p.log)
-		p.t.Logf("%s\n%s", p.log, tail(b, 12<<10))
+		p.t.Logf("%s, what it warned of and its end\n%s\n...\n%s", p.log, tail(warnings(b), 12<<10), tail(b, 4<<10))
 	}
+}
+
+// warnings are the lines of a log that are no routine.
+func warnings(log []byte) (out []byte) {
+	for line := range bytes.Lines(log) {
+		if !bytes.Contains(line, []byte("level=INFO")) {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 func tail(b []byte, n int) []byte {
