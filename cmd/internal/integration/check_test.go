@@ -2,7 +2,6 @@ package integration
 
 import (
 	"testing"
-	"time"
 )
 
 // verdict is what the checker concludes from what the provider was told and what the agent saw, and from nothing else.
@@ -12,13 +11,18 @@ type verdict struct {
 	rekeyed   []string // one event under two keys, or one key for two events
 	unordered []string // an older event of the entity for the first time after a newer one
 	overtaken []string // the same for a call that had been made before
-	repeated  []call   // calls after the first of their key
-	first     map[string]call
+	repeated  []repeat // calls after the first of their key, in the order in which they began
+}
+
+// repeat is a call of a key that had been called before.
+type repeat struct {
+	call
+	before call // the one before it
 }
 
 // judge reads the calls of one subscription.
 func judge(told map[string]delivery, calls []call) verdict {
-	v := verdict{first: map[string]call{}}
+	v, last := verdict{}, map[string]call{} // by key
 	keyOf, eventOf, newest := map[string]string{}, map[string]string{}, map[string]int{}
 	answered := map[string]bool{}
 	for _, c := range calls {
@@ -37,12 +41,11 @@ func judge(told map[string]delivery, calls []call) verdict {
 			v.rekeyed = append(v.rekeyed, c.event)
 		}
 		keyOf[c.event], eventOf[c.key] = c.key, c.event
-		_, again := v.first[c.key]
+		before, again := last[c.key]
 		if again {
-			v.repeated = append(v.repeated, c)
-		} else {
-			v.first[c.key] = c
+			v.repeated = append(v.repeated, repeat{c, before})
 		}
+		last[c.key] = c
 		switch behind := d.number < newest[c.entity]; {
 		case behind && again:
 			v.overtaken = append(v.overtaken, c.event)
@@ -94,26 +97,4 @@ func (v verdict) requireNoRepeats(t *testing.T) {
 	if len(v.repeated) > 0 {
 		t.Errorf("%d calls were repeated although nothing failed, for example %+v", len(v.repeated), v.repeated[0])
 	}
-}
-
-// requireRepeatsInFlight fails on a repeat whose first call had been answered longer than slack before the fault:
-// only calls in flight, or answered but not yet committed, may run again.
-func (v verdict) requireRepeatsInFlight(t *testing.T, faults []time.Time, slack time.Duration) {
-	t.Helper()
-	for _, c := range v.repeated {
-		first := v.first[c.key]
-		if !first.end.IsZero() && !near(first.end, faults, slack) {
-			t.Errorf("%s of %s was answered %s and called again %s: not in flight at any fault", c.event, c.entity, first.end, c.begin)
-		}
-	}
-}
-
-// near reports whether at lies within slack of one of the faults.
-func near(at time.Time, faults []time.Time, slack time.Duration) bool {
-	for _, f := range faults {
-		if d := f.Sub(at); d <= slack && d >= -slack {
-			return true
-		}
-	}
-	return false
 }

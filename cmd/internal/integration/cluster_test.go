@@ -14,11 +14,11 @@ import (
 func TestOneOfThreeBrokers(t *testing.T) {
 	k := testrig.Kafka(t, 3)
 	r := newRig(t, k, options{latency: 2 * time.Millisecond, replication: 3})
-	r.serve("intake,stream")
-	underLoad(t, r, func() []time.Time {
+	p := r.serve("intake,stream")
+	underLoad(t, r, func() []fault {
 		at := time.Now()
 		k.KillBroker(1)
-		return []time.Time{at, time.Now()}
+		return []fault{r.settled(p, at)}
 	})
 
 	k.KillBroker(2)

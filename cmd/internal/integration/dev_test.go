@@ -117,14 +117,17 @@ func TestDevKill9(t *testing.T) {
 	if strings.Contains(p.output(), "The scene:") {
 		t.Error("a file of one's own gets no scene")
 	}
-	underLoad(t, r, func() (at []time.Time) {
+	r.dbURL = r.devLedger()
+	underLoad(t, r, func() (faults []fault) {
 		for range 2 {
-			at = append(at, time.Now())
+			at := time.Now()
 			p.kill()
+			r.look()
 			p = start()
+			faults = append(faults, r.settled(p, at))
 			r.agent.waitActed(t, r.agent.acted()+40, time.Minute)
 		}
-		return at
+		return faults
 	})
 }
 
@@ -205,4 +208,17 @@ func called(t *testing.T, url string) int {
 		t.Fatal(err)
 	}
 	return len(page.Items)
+}
+
+// devLedger is where forebay dev's own Postgres is.
+func (r *rig) devLedger() string {
+	r.t.Helper()
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(r.dir, "data", "postgres", name))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	return "postgres://forebay:" + read("password") + "@127.0.0.1:" + read("port") + "/forebay?sslmode=disable"
 }

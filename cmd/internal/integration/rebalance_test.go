@@ -14,7 +14,7 @@ func TestRebalanceBetweenTwoStreams(t *testing.T) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		r.serve("stream")
-		v := underLoad(t, r, func() []time.Time {
+		v := underLoad(t, r, func() []fault {
 			second := r.serve("stream")
 			acted := r.agent.acted()
 			r.agent.waitActed(t, acted+100, time.Minute)
@@ -31,11 +31,12 @@ func TestSecondStreamTakesOver(t *testing.T) {
 		r := newRig(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		first := r.serve("stream")
-		r.serve("stream")
-		underLoad(t, r, func() []time.Time {
+		second := r.serve("stream")
+		underLoad(t, r, func() []fault {
 			at := time.Now()
 			first.kill()
-			return []time.Time{at}
+			r.look()
+			return []fault{r.settled(second, at)}
 		})
 	})
 }

@@ -33,6 +33,9 @@ type rig struct {
 	agent  *agent
 	sender *sender
 	intake atomic.Pointer[process] // the newest
+	ledger string                  // where processes find it; empty: at dbURL
+	// watched is set under a load.
+	watched *watch
 }
 
 // options change the rig's config.
@@ -114,7 +117,7 @@ SOURCES
 `
 
 func (r *rig) env(intake, operator string) []string {
-	return append(os.Environ(), "FOREBAY_POSTGRES_URL="+r.dbURL, "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
+	return append(os.Environ(), "FOREBAY_POSTGRES_URL="+cmp.Or(r.ledger, r.dbURL), "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
 		"INTAKE="+intake, "OPERATOR="+operator, "FOREBAY_URL=http://"+operator)
 }
 

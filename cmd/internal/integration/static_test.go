@@ -48,7 +48,7 @@ func TestStaticMemberRestarts(t *testing.T) {
 		r.waitOwned(leader, 3)
 		r.waitOwned(follower, 3)
 		sessions, claims := r.heard(leader)
-		v := underLoad(t, r, func() []time.Time {
+		v := underLoad(t, r, func() []fault {
 			follower.stop()
 			follower = r.serveAs("stream-b")
 			r.waitOwned(follower, 3)
