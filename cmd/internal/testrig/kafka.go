@@ -3,6 +3,7 @@ package testrig
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,4 +178,49 @@ func (k *KafkaCluster) LoseData(n int, topic string) {
 func (k *KafkaCluster) ResetToEarliest(group, topic string) {
 	k.t.Helper()
 	k.Groups("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
+}
+
+// StopCleanly ends all brokers with SIGTERM: what they start with again is then not looked through.
+func (k *KafkaCluster) StopCleanly() {
+	k.t.Helper()
+	if k.shared {
+		k.t.Fatal("testrig: this Kafka is shared with other tests; one to stop comes from Kafka")
+	}
+	k.run("stop")
+}
+
+// StartAgain starts the brokers that StopCleanly ended, on their ports and data.
+func (k *KafkaCluster) StartAgain() {
+	k.t.Helper()
+	if _, err := k.start(len(strings.Split(k.bootstrap, ","))); err != nil {
+		k.t.Fatalf("kafka.sh start: %v", err)
+	}
+}
+
+// BreakBatch flips a byte in the middle of the batch that has an offset, in the log of a stopped broker, as a disk does that
+// rots. It returns the first offset of that batch and the one behind its last.
+func (k *KafkaCluster) BreakBatch(n int, topic string, partition int32, offset int64) (first, next int64) {
+	k.t.Helper()
+	name := filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "data", fmt.Sprintf("%s-%d", topic, partition), fmt.Sprintf("%020d.log", 0))
+	log, err := os.ReadFile(name)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	// A batch: base offset, length of what follows, and at 23 how far behind the first its last record is.
+	const head, lastDelta, records = 12, 23, 61
+	for at := 0; at+records < len(log); {
+		first = int64(binary.BigEndian.Uint64(log[at:]))
+		end := at + head + int(binary.BigEndian.Uint32(log[at+8:]))
+		next = first + int64(binary.BigEndian.Uint32(log[at+lastDelta:])) + 1
+		if first <= offset && offset < next && end <= len(log) {
+			log[at+records+(end-at-records)/2] ^= 1
+			if err := os.WriteFile(name, log, 0o600); err != nil {
+				k.t.Fatal(err)
+			}
+			return first, next
+		}
+		at = end
+	}
+	k.t.Fatalf("%s has no batch with the offset %d", name, offset)
+	return 0, 0
 }
