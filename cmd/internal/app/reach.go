@@ -20,6 +20,7 @@ type reach struct {
 	turn  chan struct{} // full while it is asked; never closed
 	until time.Time     // the answer is good for so long
 	err   error
+	asked chan error // capacity 1; nil: no question is out. Who has the turn guards it
 }
 
 func newReach(ask func(ctx context.Context) error) *reach {
@@ -39,10 +40,7 @@ func (r *reach) check(ctx context.Context) error {
 		return r.err
 	}
 	for range 2 {
-		tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTry)
-		r.err = r.ask(tctx)
-		cancel()
-		if errors.Is(r.err, context.DeadlineExceeded) {
+		if r.err = r.try(context.WithoutCancel(ctx)); errors.Is(r.err, context.DeadlineExceeded) {
 			r.err = schemas.Errorf(schemas.Unavailable, "check topics", "the brokers do not answer within %s", reachTry)
 		}
 		if schemas.KindOf(r.err) != schemas.Unavailable {
@@ -51,4 +49,30 @@ func (r *reach) check(ctx context.Context) error {
 	}
 	r.until = time.Now().Add(reachKept)
 	return r.err
+}
+
+// try waits a little longer than it lets a question take, and no more: a client that is connecting to a broker that hangs
+// hears of no context. Such a question is left to come back, and none is asked beside it.
+func (r *reach) try(ctx context.Context) error {
+	if len(r.asked) > 0 { // it came back too late
+		r.asked = nil
+	}
+	if r.asked == nil {
+		asked := make(chan error, 1)
+		r.asked = asked
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, reachTry)
+			defer cancel()
+			asked <- r.ask(ctx)
+		}()
+	}
+	timer := time.NewTimer(reachTry + reachTry/10)
+	defer timer.Stop()
+	select {
+	case err := <-r.asked:
+		r.asked = nil
+		return err
+	case <-timer.C:
+		return context.DeadlineExceeded
+	}
 }

@@ -176,3 +176,30 @@ func TestReachOneBrokerIsGoneWithoutAWord(t *testing.T) {
 		}
 	})
 }
+
+// TestReachOfBrokersThatHang: a client that connects to a broker that hangs hears of no context, and the probe is answered all
+// the same. Nobody else is asked meanwhile, and what comes back too late is no answer.
+func TestReachOfBrokersThatHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan error)
+		asked := 0
+		r := newReach(func(context.Context) error { asked++; return <-answer })
+		for range 3 {
+			began := time.Now()
+			if err := r.check(t.Context()); err == nil || !strings.Contains(err.Error(), "do not answer within 1s") || time.Since(began) > 3*time.Second {
+				t.Errorf("after %s: %v", time.Since(began), err)
+			}
+			time.Sleep(reachKept)
+		}
+		if asked != 1 {
+			t.Errorf("%d questions are out at once", asked)
+		}
+		answer <- nil // by now it says nothing of now
+		synctest.Wait()
+		go func() { answer <- errors.New("refused") }()
+		if err := r.check(t.Context()); err == nil || err.Error() != "refused" || asked != 2 {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+	})
+}
