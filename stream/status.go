@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -98,7 +99,7 @@ func (s *status) ready() error {
 	case s.starting != nil:
 		return s.starting
 	case !s.joined && s.group != nil:
-		return errors.Join(errors.New("kafka group not joined"), s.group)
+		return fmt.Errorf("kafka group not joined: %w", s.group)
 	case !s.joined:
 		return errors.New("kafka group not joined yet")
 	}
