@@ -33,9 +33,12 @@ func (b *backoff) sleep(ctx context.Context) {
 type claimed struct {
 	*ledger.Claim
 	member     string // whose heartbeat confirmed it
-	partitions int32  // of the topic, as the ledger recorded it
-	settle     bool
-	accepted   *ledger.Stop // nil: nothing had to be accepted
+	partitions int32  // of the topic
+	// grown is why no records are read: the topic has more partitions than the ledger recorded. What is open runs all the same, or
+	// `topics rekey` would wait for it for ever.
+	grown    *StopError
+	settle   bool
+	accepted *ledger.Stop // nil: nothing had to be accepted
 }
 
 // claim tries until the partition is claimed, its assignment ends, or it must be stopped.
@@ -48,7 +51,7 @@ func (o *owner) claim(a *assignment, wait *backoff) (claimed, error) {
 		if err == nil {
 			o.metrics.claims.WithLabelValues("ok").Inc()
 			o.log.Info("partition claimed", "topic", a.at.topic, "partition", a.at.number, "epoch", c.Epoch,
-				"offset", c.Next.Offset, "unclean", c.Unclean)
+				"offset", c.Next.Offset, "unclean", c.Unclean, "reads", c.grown == nil)
 			if s := c.accepted; s != nil {
 				o.log.Warn("partition goes on as accepted", "topic", a.at.topic, "partition", a.at.number, "stop", s.ID, "kind", s.Kind,
 					"by", s.Accepted.By, "reason", s.Accepted.Reason)
@@ -86,12 +89,26 @@ func (o *owner) claimOnce(a *assignment) (claimed, error) {
 	if err != nil {
 		return claimed{}, err
 	}
+	got, err := o.claimOf(ctx, a, t, t.partitions)
+	e, ok := errors.AsType[*ledger.TopicError](err)
+	if !ok || e.Recreated() || e.Count < e.Counts || a.at.number >= e.Counts {
+		return got, err
+	}
+	grown, _ := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.topic, Number: a.at.number}, err)
+	if got, err = o.claimOf(ctx, a, t, e.Counts); err == nil {
+		got.grown = grown
+	}
+	return got, err
+}
+
+// claimOf claims a partition of a topic that the ledger has recorded with so many partitions.
+func (o *owner) claimOf(ctx context.Context, a *assignment, t topic, recorded int32) (got claimed, err error) {
 	p := ledger.Partition{Topic: a.at.topic, TopicID: t.id, Number: a.at.number}
-	got := claimed{partitions: t.partitions}
+	got.partitions = t.partitions
 	var standing ledger.Standing
 	got.Claim, err = o.cfg.Ledger.Claim(ctx, ledger.ClaimRequest{
 		Partition:  p,
-		Partitions: t.partitions,
+		Partitions: recorded,
 		Standing: func(s ledger.Standing) {
 			if standing = s; s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
 				standing.Stop = a.stop.Stop // not stored yet, and it stands all the same

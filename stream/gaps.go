@@ -60,7 +60,7 @@ func (l *loop) sweepGaps() {
 	}
 	var ask []*owned
 	for _, o := range l.claims {
-		if g := &o.gap; !g.overdue && (g.ask || g.waiting && sweep || !g.due.IsZero() && !now.Before(g.due)) {
+		if g := &o.gap; !o.unreading && !g.overdue && (g.ask || g.waiting && sweep || !g.due.IsZero() && !now.Before(g.due)) {
 			ask = append(ask, o)
 		}
 	}
@@ -75,7 +75,7 @@ func (l *loop) nextGap(now time.Time) time.Duration {
 	next := l.cfg.GapSweep
 	for _, o := range l.claims {
 		switch g := &o.gap; {
-		case g.overdue:
+		case o.unreading, g.overdue:
 		case g.ask:
 			next = min(next, askEvery)
 		case !g.due.IsZero():

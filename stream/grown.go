@@ -100,7 +100,12 @@ func (r retried) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, 
 func (l *loop) grown(e *grownError) {
 	before := len(l.claims)
 	for _, o := range l.claims {
-		if p := o.claim.Partition; p.Topic == e.topic && p.TopicID == e.now.id && o.partitions != e.now.partitions {
+		p := o.claim.Partition
+		switch {
+		case p.Topic != e.topic:
+		case p.TopicID != e.now.id && o.unreading:
+			l.end(o, errRecheck)
+		case p.TopicID == e.now.id && o.partitions != e.now.partitions:
 			stop, _ := stopped(l.cfg.Group, p, &schemas.Error{Kind: schemas.Conflict, Op: "read " + p.Topic, Err: &ledger.TopicError{
 				Topic: p.Topic, ID: p.TopicID, Known: p.TopicID, Count: e.now.partitions, Counts: o.partitions}})
 			l.end(o, stop)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -174,5 +175,58 @@ func TestGapInATopicThatHasGrown(t *testing.T) {
 	due.Store(true)
 	if e := run.stopOf(t, 0); e.Reason != StopPartitions {
 		t.Errorf("stopped for %v", e)
+	}
+}
+
+// What is open of a topic that has grown goes on, or `topics rekey` would wait for it for ever: its partitions are claimed for their lanes
+// alone. They are shown as stopped, nothing of them is read, and nobody is told of one thing twice.
+func TestGrownRunsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	m, lanes, reg := newMemory(), newLanes(), prometheus.NewRegistry()
+	cfg := r.config(m, lanes)
+	cfg.TopicLook, cfg.StopLook, cfg.Registerer = 20*time.Millisecond, 20*time.Millisecond, reg
+	run := r.start(cfg)
+	run.untilRunning(t, 2)
+	r.produce(0, 1)
+	m.until(t, "the first", func() bool { return len(m.lines) == 1 })
+	opened := func(number int32, times int) func() bool {
+		return func() bool {
+			n := 0
+			for _, c := range lanes.calls {
+				if c == fmt.Sprintf("open %d", number) {
+					n++
+				}
+			}
+			return n >= times
+		}
+	}
+	r.grow(3)
+	lanes.until(t, "lanes of 0 again", opened(0, 2))
+	lanes.until(t, "lanes of 1 again", opened(1, 2))
+	r.send(placed(2, 0, 2, 0, 3)) // in its place by either number
+	run.stopOf(t, 2)
+	waited := make(chan struct{}, 1)
+	r.onMetadata(testTopic, waited)
+	for range 5 { // looks at the topic
+		<-waited
+	}
+	for number := range int32(3) {
+		if e := run.stopOf(t, number); e.Reason != StopPartitions || e.Stop.From != 2 || e.Stop.To != 3 {
+			t.Errorf("partition %d is stopped for %v", number, e)
+		}
+	}
+	if n := counter(t, reg, "forebay_stream_stops_total"); n != 3 {
+		t.Errorf("%v reports of three partitions", n)
+	}
+	run.stop(t)
+	defer m.lock()()
+	if len(m.lines) != 1 || len(m.wrong) > 0 {
+		t.Errorf("decided: %q, wrong: %q", m.lines, m.wrong)
+	}
+	for p, f := range m.fences {
+		if p.Number < 2 && !f.released {
+			t.Errorf("partition %d was not given back", p.Number)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type owned struct {
 	claim      *ledger.Claim
 	member     string          // that made the claim
 	partitions int32           // of the topic
+	unreading  bool            // its records are not read, nor its gaps ended: the topic has grown
 	next       ledger.Position // behind the last batch; a Claim's own Next is where it began
 	end        chan error      // capacity 1: why the loop gave the claim up
 	unread     time.Time       // since when reading has failed; zero: it does not
@@ -34,7 +35,7 @@ type owned struct {
 }
 
 func newOwned(at topicPartition, c claimed) *owned {
-	return &owned{at: at, claim: c.Claim, member: c.member, partitions: c.partitions, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
+	return &owned{at: at, claim: c.Claim, member: c.member, partitions: c.partitions, unreading: c.grown != nil, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
 }
 
 // mirrored is its position for the mirror.
@@ -130,7 +131,9 @@ func (l *loop) attach(ctx context.Context, o *owned) bool {
 	return l.do(ctx, func() {
 		l.claims[o.at] = o
 		l.mirror.set(o.at, o.mirrored()) // brings back a group's commit that expired
-		l.fetch.add(l.ctx, o)
+		if !o.unreading {
+			l.fetch.add(l.ctx, o)
+		}
 		if l.forget(o.claim) {
 			l.end(o, errFenced)
 		}

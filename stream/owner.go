@@ -167,9 +167,20 @@ func (o *owner) own(a *assignment) {
 }
 
 // stop leaves a partition alone until it is time to look again: only a person can say what is right. The other
-// partitions go on. The report is kept in the ledger, for people in any process, and because what happened may not show
-// any more when somebody looks again.
+// partitions go on.
 func (o *owner) stop(a *assignment, e *StopError) {
+	o.tell(a, e)
+	timer := time.NewTimer(o.cfg.StopLook)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.ctx.Done():
+	}
+}
+
+// tell shows a partition as stopped, and reports it where that is news. The report is kept in the ledger, for people in any process,
+// and because what happened may not show any more when somebody looks again.
+func (o *owner) tell(a *assignment, e *StopError) {
 	switch {
 	case e.same(a.trouble):
 		a.stop = a.trouble
@@ -181,17 +192,11 @@ func (o *owner) stop(a *assignment, e *StopError) {
 		o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
 		a.stop = e
 	}
-	if e.Reason == StopRefused || e.Reason == StopUnreadable {
+	if e.Reason == StopRefused || e.Reason == StopUnreadable || e.Reason == StopPartitions {
 		a.trouble = a.stop
 	}
 	o.report(a)
 	o.status.set(a.at, Stopped, a.stop)
-	timer := time.NewTimer(o.cfg.StopLook)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.ctx.Done():
-	}
 }
 
 // report stores what a partition is stopped for, if it is not stored yet.
@@ -215,6 +220,9 @@ func (o *owner) run(a *assignment, got claimed) error {
 	c := got.Claim
 	own := newOwned(a.at, got)
 	own.unread = a.unread
+	if got.grown != nil {
+		o.tell(a, got.grown)
+	}
 	o.noteSeek(c)
 	if err := o.settle(a, own, got.settle); err != nil {
 		o.releaseUnused(c)
@@ -251,6 +259,10 @@ func (o *owner) watch(a *assignment, own *owned) (why error) {
 	}
 	well := time.NewTimer(quiet)
 	defer well.Stop()
+	if own.unreading {
+		well.Stop()
+		went = nil // it stays stopped
+	}
 	for {
 		select {
 		case <-went:
