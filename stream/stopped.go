@@ -219,7 +219,7 @@ func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
 		}
 	}
 	s.Records = records
-	s.Detail += fmt.Sprintf("; the new partitions hold %d records", records)
+	s.Detail += fmt.Sprintf("; the new partitions held %d records when this was found", records)
 }
 
 // timeAt is appendTime, zero where it cannot be had.
