@@ -15,6 +15,7 @@ import (
 // Ledger is what one process does with a ledger: [ledger.Namespace] and [Process] implement it.
 type Ledger interface {
 	owning
+	idling
 	deciding
 	running
 	keeping
@@ -27,6 +28,10 @@ type owning interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
+}
+
+// idling is what an owner does while there is nothing else to do.
+type idling interface {
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
 	Now(ctx context.Context) (time.Time, error)
 	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
