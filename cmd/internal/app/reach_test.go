@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,8 +184,8 @@ func TestReachOfBrokersThatHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan error)
-		asked := 0
-		r := newReach(func(context.Context) error { asked++; return <-answer })
+		var asked atomic.Int32
+		r := newReach(func(context.Context) error { asked.Add(1); return <-answer })
 		for range 3 {
 			began := time.Now()
 			if err := r.check(t.Context()); err == nil || !strings.Contains(err.Error(), "do not answer within 1s") || time.Since(began) > 3*time.Second {
@@ -192,14 +193,14 @@ func TestReachOfBrokersThatHang(t *testing.T) {
 			}
 			time.Sleep(reachKept)
 		}
-		if asked != 1 {
-			t.Errorf("%d questions are out at once", asked)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d questions are out at once", n)
 		}
 		answer <- nil // by now it says nothing of now
 		synctest.Wait()
 		go func() { answer <- errors.New("refused") }()
-		if err := r.check(t.Context()); err == nil || err.Error() != "refused" || asked != 2 {
-			t.Errorf("asked %d times: %v", asked, err)
+		if err := r.check(t.Context()); err == nil || err.Error() != "refused" || asked.Load() != 2 {
+			t.Errorf("asked %d times: %v", asked.Load(), err)
 		}
 	})
 }
