@@ -36,6 +36,9 @@ type Config struct {
 	// in turn is its own to judge, and only literal addresses are refused here.
 	Proxy    *url.URL
 	Resolver Resolver // default net.DefaultResolver
+	// Dial connects to an address that was resolved and judged; default a socket, whose address is judged once more right
+	// before it connects. For a network in memory.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is cloned; default the system's roots and TLS 1.2.
 	TLS *tls.Config
 	// MaxIdle is how many idle connections are kept per host; default 64.
@@ -60,6 +63,7 @@ type side struct {
 	resolver  Resolver
 	patience  time.Duration // with the resolver
 	dialer    net.Dialer
+	connect   func(ctx context.Context, network, address string) (net.Conn, error) // the dialer's, or Config.Dial
 	transport *http.Transport
 }
 
@@ -96,6 +100,10 @@ func newSide(cfg Config, plain bool) (*side, error) {
 	}
 	s := &side{rule: r, resolver: cfg.Resolver, patience: cfg.Timeout / 4 * 3}
 	s.dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: s.control}
+	s.connect = s.dialer.DialContext
+	if cfg.Dial != nil {
+		s.connect = cfg.Dial
+	}
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if cfg.TLS != nil {
 		tlsConfig = cfg.TLS.Clone()
@@ -134,7 +142,7 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	for _, addr := range addrs {
 		var conn net.Conn
-		if conn, err = s.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port)); err == nil {
+		if conn, err = s.connect(ctx, network, net.JoinHostPort(addr.String(), port)); err == nil {
 			return conn, nil
 		}
 	}

@@ -75,3 +75,27 @@ func TestDial(t *testing.T) {
 		conn.Close()
 	}
 }
+
+// TestDialOfOurOwn: an address is judged before it is given to whatever connects.
+func TestDialOfOurOwn(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	memory := func(_ context.Context, _, address string) (net.Conn, error) {
+		asked = append(asked, address)
+		ours, theirs := net.Pipe()
+		theirs.Close()
+		return ours, nil
+	}
+	for address, class := range map[string]stream.Class{"10.0.0.1:443": stream.ClassForbidden, "127.0.0.1:80": stream.ClassOK} {
+		c, err := New(Config{AllowNetworks: loopback, Dial: memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Dial(t.Context(), "tcp", address, true); stream.ClassOf(err) != class {
+			t.Errorf("%s: %v, want %s", address, err, class)
+		}
+	}
+	if len(asked) != 1 || asked[0] != "127.0.0.1:80" {
+		t.Errorf("connected to %q", asked)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -39,9 +40,10 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's, for User-Agent; default "dev".
 	Version string
-	// Resolver and Proxy as in [guard.Config].
+	// Resolver, Proxy and Dial as in [guard.Config].
 	Resolver guard.Resolver
 	Proxy    *url.URL
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the clock of signatures; default time.Now.
 	Now func() time.Time
 }
@@ -85,7 +87,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	s.client, err = guard.New(guard.Config{
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Dial: cfg.Dial,
 		MaxResponse: 1 << 20,
 	})
 	if err != nil {
