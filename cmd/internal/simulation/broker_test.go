@@ -1,0 +1,57 @@
+package simulation
+
+import (
+	"context"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// broker is the cluster, and an operator's hands on it.
+type broker struct {
+	*kfake.Cluster
+	net   *network
+	ports []int
+	adm   *kadm.Client
+}
+
+func newBroker(t *testing.T, n *network, brokers int) *broker {
+	t.Helper()
+	b := &broker{net: n}
+	for i := range brokers {
+		b.ports = append(b.ports, brokerPort+i)
+	}
+	var err error
+	b.Cluster, err = kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(b.ports...), kfake.ListenFn(n.Listen),
+		kfake.BrokerConfigs(map[string]string{"log.message.timestamp.type": "LogAppendTime"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(b.options("operator")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.adm = kadm.NewClient(cl)
+	return b
+}
+
+// options are what the Kafka clients of a process share, as the app has them.
+func (b *broker) options(node string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(b.ListenAddrs()...), kgo.ClientID("forebay"), kgo.RetryTimeout(retryTimeout), kgo.Dialer(b.net.dialer(node)),
+	}
+}
+
+func (b *broker) create(ctx context.Context, t *testing.T, partitions int32, topics ...string) {
+	t.Helper()
+	if _, err := b.adm.CreateTopics(ctx, partitions, 1, nil, topics...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *broker) close() {
+	b.adm.Close()
+	b.Cluster.Close()
+}

@@ -1,0 +1,219 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// world is everything there is in one run.
+type world struct {
+	t      *testing.T
+	plan   *plan
+	trace  *trace
+	net    *network
+	broker *broker
+	db     *database
+	agent  *agent
+	sender *sender
+
+	mu        sync.Mutex
+	intake    *intake
+	processes []*process // that run, or are frozen
+	ended     []*process // killed
+	dead      []*intake  // killed
+	starts    int
+	facts     []fact
+}
+
+// fact is a fault as it was: what the judge takes into account.
+type fact struct {
+	node       string // process; empty: everything
+	what       string
+	begin, end time.Time
+}
+
+func (w *world) spec() ledger.Spec {
+	return ledger.Spec{
+		Name: group, Policy: w.plan.policy, Latest: w.plan.latest,
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
+	}
+}
+
+func (w *world) open(node string) (ledgerHandle, error) { return w.db.process(node, w.spec()) }
+
+// ports are all that a process connects to.
+func (w *world) ports() []int { return append(slices.Clone(w.broker.ports), agentPort, intakePort) }
+
+// build makes the world as it is before anything happens.
+func build(t *testing.T, p *plan, tr *trace) *world {
+	t.Helper()
+	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), sender: nil}
+	w.broker = newBroker(t, w.net, p.brokers)
+	var err error
+	if w.agent, err = startAgent(w.net, p.seed, p.bad); err != nil {
+		t.Fatal(err)
+	}
+	w.sender = newSender(w.net)
+	for _, source := range p.sources {
+		w.broker.create(t.Context(), t, p.partitions, topicOf(source))
+		w.broker.create(t.Context(), t, 1, "quarantine."+topicOf(source)[len("events."):])
+	}
+	w.startIntake()
+	for range p.processes {
+		w.startProcess()
+	}
+	return w
+}
+
+// node is a name that nobody had before.
+func (w *world) node(role string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.starts++
+	return fmt.Sprintf("%s-%d", role, w.starts)
+}
+
+func (w *world) startIntake() {
+	node := w.node("intake")
+	in, err := startIntake(node, w.net, w.broker.ListenAddrs(), w.broker.options(node), w.plan.sources, w.plan.payload)
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	w.mu.Lock()
+	w.intake = in
+	w.mu.Unlock()
+}
+
+func (w *world) startProcess() *process {
+	p, err := startProcess(w, w.node("stream"))
+	if err != nil {
+		w.t.Error(err)
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.processes = append(w.processes, p)
+	return p
+}
+
+// running are the processes that run.
+func (w *world) running() []*process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.processes)
+}
+
+// remove takes a process out of those that run; false where it is not among them any more.
+func (w *world) remove(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.processes, p)
+	if i < 0 {
+		return false
+	}
+	w.processes = slices.Delete(w.processes, i, i+1)
+	w.ended = append(w.ended, p)
+	return true
+}
+
+func (w *world) fact(f fact) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.facts = append(w.facts, f)
+}
+
+const (
+	quiet   = 45 * time.Second // beyond a gap's wait: nothing that is still to come takes longer
+	longest = 30 * time.Minute
+)
+
+// run lets the world happen and come to rest.
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, l := range w.plan.lines {
+		w.sender.run(ctx, l)
+	}
+	w.breakThings(ctx)
+	w.agent.rest()
+	w.restAsLong(ctx)
+	cancel()
+	w.sender.wait.Wait()
+}
+
+// restAsLong waits until nothing has happened for long enough that nothing will.
+func (w *world) restAsLong(ctx context.Context) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for range tick.C {
+		w.accept(ctx)
+		since := time.Since(w.lastSign())
+		if w.sender.idle() && since > w.plan.policy.GapWait+quiet {
+			return
+		}
+		if time.Since(w.trace.start) > longest {
+			w.t.Errorf("does not come to rest")
+			return
+		}
+	}
+}
+
+// lastSign is when provider or agent last heard something.
+func (w *world) lastSign() time.Time {
+	w.agent.mu.Lock()
+	last := w.agent.last
+	w.agent.mu.Unlock()
+	w.sender.mu.Lock()
+	defer w.sender.mu.Unlock()
+	if w.sender.last.After(last) {
+		last = w.sender.last
+	}
+	return last
+}
+
+// accept is an operator who accepts what stopped partitions report.
+func (w *world) accept(ctx context.Context) {
+	for _, p := range w.running() {
+		for _, part := range p.sub.Partitions() {
+			if part.State == stream.Stopped {
+				w.trace.add("operator: %s/%d is stopped: %v", part.Topic, part.Partition, part.Err)
+				if err := w.db.accept(ctx, part); err != nil {
+					w.trace.add("operator: %v", err)
+				}
+			}
+		}
+	}
+}
+
+// end stops everything, as SIGTERM does.
+func (w *world) end() {
+	for _, p := range w.running() {
+		begin := time.Now()
+		p.stop()
+		if took := time.Since(begin); took > drainTimeout+20*time.Second {
+			w.t.Errorf("%s took %s to end", p.node, took)
+		}
+		if p.err != nil {
+			w.t.Errorf("%s: %v", p.node, p.err)
+		}
+		p.ledger.Kill()
+	}
+	for _, p := range w.ended {
+		<-p.done
+	}
+	w.intake.stop()
+	for _, in := range w.dead {
+		in.bury()
+	}
+	w.sender.client.CloseIdleConnections()
+	w.agent.stop()
+	w.broker.close()
+}
