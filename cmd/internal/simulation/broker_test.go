@@ -55,3 +55,21 @@ func (b *broker) close() {
 	b.adm.Close()
 	b.Cluster.Close()
 }
+
+// seek sets the group's offsets, as any Kafka tool does; where says where to, of those that the group has.
+func (b *broker) seek(ctx context.Context, where func(start, committed int64) int64) error {
+	at, err := b.adm.FetchOffsets(ctx, group)
+	if err != nil {
+		return err
+	}
+	var to kadm.Offsets
+	at.Each(func(o kadm.OffsetResponse) {
+		if o.At >= 0 {
+			to.Add(kadm.Offset{Topic: o.Topic, Partition: o.Partition, At: where(0, o.At), LeaderEpoch: -1})
+		}
+	})
+	if len(to) == 0 {
+		return nil
+	}
+	return b.adm.CommitAllOffsets(ctx, group, to)
+}

@@ -3,6 +3,9 @@ package simulation
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -10,9 +13,49 @@ import (
 )
 
 // database is the ledger in memory, and what breaks it.
-type database struct{ *ledgertest.Memory }
+type database struct {
+	*ledgertest.Memory
 
-func newDatabase() *database { return &database{ledgertest.New(group, 0)} }
+	mu     sync.Mutex
+	next   int
+	broken map[int]ledgertest.Hook
+}
+
+func newDatabase() *database {
+	d := &database{Memory: ledgertest.New(group, 0), broken: map[int]ledgertest.Hook{}}
+	d.SetHook(d.ask)
+	return d
+}
+
+// breaks adds what breaks the ledger until mend.
+func (d *database) breaks(h ledgertest.Hook) (mend func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next++
+	id := d.next
+	d.broken[id] = h
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.broken, id)
+	}
+}
+
+// ask asks all that breaks the ledger now, in the order in which it came.
+func (d *database) ask(ctx context.Context, c ledgertest.Call) error {
+	d.mu.Lock()
+	var hooks []ledgertest.Hook
+	for _, id := range slices.Sorted(maps.Keys(d.broken)) {
+		hooks = append(hooks, d.broken[id])
+	}
+	d.mu.Unlock()
+	for _, h := range hooks {
+		if err := h(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (d *database) process(node string, spec ledger.Spec) (ledgerHandle, error) {
 	spec.Owner = node

@@ -267,37 +267,28 @@ func (c *trial) once() {
 // recordWait is the longest pause of the lanes between two tries to record a result.
 const recordWait = 5 * time.Second
 
-// unrecorded reports whether a fault may have kept an answer out of the ledger: one that was there between the call and its
-// record, which comes with the answer, or when the ledger can be reached again.
+// unrecorded reports whether a fault may have kept an answer out of the ledger: one of its process that was there between the
+// call's begin and its record. The record comes with the answer; where the ledger is away by then, once it is there again.
 func (c *trial) unrecorded(call *call) bool {
 	by := call.end
 	for again := true; again; {
 		again = false
 		for _, f := range c.facts {
-			if f.node != "" && f.node != call.process || f.end.Before(call.begin) || f.begin.After(by) {
+			if f.what != ledgerAway || f.node != "" && f.node != call.process || f.end.Before(call.end) || f.begin.After(by) {
 				continue
 			}
-			if f.what == ledgerAway {
-				if until := f.end.Add(recordWait); until.After(by) {
-					by, again = until, true
-				}
-				continue
+			if until := f.end.Add(recordWait); until.After(by) {
+				by, again = until, true
 			}
-			return true
 		}
 	}
-	return by.After(call.end) && c.touched(call.process, call.end, by)
-}
-
-// ledgerAway is a fault that delays a record, and loses none.
-const ledgerAway = "ledger away"
-
-// touched reports whether a fault of a process that may lose a record overlaps a time.
-func (c *trial) touched(node string, from, to time.Time) bool {
-	return slices.ContainsFunc(c.facts, func(f fact) bool {
-		return (f.node == "" || f.node == node) && f.what != ledgerAway && !f.end.Before(from) && !f.begin.After(to)
+	return by.After(call.end) || slices.ContainsFunc(c.facts, func(f fact) bool {
+		return (f.node == "" || f.node == call.process) && f.what != ledgerAway && f.what != moved && !f.end.Before(call.begin) && !f.begin.After(by)
 	})
 }
+
+// ledgerAway is a fault that delays a record. A claim may be given up meanwhile, with the answers that wait for it.
+const ledgerAway = "the ledger is away"
 
 // serial: the head of an entity's lane is done before the next one is called.
 func (c *trial) serial(l *entityLine) {

@@ -69,7 +69,32 @@ func build(t *testing.T, p *plan, tr *trace) *world {
 	for range p.processes {
 		w.startProcess()
 	}
+	w.settle()
 	return w
+}
+
+// settle waits until the group has given every partition to somebody, and does not change its mind.
+func (w *world) settle() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	steady := 0
+	for range tick.C {
+		count := 0
+		for _, p := range w.running() {
+			for _, part := range p.sub.Partitions() {
+				if part.State == stream.Running {
+					count++
+				}
+			}
+		}
+		if steady++; count != int(w.plan.partitions)*len(w.plan.sources) {
+			steady = 0
+		}
+		if steady == 5 {
+			break
+		}
+	}
+	w.trace.start = time.Now()
 }
 
 // node is a name that nobody had before.
@@ -209,7 +234,9 @@ func (w *world) end() {
 	for _, p := range w.ended {
 		<-p.done
 	}
-	w.intake.stop()
+	if w.intake != nil {
+		w.intake.stop()
+	}
 	for _, in := range w.dead {
 		in.bury()
 	}

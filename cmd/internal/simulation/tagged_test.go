@@ -1,0 +1,5 @@
+//go:build synctests
+
+package simulation
+
+const tagged = true
