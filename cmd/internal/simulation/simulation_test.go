@@ -64,6 +64,9 @@ func simulate(t *testing.T, seed uint64, level slog.Level) {
 		w := build(t, p, tr)
 		w.run()
 		w.end()
+		for _, text := range tr.faults {
+			t.Errorf("reports a fault of its own: %s", text)
+		}
 		for _, f := range judge(w.history()) {
 			t.Errorf("%s: %s", f.rule, f.text)
 		}

@@ -14,8 +14,9 @@ type trace struct {
 	start time.Time
 	level slog.Level
 
-	mu    sync.Mutex
-	lines []string
+	mu     sync.Mutex
+	lines  []string
+	faults []string // of forebay's own, as it reports them
 }
 
 func (t *trace) add(format string, args ...any) {
@@ -44,6 +45,11 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
 	l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, b.String())
+	if strings.Contains(r.Message, "this is a fault of forebay") {
+		l.t.mu.Lock()
+		defer l.t.mu.Unlock()
+		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+b.String())
+	}
 	return nil
 }
 
