@@ -28,7 +28,8 @@ func (w *world) history() history {
 		h.told = append(h.told, t)
 	}
 	for entity, bad := range w.plan.bad {
-		h.good[entity] = !bad
+		// With next to no room for payloads and actions what hangs takes it from the others: that is what the caps are for.
+		h.good[entity] = !bad && w.plan.laneBytes > 64<<10 && w.plan.maxOpen > 8
 	}
 	return h
 }
@@ -364,9 +365,15 @@ func (c *trial) gaps(l *entityLine) {
 	}
 }
 
-// behindDead reports whether an event may have come only after what stood behind the gap was given up.
+// behindDead reports whether an event may have come only after what stood behind the gap at a place was given up, or behind
+// another gap.
 func (c *trial) behindDead(l *entityLine, number int, s *state, by time.Time) bool {
-	return s.accepted.IsZero() || !s.accepted.Before(by)
+	for n := number + 1; n <= s.number; n++ {
+		if k := l.at(n); k == nil || k.accepted.IsZero() || !k.accepted.Before(by) {
+			return true
+		}
+	}
+	return false
 }
 
 // prompt: where nothing failed, an event is called as soon as what is before it is done.
