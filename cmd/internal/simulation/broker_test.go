@@ -44,9 +44,9 @@ func (b *broker) options(node string) []kgo.Opt {
 	}
 }
 
-func (b *broker) create(ctx context.Context, t *testing.T, partitions int32, topics ...string) {
+func (b *broker) create(t *testing.T, partitions int32, configs map[string]*string, topics ...string) {
 	t.Helper()
-	if _, err := b.adm.CreateTopics(ctx, partitions, 1, nil, topics...); err != nil {
+	if _, err := b.adm.CreateTopics(t.Context(), partitions, 1, configs, topics...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
@@ -63,6 +64,9 @@ var faults = []fault{
 	{"the group loses its members", 0, loseMembers},
 	{"the group's offsets are set back while it is stopped", 3 * time.Second, seekBack},
 	{"the group is deleted while it is stopped", 3 * time.Second, deleteGroup},
+	{cutOff, 3 * time.Second, cutTopic},
+	{retained, 2 * time.Minute, reachRetention},
+	{recreated, 4 * time.Second, recreateTopic},
 }
 
 func (p *plan) drawFaults(rng *rand.Rand) {
@@ -73,6 +77,12 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		}
 		if f.longest > 0 {
 			f.lasts = within(rng, f.longest/50, f.longest)
+		}
+		switch f.name {
+		case cutOff, recreated:
+			p.onDead = ledger.Continue // a payload that is lost is dead, and what stands behind it is to be seen
+		case retained:
+			p.retention, p.onDead = retention, ledger.Continue
 		}
 		p.faults = append(p.faults, f)
 	}

@@ -23,7 +23,7 @@ type history struct {
 }
 
 func (w *world) history() history {
-	h := history{policy: w.plan.policy, payload: w.plan.payload, latest: w.plan.latest, good: map[string]bool{}, facts: w.facts, calls: w.agent.calls}
+	h := history{policy: w.plan.policy, payload: w.plan.payload, latest: w.plan.latest, good: map[string]bool{}, facts: w.facts, calls: w.agent.calls, excused: w.excused()}
 	for _, t := range w.sender.told {
 		h.told = append(h.told, t)
 	}
@@ -85,6 +85,15 @@ func (s *state) surelyBefore(o *state) bool {
 // maybeBefore reports whether s may be in the log before o.
 func (s *state) maybeBefore(o *state) bool {
 	return o.accepted.IsZero() || !s.first().After(o.accepted)
+}
+
+// lastHeard is until when the provider was at it.
+func (s *state) lastHeard() time.Time {
+	last := s.sent[len(s.sent)-1]
+	if s.accepted.After(last) {
+		return s.accepted
+	}
+	return last
 }
 
 // entityLine is the case of one entity: its events by number.
@@ -204,7 +213,7 @@ func (c *trial) mayEndUnrun(l *entityLine, s *state) bool {
 	for _, k := range c.missing(l, s) {
 		switch c.policy.Then {
 		case gate.ThenPark:
-			if k == nil || k.accepted.IsZero() {
+			if k == nil || k.accepted.IsZero() || c.anew(k.first(), s.lastHeard()) {
 				return true
 			}
 		case gate.ThenDeadLetter:
@@ -219,7 +228,7 @@ func (c *trial) mayEndUnrun(l *entityLine, s *state) bool {
 func (c *trial) missing(l *entityLine, s *state) (out []*state) {
 	for n := 1; n < s.number; n++ {
 		k := l.at(n)
-		if k == nil || k.accepted.IsZero() || !k.accepted.Before(c.deadline(l, n)) {
+		if k == nil || k.accepted.IsZero() || !k.accepted.Before(c.deadline(l, n)) || c.anew(k.first(), s.lastHeard()) {
 			out = append(out, k)
 		}
 	}
@@ -305,6 +314,11 @@ func (c *trial) serial(l *entityLine) {
 	}
 }
 
+// anew reports whether version lines may have begun anew in a time: those of a topic that is created again do.
+func (c *trial) anew(from, to time.Time) bool {
+	return slices.ContainsFunc(c.facts, func(f fact) bool { return f.what == recreated && !f.end.Before(from) && !f.begin.After(to) })
+}
+
 // ordered: first calls follow the line, and a repeat never follows what is newer.
 func (c *trial) ordered(l *entityLine) {
 	var newest *state
@@ -324,6 +338,7 @@ func (c *trial) ordered(l *entityLine) {
 // behind judges a call of an event after one of a newer event.
 func (c *trial) behind(l *entityLine, s, newest *state, call *call, again bool) {
 	switch {
+	case c.anew(newest.first(), call.begin):
 	case again && s.surelyBefore(newest):
 		c.find(unordered, "%s was called again at %s, after %s", s.id, clock(call.begin), newest.id)
 	case again:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // plan is a world as its seed draws it.
@@ -23,6 +24,8 @@ type plan struct {
 	laneBytes                int64
 	latest                   bool
 	policy                   gate.Policy
+	onDead                   ledger.OnDead
+	retention                time.Duration
 
 	lines  []line
 	bad    map[string]bool // entities with which the agent has trouble
@@ -43,6 +46,7 @@ func draw(seed uint64) *plan {
 		batchBytes: pick(rng, 1<<10, 4<<10, 16<<10, 64<<10, 256<<10), maxOpen: pick(rng, 8, 64, 4096), laneWindow: pick(rng, 2, 8),
 		laneBytes: pick(rng, int64(64<<10), 4<<20), latest: rng.IntN(5) == 0, bad: map[string]bool{},
 	}
+	p.onDead, p.retention = ledger.Park, 7*24*time.Hour
 	p.policy = gate.Policy{
 		Start: gate.StartAny, GapWait: within(rng, 5*time.Second, 20*time.Second).Truncate(time.Millisecond),
 		Then: pick(rng, gate.ThenSkip, gate.ThenSkip, gate.ThenSkip, gate.ThenPark, gate.ThenDeadLetter), FutureSkew: 5 * time.Minute,

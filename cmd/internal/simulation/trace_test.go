@@ -16,7 +16,8 @@ type trace struct {
 
 	mu     sync.Mutex
 	lines  []string
-	faults []string // of forebay's own, as it reports them
+	faults []string  // of forebay's own, as it reports them
+	sign   time.Time // of the last line that says that work goes on
 }
 
 func (t *trace) add(format string, args ...any) {
@@ -45,9 +46,12 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
 	l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, b.String())
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
+		l.t.sign = time.Now()
+	}
 	if strings.Contains(r.Message, "this is a fault of forebay") {
-		l.t.mu.Lock()
-		defer l.t.mu.Unlock()
 		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+b.String())
 	}
 	return nil

@@ -30,6 +30,8 @@ type world struct {
 	dead      []*intake  // killed
 	starts    int
 	facts     []fact
+	gone      []gone
+	reports   []*stream.StopError
 }
 
 // fact is a fault as it was: what the judge takes into account.
@@ -42,7 +44,7 @@ type fact struct {
 func (w *world) spec() ledger.Spec {
 	return ledger.Spec{
 		Name: group, Policy: w.plan.policy, Latest: w.plan.latest,
-		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: w.plan.onDead}},
 	}
 }
 
@@ -62,8 +64,8 @@ func build(t *testing.T, p *plan, tr *trace) *world {
 	}
 	w.sender = newSender(w.net)
 	for _, source := range p.sources {
-		w.broker.create(t.Context(), t, p.partitions, topicOf(source))
-		w.broker.create(t.Context(), t, 1, "quarantine."+topicOf(source)[len("events."):])
+		w.broker.create(t, p.partitions, w.topicConfig(), topicOf(source))
+		w.broker.create(t, 1, w.topicConfig(), "quarantine."+topicOf(source)[len("events."):])
 	}
 	w.startIntake()
 	for range p.processes {
@@ -167,6 +169,10 @@ func (w *world) run() {
 	for _, l := range w.plan.lines {
 		w.sender.run(ctx, l)
 	}
+	var operator sync.WaitGroup
+	operator.Go(func() { w.operate(ctx) })
+	defer operator.Wait()
+	defer cancel()
 	w.breakThings(ctx)
 	w.agent.rest()
 	w.restAsLong(ctx)
@@ -179,7 +185,6 @@ func (w *world) restAsLong(ctx context.Context) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for range tick.C {
-		w.accept(ctx)
 		since := time.Since(w.lastSign())
 		if w.sender.idle() && since > w.plan.policy.GapWait+quiet {
 			return
@@ -191,17 +196,25 @@ func (w *world) restAsLong(ctx context.Context) {
 	}
 }
 
-// lastSign is when provider or agent last heard something.
+// lastSign is when provider or agent last heard something, or a process did something that neither hears of.
 func (w *world) lastSign() time.Time {
+	w.trace.mu.Lock()
+	sign := w.trace.sign
+	w.trace.mu.Unlock()
 	w.agent.mu.Lock()
 	last := w.agent.last
 	w.agent.mu.Unlock()
 	w.sender.mu.Lock()
 	defer w.sender.mu.Unlock()
-	if w.sender.last.After(last) {
-		last = w.sender.last
+	return slices.MaxFunc([]time.Time{sign, last, w.sender.last}, time.Time.Compare)
+}
+
+// operate looks after stopped partitions until ctx is done.
+func (w *world) operate(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.accept(ctx)
+		sleep(ctx, 5*time.Second)
 	}
-	return last
 }
 
 // accept is an operator who accepts what stopped partitions report.
@@ -210,6 +223,7 @@ func (w *world) accept(ctx context.Context) {
 		for _, part := range p.sub.Partitions() {
 			if part.State == stream.Stopped {
 				w.trace.add("operator: %s/%d is stopped: %v", part.Topic, part.Partition, part.Err)
+				w.report(part.Err)
 				if err := w.db.accept(ctx, part); err != nil {
 					w.trace.add("operator: %v", err)
 				}

@@ -1,0 +1,264 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream"
+)
+
+// gone are records that an operator removed from a log, as the log was before.
+type gone struct {
+	topic     string
+	partition int32
+	id        string // of the event
+	offset    int64
+	at        time.Time
+	kind      string // of the fault
+	copied    bool   // what is open of it must have a copy in the ledger by then
+}
+
+const (
+	retention = 40 * time.Second // of topics whose retention is reached
+	patience  = 60 * time.Second // how long an operator's question may take
+)
+
+// reading reads a topic as it is.
+func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Record)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	starts, err := b.adm.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	ends, err := b.adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
+	starts.Each(func(o kadm.ListedOffset) {
+		if end, ok := ends.Lookup(topic, o.Partition); ok && end.Offset > o.Offset {
+			from[o.Partition], left[o.Partition] = kgo.NewOffset().At(o.Offset), end.Offset
+		}
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	cl, err := kgo.NewClient(append(b.options("operator"), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for len(left) > 0 {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("read %s: %w", topic, ctx.Err())
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			each(r)
+			if r.Offset >= left[r.Partition]-1 {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return nil
+}
+
+// remember notes the records of a topic that are about to go.
+func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) error {
+	return w.broker.reading(ctx, topic, func(r *kgo.Record) {
+		if !which(r) {
+			return
+		}
+		g := gone{topic: topic, partition: r.Partition, offset: r.Offset, at: time.Now(), kind: kind, copied: kind == retained}
+		if e, err := record.Decode(r); err == nil {
+			g.id = e.ID
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.gone = append(w.gone, g)
+	})
+}
+
+const (
+	cutOff    = "records are deleted"
+	retained  = "the retention is reached"
+	recreated = "the topic is created again"
+)
+
+// cutTopic deletes a part of a partition's records while the subscription is stopped.
+func cutTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	mend := w.stopAll()
+	err := w.deleteBefore(ctx, cutOff, func(end int64) int64 { return int64(p.chance>>16) % (end + 1) })
+	if err != nil {
+		w.trace.add("  %v", err)
+	}
+	return fact{what: cutOff}, mend
+}
+
+// deleteBefore deletes what lies before an offset of each partition; where says which, of the log's end.
+func (w *world) deleteBefore(ctx context.Context, kind string, where func(end int64) int64) error {
+	for _, source := range w.plan.sources {
+		topic := topicOf(source)
+		ends, err := w.broker.adm.ListEndOffsets(ctx, topic)
+		if err != nil {
+			return err
+		}
+		to := kadm.Offsets{}
+		upto := map[int32]int64{}
+		ends.Each(func(o kadm.ListedOffset) {
+			upto[o.Partition] = where(o.Offset)
+			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: upto[o.Partition]})
+		})
+		if err := w.remember(ctx, topic, kind, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] }); err != nil {
+			return err
+		}
+		if err := w.deleteRecords(ctx, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) deleteRecords(ctx context.Context, to kadm.Offsets) error {
+	done, err := w.broker.adm.DeleteRecords(ctx, to)
+	if err != nil {
+		return err
+	}
+	return done.Error()
+}
+
+// reachRetention deletes what is older than the topics' retention, again and again, while everything runs.
+func reachRetention(ctx context.Context, w *world, p planned) (fact, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if err := w.expireRecords(ctx); err != nil && ctx.Err() == nil {
+				w.trace.add("  %v", err)
+			}
+			sleep(ctx, 5*time.Second)
+		}
+	}()
+	return fact{node: "nobody", what: retained}, func() { cancel(); <-ended }
+}
+
+func (w *world) expireRecords(ctx context.Context) error {
+	for _, source := range w.plan.sources {
+		topic := topicOf(source)
+		old := time.Now().Add(-retention)
+		after, err := w.broker.adm.ListOffsetsAfterMilli(ctx, old.UnixMilli(), topic)
+		if err != nil {
+			return err
+		}
+		to, upto := kadm.Offsets{}, map[int32]int64{}
+		after.Each(func(o kadm.ListedOffset) {
+			upto[o.Partition] = o.Offset
+			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: o.Offset})
+		})
+		if err := w.remember(ctx, topic, retained, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] }); err != nil {
+			return err
+		}
+		if err := w.deleteRecords(ctx, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recreateTopic deletes a topic and creates it again, while nothing writes to it.
+func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	in := w.takeIntake()
+	if in == nil {
+		return nobody, nothing
+	}
+	in.stop()
+	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
+	err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
+	if err == nil {
+		_, err = w.broker.adm.DeleteTopics(ctx, topic)
+	}
+	sleep(ctx, p.lasts/2)
+	if err == nil {
+		_, err = w.broker.adm.CreateTopics(ctx, w.plan.partitions, 1, w.topicConfig(), topic)
+	}
+	if err != nil {
+		w.t.Errorf("create %s again: %v", topic, err)
+	}
+	return fact{what: recreated}, w.startIntake
+}
+
+// topicConfig is what topics apply gives a topic.
+func (w *world) topicConfig() map[string]*string {
+	return map[string]*string{
+		"message.timestamp.type": new("LogAppendTime"), "max.message.bytes": new("3000000"),
+		"retention.ms": new(fmt.Sprint(w.plan.retention.Milliseconds())),
+	}
+}
+
+// excused are the events whose records went before they were done, and of which Forebay has said so: in the report of a stop that
+// covers the record, or of an action whose payload is lost. What is neither done nor reported is lost.
+func (w *world) excused() map[string]string {
+	out := map[string]string{}
+	for _, g := range w.gone {
+		if why := w.reported(g); why != "" {
+			out[g.id] = why
+		} else if !g.copied && w.trace.payloadLost(g.id) {
+			out[g.id] = "payload_lost"
+		}
+	}
+	return out
+}
+
+// reported is the stop that covers a record which is gone. That a topic was created again is reported and accepted of all of its
+// partitions at once: one that has not said so itself was told by another.
+func (w *world) reported(g gone) string {
+	own, topic := false, false
+	for _, s := range w.reports {
+		at := s.Stop.Partition
+		switch {
+		case at.Topic != g.topic || (s.Reason == stream.StopRecreated) != (g.kind == recreated):
+		case at.Number != g.partition:
+			topic = topic || s.Reason == stream.StopRecreated
+		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == stream.StopRecreated):
+			return string(s.Reason)
+		default:
+			own = true
+		}
+	}
+	if topic && !own {
+		return string(stream.StopRecreated)
+	}
+	return ""
+}
+
+// report keeps what a stopped partition says.
+func (w *world) report(err error) {
+	e, ok := errors.AsType[*stream.StopError](err)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports = append(w.reports, e)
+}
+
+// payloadLost reports whether the log of a process says that an event's action is dead for want of its bytes.
+func (t *trace) payloadLost(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, line := range t.lines {
+		if strings.Contains(line, "action is dead") && strings.Contains(line, " event_id="+id+" ") && strings.Contains(line, "class=payload_lost") {
+			return true
+		}
+	}
+	return false
+}
