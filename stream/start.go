@@ -87,8 +87,10 @@ func where(f facts) (st ledger.Start, settle bool, err error) {
 	problem := f.stands(f.problem(st), st, settle)
 	switch s := f.standing.Stop; {
 	case problem == nil:
-		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition {
-			st.Accepted = s.ID // the ledger would have refused the topic otherwise
+		// The ledger would have refused the topic if nobody had accepted it; of this partition it may have been reported only
+		// after that.
+		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition && s.Accepted != nil {
+			st.Accepted = s.ID
 		}
 		return st, settle, nil
 	case s.Same(problem) && s.Accepted != nil:

@@ -139,6 +139,8 @@ func TestWhere(t *testing.T) {
 			settle: true, want: by7(at(20))},
 		{name: "accepted: another topic under the name", f: facts{commit: marked(50, 50, other), standing: ledger.Standing{TakenUp: true,
 			Stop: accepted(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: by7(at(10))},
+		{name: "another topic under the name, accepted before this partition had reported it", f: facts{commit: marked(50, 50, other),
+			standing: ledger.Standing{TakenUp: true, Stop: stands(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: at(10)},
 		{name: "accepted: back to before dedupe's memory", settle: true, want: by7(moved(50, 20)), f: facts{stored: stored(50), commit: &commit{offset: 20},
 			standing: ledger.Standing{Remembers: day, Stop: accepted(StopForgotten, 20, 50, 20).Stop}}},
 		{name: "accepted one seek, and there is another", stop: &report{StopForgotten, 19, 50, 19}, f: facts{stored: stored(50), commit: &commit{offset: 19},
