@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,9 @@ import (
 var (
 	oneSeed = flag.Int64("seed", -1, "run this seed alone, and print its trace")
 	seeds   = flag.Int("seeds", 100, "how many seeds to run")
+	first   = flag.Bool("first", false, "end with the first seed that fails")
+
+	caught atomic.Bool
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +38,13 @@ func TestSimulation(t *testing.T) {
 	for seed := range *seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
+			if *first && caught.Load() {
+				t.SkipNow()
+			}
 			simulate(t, uint64(seed), slog.LevelInfo)
+			if t.Failed() {
+				caught.Store(true)
+			}
 		})
 	}
 }
