@@ -53,6 +53,10 @@ bench: ## Go benchmarks; bin/forebay-bench compares whole scenarios with their r
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@.ci/fuzz $(FUZZTIME)
 
+.PHONY: mutants
+mutants: ## break the product in small ways and see that the simulation notices each; writes mutants.md
+	@.ci/mutants
+
 .PHONY: lint
 lint: ## gofmt, vet, golangci-lint, shellcheck where installed
 	@.ci/lint

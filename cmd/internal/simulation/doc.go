@@ -9,9 +9,10 @@
 // of package ledgertest, which passes the ledger's own conformance suite. The judge reads what the provider was told, what the
 // agent saw, and which faults there were.
 //
-//	go test ./cmd/internal/simulation -run Simulation            a hundred seeds
+//	go test ./... -run Simulation                                a hundred seeds; a thousand where CI is set
 //	go test ./cmd/internal/simulation -run Simulation -seeds=N   the first N
-//	go test ./cmd/internal/simulation -run Simulation -seed=N    one of them, with its trace
+//	go test ./cmd/internal/simulation -run Simulation -seed=N    one of them, with all that was logged in it
+//	make mutants                                                 small changes of the product, each of which has to be caught
 //
 // A seed fixes the world, the faults and when they come. What goroutines do in one moment is Go's scheduler's business, so a
 // seed that fails once may need some runs to fail again: -count.

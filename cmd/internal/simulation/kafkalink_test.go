@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,12 +58,25 @@ func (l *kafkaLink) answer() error {
 	of := l.asked[correlation]
 	delete(l.asked, correlation)
 	l.mu.Unlock()
+	l.travel()
 	if of.key == int16(kmsg.Fetch) {
 		body = l.net.spoilt(l.at.node, of.version, body)
 		binary.BigEndian.PutUint32(head[:], uint32(len(body)+4))
 	}
 	l.rest = append(head[:], body...)
 	return nil
+}
+
+// latency is what an answer takes on its way. Without any a client that asks again at once would ask for ever in one moment.
+const latency = 500 * time.Microsecond
+
+func (l *kafkaLink) travel() {
+	timer := time.NewTimer(latency)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.closed:
+	}
 }
 
 // spoilt is an answer to a fetch as it arrives.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -52,9 +53,9 @@ func TestSimulation(t *testing.T) {
 // again runs this test in a binary of its own: kgo holds locks while it waits for brokers, and only with the tag synctests are
 // they such that virtual time goes on meanwhile. It is built without the race detector: a thousand worlds are to be seen.
 func again(t *testing.T) {
-	args := []string{"test", "-tags=synctests", "-count=1", "-timeout=15m", "-run=^TestSimulation$", "."}
+	args := []string{"test", "-tags=synctests", "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".", fmt.Sprintf("-seeds=%d", howMany())}
 	flag.Visit(func(f *flag.Flag) {
-		if f.Name == "seed" || f.Name == "seeds" || f.Name == "test.v" {
+		if f.Name == "seed" || f.Name == "seeds" || f.Name == "first" {
 			args = append(args, "-"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -65,6 +66,17 @@ func again(t *testing.T) {
 	if err != nil {
 		t.Fail()
 	}
+}
+
+// howMany is how many seeds are run where nobody says.
+func howMany() int {
+	switch {
+	case os.Getenv("CI") != "":
+		return 1000
+	case testing.Short():
+		return 20
+	}
+	return *seeds
 }
 
 func simulate(t *testing.T, seed uint64, level slog.Level) {
