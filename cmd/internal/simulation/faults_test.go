@@ -38,7 +38,7 @@ func nothing() {}
 var faults = []fault{
 	{"a stream process's connections to the brokers are cut", 0, cutStream(toBrokers)},
 	{"a stream process's connections to the agent are cut", 0, cutStream(toAgent)},
-	{"a stream process hears nothing of the brokers", 12 * time.Second, hangStream(toBrokers)},
+	{noBrokers, 25 * time.Second, hangStream(toBrokers)},
 	{"a broker's answers to a stream process are late", 900 * time.Millisecond, hangStream(toBrokers)},
 	{"a stream process hears nothing of the agent", 12 * time.Second, hangStream(toAgent)},
 	{"a stream process is killed", 20 * time.Second, killStream},
@@ -49,7 +49,7 @@ var faults = []fault{
 	{"the intake is killed", 10 * time.Second, killIntake},
 	{"the intake is stopped and started again", 5 * time.Second, stopIntake},
 	{"the intake's connections to the brokers are cut", 0, cutIntake},
-	{"the intake hears nothing of the brokers", 12 * time.Second, hangIntake},
+	{"the intake hears nothing of the brokers", time.Minute, hangIntake},
 	{"the provider's connections are cut", 0, cutProvider},
 	{"the ledger is away", 8 * time.Second, ledgerFails(ledgertest.Before)},
 	{"the ledger rolls back", 3 * time.Second, ledgerFails(ledgertest.Within)},
@@ -67,6 +67,7 @@ var faults = []fault{
 	{cutOff, 3 * time.Second, cutTopic},
 	{retained, 2 * time.Minute, reachRetention},
 	{recreated, 4 * time.Second, recreateTopic},
+	{grown, 0, growTopic},
 }
 
 func (p *plan) drawFaults(rng *rand.Rand) {

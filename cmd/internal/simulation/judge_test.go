@@ -44,6 +44,7 @@ const (
 	stale     rule = "stale after newer"        // an older state for the first time after a newer one, unmarked
 	forged    rule = "forged accepted"          // never signed by the provider, or not the bytes that it sent
 	early     rule = "gap released early"       // before its filler, and before its wait was over
+	zombie    rule = "acted while cut off"      // longer than the group counts a member in that it does not hear of
 	heldUp    rule = "unrelated entity held up" // nothing of its own was in its way
 )
 
@@ -59,6 +60,7 @@ func judge(h history) []finding {
 	c.authentic()
 	c.complete()
 	c.once()
+	c.alive()
 	for _, l := range c.lines {
 		c.serial(l)
 		c.ordered(l)
@@ -213,7 +215,7 @@ func (c *trial) mayEndUnrun(l *entityLine, s *state) bool {
 	for _, k := range c.missing(l, s) {
 		switch c.policy.Then {
 		case gate.ThenPark:
-			if k == nil || k.accepted.IsZero() || c.anew(k.first(), s.lastHeard()) {
+			if k == nil || k.accepted.IsZero() || c.vanished(k, s) {
 				return true
 			}
 		case gate.ThenDeadLetter:
@@ -228,11 +230,17 @@ func (c *trial) mayEndUnrun(l *entityLine, s *state) bool {
 func (c *trial) missing(l *entityLine, s *state) (out []*state) {
 	for n := 1; n < s.number; n++ {
 		k := l.at(n)
-		if k == nil || k.accepted.IsZero() || !k.accepted.Before(c.deadline(l, n)) || c.anew(k.first(), s.lastHeard()) {
+		if k == nil || k.accepted.IsZero() || !k.accepted.Before(c.deadline(l, n)) || c.vanished(k, s) {
 			out = append(out, k)
 		}
 	}
 	return out
+}
+
+// vanished reports whether the line of an event may know nothing of one that was accepted: its record went, which was reported, or
+// its line began anew.
+func (c *trial) vanished(k, s *state) bool {
+	return c.excused[k.id] != "" && k.done.IsZero() || c.anew(k.first(), s.lastHeard())
 }
 
 func (l *entityLine) at(number int) *state {
@@ -270,6 +278,20 @@ func (c *trial) once() {
 		}
 		if call.status/100 == 2 {
 			answered[call.key] = call
+		}
+	}
+}
+
+// noBrokers is what a process is cut off by.
+const noBrokers = "a stream process hears nothing of the brokers"
+
+// alive: who has not heard of the group for the session timeout calls nobody.
+func (c *trial) alive() {
+	for _, call := range c.calls {
+		for _, f := range c.facts {
+			if f.what == noBrokers && f.node == call.process && call.begin.After(f.begin.Add(sessionTimeout)) && call.begin.Before(f.end) {
+				c.find(zombie, "%s was called at %s by %s, which has heard of no broker since %s", call.id, clock(call.begin), call.process, clock(f.begin))
+			}
 		}
 	}
 }
@@ -372,7 +394,7 @@ func (c *trial) gaps(l *entityLine) {
 				}
 			case at.Before(by):
 				c.find(early, "%s was called at %s, before %d, whose wait lasts until %s at least", s.id, clock(at), n, clock(by))
-			case k != nil && !k.accepted.IsZero() && k.accepted.Before(by):
+			case k != nil && !k.accepted.IsZero() && k.accepted.Before(by) && !c.anew(k.first(), at):
 				c.find(early, "%s was called at %s, before %d, which was there at %s, before its wait was over at %s", s.id, clock(at), n,
 					clock(k.accepted), clock(by))
 			}

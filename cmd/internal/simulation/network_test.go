@@ -27,10 +27,16 @@ type network struct {
 
 	mu    sync.Mutex
 	links map[*link]struct{}
-	hung  map[end]chan struct{} // closed when it goes on
-	dead  map[string]bool       // nodes
+	hung  map[end]*hanging
+	dead  map[string]bool // nodes
 	// spoil, by node, gets the answers of brokers to fetches, and reports whether it has changed one.
 	spoil map[string]func(*kmsg.FetchResponse) bool
+}
+
+// hanging is a way on which nothing goes on.
+type hanging struct {
+	over chan struct{} // closed when it goes on
+	by   int           // faults that want it so
 }
 
 // end is one node's way to a port.
@@ -45,7 +51,7 @@ var (
 )
 
 func newNetwork() *network {
-	return &network{links: map[*link]struct{}{}, hung: map[end]chan struct{}{}, dead: map[string]bool{},
+	return &network{links: map[*link]struct{}{}, hung: map[end]*hanging{}, dead: map[string]bool{},
 		spoil: map[string]func(*kmsg.FetchResponse) bool{}}
 }
 
@@ -84,7 +90,7 @@ func (n *network) wait(ctx context.Context, at end) error {
 		return nil
 	}
 	select {
-	case <-hung:
+	case <-hung.over:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -126,9 +132,11 @@ func (n *network) hang(node string, ports ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, port := range ports {
-		if n.hung[end{node, port}] == nil {
-			n.hung[end{node, port}] = make(chan struct{})
+		at := end{node, port}
+		if n.hung[at] == nil {
+			n.hung[at] = &hanging{over: make(chan struct{})}
 		}
+		n.hung[at].by++
 	}
 }
 
@@ -136,9 +144,12 @@ func (n *network) heal(node string, ports ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, port := range ports {
-		if c := n.hung[end{node, port}]; c != nil {
-			close(c)
-			delete(n.hung, end{node, port})
+		at := end{node, port}
+		if h := n.hung[at]; h != nil {
+			if h.by--; h.by == 0 {
+				close(h.over)
+				delete(n.hung, at)
+			}
 		}
 	}
 }
@@ -212,7 +223,7 @@ func (l *link) wait(deadline *time.Time) error {
 		late = timer.C
 	}
 	select {
-	case <-hung:
+	case <-hung.over:
 		return nil
 	case <-late:
 		return os.ErrDeadlineExceeded

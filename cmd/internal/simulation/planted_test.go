@@ -220,6 +220,12 @@ func TestJudge(t *testing.T) {
 			p.move(2, 15.2)
 		}, []rule{stale}},
 
+		{"cut off for too long", arrival, func(p *planted) {
+			p.facts = []fact{{node: "stream-1", what: noBrokers, begin: at(-2), end: at(5)}}
+		}, []rule{zombie}},
+		{"cut off for a while", arrival, func(p *planted) { p.facts = []fact{{node: "stream-1", what: noBrokers, begin: at(0), end: at(7)}} }, nil},
+		{"another one cut off", arrival, func(p *planted) { p.facts = []fact{{node: "stream-2", what: noBrokers, begin: at(-9), end: at(7)}} }, nil},
+
 		{"nothing in its way", arrival, func(p *planted) { p.move(5, 9) }, []rule{heldUp}},
 		{"a fault in its way", arrival, func(p *planted) { p.facts = []fact{{what: "brokers", begin: at(1), end: at(2)}}; p.move(5, 9) }, nil},
 		{"its own agent in its way", arrival, func(p *planted) { p.good[p.told[0].entity] = false; p.move(5, 9) }, nil},

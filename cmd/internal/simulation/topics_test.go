@@ -91,6 +91,7 @@ const (
 	cutOff    = "records are deleted"
 	retained  = "the retention is reached"
 	recreated = "the topic is created again"
+	grown     = "the topic grows"
 )
 
 // cutTopic deletes a part of a partition's records while the subscription is stopped.
@@ -114,6 +115,9 @@ func (w *world) deleteBefore(ctx context.Context, kind string, where func(end in
 		to := kadm.Offsets{}
 		upto := map[int32]int64{}
 		ends.Each(func(o kadm.ListedOffset) {
+			if o.Err != nil || o.Offset < 0 {
+				return
+			}
 			upto[o.Partition] = where(o.Offset)
 			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: upto[o.Partition]})
 		})
@@ -161,6 +165,9 @@ func (w *world) expireRecords(ctx context.Context) error {
 		}
 		to, upto := kadm.Offsets{}, map[int32]int64{}
 		after.Each(func(o kadm.ListedOffset) {
+			if o.Err != nil || o.Offset < 0 {
+				return
+			}
 			upto[o.Partition] = o.Offset
 			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: o.Offset})
 		})
@@ -196,6 +203,16 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 	return fact{what: recreated}, w.startIntake
 }
 
+// growTopic gives a topic more partitions, for good: its entities are in other ones then. The way on is a copy (topics rekey), which
+// is for a person to make; until then the topic stands still and says so.
+func growTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
+	if _, err := w.broker.adm.CreatePartitions(ctx, 1+int(p.chance>>32%3), topic); err != nil {
+		w.trace.add("  %v", err)
+	}
+	return fact{what: grown}, nothing
+}
+
 // topicConfig is what topics apply gives a topic.
 func (w *world) topicConfig() map[string]*string {
 	return map[string]*string{
@@ -213,6 +230,13 @@ func (w *world) excused() map[string]string {
 			out[g.id] = why
 		} else if !g.copied && w.trace.payloadLost(g.id) {
 			out[g.id] = "payload_lost"
+		}
+	}
+	for _, s := range w.reports {
+		for _, t := range w.sender.told {
+			if s.Reason == stream.StopPartitions && topicOf(t.source) == s.Stop.Partition.Topic {
+				out[t.id] = string(s.Reason)
+			}
 		}
 	}
 	return out

@@ -40,19 +40,24 @@ type lines struct {
 	prefix string
 }
 
-func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= l.t.level }
+// Enabled is for decisions too, which are told at debug: one of them counts.
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
-	l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, b.String())
+	text := b.String()
+	setAside := r.Message == "decided" && strings.Contains(text, "decision=quarantined")
+	if r.Level >= l.t.level || setAside {
+		l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, text)
+	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
 		l.t.sign = time.Now()
 	}
-	if strings.Contains(r.Message, "this is a fault of forebay") {
-		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+b.String())
+	if setAside || strings.Contains(r.Message, "this is a fault of forebay") { // there is nothing here that is to be set aside
+		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+text)
 	}
 	return nil
 }
