@@ -66,6 +66,7 @@ var faults = []fault{
 	{"the group is deleted while it is stopped", 3 * time.Second, deleteGroup},
 	{cutOff, 3 * time.Second, cutTopic},
 	{retained, 2 * time.Minute, reachRetention},
+	{retained, 2 * time.Minute, reachRetention},
 	{recreated, 4 * time.Second, recreateTopic},
 	{grown, 0, growTopic},
 }
@@ -83,7 +84,7 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		case cutOff, recreated:
 			p.onDead = ledger.Continue // a payload that is lost is dead, and what stands behind it is to be seen
 		case retained:
-			p.retention, p.onDead = retention, ledger.Continue
+			p.retention, p.onDead = pick(rng, 10*time.Second, 20*time.Second, 40*time.Second), ledger.Continue
 		}
 		p.faults = append(p.faults, f)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,11 @@ type gone struct {
 	partition int32
 	id        string // of the event
 	offset    int64
-	at        time.Time
-	kind      string // of the fault
-	copied    bool   // what is open of it must have a copy in the ledger by then
+	since, at time.Time // when it was appended, and when it went
+	kind      string    // of the fault
 }
 
-const (
-	retention = 40 * time.Second // of topics whose retention is reached
-	patience  = 60 * time.Second // how long an operator's question may take
-)
+const patience = 60 * time.Second // how long an operator's question may take
 
 // reading reads a topic as it is.
 func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Record)) error {
@@ -77,7 +74,7 @@ func (w *world) remember(ctx context.Context, topic, kind string, which func(*kg
 		if !which(r) {
 			return
 		}
-		g := gone{topic: topic, partition: r.Partition, offset: r.Offset, at: time.Now(), kind: kind, copied: kind == retained}
+		g := gone{topic: topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
 		if e, err := record.Decode(r); err == nil {
 			g.id = e.ID
 		}
@@ -158,7 +155,7 @@ func reachRetention(ctx context.Context, w *world, p planned) (fact, func()) {
 func (w *world) expireRecords(ctx context.Context) error {
 	for _, source := range w.plan.sources {
 		topic := topicOf(source)
-		old := time.Now().Add(-retention)
+		old := time.Now().Add(-w.plan.retention)
 		after, err := w.broker.adm.ListOffsetsAfterMilli(ctx, old.UnixMilli(), topic)
 		if err != nil {
 			return err
@@ -228,7 +225,7 @@ func (w *world) excused() map[string]string {
 	for _, g := range w.gone {
 		if why := w.reported(g); why != "" {
 			out[g.id] = why
-		} else if !g.copied && w.trace.payloadLost(g.id) {
+		} else if !w.copied(g) && w.trace.payloadLost(g.id) {
 			out[g.id] = "payload_lost"
 		}
 	}
@@ -240,6 +237,14 @@ func (w *world) excused() map[string]string {
 		}
 	}
 	return out
+}
+
+// copied reports whether what is open of a record that went must have had a copy in the ledger: where its retention was over, and
+// nothing was in the owner's way meanwhile.
+func (w *world) copied(g gone) bool {
+	return g.kind == retained && !slices.ContainsFunc(w.facts, func(f fact) bool {
+		return f.node != "nobody" && !f.end.Add(recovery).Before(g.since) && !f.begin.After(g.at)
+	})
 }
 
 // reported is the stop that covers a record which is gone. That a topic was created again is reported and accepted of all of its
