@@ -11,7 +11,7 @@
 //
 //	go test ./... -run Simulation                                a hundred seeds; a thousand where CI is set
 //	go test ./cmd/internal/simulation -run Simulation -seeds=N   the first N
-//	go test ./cmd/internal/simulation -run Simulation -seed=N    one of them, with all that was logged in it
+//	go test ./cmd/internal/simulation -run Simulation -seed=N    one of them; -v shows all that was logged in it
 //	make mutants                                                 small changes of the product, each of which has to be caught
 //
 // A seed fixes the world, the faults and when they come. What goroutines do in one moment is Go's scheduler's business, so a

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,8 @@ func TestSimulation(t *testing.T) {
 // again runs this test in a binary of its own: kgo holds locks while it waits for brokers, and only with the tag synctests are
 // they such that virtual time goes on meanwhile. It is built without the race detector: a thousand worlds are to be seen.
 func again(t *testing.T) {
-	args := []string{"test", "-tags=synctests", "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".", fmt.Sprintf("-seeds=%d", howMany())}
+	args := []string{"test", "-tags=synctests", "-v=" + strconv.FormatBool(testing.Verbose()), "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".",
+		fmt.Sprintf("-seeds=%d", howMany())}
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name == "seed" || f.Name == "seeds" || f.Name == "first" {
 			args = append(args, "-"+f.Name+"="+f.Value.String())
@@ -92,7 +94,7 @@ func simulate(t *testing.T, seed uint64, level slog.Level) {
 		for _, f := range judge(w.history()) {
 			t.Errorf("%s: %s", f.rule, f.text)
 		}
-		if t.Failed() {
+		if t.Failed() || *oneSeed >= 0 {
 			t.Logf("%s\n%s\nagain: go test ./cmd/internal/simulation -run Simulation -seed=%d", p, tr, seed)
 		}
 	})
