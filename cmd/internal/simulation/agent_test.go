@@ -26,6 +26,7 @@ type call struct {
 	begin   time.Time
 	end     time.Time // when the answer had gone out; zero: none has
 	status  int       // of that answer
+	over    time.Time // when the agent was through with it, whatever came of it; zero: never
 	acted   bool
 }
 
@@ -111,6 +112,11 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.calls = append(a.calls, c)
 	a.last = time.Now()
 	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		c.over = time.Now()
+	}()
 	a.answer(w, r, c, how, rng)
 }
 

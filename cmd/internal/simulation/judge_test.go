@@ -63,6 +63,7 @@ func judge(h history) []finding {
 	c.alive()
 	for _, l := range c.lines {
 		c.serial(l)
+		c.alone(l)
 		c.ordered(l)
 		c.gaps(l)
 		c.prompt(l)
@@ -339,6 +340,18 @@ func (c *trial) serial(l *entityLine) {
 // anew reports whether version lines may have begun anew in a time: those of a topic that is created again do.
 func (c *trial) anew(from, to time.Time) bool {
 	return slices.ContainsFunc(c.facts, func(f fact) bool { return f.what == recreated && !f.end.Before(from) && !f.begin.After(to) })
+}
+
+// alone: a process that takes an entity over waits for what the one before may have under way, until its timeout is over.
+func (c *trial) alone(l *entityLine) {
+	for i, call := range l.calls {
+		for _, other := range l.calls[:i] {
+			if other.process != call.process && other.over.After(call.begin) && call.begin.Before(other.begin.Add(agentTimeout)) {
+				c.find(unordered, "%s was called at %s by %s while %s was at %s, since %s", call.id, clock(call.begin), call.process, other.process,
+					other.id, clock(other.begin))
+			}
+		}
+	}
 }
 
 // ordered: first calls follow the line, and a repeat never follows what is newer.

@@ -30,7 +30,7 @@ func plant(source kind) *planted {
 		p.good[e.entity] = true
 		p.told = append(p.told, &told{event: e, sent: []time.Time{at(float64(n))}, accepted: at(float64(n) + 0.1), statuses: []int{202}})
 		p.calls = append(p.calls, &call{process: "stream-1", key: "key of " + e.id, id: e.id, entity: e.entity, attempt: 1, sum: e.sum,
-			begin: at(float64(n) + 0.5), end: at(float64(n) + 0.6), status: 200, acted: true})
+			begin: at(float64(n) + 0.5), end: at(float64(n) + 0.6), over: at(float64(n) + 0.6), status: 200, acted: true})
 	}
 	return p
 }
@@ -151,6 +151,16 @@ func TestJudge(t *testing.T) {
 			p.facts = []fact{{node: "stream-1", what: kill.what, begin: at(3.55), end: at(9)}}
 			p.again(3, 6)
 		}, []rule{unordered}},
+		{"while another process is at it", arrival, func(p *planted) {
+			p.facts = []fact{{node: "stream-1", what: "a stream process is frozen", begin: at(5.52), end: at(9)}}
+			p.calls[4].over, p.calls[4].end, p.calls[4].status = at(9), time.Time{}, 0
+			p.again(5, 7).process = "stream-2"
+		}, []rule{unordered}},
+		{"after another process's time is over", arrival, func(p *planted) {
+			p.facts = []fact{{node: "stream-1", what: "a stream process is frozen", begin: at(5.52), end: at(19)}}
+			p.calls[4].over, p.calls[4].end, p.calls[4].status = at(19), time.Time{}, 0
+			p.again(5, 10.6).process = "stream-2"
+		}, nil},
 		{"in the order in which they came", arrival, func(p *planted) {
 			p.told[2].sent[0], p.told[2].accepted = at(4), at(4.3)
 			p.move(3, 4.7)
