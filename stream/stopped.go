@@ -141,7 +141,7 @@ func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
 
 func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopError {
 	f := facts{namespace: group, partition: p, standing: ledger.Standing{ProcessedAt: e.ProcessedAt}}
-	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone, and nobody can count it; "+
+	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone with all that was in topics of that name since then, and nobody can count it; "+
 		"the new one is to be read from 0, with unknown version lines", e, max(e.Next, 0))
 	s.Records = -1
 	if e.Open+e.Waiting > 0 {

@@ -23,6 +23,7 @@ type gone struct {
 	offset    int64
 	since, at time.Time // when it was appended, and when it went
 	kind      string    // of the fault
+	life      [16]byte  // the id of the topic that it was in
 }
 
 const patience = 60 * time.Second // how long an operator's question may take
@@ -70,11 +71,12 @@ func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Recor
 
 // remember notes the records of a topic that are about to go.
 func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) error {
+	life := w.broker.TopicInfo(topic).TopicID
 	return w.broker.reading(ctx, topic, func(r *kgo.Record) {
 		if !which(r) {
 			return
 		}
-		g := gone{topic: topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
+		g := gone{life: life, topic: topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
 		if e, err := record.Decode(r); err == nil {
 			g.id = e.ID
 		}
@@ -188,6 +190,9 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
 	err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
 	if err == nil {
+		w.mu.Lock()
+		w.lives[topic] = append(w.lives[topic], w.broker.TopicInfo(topic).TopicID)
+		w.mu.Unlock()
 		_, err = w.broker.adm.DeleteTopics(ctx, topic)
 	}
 	sleep(ctx, p.lasts/2)
@@ -257,7 +262,7 @@ func (w *world) reported(g gone) string {
 		case at.Topic != g.topic || (s.Reason == stream.StopRecreated) != (g.kind == recreated):
 		case at.Number != g.partition:
 			topic = topic || s.Reason == stream.StopRecreated
-		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == stream.StopRecreated):
+		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == stream.StopRecreated), w.between(s, g):
 			return string(s.Reason)
 		default:
 			own = true
@@ -267,6 +272,21 @@ func (w *world) reported(g gone) string {
 		return string(stream.StopRecreated)
 	}
 	return ""
+}
+
+// between reports whether a record was in a topic that was deleted and created again between the one that the ledger knew and the
+// one that a stop is about.
+func (w *world) between(s *stream.StopError, g gone) bool {
+	lives := w.lives[g.topic]
+	known := slices.IndexFunc(lives, func(id [16]byte) bool {
+		return strings.Contains(s.Stop.Detail, fmt.Sprintf("positions are of %x", id[:]))
+	})
+	now := slices.Index(lives, [16]byte(s.Stop.Partition.TopicID))
+	if now < 0 {
+		now = len(lives)
+	}
+	at := slices.Index(lives, g.life)
+	return known >= 0 && known < at && at < now
 }
 
 // report keeps what a stopped partition says.

@@ -31,6 +31,7 @@ type world struct {
 	starts    int
 	facts     []fact
 	gone      []gone
+	lives     map[string][][16]byte // ids of topics that were deleted and created again, in their order
 	reports   []*stream.StopError
 }
 
@@ -56,7 +57,7 @@ func (w *world) ports() []int { return append(slices.Clone(w.broker.ports), agen
 // build makes the world as it is before anything happens.
 func build(t *testing.T, p *plan, tr *trace) *world {
 	t.Helper()
-	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), sender: nil}
+	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), lives: map[string][][16]byte{}}
 	w.broker = newBroker(t, w.net, p.brokers)
 	var err error
 	if w.agent, err = startAgent(w.net, p.seed, p.bad); err != nil {
