@@ -26,6 +26,14 @@ type gone struct {
 	life      [16]byte  // the id of the topic that it was in
 }
 
+// life is the id of a topic; zero while there is none of its name.
+func (b *broker) life(topic string) (id [16]byte) {
+	if t := b.TopicInfo(topic); t != nil {
+		id = t.TopicID
+	}
+	return id
+}
+
 const patience = 60 * time.Second // how long an operator's question may take
 
 // reading reads a topic as it is.
@@ -71,7 +79,7 @@ func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Recor
 
 // remember notes the records of a topic that are about to go.
 func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) error {
-	life := w.broker.TopicInfo(topic).TopicID
+	life := w.broker.life(topic)
 	return w.broker.reading(ctx, topic, func(r *kgo.Record) {
 		if !which(r) {
 			return
@@ -191,7 +199,7 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 	err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
 	if err == nil {
 		w.mu.Lock()
-		w.lives[topic] = append(w.lives[topic], w.broker.TopicInfo(topic).TopicID)
+		w.lives[topic] = append(w.lives[topic], w.broker.life(topic))
 		w.mu.Unlock()
 		_, err = w.broker.adm.DeleteTopics(ctx, topic)
 	}
