@@ -8,7 +8,7 @@ BUILDVCS := $(shell git status >/dev/null 2>&1 && echo auto || echo false)
 WITHDB  := go run ./cmd/internal/withpostgres
 # The race detector needs a C compiler; "make deps" installs one where it may.
 RACE    ?= $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && echo -race)
-TIMEOUT ?= 20m
+TIMEOUT ?= 30m
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
