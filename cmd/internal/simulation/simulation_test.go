@@ -43,10 +43,12 @@ func TestSimulation(t *testing.T) {
 			if *first && caught.Load() {
 				t.SkipNow()
 			}
+			defer func() { // a bubble that fails ends its test at once
+				if t.Failed() {
+					caught.Store(true)
+				}
+			}()
 			simulate(t, uint64(seed), slog.LevelInfo)
-			if t.Failed() {
-				caught.Store(true)
-			}
 		})
 	}
 }
