@@ -54,8 +54,8 @@ func (p *pulse) Alive() bool {
 	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
 }
 
-// stranger reports whether s is of another member than the session before: the group has not known us in between.
-func (p *pulse) stranger(s session) bool {
+// otherMember reports whether s is of another member than the session before: the group has not known us in between.
+func (p *pulse) otherMember(s session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cur != nil && p.cur.member != s.member

@@ -93,7 +93,7 @@ func TestDiscontinuity(t *testing.T) {
 			}
 			select {
 			case why := <-o.end:
-				if !errors.Is(why, errBroken) {
+				if !errors.Is(why, errDiscontinuity) {
 					t.Errorf("ended for %v", why)
 				}
 			default:

@@ -13,10 +13,10 @@ import (
 
 // Why the loop gave up a claim; what its owner does next depends on it.
 var (
-	errFenced  = errors.New("somebody else holds the fence")
-	errUnknown = errors.New("whether the batch was written is not known")
-	errRecheck = errors.New("the position and the log may not fit each other")
-	errBroken  = errors.New("what was read does not begin where the ledger stands")
+	errFenced        = errors.New("somebody else holds the fence")
+	errUnknown       = errors.New("whether the batch was written is not known")
+	errRecheck       = errors.New("the position and the log may not fit each other")
+	errDiscontinuity = errors.New("what was read does not begin where the ledger stands")
 )
 
 // owned is a claimed partition while it runs. Its fields belong to the loop.
@@ -29,13 +29,13 @@ type owned struct {
 	next       ledger.Position // behind the last batch; a Claim's own Next is where it began
 	end        chan error      // capacity 1: why the loop gave the claim up
 	unread     time.Time       // since when reading has failed; zero: it does not
-	went       chan struct{}   // capacity 1: something of it was committed
+	committed  chan struct{}   // capacity 1: something of it was committed
 	gone       bool            // detached: what is still polled for it is not used
 	gap        gapState
 }
 
 func newOwned(at topicPartition, c claimed) *owned {
-	return &owned{at: at, claim: c.Claim, member: c.member, partitions: c.partitions, unreading: c.grown != nil, next: c.Next, end: make(chan error, 1), went: make(chan struct{}, 1), gap: gapState{ask: true}}
+	return &owned{at: at, claim: c.Claim, member: c.member, partitions: c.partitions, unreading: c.grown != nil, next: c.Next, end: make(chan error, 1), committed: make(chan struct{}, 1), gap: gapState{ask: true}}
 }
 
 // mirrored is its position for the mirror.
@@ -290,7 +290,7 @@ func (l *loop) refused(o *owned, err error) {
 		l.metrics.gaps.Inc()
 		l.log.Error("what was read does not begin where the ledger stands: this is a fault of forebay, please report it; nothing of it is written, "+
 			"and the partition is read again from the ledger's offset", "topic", o.at.topic, "partition", o.at.number, "ledger", gap.Stored, "read", gap.From, "error", err)
-		l.end(o, errBroken)
+		l.end(o, errDiscontinuity)
 		return
 	}
 	l.end(o, stop(o.claim.Partition, StopRefused, err))
@@ -337,7 +337,7 @@ func (l *loop) applied(p *part, a ledger.Applied) {
 	}
 	o.next, o.unread = p.next, time.Time{}
 	select {
-	case o.went <- struct{}{}:
+	case o.committed <- struct{}{}:
 	default:
 	}
 	l.metrics.decided(a.Outcomes)

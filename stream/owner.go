@@ -53,15 +53,15 @@ type assignment struct {
 
 	// own's
 	stop *StopError // what it is stopped for
-	// trouble is what the last claim was stopped for, until one has run well again; unread since when it could not be read.
-	trouble *StopError
-	unread  time.Time
-	slow    int // claims that ran out of time since the last one that did not
+	// lastStop is what the last claim was stopped for, until one has run well again; unread since when it could not be read.
+	lastStop *StopError
+	unread   time.Time
+	slow     int // claims that ran out of time since the last one that did not
 }
 
 func (o *owner) assigned(s session, parts []topicPartition) {
-	if o.pulse.stranger(s) {
-		parts = append(parts, o.forsake(s)...)
+	if o.pulse.otherMember(s) {
+		parts = append(parts, o.claimAgain(s)...)
 	}
 	o.pulse.joined(s)
 	o.status.join()
@@ -79,10 +79,10 @@ func (o *owner) assigned(s session, parts []topicPartition) {
 	}
 }
 
-// forsake gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
+// claimAgain gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
 // by its JoinGroup joins as somebody else, and kgo calls neither lost nor assigned for what it had (v1.22.2). But nobody
 // may have been in the group for a while, and what an operator did to it then only a claim sees.
-func (o *owner) forsake(s session) []topicPartition {
+func (o *owner) claimAgain(s session) []topicPartition {
 	o.mu.Lock()
 	parts := slices.Collect(maps.Keys(o.parts))
 	o.mu.Unlock()
@@ -182,8 +182,8 @@ func (o *owner) stop(a *assignment, e *StopError) {
 // and because what happened may not show any more when somebody looks again.
 func (o *owner) tell(a *assignment, e *StopError) {
 	switch {
-	case e.same(a.trouble):
-		a.stop = a.trouble
+	case e.same(a.lastStop):
+		a.stop = a.lastStop
 	case !e.same(a.stop):
 		if e.Stop.ID == 0 {
 			o.broker.date(a.ctx, e)
@@ -193,7 +193,7 @@ func (o *owner) tell(a *assignment, e *StopError) {
 		a.stop = e
 	}
 	if e.Reason == StopRefused || e.Reason == StopUnreadable || e.Reason == StopPartitions {
-		a.trouble = a.stop
+		a.lastStop = a.stop
 	}
 	o.report(a)
 	o.status.set(a.at, Stopped, a.stop)
@@ -253,24 +253,24 @@ func (o *owner) run(a *assignment, got claimed) error {
 // watch waits for the end of a claim that runs. After a stop it is shown as running only once something was committed, or
 // nothing has gone wrong for a while.
 func (o *owner) watch(a *assignment, own *owned) (why error) {
-	went, quiet := own.went, time.Duration(0)
-	if a.trouble != nil {
+	committed, quiet := own.committed, time.Duration(0)
+	if a.lastStop != nil {
 		quiet = steady
 	}
 	well := time.NewTimer(quiet)
 	defer well.Stop()
 	if own.unreading {
 		well.Stop()
-		went = nil // it stays stopped
+		committed = nil // it stays stopped
 	}
 	for {
 		select {
-		case <-went:
-			a.trouble, a.unread = nil, time.Time{}
+		case <-committed:
+			a.lastStop, a.unread = nil, time.Time{}
 			o.status.set(a.at, Running, nil)
-			went = nil // once is enough
+			committed = nil // once is enough
 		case <-well.C:
-			a.trouble = nil
+			a.lastStop = nil
 			o.status.set(a.at, Running, nil)
 		case why = <-own.end:
 			if e, ok := errors.AsType[*StopError](why); ok && e.Reason == StopUnreadable {
