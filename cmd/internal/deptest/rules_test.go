@@ -72,7 +72,7 @@ var rules = []rule{
 	},
 	{
 		scope: []string{""}, except: []string{"cmd/internal/embedded"},
-		forbid: []string{"github.com/twmb/franz-go/pkg/kfake", "github.com/fergusstrange/embedded-postgres"},
+		forbid: []string{"github.com/twmb/franz-go/pkg/kfake"},
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
@@ -96,11 +96,6 @@ var rules = []rule{
 		scope: []string{""}, forbid: []string{"log!", "gopkg.in/yaml.v3", "io/ioutil", "math/rand!"},
 		reason: "slog is passed in; yaml.v3 moved to go.yaml.in; the other two have successors",
 	},
-}
-
-// testersInBinaries are the packages of others that bring "testing" into a binary, with the reason why they may.
-var testersInBinaries = map[string]string{
-	"github.com/fergusstrange/embedded-postgres": "its test_config.go is compiled in; it registers no flag and runs nothing",
 }
 
 // topLevel are the folders that the repository has, dot folders aside, and bin, which make build leaves.

@@ -1,23 +1,46 @@
 package embedded
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
-	"strings"
+	"runtime"
 
-	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+	"github.com/xi2/xz"
 )
 
-// What is downloaded where nothing is installed: 15 MB, about 50 MB unpacked.
+// What is downloaded where nothing is installed: zonky's builds of PostgreSQL on Maven Central, 15 MB on Linux and 30 on macOS,
+// about 50 MB unpacked.
 const (
-	downloadVersion = embeddedpostgres.V17
+	downloadVersion = "17.7.0"
 	downloadMajor   = "17"
+	downloadFrom    = "https://repo1.maven.org/maven2/io/zonky/test/postgres"
+	maxDownload     = 64 << 20
 )
+
+// build is one of zonky's builds.
+type build struct {
+	platform string // as Maven Central spells it
+	sha256   string // of the jar, in hex
+}
+
+// builds are by GOOS/GOARCH.
+var builds = map[string]build{
+	"linux/amd64":  {"linux-amd64", "ceb1c01cf5e71d6f906b8614982f6ed61e96b3740dd30758fa6262f97e752b69"},
+	"linux/arm64":  {"linux-arm64v8", "85622d56a394c424db4b15185bad31f51848809cb0810fe87059ec38be23caad"},
+	"darwin/amd64": {"darwin-amd64", "9540ede93642d7301c0a9b19a21df5c3c696db5d59396fc54898be48114baac8"},
+	"darwin/arm64": {"darwin-arm64v8", "f3478bea63e3ed5328bbfbb1d894883a9686f8ca34445daf067995daa60d0cc1"},
+}
 
 // downloaded returns the programs from the cache and fetches them into it the first time.
 func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ programs, err error) {
@@ -25,7 +48,7 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 	if err != nil {
 		return programs{}, err
 	}
-	place := filepath.Join(cache, "postgres-"+string(downloadVersion))
+	place := filepath.Join(cache, "postgres-"+downloadVersion)
 	if p, err := inspect(ctx, filepath.Join(place, "bin"), "downloaded"); err == nil {
 		return p, nil
 	}
@@ -34,7 +57,7 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 		return programs{}, err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
-	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 MB", "into", place)
+	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", place)
 	if err := fetch(ctx, filepath.Join(cache, "download"), place); err != nil {
 		return programs{}, err
 	}
@@ -61,48 +84,116 @@ func usableCache(cfg PostgresConfig, as *account) (string, error) {
 	return "", fmt.Errorf("no usable cache directory: %w", errors.Join(tried...))
 }
 
-// fetch downloads and unpacks into work and renames the result to place, so that place is whole or not there.
-//
-// The library fetches only as a part of starting a server, and starts it as our own user, which root must not be. So
-// it is given a data directory that looks initialised and holds nothing: it fetches, unpacks, and its start ends at
-// once. Whether the programs arrived is what counts, not its answer.
+// fetch downloads the programs, unpacks them into work and renames the result to place, so that place is whole or not there.
 func fetch(ctx context.Context, work, place string) error {
-	fresh, empty := filepath.Join(work, "programs"), filepath.Join(work, "empty")
-	if err := errors.Join(os.RemoveAll(fresh), os.RemoveAll(empty), os.MkdirAll(empty, 0o700)); err != nil {
-		return err
+	b, ok := builds[runtime.GOOS+"/"+runtime.GOARCH]
+	if !ok {
+		return fmt.Errorf("there is no build of PostgreSQL %s for %s/%s", downloadVersion, runtime.GOOS, runtime.GOARCH)
 	}
-	defer os.RemoveAll(empty)
-	if err := os.WriteFile(filepath.Join(empty, "PG_VERSION"), []byte(downloadMajor+"\n"), 0o600); err != nil {
-		return err
-	}
-	port, err := freePort()
+	url := fmt.Sprintf("%s/embedded-postgres-binaries-%s/%s/embedded-postgres-binaries-%[2]s-%[3]s.jar", downloadFrom, b.platform, downloadVersion)
+	jar, err := download(ctx, url, b.sha256)
 	if err != nil {
 		return err
 	}
-	server := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().Version(downloadVersion).
-		CachePath(filepath.Join(work, "archive")).BinariesPath(fresh).RuntimePath(filepath.Join(work, "run")).
-		DataPath(empty).Port(uint32(port)).Logger(io.Discard))
-	answer := make(chan error, 1)
-	go func() { answer <- server.Start() }() // takes no context: after a cancellation it ends by itself, into work
-	select {
-	case err = <-answer:
-		http.DefaultClient.CloseIdleConnections() // the library's client
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if !exists(filepath.Join(fresh, "bin", "postgres")) || !exists(filepath.Join(fresh, "bin", "initdb")) {
-		return fmt.Errorf("PostgreSQL %s for this system: %w", downloadVersion, firstLine(err))
-	}
-	if err := os.RemoveAll(place); err != nil {
+	fresh := filepath.Join(work, "programs")
+	if err := errors.Join(os.RemoveAll(fresh), os.MkdirAll(fresh, 0o755)); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(fresh, place), os.RemoveAll(filepath.Join(work, "archive")), os.RemoveAll(filepath.Join(work, "run")))
+	if err := unpack(jar, fresh); err != nil {
+		return fmt.Errorf("unpack %s: %w", url, err)
+	}
+	return errors.Join(os.RemoveAll(place), os.Rename(fresh, place))
 }
 
-func firstLine(err error) error {
-	if err == nil {
-		return errors.New("nothing came")
+// download returns what is at url, where it has the sum.
+func download(ctx context.Context, url, sum string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
 	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.New(line)
+	client := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err // names the address
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDownload))
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", url, err)
+	}
+	if got := sha256.Sum256(body); hex.EncodeToString(got[:]) != sum {
+		return nil, fmt.Errorf("GET %s: %d bytes with the SHA-256 sum %x came, not %s: what was sent is not what was published", url, len(body), got, sum)
+	}
+	return body, nil
+}
+
+// unpack writes the .txz inside a jar into dir, and nothing outside of dir.
+func unpack(jar []byte, dir string) error {
+	archive, err := zip.NewReader(bytes.NewReader(jar), int64(len(jar)))
+	if err != nil {
+		return err
+	}
+	for _, f := range archive.File {
+		if path.Ext(f.Name) != ".txz" {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return untar(r, dir)
+	}
+	return errors.New("it holds no .txz")
+}
+
+func untar(compressed io.Reader, dir string) error {
+	plain, err := xz.NewReader(compressed, 0)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for r := tar.NewReader(plain); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = place(root, h, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// place makes one directory, link or file of an archive.
+func place(root *os.Root, h *tar.Header, content io.Reader) error {
+	name := path.Clean(h.Name)
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, 0o755)
+	case tar.TypeSymlink:
+		return root.Symlink(h.Linkname, name)
+	case tar.TypeReg:
+		f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, h.FileInfo().Mode().Perm())
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, content)
+		return errors.Join(err, f.Close())
+	default:
+		return fmt.Errorf("%s: entries of type %q are not expected", h.Name, h.Typeflag)
+	}
 }

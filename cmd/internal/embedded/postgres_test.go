@@ -1,9 +1,12 @@
 package embedded
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,6 +346,59 @@ func TestPostgresCannotBeFetched(t *testing.T) {
 	_, err := findPrograms(ctx, PostgresConfig{Download: true, Cache: file}.withDefaults(), "", nil)
 	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") {
 		t.Errorf("no way out is named: %v", err)
+	}
+}
+
+// TestDownloadThatIsNotWhatWasPublished answers with other bytes, none, and a refusal.
+func TestDownloadThatIsNotWhatWasPublished(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write([]byte("other bytes"))
+	}))
+	defer server.Close()
+	sum := builds["linux/amd64"].sha256
+	for path, says := range map[string]string{"/other": "not " + sum, "/gone": "404"} {
+		if _, err := download(t.Context(), server.URL+path, sum); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	server.Close()
+	if _, err := download(t.Context(), server.URL, sum); err == nil {
+		t.Error("nobody listens, and something came")
+	}
+}
+
+// TestUnpackKeepsInside gives it archives that would write elsewhere, and one without programs.
+func TestUnpackKeepsInside(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	for name, headers := range map[string][]tar.Header{
+		"a path upwards":   {{Typeflag: tar.TypeReg, Name: "../file"}},
+		"an absolute path": {{Typeflag: tar.TypeReg, Name: filepath.Join(outside, "file")}},
+		"a link out of it": {{Typeflag: tar.TypeSymlink, Name: "bin", Linkname: outside}, {Typeflag: tar.TypeReg, Name: "bin/file"}},
+		"a device":         {{Typeflag: tar.TypeChar, Name: "device"}},
+	} {
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		for _, h := range headers {
+			err = place(root, &h, strings.NewReader("x"))
+		}
+		if err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("written outside: %v %v", left, err)
+	}
+	if err := unpack([]byte("no archive"), t.TempDir()); err == nil {
+		t.Error("no archive was taken for one")
 	}
 }
 
