@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,8 +27,6 @@ type Query struct {
 	Topic string
 	// Limit is how many deliveries, 1 to [MaxList].
 	Limit int
-	// Since leaves out what was received before; zero leaves out nothing.
-	Since time.Time
 	// Bodies asks for the bodies; without, Body is nil and only Bytes says how long it is.
 	Bodies bool
 }
@@ -93,12 +90,6 @@ func window(ctx context.Context, adm *kadm.Client, q Query) (map[int32]kgo.Offse
 	if err == nil {
 		err = ends.Error()
 	}
-	var after kadm.ListedOffsets
-	if err == nil && !q.Since.IsZero() {
-		if after, err = adm.ListOffsetsAfterMilli(ctx, q.Since.UnixMilli(), topic); err == nil {
-			err = after.Error()
-		}
-	}
 	if err != nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
@@ -107,9 +98,6 @@ func window(ctx context.Context, adm *kadm.Client, q Query) (map[int32]kgo.Offse
 		begin := end.Offset - int64(q.Limit)
 		if start, ok := starts.Lookup(topic, end.Partition); ok {
 			begin = max(begin, start.Offset)
-		}
-		if first, ok := after.Lookup(topic, end.Partition); ok {
-			begin = max(begin, first.Offset)
 		}
 		if begin < end.Offset {
 			from[end.Partition], to[end.Partition] = kgo.NewOffset().At(begin), end.Offset
@@ -145,9 +133,7 @@ func drain(ctx context.Context, client *kgo.Client, ends map[int32]int64, q Quer
 			if !q.Bodies {
 				item.Body = nil
 			}
-			if !item.Received.Before(q.Since) {
-				items = append(items, item)
-			}
+			items = append(items, item)
 		})
 	}
 	return items, nil
