@@ -412,30 +412,3 @@ func TestOneCommandAtATime(t *testing.T) {
 		t.Errorf("behind it: %+v %v", more, err)
 	}
 }
-
-// What two had asked of an action at once, before there was an index against it, stops no migration: the first stands.
-func TestMigrationSettlesWhatWasAskedTwice(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
-	f.die(c, 1, "a-1", 1)
-	f.die(c, 2, "b-1", 1)
-	sql, err := migrationFiles.ReadFile("migrations/00016_one_command.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice := `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason) SELECT fence, 'discard', 1, event_key, 'a', '', 'ann', 'gone' FROM actions WHERE lane_seq = 1;`
-	for _, step := range []string{`DROP INDEX commands_one`, twice + twice + twice, string(sql)} {
-		if _, err := f.connect().PgConn().Exec(t.Context(), step).ReadAll(); err != nil {
-			t.Fatalf("%s: %v", step, err)
-		}
-	}
-	f.askAction("b-1", Again, CommandDetail{})
-	if got := f.obeyLane(c); !cmp.Equal(got, []string{"1:given up:discarded", "2:runs again:failed"}) {
-		t.Errorf("%q", got)
-	}
-	if got := one[string](f, `SELECT string_agg(outcome, ', ' ORDER BY id) FROM commands WHERE lane_seq = 1`); got != "given up, something was asked of it already, something was asked of it already" {
-		t.Error(got)
-	}
-}

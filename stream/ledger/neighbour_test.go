@@ -77,7 +77,11 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	if d := cmp.Diff([]string{"1:a-1:failed:1", "3:c-1:failed:1", "4:d-1:processing:1", "5:gap-1:pending:0", "7:b-2:pending:0", "8:e-1:pending:0"}, f.openAs(c)); d != "" {
 		t.Error("open: ", d)
 	}
-	for _, a := range f.opened(c, 100) {
+	open, _, err := f.n.Open(t.Context(), c, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range open {
 		if a.Redrive == nil {
 			continue
 		}

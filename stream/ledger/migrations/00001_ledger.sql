@@ -1,8 +1,11 @@
--- The first lineage of the ledger. Every table names its reader. Times are the database's clock except where a
--- column says otherwise. Keys and hashes are 16 bytes: type uuid holds them without a length word.
+-- The ledger. Every table names its reader. Times are the database's clock except where a column says otherwise. Keys and
+-- hashes are 16 bytes: type uuid holds them without a length word.
 --
--- events, asides, actions and attempts are rotated: the hot path reads and writes the children of the live windows by
--- name (events_w17), which carry the keys; the parents exist for reading across windows. Children: window.sql.
+-- events, asides, actions, completions and attempts are rotated: the hot path reads and writes the children of the live
+-- windows by name (events_w17), which carry the keys; the parents exist for reading across windows. Children: window.sql.
+--
+-- An action that ends as most do, by its first attempt, has no row in actions: the event's row says that it is wanted
+-- (lane_seq, actions, plan), a row of completions for up to a thousand of them says that it is done.
 
 -- +goose Up
 
@@ -13,6 +16,9 @@ CREATE TABLE subscriptions (
     generation int NOT NULL DEFAULT 0 CHECK (generation >= 0),
     -- How long dedupe remembers; null is for ever. Reader: sweep.
     dedupe     interval CHECK (dedupe > interval '0'),
+    -- How long finished and dead actions stay readable, with what belongs to them; null: as the sweep is told. Reader: sweep.
+    keep_done  interval CHECK (keep_done > interval '0'),
+    keep_dead  interval CHECK (keep_dead > interval '0'),
     created_at timestamptz NOT NULL DEFAULT now(),
     -- Set once, with begins. Reader: Began.
     began_at   timestamptz,
@@ -36,10 +42,12 @@ CREATE TABLE topics (
     topic_id     uuid NOT NULL,
     partitions   int NOT NULL CHECK (partitions > 0),
     seen_at      timestamptz NOT NULL DEFAULT now(),
+    -- When the subscription went over to another topic (HandOver); a later claim of a partition is a return. Reader: sweep.
+    left_at      timestamptz,
     PRIMARY KEY (subscription, topic)
 );
 
--- What a subscription does for an event; actions point here. Reader: Namespace, Open, Inbox.
+-- One thing that a subscription does for an event; actions point here. Reader: Namespace, Open, Inbox.
 CREATE TABLE effects (
     id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
@@ -47,6 +55,14 @@ CREATE TABLE effects (
     destination  text COLLATE "C" NOT NULL,
     on_dead      text COLLATE "C" NOT NULL CHECK (on_dead IN ('park', 'continue')),
     UNIQUE (subscription, name, destination, on_dead)
+);
+
+-- The effects of an event's actions, in listed order; events point here. Reader: Open, Inbox, Record.
+CREATE TABLE plans (
+    id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    effects      int[] NOT NULL,
+    UNIQUE (subscription, effects)
 );
 
 -- The right to write one partition's gate and lanes. Claims lock a row FOR UPDATE, everything else FOR KEY SHARE.
@@ -62,6 +78,15 @@ CREATE TABLE fences (
     owner        text NOT NULL DEFAULT '',
     claimed_at   timestamptz,
     released     boolean NOT NULL DEFAULT true,
+    -- The id of the topic that was deleted and created again under this name. Actions with a lane_seq below lanes_from, and
+    -- records set aside in places below places, are from then. Reader: Claim, Open, Uncopied, Apply (places), Inbox, DeadLetters.
+    former       uuid,
+    lanes_from   bigint NOT NULL DEFAULT 1,
+    places       bigint NOT NULL DEFAULT 0,
+    -- An owner that did not release its fence may have attempted the first open action of each entity and not recorded it. Of
+    -- those below doubt_to this is so since doubt_at; a release keeps both until all of them are recorded. Reader: Claim.
+    doubt_to     bigint NOT NULL DEFAULT 0,
+    doubt_at     timestamptz,
     UNIQUE (subscription, topic_id, partition)
 ) WITH (fillfactor = 50);
 
@@ -76,6 +101,8 @@ CREATE TABLE progress (
     next_lane_seq bigint NOT NULL DEFAULT 1 CHECK (next_lane_seq > 0),
     -- Every action below is finished or held.
     lane_low      bigint NOT NULL DEFAULT 1 CHECK (lane_low > 0),
+    -- What the events below this lane_seq did is in the rows of lines. Reader: Claim, Forget, HandOver, sweep.
+    lines_low     bigint NOT NULL DEFAULT 1,
     -- Grows with every batch: tells after an unknown COMMIT whether it happened.
     revision      bigint NOT NULL DEFAULT 0,
     -- Broker's append time up to which the partition has been processed.
@@ -128,7 +155,12 @@ CREATE TABLE events (
     sub          int NOT NULL,
     leader_epoch int NOT NULL,
     duplicates   int NOT NULL DEFAULT 0,
+    plan         int, -- null: the event has no actions
+    -- The window of the rows of the event's actions; null: no row needs to be, and if one is, it is in the event's own
+    -- window. Set for events that left the gap buffer.
+    lane_window  int,
     actions      smallint NOT NULL DEFAULT 0,
+    delta        boolean, -- the payload is a delta; null: not written down, the subscription's backlog is not latest. Reader: Open
     decision     text COLLATE "C" NOT NULL CHECK (decision IN ('applied', 'late', 'stale', 'buffered', 'parked')),
     reason       text COLLATE "C" NOT NULL,
     kind         text COLLATE "C" NOT NULL,
@@ -137,6 +169,7 @@ CREATE TABLE events (
     source       text COLLATE "C" NOT NULL CHECK (source <> ''),
     event_id     text COLLATE "C" NOT NULL CHECK (event_id <> ''),
     type         text COLLATE "C" NOT NULL,
+    word         text COLLATE "C" NOT NULL DEFAULT '', -- Version.Word; empty: the version is a number
     CHECK ((lane_seq IS NULL) = (actions = 0))
 ) PARTITION BY LIST (window_id);
 
@@ -163,39 +196,77 @@ CREATE TABLE asides (
     source       text COLLATE "C" NOT NULL,
     event_id     text COLLATE "C" NOT NULL,
     type         text COLLATE "C" NOT NULL,
+    word         text COLLATE "C" NOT NULL DEFAULT '',
     error        text,
     raw          bytea,
+    -- When the record was produced again, by whose word and why; null: it was not. Reader: Redrive, Inbox.
+    redriven_at     timestamptz,
+    redriven_by     text COLLATE "C",
+    redriven_reason text,
+    CONSTRAINT asides_redriven CHECK ((redriven_at IS NULL) = (redriven_by IS NULL) AND (redriven_at IS NULL) = (redriven_reason IS NULL)),
     CHECK (decision <> 'conflict' OR (event_key IS NOT NULL AND hash IS NOT NULL AND first_hash IS NOT NULL))
 ) PARTITION BY LIST (window_id);
 
--- One row per effect of an event. Inserted open, completed by a HOT update: no column of an index changes on the way
--- from pending to done. held marks what stands apart from the plain way, so that loading after a claim reads
--- lane_low upwards plus the held ones. Reader: Open, Inbox.
+-- Actions that went another way than done by the first attempt. open: a claim has to load it. No column of an index changes
+-- on the way from pending to done, so that the update stays on its page. Reader: Open, Inbox, DeadLetters.
 CREATE TABLE actions (
     window_id    int NOT NULL,
     fence        int NOT NULL,
     lane_seq     bigint NOT NULL CHECK (lane_seq > 0),
     event_key    uuid NOT NULL,
+    -- The 16 bytes of its id; null in rows that no attempt has written. Reader: FindAction.
+    action_id    uuid,
     event_window int NOT NULL,
     effect       int NOT NULL,
     created_at   timestamptz NOT NULL,
     first_at     timestamptz,
     next_at      timestamptz,
     finished_at  timestamptz,
+    redriven_at  timestamptz, -- when it was asked to run again
+    -- processing: the destination has taken the action and its result is waited for until result_by; where silence_us is set, no
+    -- longer than that after its last sign of life, beat_at. Reader: Open, Quiet, Inbox.
+    result_by    timestamptz,
+    beat_at      timestamptz, -- the one column that others than the owner write
+    silence_us   bigint CHECK (silence_us > 0),
+    doubt_end    timestamptz, -- an attempt may have been made before the first that is recorded, and was over by then
     attempts     int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    spent        int NOT NULL DEFAULT 0 CHECK (spent >= 0), -- attempts before it was last run again: the retry policy counts on from here
     code         int NOT NULL DEFAULT 0,
     latency_us   int NOT NULL DEFAULT 0,
-    held         boolean NOT NULL DEFAULT false,
-    status       text COLLATE "C" NOT NULL DEFAULT 'pending'
-                 CHECK (status IN ('pending', 'failed', 'done', 'dead_letter', 'parked', 'unknown')),
+    deaths       smallint NOT NULL DEFAULT 0 CHECK (deaths >= 0), -- how often it had become a dead letter when it was last run again
+    exported     smallint NOT NULL DEFAULT 0, -- how many of its deaths the dead topic has. Reader: Unexported
+    open         boolean NOT NULL DEFAULT true,
+    forced       boolean NOT NULL DEFAULT false, -- it runs whatever has been started since: somebody wants it so, or it had parked its lane
+    twice        boolean NOT NULL DEFAULT false, -- whoever had it run again knows that it may be done twice
+    status       text COLLATE "C" NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'failed', 'processing', 'done',
+                 'dead_letter', 'parked', 'unknown', 'stale', 'discarded', 'superseded')),
     class        text COLLATE "C",
     error        text,
     response     bytea,
     packed       bytea,
-    CHECK (held = (status NOT IN ('pending', 'done'))),
-    CHECK ((finished_at IS NULL) = (status NOT IN ('done', 'dead_letter'))),
-    CHECK ((next_at IS NULL) = (status <> 'failed'))
+    CONSTRAINT actions_open CHECK (open = (status NOT IN ('done', 'stale', 'discarded', 'superseded'))),
+    CONSTRAINT actions_finished CHECK ((finished_at IS NULL) = (status NOT IN ('done', 'dead_letter', 'stale', 'discarded', 'superseded'))),
+    CONSTRAINT actions_next CHECK ((next_at IS NULL) = (status <> 'failed')),
+    CONSTRAINT actions_processing CHECK (status <> 'processing' OR result_by IS NOT NULL AND beat_at IS NOT NULL),
+    CONSTRAINT actions_superseded CHECK (status <> 'superseded' OR attempts = 0)
 ) PARTITION BY LIST (window_id);
+
+-- First attempts that succeeded: lane_seq is bucket * 1024 + lane. A result that is recorded twice may stand here twice.
+-- Reader: Claim (what is done), Inbox, sweep.
+CREATE TABLE completions (
+    window_id   int NOT NULL,
+    fence       int NOT NULL,
+    bucket      bigint NOT NULL,
+    finished_at timestamptz NOT NULL,
+    code        int NOT NULL,
+    superseded  boolean NOT NULL DEFAULT false, -- the actions of the row were superseded, and never tried. Reader: Inbox
+    lanes       smallint[] NOT NULL,
+    latency_us  int[] NOT NULL,
+    response    bytea[], -- null: all of them were empty
+    CHECK (cardinality(lanes) = cardinality(latency_us)),
+    CHECK (response IS NULL OR cardinality(lanes) = cardinality(response))
+) PARTITION BY LIST (window_id);
+ALTER TABLE completions ALTER COLUMN lanes SET STORAGE EXTERNAL, ALTER COLUMN latency_us SET STORAGE EXTERNAL;
 
 -- Attempts that did not simply succeed at once; a first attempt that succeeds is told by its action's row.
 -- Reader: InboxItem.
@@ -210,15 +281,20 @@ CREATE TABLE attempts (
     code       int NOT NULL,
     latency_us int NOT NULL,
     error      text NOT NULL,
-    response   bytea
+    response   bytea,
+    trace      uuid -- the event's W3C trace id; null: it has none
 ) PARTITION BY LIST (window_id);
 
--- The newest version of each of an entity's clocks. Reader: the gate, through Apply and Expire.
+-- The newest version of each of an entity's clocks. A line that simply moves on is written some thousands of events later, or
+-- never where it has moved again: the rows of the events that moved it tell where to. Reader: the gate, through Apply and Expire.
 CREATE TABLE lines (
     fence     int NOT NULL,
     epoch     bigint NOT NULL,
     value     bigint NOT NULL,
+    -- The next lane_seq of the partition when the row was written; events from there on may have moved the line.
+    as_of     bigint NOT NULL DEFAULT 0,
     sub       int NOT NULL,
+    seen_in   int NOT NULL DEFAULT 0, -- the dedupe window that was current when the line moved last. Reader: Forget
     filtered  boolean NOT NULL,
     event_key uuid NOT NULL,
     kind      text COLLATE "C" NOT NULL CHECK (kind IN ('sequence', 'monotonic', 'timestamp', 'none')),
@@ -226,11 +302,12 @@ CREATE TABLE lines (
     skipped   bigint[], -- from, to, from, to, ...; null: none
     entity    text COLLATE "C" NOT NULL,
     clock     text COLLATE "C" NOT NULL,
+    word      text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (fence, entity, clock)
 ) WITH (fillfactor = 60);
 
--- Events that wait for those before them, with their payload: they must outlive the log.
--- Reader: the gate, through Apply and Expire; NextDeadline.
+-- Events that wait for those before them, with their payload: they must outlive the log. held: set aside for an operator, alone;
+-- the gate does not know of it any more. Reader: the gate, through Apply and Expire; NextDeadline; Release (commands), Inbox.
 CREATE TABLE buffer (
     fence        int NOT NULL,
     log_offset   bigint NOT NULL,
@@ -239,6 +316,7 @@ CREATE TABLE buffer (
     append_time  timestamptz NOT NULL, -- the broker's
     received_at  timestamptz NOT NULL, -- the intake's
     deadline     timestamptz,
+    buffered_at  timestamptz NOT NULL DEFAULT now(), -- for the cap by age
     event_key    uuid NOT NULL,
     hash         uuid NOT NULL,
     epoch        bigint NOT NULL,
@@ -247,7 +325,9 @@ CREATE TABLE buffer (
     first        bigint,
     deleted      boolean NOT NULL,
     filtered     boolean NOT NULL,
-    decision     text COLLATE "C" NOT NULL CHECK (decision IN ('buffered', 'parked')),
+    backfill     boolean NOT NULL DEFAULT false, -- a synthetic event
+    decision     text COLLATE "C" NOT NULL CHECK (decision IN ('buffered', 'parked', 'held')),
+    stage        text COLLATE "C" NOT NULL DEFAULT '' CHECK (stage IN ('', 'backfilling')),
     payload      text COLLATE "C" NOT NULL,
     kind         text COLLATE "C" NOT NULL,
     entity       text COLLATE "C" NOT NULL,
@@ -255,10 +335,171 @@ CREATE TABLE buffer (
     source       text COLLATE "C" NOT NULL,
     event_id     text COLLATE "C" NOT NULL,
     type         text COLLATE "C" NOT NULL,
+    word         text COLLATE "C" NOT NULL DEFAULT '',
     packed       bytea NOT NULL,
     PRIMARY KEY (fence, log_offset),
-    CHECK ((deadline IS NULL) = (decision = 'parked'))
+    CHECK ((deadline IS NULL) = (decision <> 'buffered'))
 );
 CREATE INDEX buffer_by_line ON buffer (fence, entity, clock);
 CREATE INDEX buffer_by_deadline ON buffer (fence, deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX buffer_by_window ON buffer (window_id);
+
+-- Questions for what is missing on a line, put by the batch that found it missing. Reader: Backfills (the owner), Inbox.
+CREATE TABLE backfills (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    entity      text COLLATE "C" NOT NULL,
+    clock       text COLLATE "C" NOT NULL,
+    kind        text COLLATE "C" NOT NULL,
+    epoch       bigint NOT NULL DEFAULT 0, -- of the line's counter; 0: its provider does not say
+    from_value  bigint NOT NULL,
+    to_value    bigint NOT NULL,
+    reason      text COLLATE "C" NOT NULL,
+    source      text COLLATE "C" NOT NULL,
+    asked_at    timestamptz NOT NULL DEFAULT now(),
+    ended_at    timestamptz,
+    -- Why it failed; empty: it did not.
+    failure     text COLLATE "C",
+    detail      text,
+    code        int,
+    produced    int,
+    CHECK ((ended_at IS NULL) = (failure IS NULL))
+);
+CREATE UNIQUE INDEX backfills_open ON backfills (fence, entity, clock) WHERE ended_at IS NULL;
+CREATE INDEX backfills_by_line ON backfills (fence, entity, clock, id);
+-- Reader: sweep.
+CREATE INDEX backfills_ended ON backfills (fence, ended_at) WHERE ended_at IS NOT NULL;
+
+-- What operators ask of a partition's owner, who alone writes its gate and lanes: about an event in the buffer (log_offset) or
+-- about an action (lane_seq). detail is what goes with its kind. Reader: Commands (the owner), CommandStatus.
+CREATE TABLE commands (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    kind        text COLLATE "C" NOT NULL,
+    log_offset  bigint,
+    lane_seq    bigint CHECK (lane_seq > 0),
+    event_key   uuid NOT NULL,
+    entity      text COLLATE "C" NOT NULL,
+    clock       text COLLATE "C" NOT NULL,
+    detail      jsonb,
+    asked_by    text NOT NULL,
+    reason      text NOT NULL CHECK (reason <> ''),
+    asked_at    timestamptz NOT NULL DEFAULT now(),
+    ended_at    timestamptz,
+    outcome     text CHECK (outcome <> ''),
+    epoch       bigint, -- of the claim that did it
+    CHECK ((ended_at IS NULL) = (outcome IS NULL) AND (ended_at IS NULL) = (epoch IS NULL)),
+    CONSTRAINT commands_about CHECK ((lane_seq IS NULL) <> (log_offset IS NULL)),
+    CONSTRAINT commands_kind_check CHECK (
+        log_offset IS NOT NULL AND kind IN ('release', 'discard') OR lane_seq IS NOT NULL AND kind IN ('redrive', 'discard', 'result'))
+);
+CREATE INDEX commands_open ON commands (fence, id) WHERE ended_at IS NULL;
+-- Reader: AskAction. Of an action one thing is asked at a time.
+CREATE UNIQUE INDEX commands_one ON commands (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL;
+-- Reader: DeadLetter (what was asked about an action).
+CREATE INDEX commands_by_lane ON commands (fence, lane_seq, id) WHERE lane_seq IS NOT NULL;
+-- Reader: sweep.
+CREATE INDEX commands_ended ON commands (fence, ended_at) WHERE ended_at IS NOT NULL;
+
+-- Tells the owners that listen: the payload is the subscription's id. Readers: Namespace.Listen. Who misses it sweeps.
+-- +goose StatementBegin
+CREATE FUNCTION commands_notify() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('forebay_commands_' || TG_TABLE_SCHEMA, subscription::text) FROM fences WHERE id = NEW.fence;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER commands_notify AFTER INSERT ON commands FOR EACH ROW EXECUTE FUNCTION commands_notify();
+
+-- What destinations said later, one row per attempt: commands to the partition's owner, who alone writes its lanes.
+-- Reader: Reports (the owner), Report (what was said before), ActionState, sweep.
+CREATE TABLE results (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    lane_seq    bigint NOT NULL,
+    attempt     int NOT NULL CHECK (attempt > 0),
+    status      text COLLATE "C" NOT NULL CHECK (status IN ('done', 'failed', 'dead_letter')),
+    wait_us     bigint NOT NULL DEFAULT 0 CHECK (wait_us >= 0), -- before the next attempt, at least
+    code        int NOT NULL DEFAULT 0,
+    error       text NOT NULL DEFAULT '',
+    response    bytea,
+    digest      uuid NOT NULL, -- of what was said, to tell the same from another
+    received_at timestamptz NOT NULL DEFAULT now(),
+    ended_at    timestamptz,
+    -- applied: it was the attempt's end; late: the action had ended, or was attempted anew, and it changed nothing.
+    outcome     text COLLATE "C" CHECK (outcome IN ('applied', 'late')),
+    UNIQUE (fence, lane_seq, attempt),
+    CHECK ((ended_at IS NULL) = (outcome IS NULL))
+);
+CREATE INDEX results_open ON results (fence, id) WHERE ended_at IS NULL;
+CREATE INDEX results_ended ON results (fence, ended_at) WHERE ended_at IS NOT NULL;
+
+-- What a partition was stopped for. An acceptance covers exactly the row that it is in: its kind, topic id and offsets.
+-- The claim that goes on ends it, however it came to go on. Reader: Claim (a stop stands until it is accepted or the
+-- position is moved, also when the log hides it by growing again), Stops (status views), Accept.
+CREATE TABLE stops (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription    int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    topic           text COLLATE "C" NOT NULL,
+    topic_id        uuid NOT NULL,
+    partition       int NOT NULL CHECK (partition >= 0),
+    kind            text COLLATE "C" NOT NULL CHECK (kind IN ('below_log_start', 'above_log_end', 'truncated',
+                    'topic_recreated', 'ledger_behind', 'dedupe_forgotten')),
+    -- The offsets concerned, [from, to), and where the partition goes on once they are accepted.
+    from_offset     bigint NOT NULL,
+    to_offset       bigint NOT NULL,
+    resume_offset   bigint NOT NULL CHECK (resume_offset >= 0),
+    records         bigint CHECK (records >= 0), -- null: nobody can count them
+    -- Between which of the broker's append times they lie, as well as could be told; null: not known.
+    first_at        timestamptz,
+    last_at         timestamptz,
+    detail          text NOT NULL,
+    found_at        timestamptz NOT NULL DEFAULT now(),
+    found_by        text NOT NULL,
+    accepted_at     timestamptz,
+    accepted_by     text,
+    accepted_reason text CHECK (accepted_reason <> ''),
+    ended_at        timestamptz,
+    -- accepted: the claim rested on the acceptance; moved: it went on without, after a seek or a mend of the log;
+    -- replaced: another stop was found.
+    outcome         text COLLATE "C" CHECK (outcome IN ('accepted', 'moved', 'replaced')),
+    ended_epoch     bigint, -- of the claim that ended it
+    CHECK (from_offset <= to_offset OR kind = 'topic_recreated'),
+    CHECK ((accepted_at IS NULL) = (accepted_by IS NULL) AND (accepted_at IS NULL) = (accepted_reason IS NULL)),
+    CHECK ((ended_at IS NULL) = (outcome IS NULL)),
+    CHECK (outcome IS DISTINCT FROM 'accepted' OR accepted_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX stops_open ON stops (subscription, topic, partition) WHERE ended_at IS NULL;
+
+-- Destinations that nothing has got through to for a while. Reader: every stream process, each second; writer: a process
+-- at which a destination has failed for a minute, and one that gets through to it.
+CREATE TABLE destinations (
+    name          text COLLATE "C" PRIMARY KEY, -- "<team>/<destination>"
+    failing_since timestamptz NOT NULL
+);
+
+-- Pauses, and who ended them. Reader: every stream process, each second (those that stand), and the operator API.
+CREATE TABLE pauses (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    destination   text COLLATE "C" NOT NULL,
+    paused_at     timestamptz NOT NULL DEFAULT now(),
+    paused_by     text NOT NULL CHECK (paused_by <> ''),
+    class         text COLLATE "C" NOT NULL, -- of the last failure, where nobody asked for it; else empty
+    reason        text NOT NULL CHECK (reason <> ''),
+    ended_at      timestamptz,
+    ended_by      text,
+    ended_reason  text CHECK (ended_reason <> ''),
+    CHECK ((ended_at IS NULL) = (ended_by IS NULL) AND (ended_at IS NULL) = (ended_reason IS NULL))
+);
+CREATE UNIQUE INDEX pauses_open ON pauses (destination) WHERE ended_at IS NULL;
+
+-- The id of an action as schemas.NewActionID makes it.
+-- +goose StatementBegin
+CREATE FUNCTION action_id(namespace text, generation int, source text, event_id text, action text) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT encode(substring(sha256(
+        int8send(octet_length(namespace)) || convert_to(namespace, 'UTF8') || int8send(4) || int4send(generation)
+        || int8send(octet_length(source)) || convert_to(source, 'UTF8') || int8send(octet_length(event_id)) || convert_to(event_id, 'UTF8')
+        || int8send(octet_length(action)) || convert_to(action, 'UTF8')) FROM 1 FOR 16), 'hex')::uuid
+$$;
+-- +goose StatementEnd
