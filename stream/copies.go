@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // CopyLedger is what the sweep for payloads needs of a [ledger.Namespace], beside [Ledger].
@@ -220,7 +221,7 @@ func (s *copySweep) take(ctx context.Context, a *ledger.Uncopied) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case ClassOf(err) == ClassPayload:
+	case sink.ClassOf(err) == sink.ClassPayload:
 		s.gone()
 		return nil
 	case err != nil:

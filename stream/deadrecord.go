@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // DeadTopic is where a subscription's dead letters are exported to.
@@ -36,7 +37,7 @@ func DeadRecord(ctx context.Context, from DeadStore, payloads Payloads, d *ledge
 	} else {
 		e, err := payloads.Load(ctx, pointer)
 		switch {
-		case ClassOf(err) == ClassPayload:
+		case sink.ClassOf(err) == sink.ClassPayload:
 			lost = err
 		case err != nil:
 			return nil, nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: err}

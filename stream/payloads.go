@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // PayloadsConfig describes a reader of payloads.
@@ -125,7 +126,7 @@ func (l *LogPayloads) Close() {
 var errPayloadsClosed = errors.New("payload reader is closed")
 
 // Load is the event that p points to, verified by topic id, source, id and body hash. Where the log has other bytes
-// there, or none, that is an [AttemptError] of ClassPayload; where the log cannot be read, Load tries until ctx ends and
+// there, or none, that is a [sink.AttemptError] of class payload_lost; where the log cannot be read, Load tries until ctx ends and
 // returns its error.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
 	if p.Offset < 0 { // see the ledger's displace
@@ -146,7 +147,7 @@ func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Even
 func at(p ledger.Pointer) string { return fmt.Sprintf("%s/%d@%d", p.Topic, p.Partition, p.Offset) }
 
 func gone(p ledger.Pointer, format string, args ...any) error {
-	return &AttemptError{Class: ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
+	return &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
 }
 
 // verify lets no other event's bytes through.

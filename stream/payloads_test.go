@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func (r *rig) payloads(opts ...func(*PayloadsConfig)) *LogPayloads {
@@ -43,7 +44,7 @@ func (r *rig) pointer(i int, offset int64) ledger.Pointer {
 
 func isLost(t *testing.T, err error, text string) {
 	t.Helper()
-	if ClassOf(err) != ClassPayload || !strings.Contains(err.Error(), text) {
+	if sink.ClassOf(err) != sink.ClassPayload || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want payload_lost with %q", err, text)
 	}
 }
@@ -236,7 +237,7 @@ func TestPayloadTransport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
 	_, err := other.Load(ctx, r.pointer(0, 0))
-	if !errors.Is(err, context.DeadlineExceeded) || ClassOf(err) == ClassPayload {
+	if !errors.Is(err, context.DeadlineExceeded) || sink.ClassOf(err) == sink.ClassPayload {
 		t.Errorf("got %v", err)
 	}
 }
@@ -400,7 +401,7 @@ func TestPayloadsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if err := <-got; !errors.Is(err, errPayloadsClosed) || ClassOf(err) == ClassPayload {
+	if err := <-got; !errors.Is(err, errPayloadsClosed) || sink.ClassOf(err) == sink.ClassPayload {
 		t.Errorf("a load that waited: %v", err)
 	}
 	if _, err := l.Load(t.Context(), r.pointer(0, 0)); !errors.Is(err, errPayloadsClosed) {

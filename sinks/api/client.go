@@ -19,7 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Client].
@@ -103,13 +103,13 @@ type Answer struct {
 	Code   int
 	Header http.Header
 	Body   []byte
-	// Broken is why Body is not whole: an [stream.AttemptError], or [guard.ErrTooLarge]. nil: it is.
+	// Broken is why Body is not whole: an [sink.AttemptError], or [guard.ErrTooLarge]. nil: it is.
 	Broken error
 	// Outcome is to be recorded.
-	Outcome stream.Outcome
+	Outcome sink.Outcome
 }
 
-// Do makes one call, whatever status it ends with. The error is a [stream.AttemptError]: there was no answer, or the call
+// Do makes one call, whatever status it ends with. The error is a [sink.AttemptError]: there was no answer, or the call
 // could not be made.
 func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	req, err := c.request(ctx, call)
@@ -123,7 +123,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	defer resp.Body.Close()
 	a := Answer{Code: resp.StatusCode, Header: resp.Header}
 	a.Body, a.Broken = io.ReadAll(resp.Body)
-	a.Outcome = stream.Outcome{
+	a.Outcome = sink.Outcome{
 		Code: resp.StatusCode, Response: c.redact.Head(bytes.Clone(a.Body[:min(len(a.Body), c.redact.Limit())])),
 		RetryAfter: guard.RetryAfter(resp.Header, c.now()),
 	}
@@ -149,7 +149,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	}
 	req, err := http.NewRequestWithContext(ctx, call.Method, "", body)
 	if err != nil {
-		return nil, &stream.AttemptError{Class: stream.ClassBug, Err: err, Untouched: true}
+		return nil, &sink.AttemptError{Class: sink.ClassBug, Err: err, Untouched: true}
 	}
 	req.URL, req.Host, req.Header = &target, target.Host, c.headers.Clone()
 	if call.Body != nil {
@@ -171,12 +171,12 @@ func escaped(segments []string) []string {
 
 // Unmade is an attempt that could not be made of what the templates gave; why quotes nothing of it.
 func Unmade(why string) error {
-	return &stream.AttemptError{Class: stream.ClassTemplate, Err: errors.New(why), Untouched: true}
+	return &sink.AttemptError{Class: sink.ClassTemplate, Err: errors.New(why), Untouched: true}
 }
 
 // Failed is an attempt that the API answered, with the class that the sink reads out of the answer and what it says.
-func (c *Client) Failed(class stream.Class, format string, args ...any) error {
-	return c.redact.Err(&stream.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
+func (c *Client) Failed(class sink.Class, format string, args ...any) error {
+	return c.redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
 }
 
 // Whole is the error of an answer of what came in part only; nil where it is whole.
@@ -184,8 +184,8 @@ func (c *Client) Whole(what string, a Answer) error {
 	if a.Broken == nil {
 		return nil
 	}
-	class, err := stream.ClassBusy, a.Broken // larger than is read
-	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+	class, err := sink.ClassBusy, a.Broken // larger than is read
+	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		class, err = e.Class, e.Err
 	}
 	return c.Failed(class, "%s: the answer is not whole: %w", what, err)
@@ -193,8 +193,8 @@ func (c *Client) Whole(what string, a Answer) error {
 
 // Untouched says of an attempt's error that nothing was done: it comes from before the call that acts.
 func Untouched(err error) error {
-	untouched := stream.AttemptError{Class: stream.ClassBug, Err: err, Untouched: true}
-	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+	untouched := sink.AttemptError{Class: sink.ClassBug, Err: err, Untouched: true}
+	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		untouched.Class, untouched.Err = e.Class, e.Err
 	}
 	return &untouched

@@ -17,7 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,7 +64,7 @@ func TestUnmade(t *testing.T) {
 		{Method: http.MethodGet, Path: []string{"a", ""}}, {Method: http.MethodGet, Path: []string{".."}}, {Method: http.MethodGet, Path: []string{"."}},
 		{Method: http.MethodPost, Path: []string{"a"}, Body: math.NaN()},
 	} {
-		if _, err := c.Do(t.Context(), call); stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) {
+		if _, err := c.Do(t.Context(), call); sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) {
 			t.Errorf("%v: %v", call, err)
 		}
 	}
@@ -116,30 +116,30 @@ func TestAnswers(t *testing.T) {
 		return a
 	}
 	a := call("whole")
-	if out := a.Outcome; a.Code != 418 || out.Code != 418 || out.RetryAfter != 7*time.Second || len(out.Response) > stream.MaxResponse || strings.Contains(string(out.Response), "hush") {
+	if out := a.Outcome; a.Code != 418 || out.Code != 418 || out.RetryAfter != 7*time.Second || len(out.Response) > sink.MaxResponse || strings.Contains(string(out.Response), "hush") {
 		t.Errorf("%+v", out)
 	}
 	if err := c.Whole("it", a); err != nil || !strings.Contains(string(a.Body), secret) {
 		t.Errorf("what the sink reads is not the answer itself: %v", err)
 	}
-	if a = call("cut"); stream.ClassOf(c.Whole("it", a)) != stream.ClassNetwork || string(a.Outcome.Response) != "beginning" {
+	if a = call("cut"); sink.ClassOf(c.Whole("it", a)) != sink.ClassNetwork || string(a.Outcome.Response) != "beginning" {
 		t.Errorf("cut off: %+v, %v", a.Outcome, c.Whole("it", a))
 	}
-	if a = call("long"); stream.ClassOf(c.Whole("it", a)) != stream.ClassBusy || len(a.Body) != 8<<20 {
+	if a = call("long"); sink.ClassOf(c.Whole("it", a)) != sink.ClassBusy || len(a.Body) != 8<<20 {
 		t.Errorf("too long: %d bytes, %v", len(a.Body), c.Whole("it", a))
 	}
-	err := c.Failed(stream.ClassDenied, "no entry for %s", secret)
-	if stream.ClassOf(err) != stream.ClassDenied || strings.Contains(fmt.Sprintf("%+v", err), secret) {
+	err := c.Failed(sink.ClassDenied, "no entry for %s", secret)
+	if sink.ClassOf(err) != sink.ClassDenied || strings.Contains(fmt.Sprintf("%+v", err), secret) {
 		t.Errorf("%v", err)
 	}
-	if got := api.Untouched(err); stream.ClassOf(got) != stream.ClassDenied || !stream.Untouched(got) || got.Error() != err.Error() {
+	if got := api.Untouched(err); sink.ClassOf(got) != sink.ClassDenied || !sink.Untouched(got) || got.Error() != err.Error() {
 		t.Errorf("%v", got)
 	}
 	if err := c.Check(t.Context()); err != nil {
 		t.Errorf("check: %v", err)
 	}
 	server.Close()
-	if err := c.Check(t.Context()); stream.ClassOf(err) != stream.ClassNetwork {
+	if err := c.Check(t.Context()); sink.ClassOf(err) != sink.ClassNetwork {
 		t.Errorf("check of what is away: %v", err)
 	}
 }

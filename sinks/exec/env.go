@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas/trace"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // environment is what the command finds; see the package comment.
-func (s *Sink) environment(a stream.Action) []string {
+func (s *Sink) environment(a sink.Action) []string {
 	env := slices.Clone(s.env)
 	set := func(name, value string) {
 		// A NUL would end the variable; the kernel takes none.

@@ -3,23 +3,23 @@ package execsink
 import (
 	"fmt"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // exit is a row of the table that says what an exit status means. Low and High are inclusive.
 type exit struct {
 	low, high int
-	class     stream.Class
+	class     sink.Class
 	untouched bool
 }
 
 // exits is the table; see the package comment. No row: the command may have acted.
 var exits = []exit{
-	{0, 0, stream.ClassOK, false},
-	{64, 68, stream.ClassRejected, false}, // EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_NOUSER, EX_NOHOST
-	{75, 75, stream.ClassBusy, true},      // EX_TEMPFAIL
-	{77, 77, stream.ClassDenied, false},   // EX_NOPERM
-	{78, 78, stream.ClassRejected, false}, // EX_CONFIG
+	{0, 0, sink.ClassOK, false},
+	{64, 68, sink.ClassRejected, false}, // EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_NOUSER, EX_NOHOST
+	{75, 75, sink.ClassBusy, true},      // EX_TEMPFAIL
+	{77, 77, sink.ClassDenied, false},   // EX_NOPERM
+	{78, 78, sink.ClassRejected, false}, // EX_CONFIG
 }
 
 // ended is what an exit status says of an attempt.
@@ -28,10 +28,10 @@ func ended(status int) error {
 		if status < e.low || status > e.high {
 			continue
 		}
-		if e.class == stream.ClassOK {
+		if e.class == sink.ClassOK {
 			return nil
 		}
-		return &stream.AttemptError{Class: e.class, Err: fmt.Errorf("command exited with %d", status), Untouched: e.untouched}
+		return &sink.AttemptError{Class: e.class, Err: fmt.Errorf("command exited with %d", status), Untouched: e.untouched}
 	}
-	return &stream.AttemptError{Class: stream.ClassBusy, Err: fmt.Errorf("command exited with %d", status)}
+	return &sink.AttemptError{Class: sink.ClassBusy, Err: fmt.Errorf("command exited with %d", status)}
 }

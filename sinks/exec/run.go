@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/exec/keeper"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // startError says that no command was started.
@@ -56,7 +56,7 @@ func run(ctx context.Context, command, env []string, stdin []byte, out io.Writer
 // find reports whether a program is there and may be run.
 func find(program string) error {
 	if _, err := exec.LookPath(program); err != nil {
-		return &stream.AttemptError{Class: stream.ClassBusy, Err: err, Untouched: true}
+		return &sink.AttemptError{Class: sink.ClassBusy, Err: err, Untouched: true}
 	}
 	return nil
 }

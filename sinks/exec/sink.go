@@ -12,7 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/redact"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink].
@@ -29,13 +29,13 @@ type Config struct {
 type Sink struct {
 	command []string
 	env     []string
-	kind    stream.Idempotency
+	kind    sink.Idempotency
 	redact  *redact.Redactor
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink. Nothing is run, and the program need not be there yet.
@@ -49,9 +49,9 @@ func New(cfg Config) (*Sink, error) {
 			return nil, schemas.Errorf(schemas.Invalid, op, "command has a NUL character")
 		}
 	}
-	s := &Sink{command: slices.Clone(cfg.Command), env: []string{path()}, kind: stream.Unsafe}
+	s := &Sink{command: slices.Clone(cfg.Command), env: []string{path()}, kind: sink.Unsafe}
 	if cfg.Idempotent {
-		s.kind = stream.Idempotent
+		s.kind = sink.Idempotent
 	}
 	var secrets []string
 	for _, name := range slices.Sorted(maps.Keys(cfg.Env)) {
@@ -82,23 +82,23 @@ func validName(name string) bool {
 }
 
 // Do runs the command once.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err := ctx.Err(); err != nil {
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err, Untouched: true}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: true}
 	}
 	out := &head{limit: s.redact.Limit()}
 	status, err := run(ctx, s.command, s.environment(a), a.Event.Data, out)
-	result := stream.Outcome{Code: status, Response: s.redact.Head(out.bytes())}
+	result := sink.Outcome{Code: status, Response: s.redact.Head(out.bytes())}
 	_, unstarted := errors.AsType[*startError](err)
 	switch {
 	case err == nil:
 		return result, ended(status)
 	case unstarted && ctx.Err() == nil:
-		err = &stream.AttemptError{Class: stream.ClassBusy, Err: err, Untouched: true}
+		err = &sink.AttemptError{Class: sink.ClassBusy, Err: err, Untouched: true}
 	case ctx.Err() != nil:
-		err = &stream.AttemptError{Class: stream.ClassTimeout, Err: err, Untouched: unstarted}
+		err = &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: unstarted}
 	default:
-		err = &stream.AttemptError{Class: stream.ClassBusy, Err: err}
+		err = &sink.AttemptError{Class: sink.ClassBusy, Err: err}
 	}
 	return result, s.redact.Err(err)
 }
@@ -110,7 +110,7 @@ func (s *Sink) Check(context.Context) error { return find(s.command[0]) }
 func (s *Sink) Close(context.Context) error { return nil }
 
 // Idempotency is unsafe unless the command was declared idempotent.
-func (s *Sink) Idempotency() stream.Idempotency { return s.kind }
+func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "exec destination") }

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // runner makes a copy of the test binary run one command through the sink, to be killed in the middle.
@@ -52,7 +52,7 @@ func must(t testing.TB, cfg Config) *Sink {
 func TestConformance(t *testing.T) {
 	for _, idempotent := range []bool{true, false} {
 		t.Run(fmt.Sprint("idempotent=", idempotent), func(t *testing.T) {
-			sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, d sinktest.Target) stream.Sink {
+			sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, d sinktest.Target) sink.Sink {
 				return must(t, Config{
 					Command: []string{"cat"}, Idempotent: idempotent, Env: map[string]schemas.Secret{"TOKEN": schemas.NewSecret(d.Secret)},
 				})
@@ -63,10 +63,10 @@ func TestConformance(t *testing.T) {
 
 func TestDeclaredKind(t *testing.T) {
 	t.Parallel()
-	if got := must(t, Config{Command: []string{"true"}}).Idempotency(); got != stream.Unsafe {
+	if got := must(t, Config{Command: []string{"true"}}).Idempotency(); got != sink.Unsafe {
 		t.Errorf("a command of which nothing is known is %s", got)
 	}
-	if got := must(t, Config{Command: []string{"true"}, Idempotent: true}).Idempotency(); got != stream.Idempotent {
+	if got := must(t, Config{Command: []string{"true"}, Idempotent: true}).Idempotency(); got != sink.Idempotent {
 		t.Errorf("a command that was declared idempotent is %s", got)
 	}
 }
@@ -129,19 +129,19 @@ func TestExitStatuses(t *testing.T) {
 	t.Parallel()
 	for status := range 256 {
 		out, err := must(t, Config{Command: shell("exit " + strconv.Itoa(status))}).Do(t.Context(), sinktest.Action(status))
-		want, untouched := stream.ClassBusy, false
+		want, untouched := sink.ClassBusy, false
 		switch status {
 		case 0:
-			want = stream.ClassOK
+			want = sink.ClassOK
 		case 64, 65, 66, 67, 68, 78:
-			want = stream.ClassRejected
+			want = sink.ClassRejected
 		case 75:
 			untouched = true
 		case 77:
-			want = stream.ClassDenied
+			want = sink.ClassDenied
 		}
-		if got := stream.ClassOf(err); got != want || out.Code != status || stream.Untouched(err) != untouched {
-			t.Errorf("exit %d: class %q, code %d, untouched %v: %v", status, got, out.Code, stream.Untouched(err), err)
+		if got := sink.ClassOf(err); got != want || out.Code != status || sink.Untouched(err) != untouched {
+			t.Errorf("exit %d: class %q, code %d, untouched %v: %v", status, got, out.Code, sink.Untouched(err), err)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestExitStatuses(t *testing.T) {
 func TestEndedBySignal(t *testing.T) {
 	t.Parallel()
 	out, err := must(t, Config{Command: shell("echo begun; kill -9 $$")}).Do(t.Context(), sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassBusy || stream.Untouched(err) || out.Code != 137 || string(out.Response) != "begun\n" {
+	if sink.ClassOf(err) != sink.ClassBusy || sink.Untouched(err) || out.Code != 137 || string(out.Response) != "begun\n" {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	out, err := must(t, Config{Command: shell(`trap "" TERM; sleep 100 & echo $!; wait`)}).Do(ctx, sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) {
+	if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -264,7 +264,7 @@ func TestOutputIsCutAndRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(out.Response)
-	if !strings.HasPrefix(text, "<redacted>xxx") || strings.Contains(text, "hush") || len(text) > stream.MaxResponse || len(text) < 4000 {
+	if !strings.HasPrefix(text, "<redacted>xxx") || strings.Contains(text, "hush") || len(text) > sink.MaxResponse || len(text) < 4000 {
 		t.Errorf("%d bytes: %.40q ... %q", len(text), text, text[len(text)-40:])
 	}
 	if got := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(got, "hush") {
@@ -281,7 +281,7 @@ func TestCommandThatCannotBeStarted(t *testing.T) {
 	for _, program := range []string{"no-such-command-here", "/no/such/command", plain} {
 		s := must(t, Config{Command: []string{program}})
 		_, err := s.Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassBusy || !stream.Untouched(err) {
+		if sink.ClassOf(err) != sink.ClassBusy || !sink.Untouched(err) {
 			t.Errorf("%s: %v, want it retried as one that did nothing", program, err)
 		}
 		if err := s.Check(t.Context()); err == nil {
@@ -331,7 +331,7 @@ func TestIdempotentCommandActsOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			_, err := must(t, Config{Command: shell(first), Env: env, Idempotent: true}).Do(ctx, a)
-			if err != nil && !stream.ClassOf(err).Retried() {
+			if err != nil && !sink.ClassOf(err).Retried() {
 				t.Fatalf("not retried: %v", err)
 			}
 			a.Attempt++ // also where the process was killed before it recorded that all was well

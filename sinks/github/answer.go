@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // judge is what an answer means. A 2xx counts by its status: what comes behind it does not change what was done.
 func (s *Sink) judge(answer api.Answer) error {
-	class := stream.ClassOfStatus(answer.Code)
-	if class == stream.ClassOK {
+	class := sink.ClassOfStatus(answer.Code)
+	if class == sink.ClassOK {
 		return nil
 	}
 	if _, limited := s.limited(answer); limited {
-		return s.Failed(stream.ClassThrottled, "GitHub answered %d: a rate limit is reached", answer.Code)
+		return s.Failed(sink.ClassThrottled, "GitHub answered %d: a rate limit is reached", answer.Code)
 	}
 	return s.Failed(class, "GitHub answered %d", answer.Code)
 }
 
 // outcome is what is recorded of an answer.
-func (s *Sink) outcome(answer api.Answer) stream.Outcome {
+func (s *Sink) outcome(answer api.Answer) sink.Outcome {
 	out := answer.Outcome
 	if wait, limited := s.limited(answer); limited {
 		out.RetryAfter = wait

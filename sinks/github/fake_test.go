@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Bounds of the look for what an earlier attempt made.
@@ -30,7 +30,7 @@ type thing struct {
 
 // made looks for the issue or comment of an attempt within a span, where it would have been made.
 // Issues come newest first, comments oldest first; since is about the last change of both, so nothing is left out.
-func (s *Sink) made(ctx context.Context, path []string, a stream.Action, in stream.Span) (out stream.Outcome, found bool, err error) {
+func (s *Sink) made(ctx context.Context, path []string, a sink.Action, in sink.Span) (out sink.Outcome, found bool, err error) {
 	since := in.From.Add(-skew).UTC().Truncate(time.Second)
 	query := url.Values{"since": {since.Format(time.RFC3339)}, "per_page": {strconv.Itoa(pageSize)}}
 	if s.do == Issue {
@@ -43,7 +43,7 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action, in stre
 		query.Set("page", strconv.Itoa(page))
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query})
 		if err != nil {
-			return stream.Outcome{}, false, api.Untouched(err)
+			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		things, err := s.things(answer)
 		if err != nil {
@@ -52,15 +52,15 @@ func (s *Sink) made(ctx context.Context, path []string, a stream.Action, in stre
 		seen += len(things)
 		for _, t := range things {
 			if hasMarker(t.Body, marker(a)) {
-				return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", t.HTMLURL[:min(len(t.HTMLURL), 500)])}, true, nil
+				return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", t.HTMLURL[:min(len(t.HTMLURL), 500)])}, true, nil
 			}
 		}
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || len(things) == 0
 		if last || s.beyond(things[len(things)-1], since, in.To) {
-			return stream.Outcome{}, false, nil
+			return sink.Outcome{}, false, nil
 		}
 	}
-	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
+	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, seen))
 }
 
@@ -93,7 +93,7 @@ func (s *Sink) things(answer api.Answer) ([]thing, error) {
 	}
 	var list []thing
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
-		return nil, s.Failed(stream.ClassBusy, "the list of earlier ones cannot be read")
+		return nil, s.Failed(sink.ClassBusy, "the list of earlier ones cannot be read")
 	}
 	return list, nil
 }

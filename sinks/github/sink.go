@@ -15,7 +15,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // BaseURL is GitHub's own; GitHub Enterprise Server has https://<host>/api/v3.
@@ -52,8 +52,8 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show no secret.
@@ -84,18 +84,18 @@ func New(cfg Config) (*Sink, error) {
 }
 
 // Idempotency is that of what the destination does.
-func (s *Sink) Idempotency() stream.Idempotency {
+func (s *Sink) Idempotency() sink.Idempotency {
 	if s.do == Dispatch {
-		return stream.Unsafe
+		return sink.Unsafe
 	}
-	return stream.Idempotent
+	return sink.Idempotent
 }
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := s.params.Render(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	call := api.Call{Method: http.MethodPost, Key: a.ID}
 	switch s.do {
@@ -107,13 +107,13 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	case Labels:
 		labels := values.Texts("labels")
 		if len(labels) == 0 {
-			return stream.Outcome{Response: []byte("no label to add: nothing was sent")}, nil
+			return sink.Outcome{Response: []byte("no label to add: nothing was sent")}, nil
 		}
 		call.Path, call.Body = path(values, "issues", values.Text("issue"), "labels"), map[string]any{"labels": labels}
 	case Dispatch:
 		call.Path = path(values, "dispatches")
 		if call.Body, err = dispatchBody(a, values); err != nil {
-			return stream.Outcome{}, err
+			return sink.Outcome{}, err
 		}
 	}
 	if s.do == Issue || s.do == Comment {
@@ -125,7 +125,7 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	}
 	answer, err := s.Client.Do(ctx, call)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	return s.outcome(answer), s.judge(answer)
 }
@@ -137,16 +137,16 @@ func path(values template.Values, below ...string) []string {
 }
 
 // marker is what a body of ours ends with.
-func marker(a stream.Action) string { return "<!-- forebay:" + string(a.ID) + " -->" }
+func marker(a sink.Action) string { return "<!-- forebay:" + string(a.ID) + " -->" }
 
-func marked(a stream.Action, body string) string {
+func marked(a sink.Action, body string) string {
 	if body == "" {
 		return marker(a)
 	}
 	return body + "\n\n" + marker(a)
 }
 
-func issueBody(a stream.Action, values template.Values) map[string]any {
+func issueBody(a sink.Action, values template.Values) map[string]any {
 	body := map[string]any{"title": values.Text("title"), "body": marked(a, values.Text("body"))}
 	for _, list := range []string{"labels", "assignees"} {
 		if texts := values.Texts(list); len(texts) > 0 {
@@ -157,7 +157,7 @@ func issueBody(a stream.Action, values template.Values) map[string]any {
 }
 
 // dispatchBody puts the action's id into the payload, under a key that the template may not take.
-func dispatchBody(a stream.Action, values template.Values) (map[string]any, error) {
+func dispatchBody(a sink.Action, values template.Values) (map[string]any, error) {
 	given, ok := values["client_payload"].(map[string]any)
 	if !ok && values["client_payload"] != nil {
 		return nil, api.Unmade("params.client_payload is not an object")

@@ -16,8 +16,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/github"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 	for do, params := range does {
 		t.Run(string(do), func(t *testing.T) {
 			sinktest.Run(t, sinktest.Harness{
-				Make: func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, d.URL, d.Secret, do, params) },
+				Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, do, params) },
 				Key: func(r *http.Request, body []byte) string {
 					id := r.Header.Get("Idempotency-Key")
 					if do != github.Labels && !strings.Contains(string(body), id) {
@@ -85,7 +85,7 @@ func TestOnce(t *testing.T) {
 			}
 			sinktest.Once(t, sinktest.Effect{
 				Fake: func() sinktest.Fake { return &fake{} }, Calls: calls,
-				Make: func(t testing.TB, url string) stream.Sink { return must(t, url, token, do, params) },
+				Make: func(t testing.TB, url string) sink.Sink { return must(t, url, token, do, params) },
 			})
 		})
 	}
@@ -93,8 +93,8 @@ func TestOnce(t *testing.T) {
 
 func TestIdempotencyByWhatIsDone(t *testing.T) {
 	t.Parallel()
-	for do, want := range map[github.Do]stream.Idempotency{
-		github.Issue: stream.Idempotent, github.Comment: stream.Idempotent, github.Labels: stream.Idempotent, github.Dispatch: stream.Unsafe,
+	for do, want := range map[github.Do]sink.Idempotency{
+		github.Issue: sink.Idempotent, github.Comment: sink.Idempotent, github.Labels: sink.Idempotent, github.Dispatch: sink.Unsafe,
 	} {
 		if got := must(t, "https://github.example", token, do, does[do]).Idempotency(); got != want {
 			t.Errorf("%s is %s, want %s", do, got, want)
@@ -220,7 +220,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 	a.Attempt, a.FirstAt = 2, time.Now()
 	s := must(t, serve(t, f), token, github.Comment, does[github.Comment])
 	_, err := s.Do(t.Context(), a)
-	if stream.ClassOf(err) != stream.ClassRejected || !stream.Untouched(err) || !strings.Contains(err.Error(), "whether an earlier attempt has made its comment cannot be told") || f.Done() != 0 {
+	if sink.ClassOf(err) != sink.ClassRejected || !sink.Untouched(err) || !strings.Contains(err.Error(), "whether an earlier attempt has made its comment cannot be told") || f.Done() != 0 {
 		t.Errorf("%v, %d", err, f.Done())
 	}
 	again := a
@@ -236,7 +236,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}))
 		_, err := must(t, url, token, github.Comment, does[github.Comment]).Do(t.Context(), a)
-		if stream.ClassOf(err) != stream.ClassBusy || !stream.Untouched(err) || !strings.Contains(err.Error(), want) {
+		if sink.ClassOf(err) != sink.ClassBusy || !sink.Untouched(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.9q: %v", body, err)
 		}
 	}
@@ -254,23 +254,23 @@ func TestRateLimits(t *testing.T) {
 		code    int
 		headers map[string]string
 		body    string
-		class   stream.Class
+		class   sink.Class
 		wait    time.Duration
 	}{
-		{"secondary", 403, map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "4000"}, "", stream.ClassThrottled, 30 * time.Second},
-		{"secondary, 429", 429, map[string]string{"Retry-After": "30"}, "", stream.ClassThrottled, 30 * time.Second},
-		{"primary", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", stream.ClassThrottled, 29 * time.Minute},
-		{"primary, 429", 429, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", stream.ClassThrottled, 29 * time.Minute},
-		{"primary, over", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() - 5)}, "", stream.ClassThrottled, 0},
-		{"primary without an end", 403, map[string]string{"X-RateLimit-Remaining": "0"}, "", stream.ClassThrottled, time.Minute},
-		{"secondary without headers", 403, nil, `{"documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, stream.ClassThrottled, time.Minute},
-		{"429 without anything", 429, nil, "", stream.ClassThrottled, 0},
-		{"denied", 403, map[string]string{"X-RateLimit-Remaining": "4000"}, `{"documentation_url":"https://docs.github.com/rest/issues/labels"}`, stream.ClassDenied, 0},
-		{"bad token", 401, map[string]string{"X-RateLimit-Remaining": "0"}, "", stream.ClassDenied, 0},
-		{"not there", 404, nil, "", stream.ClassRejected, 0},
-		{"gone", 410, nil, "", stream.ClassRejected, 0},
-		{"not valid", 422, nil, "", stream.ClassRejected, 0},
-		{"down", 502, nil, "", stream.ClassBusy, 0},
+		{"secondary", 403, map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "4000"}, "", sink.ClassThrottled, 30 * time.Second},
+		{"secondary, 429", 429, map[string]string{"Retry-After": "30"}, "", sink.ClassThrottled, 30 * time.Second},
+		{"primary", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", sink.ClassThrottled, 29 * time.Minute},
+		{"primary, 429", 429, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() + 1740)}, "", sink.ClassThrottled, 29 * time.Minute},
+		{"primary, over", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() - 5)}, "", sink.ClassThrottled, 0},
+		{"primary without an end", 403, map[string]string{"X-RateLimit-Remaining": "0"}, "", sink.ClassThrottled, time.Minute},
+		{"secondary without headers", 403, nil, `{"documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, sink.ClassThrottled, time.Minute},
+		{"429 without anything", 429, nil, "", sink.ClassThrottled, 0},
+		{"denied", 403, map[string]string{"X-RateLimit-Remaining": "4000"}, `{"documentation_url":"https://docs.github.com/rest/issues/labels"}`, sink.ClassDenied, 0},
+		{"bad token", 401, map[string]string{"X-RateLimit-Remaining": "0"}, "", sink.ClassDenied, 0},
+		{"not there", 404, nil, "", sink.ClassRejected, 0},
+		{"gone", 410, nil, "", sink.ClassRejected, 0},
+		{"not valid", 422, nil, "", sink.ClassRejected, 0},
+		{"down", 502, nil, "", sink.ClassBusy, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -287,11 +287,11 @@ func TestRateLimits(t *testing.T) {
 			}
 			defer s.Close(t.Context())
 			out, err := s.Do(t.Context(), sinktest.Action(1))
-			class := stream.ClassOf(err)
+			class := sink.ClassOf(err)
 			if class != tt.class || out.RetryAfter != tt.wait || out.Code != tt.code {
 				t.Errorf("%+v, %v, want %s after %v", out, err, tt.class, tt.wait)
 			}
-			if got := stream.Holds(class, out.Code); got != (tt.class == stream.ClassThrottled) {
+			if got := sink.Holds(class, out.Code); got != (tt.class == sink.ClassThrottled) {
 				t.Errorf("holds the destination: %v", got)
 			}
 		})
@@ -301,7 +301,7 @@ func TestRateLimits(t *testing.T) {
 // One issue that is gone says nothing of the others.
 func TestIsNoEndpoint(t *testing.T) {
 	t.Parallel()
-	if _, ok := any(must(t, "https://github.example", token, github.Issue, does[github.Issue])).(stream.Endpoint); ok {
+	if _, ok := any(must(t, "https://github.example", token, github.Issue, does[github.Issue])).(sink.Endpoint); ok {
 		t.Error("a 410 of one issue would pause the destination")
 	}
 }
@@ -324,7 +324,7 @@ func TestTemplatesThatFail(t *testing.T) {
 		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": map[string]any{"forebay": 1}}, "has a key forebay"},
 	} {
 		_, err := must(t, url, token, tt.do, tt.params).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) || !strings.Contains(err.Error(), tt.want) {
+		if sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v", tt.params, err)
 		}
 	}

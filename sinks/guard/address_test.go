@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -100,10 +100,10 @@ func TestHostileURLs(t *testing.T) {
 			if err == nil && why != noURL {
 				parsed++
 				err = c.CheckURL(u)
-				if stream.ClassOf(err) != stream.ClassForbidden || !stream.Untouched(err) {
+				if sink.ClassOf(err) != sink.ClassForbidden || !sink.Untouched(err) {
 					t.Errorf("%s: %v", text, err)
 				}
-				if _, got := c.Do(&http.Request{Method: http.MethodGet, URL: u}); stream.ClassOf(got) != stream.ClassForbidden {
+				if _, got := c.Do(&http.Request{Method: http.MethodGet, URL: u}); sink.ClassOf(got) != sink.ClassForbidden {
 					t.Errorf("%s is called: %v", text, got)
 				}
 			}
@@ -115,7 +115,7 @@ func TestHostileURLs(t *testing.T) {
 	if parsed < 40 {
 		t.Errorf("%d hostile URLs, at least 40 are wanted", parsed)
 	}
-	if err := c.CheckURL(nil); stream.ClassOf(err) != stream.ClassForbidden {
+	if err := c.CheckURL(nil); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("nil: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Resolver finds the addresses of a name; [net.Resolver] is one.
@@ -178,7 +178,7 @@ func (s *side) control(_, address string, _ syscall.RawConn) error {
 }
 
 // Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
-// ends the exchange. Errors are [stream.AttemptError]s of class forbidden, dns,
+// ends the exchange. Errors are [sink.AttemptError]s of class forbidden, dns,
 // timeout or network and name no URL; one from before anything was sent says that the destination is untouched.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := c.CheckURL(req.URL); err != nil {
@@ -220,26 +220,26 @@ func once(req *http.Request) *http.Request {
 
 // classify gives an error its class. Its text stays, as it names hosts and addresses but no URL.
 func classify(ctx context.Context, err error) error {
-	if _, ok := errors.AsType[*stream.AttemptError](err); ok {
+	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
 		return err
 	}
-	class, untouched := stream.ClassNetwork, false
+	class, untouched := sink.ClassNetwork, false
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		untouched = op.Op == "dial"
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		class = stream.ClassTimeout
+		class = sink.ClassTimeout
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = fmt.Errorf("%w: %w", cause, err)
 		if errors.Is(cause, errTimeout) || errors.Is(cause, context.DeadlineExceeded) || ctx.Err() == context.DeadlineExceeded {
-			class = stream.ClassTimeout
+			class = sink.ClassTimeout
 		}
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok { // also where the resolver has not answered
-		class, untouched = stream.ClassDNS, true
+		class, untouched = sink.ClassDNS, true
 	}
-	return &stream.AttemptError{Class: class, Err: err, Untouched: untouched}
+	return &sink.AttemptError{Class: class, Err: err, Untouched: untouched}
 }
 
 // body bounds an answer in size and gives errors their class.

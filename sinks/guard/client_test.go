@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -50,7 +50,7 @@ func TestRebindingNames(t *testing.T) {
 		c := must(t, Config{Resolver: resolver})
 		for _, scheme := range []string{"https", "http"} {
 			_, err := get(t, c, scheme+"://rebind.example:"+port+"/?token=hush")
-			if stream.ClassOf(err) != stream.ClassForbidden {
+			if sink.ClassOf(err) != sink.ClassForbidden {
 				t.Errorf("%v by %s: %v", answers, scheme, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hush") {
@@ -77,7 +77,7 @@ func TestRebindingBetweenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if _, err := get(t, c, "http://rebind.example:"+port); stream.ClassOf(err) != stream.ClassForbidden {
+	if _, err := get(t, c, "http://rebind.example:"+port); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("after rebinding: %v", err)
 	}
 	if n := asked.Load(); n != 2 {
@@ -94,10 +94,10 @@ func TestControlHasTheLastWord(t *testing.T) {
 	if err == nil {
 		conn.Close()
 	}
-	if stream.ClassOf(err) != stream.ClassForbidden {
+	if sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("connected: %v", err)
 	}
-	if err := c.secure.control("unix", "/var/run/docker.sock", nil); stream.ClassOf(err) != stream.ClassForbidden {
+	if err := c.secure.control("unix", "/var/run/docker.sock", nil); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("a socket that is no address: %v", err)
 	}
 }
@@ -134,10 +134,10 @@ func TestConfiguredProxyIsUsedAndJudged(t *testing.T) {
 	if string(body) != "agents.example" {
 		t.Errorf("the proxy was asked for %q", body)
 	}
-	if _, err := get(t, must(t, Config{Proxy: u}), "https://agents.example/"); stream.ClassOf(err) != stream.ClassForbidden {
+	if _, err := get(t, must(t, Config{Proxy: u}), "https://agents.example/"); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("a private proxy: %v", err)
 	}
-	if _, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "https://10.0.0.1/"); stream.ClassOf(err) != stream.ClassForbidden {
+	if _, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "https://10.0.0.1/"); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("a private literal through a proxy: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestExchangeIsBoundedInTime(t *testing.T) {
 	defer server.Close()
 	defer close(over)
 	c := must(t, Config{AllowNetworks: loopback, Timeout: 50 * time.Millisecond})
-	if _, err := get(t, c, server.URL+"/head"); stream.ClassOf(err) != stream.ClassTimeout {
+	if _, err := get(t, c, server.URL+"/head"); sink.ClassOf(err) != sink.ClassTimeout {
 		t.Errorf("no answer: %v", err)
 	}
 	resp, err := get(t, c, server.URL+"/body")
@@ -199,7 +199,7 @@ func TestExchangeIsBoundedInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if _, err := io.ReadAll(resp.Body); stream.ClassOf(err) != stream.ClassTimeout {
+	if _, err := io.ReadAll(resp.Body); sink.ClassOf(err) != sink.ClassTimeout {
 		t.Errorf("no end of the answer: %v", err)
 	}
 }
@@ -209,28 +209,28 @@ func TestNetworkErrors(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	c := must(t, Config{AllowNetworks: loopback})
-	if _, err := get(t, c, closed.URL); stream.ClassOf(err) != stream.ClassNetwork || !stream.Untouched(err) {
+	if _, err := get(t, c, closed.URL); sink.ClassOf(err) != sink.ClassNetwork || !sink.Untouched(err) {
 		t.Errorf("refused connection: %v", err)
 	}
 	c = must(t, Config{Resolver: nowhere{}})
-	if _, err := get(t, c, "https://gone.example/"); stream.ClassOf(err) != stream.ClassDNS || !stream.Untouched(err) {
+	if _, err := get(t, c, "https://gone.example/"); sink.ClassOf(err) != sink.ClassDNS || !sink.Untouched(err) {
 		t.Errorf("no such name: %v", err)
 	}
 	c = must(t, Config{Resolver: slow{}, Timeout: time.Second})
-	if _, err := get(t, c, "https://slow.example/"); stream.ClassOf(err) != stream.ClassDNS || !stream.Untouched(err) {
+	if _, err := get(t, c, "https://slow.example/"); sink.ClassOf(err) != sink.ClassDNS || !sink.Untouched(err) {
 		t.Errorf("a name server that does not answer: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	c = must(t, Config{Resolver: slow{}, Timeout: time.Minute})
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "https://slow.example/", nil)
-	if _, err := c.Do(req); stream.ClassOf(err) != stream.ClassTimeout {
+	if _, err := c.Do(req); sink.ClassOf(err) != sink.ClassTimeout {
 		t.Errorf("a name that takes longer than the caller has: %v", err)
 	}
 	reset := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer reset.Close()
 	c = must(t, Config{AllowNetworks: loopback})
-	if _, err := get(t, c, reset.URL); stream.ClassOf(err) != stream.ClassNetwork || stream.Untouched(err) {
+	if _, err := get(t, c, reset.URL); sink.ClassOf(err) != sink.ClassNetwork || sink.Untouched(err) {
 		t.Errorf("a connection cut off: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestTLSIsVerified(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	if _, err := get(t, must(t, Config{AllowNetworks: loopback}), server.URL); stream.ClassOf(err) != stream.ClassNetwork {
+	if _, err := get(t, must(t, Config{AllowNetworks: loopback}), server.URL); sink.ClassOf(err) != sink.ClassNetwork {
 		t.Errorf("a certificate nobody trusts: %v", err)
 	}
 	roots := x509.NewCertPool()

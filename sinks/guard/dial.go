@@ -7,7 +7,7 @@ import (
 
 // Dial connects to a host and port for a protocol that is not HTTP, with the same judgement of its addresses. plain says
 // that what follows is not, or may not be, encrypted: then listed networks alone are reached. Errors are
-// [stream.AttemptError]s of class forbidden, dns, timeout or network; nothing was sent.
+// [sink.AttemptError]s of class forbidden, dns, timeout or network; nothing was sent.
 func (c *Client) Dial(ctx context.Context, network, address string, plain bool) (net.Conn, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":

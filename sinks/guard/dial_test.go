@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestDial(t *testing.T) {
@@ -35,19 +35,19 @@ func TestDial(t *testing.T) {
 		name, network, address string
 		cfg                    Config
 		plain                  bool
-		class                  stream.Class
+		class                  sink.Class
 	}{
-		{"listed", "tcp", l.Addr().String(), Config{AllowNetworks: loopback}, true, stream.ClassOK},
-		{"listed by a name", "tcp", "db.example:" + port, Config{AllowNetworks: loopback, Resolver: rebound}, true, stream.ClassOK},
-		{"not listed", "tcp", l.Addr().String(), Config{}, false, stream.ClassForbidden},
-		{"a name for it", "tcp", "db.example:" + port, Config{Resolver: rebound}, false, stream.ClassForbidden},
-		{"a public one in plain text", "tcp", "db.example:5432", Config{Resolver: public}, true, stream.ClassForbidden},
-		{"a socket of this machine", "unix", "/var/run/postgresql/.s.PGSQL.5432", Config{AllowNetworks: loopback}, true, stream.ClassForbidden},
-		{"a number", "tcp", "2130706433:5432", Config{AllowNetworks: loopback}, true, stream.ClassForbidden},
-		{"no port", "tcp", "127.0.0.1", Config{AllowNetworks: loopback}, true, stream.ClassForbidden},
-		{"no such name", "tcp", "db.example:5432", Config{Resolver: nowhere{}}, false, stream.ClassDNS},
-		{"a name server that does not answer", "tcp", "db.example:5432", Config{Resolver: slow{}}, false, stream.ClassDNS},
-		{"nobody there", "tcp", "127.0.0.1:1", Config{AllowNetworks: loopback}, true, stream.ClassNetwork},
+		{"listed", "tcp", l.Addr().String(), Config{AllowNetworks: loopback}, true, sink.ClassOK},
+		{"listed by a name", "tcp", "db.example:" + port, Config{AllowNetworks: loopback, Resolver: rebound}, true, sink.ClassOK},
+		{"not listed", "tcp", l.Addr().String(), Config{}, false, sink.ClassForbidden},
+		{"a name for it", "tcp", "db.example:" + port, Config{Resolver: rebound}, false, sink.ClassForbidden},
+		{"a public one in plain text", "tcp", "db.example:5432", Config{Resolver: public}, true, sink.ClassForbidden},
+		{"a socket of this machine", "unix", "/var/run/postgresql/.s.PGSQL.5432", Config{AllowNetworks: loopback}, true, sink.ClassForbidden},
+		{"a number", "tcp", "2130706433:5432", Config{AllowNetworks: loopback}, true, sink.ClassForbidden},
+		{"no port", "tcp", "127.0.0.1", Config{AllowNetworks: loopback}, true, sink.ClassForbidden},
+		{"no such name", "tcp", "db.example:5432", Config{Resolver: nowhere{}}, false, sink.ClassDNS},
+		{"a name server that does not answer", "tcp", "db.example:5432", Config{Resolver: slow{}}, false, sink.ClassDNS},
+		{"nobody there", "tcp", "127.0.0.1:1", Config{AllowNetworks: loopback}, true, sink.ClassNetwork},
 	} {
 		c, err := New(tt.cfg)
 		if err != nil {
@@ -60,11 +60,11 @@ func TestDial(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
 		conn, err := c.Dial(ctx, tt.network, tt.address, tt.plain)
-		if got := stream.ClassOf(err); got != tt.class {
+		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}
 		if err != nil {
-			if tt.class != stream.ClassForbidden && !stream.Untouched(err) {
+			if tt.class != sink.ClassForbidden && !sink.Untouched(err) {
 				t.Errorf("%s: nothing was sent, and %v does not say so", tt.name, err)
 			}
 			continue
@@ -86,12 +86,12 @@ func TestDialOfOurOwn(t *testing.T) {
 		theirs.Close()
 		return ours, nil
 	}
-	for address, class := range map[string]stream.Class{"10.0.0.1:443": stream.ClassForbidden, "127.0.0.1:80": stream.ClassOK} {
+	for address, class := range map[string]sink.Class{"10.0.0.1:443": sink.ClassForbidden, "127.0.0.1:80": sink.ClassOK} {
 		c, err := New(Config{AllowNetworks: loopback, Dial: memory})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Dial(t.Context(), "tcp", address, true); stream.ClassOf(err) != class {
+		if _, err := c.Dial(t.Context(), "tcp", address, true); sink.ClassOf(err) != class {
 			t.Errorf("%s: %v, want %s", address, err, class)
 		}
 	}

@@ -8,5 +8,5 @@
 //
 // A request is sent once: the client strips what would let net/http send it again on a lost connection.
 //
-// Refusals are [stream.AttemptError]s of class forbidden; nothing in an error names the URL, which may hold a secret.
+// Refusals are [sink.AttemptError]s of class forbidden; nothing in an error names the URL, which may hold a secret.
 package guard

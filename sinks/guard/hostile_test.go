@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Names under which clouds serve metadata, and names that people have for inner addresses, are refused for what they
@@ -40,7 +40,7 @@ func TestNamesOfWhatIsRefused(t *testing.T) {
 	for name, list := range names {
 		for _, scheme := range []string{"https", "http"} {
 			_, err := get(t, c, scheme+"://"+name+"/latest/meta-data/?token=hush")
-			if stream.ClassOf(err) != stream.ClassForbidden || !stream.Untouched(err) {
+			if sink.ClassOf(err) != sink.ClassForbidden || !sink.Untouched(err) {
 				t.Errorf("%s (%s) by %s: %v", name, list, scheme, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hush") {
@@ -66,13 +66,13 @@ func TestRebindingFromPublicToPrivate(t *testing.T) {
 			through = append(through, address)
 			return errors.New("stopped by the test")
 		}
-		if _, err := get(t, c, "https://rebind.example.:"+port); stream.ClassOf(err) != stream.ClassNetwork || len(through) != 1 || through[0] != "93.184.215.14:"+port {
+		if _, err := get(t, c, "https://rebind.example.:"+port); sink.ClassOf(err) != sink.ClassNetwork || len(through) != 1 || through[0] != "93.184.215.14:"+port {
 			t.Errorf("public: %v, let through to %v", err, through)
 		}
 		if n := z.asked.Load(); n != 1 {
 			t.Errorf("resolved %d times for one connection: the address judged must be the one connected to", n)
 		}
-		if _, err := get(t, c, "https://rebind.example.:"+port); stream.ClassOf(err) != stream.ClassForbidden || len(through) != 1 {
+		if _, err := get(t, c, "https://rebind.example.:"+port); sink.ClassOf(err) != sink.ClassForbidden || len(through) != 1 {
 			t.Errorf("after rebinding to %s: %v, let through to %v", private, err, through)
 		}
 	}
@@ -105,7 +105,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		if resp.StatusCode != http.StatusTemporaryRedirect || int(n.Load()) != i+1 {
 			t.Errorf("%q: status %d after %d requests", to, resp.StatusCode, n.Load())
 		}
-		if class := stream.ClassOfStatus(resp.StatusCode); class != stream.ClassRejected {
+		if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassRejected {
 			t.Errorf("a redirect is %s", class)
 		}
 	}
@@ -197,7 +197,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			} else if tt.body {
 				t.Fatal(err)
 			}
-			if class := stream.ClassOf(err); err == nil || class == stream.ClassTimeout || n > most {
+			if class := sink.ClassOf(err); err == nil || class == sink.ClassTimeout || n > most {
 				t.Errorf("%d bytes, %s: %v", n, class, err)
 			}
 			if w := written.Load(); w > 16<<20 { // what sockets hold
@@ -226,7 +226,7 @@ func TestSlowAnswers(t *testing.T) {
 				_, err = io.ReadAll(resp.Body)
 				resp.Body.Close()
 			}
-			if stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) {
+			if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {
 				t.Errorf("%v", err)
 			}
 			if took := time.Since(begin); took > 10*time.Second {

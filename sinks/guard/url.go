@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func refuse(format string, args ...any) error {
-	return &stream.AttemptError{Class: stream.ClassForbidden, Err: fmt.Errorf(format, args...), Untouched: true}
+	return &sink.AttemptError{Class: sink.ClassForbidden, Err: fmt.Errorf(format, args...), Untouched: true}
 }
 
 // CheckURL refuses a URL that the client would not call whatever its name resolves to: another scheme than http and

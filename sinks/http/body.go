@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Params declares the parameters of a destination. None has to be given.
@@ -24,7 +24,7 @@ func checkContentType(text string) error {
 }
 
 // body is what is sent and its content type, empty where it has none: the event's own, or what the template makes.
-func (s *Sink) body(a stream.Action) (body []byte, contentType string, err error) {
+func (s *Sink) body(a sink.Action) (body []byte, contentType string, err error) {
 	if own := a.Event.DataContentType; printable(own) {
 		contentType = own
 	}
@@ -43,7 +43,7 @@ func (s *Sink) body(a stream.Action) (body []byte, contentType string, err error
 	default:
 		contentType = "application/json"
 		if body, err = json.Marshal(v); err != nil {
-			return nil, "", &stream.AttemptError{Class: stream.ClassTemplate, Err: errors.New("params.body cannot be written as JSON"), Untouched: true}
+			return nil, "", &sink.AttemptError{Class: sink.ClassTemplate, Err: errors.New("params.body cannot be written as JSON"), Untouched: true}
 		}
 	}
 	if given := values.Text("content_type"); given != "" {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestBodyByTemplate(t *testing.T) {
@@ -54,7 +54,7 @@ func TestBodyThatCannotBeMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := must(t, Config{URL: "https://agents.example", Params: set})
-		if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) {
+		if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/guard"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // nowhere is a DNS that knows no name.
@@ -43,23 +43,23 @@ func TestFailureTable(t *testing.T) {
 		"400, 422, any other status, redirects among them": {400, 422, 300, 301, 304, 308, 402, 405, 409, 411, 418, 428, 431, 451, 600, 999},
 	}
 	met := 0
-	for _, row := range stream.Failures() {
+	for _, row := range sink.Failures() {
 		t.Run(row.What, func(t *testing.T) {
 			for _, code := range statuses[row.What] {
-				if i := slices.IndexFunc(stream.Failures(), func(f stream.Failure) bool { return holds(f, code) }); stream.Failures()[i].What != row.What {
+				if i := slices.IndexFunc(sink.Failures(), func(f sink.Failure) bool { return holds(f, code) }); sink.Failures()[i].What != row.What {
 					t.Fatalf("%d is of another row", code)
 				}
 				meet(t, row, Config{URL: answering(t, code), AllowNetworks: loopback}, code)
 			}
 			cfg := Config{URL: "https://agents.example", Timeout: 100 * time.Millisecond}
 			switch row.Class {
-			case stream.ClassTimeout:
+			case sink.ClassTimeout:
 				cfg.URL, cfg.AllowNetworks = hanging(t), loopback
-			case stream.ClassNetwork:
+			case sink.ClassNetwork:
 				cfg.URL, cfg.AllowNetworks = resetting(t), loopback
-			case stream.ClassDNS:
+			case sink.ClassDNS:
 				cfg.Resolver = nowhere{}
-			case stream.ClassForbidden:
+			case sink.ClassForbidden:
 				cfg.Resolver = private{}
 			default: // told by the codes alone, or met before the call: sinks/template, stream, stream/lane
 				return
@@ -70,31 +70,31 @@ func TestFailureTable(t *testing.T) {
 			met++
 		}
 	}
-	if met != len(stream.Failures()) {
-		t.Errorf("%d rows of %d are tested", met, len(stream.Failures()))
+	if met != len(sink.Failures()) {
+		t.Errorf("%d rows of %d are tested", met, len(sink.Failures()))
 	}
 }
 
-func holds(f stream.Failure, code int) bool {
+func holds(f sink.Failure, code int) bool {
 	return slices.ContainsFunc(f.Codes, func(c [2]int) bool { return c[0] <= code && code <= c[1] })
 }
 
 // meet makes one attempt and holds what it brought against the row.
-func meet(t *testing.T, row stream.Failure, cfg Config, code int) {
+func meet(t *testing.T, row sink.Failure, cfg Config, code int) {
 	t.Helper()
 	s := must(t, cfg)
 	out, err := s.Do(t.Context(), sinktest.Action(1))
-	class := stream.ClassOf(err)
+	class := sink.ClassOf(err)
 	if class != row.Class || out.Code != code {
 		t.Errorf("status %d: class %q with status %d, want %q: %v", code, class, out.Code, row.Class, err)
 	}
-	if got := class.Retried(); got != (row.Then == stream.ThenRetried) {
+	if got := class.Retried(); got != (row.Then == sink.ThenRetried) {
 		t.Errorf("status %d: retried: %v", code, got)
 	}
-	if row.Hold && (out.RetryAfter != 7*time.Second || !stream.Holds(class, out.Code)) {
+	if row.Hold && (out.RetryAfter != 7*time.Second || !sink.Holds(class, out.Code)) {
 		t.Errorf("status %d: the destination does not wait: %+v", code, out)
 	}
-	if got := stream.PauseAfter(out.Code); got != row.PauseAfter {
+	if got := sink.PauseAfter(out.Code); got != row.PauseAfter {
 		t.Errorf("status %d: pauses after %d", code, got)
 	}
 	if err != nil && !strings.Contains(err.Error(), strconv.Itoa(code)) && code != 0 {

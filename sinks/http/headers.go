@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // setEvent writes the attributes of e as headers. Nothing of the original request's headers goes out: they are the
@@ -45,7 +45,7 @@ func setEvent(h http.Header, e *schemas.Event) {
 }
 
 // setLater writes how the destination may finish later.
-func setLater(h http.Header, later *stream.Later) {
+func setLater(h http.Header, later *sink.Later) {
 	if later == nil {
 		return
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // TestLater: only a call that says how it may be finished later is taken with 202, and only with that status.
 func TestLater(t *testing.T) {
 	t.Parallel()
-	later := stream.Later{URL: "https://forebay.example/v1/actions/act_1", Token: schemas.NewSecret("fba1_secret-of-one-attempt"),
+	later := sink.Later{URL: "https://forebay.example/v1/actions/act_1", Token: schemas.NewSecret("fba1_secret-of-one-attempt"),
 		Deadline: 30 * time.Minute, Heartbeat: time.Minute}
 	quiet := later
 	quiet.Heartbeat = 0
 	for name, tt := range map[string]struct {
-		later *stream.Later
+		later *sink.Later
 		code  int
 		taken bool
 		sent  map[string]string

@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink].
@@ -61,9 +61,9 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink     = (*Sink)(nil)
-	_ stream.Checker  = (*Sink)(nil)
-	_ stream.Endpoint = (*Sink)(nil)
+	_ sink.Sink     = (*Sink)(nil)
+	_ sink.Checker  = (*Sink)(nil)
+	_ sink.Endpoint = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
@@ -107,7 +107,7 @@ func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "http dest
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("http destination") }
 
 // Idempotency is idempotent: the key goes with every attempt.
-func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Endpoint says that the URL is one place for all actions.
 func (s *Sink) Endpoint() {}
@@ -119,14 +119,14 @@ func (s *Sink) Close(context.Context) error {
 }
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	body, contentType, err := s.body(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	req, err := s.request(ctx, a, body, contentType)
 	if err != nil {
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassBug, Err: err}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBug, Err: err}
 	}
 	redact := s.redact
 	if a.Later != nil {
@@ -134,21 +134,21 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return stream.Outcome{}, redact.Err(err)
+		return sink.Outcome{}, redact.Err(err)
 	}
 	defer resp.Body.Close()
-	out := stream.Outcome{
+	out := sink.Outcome{
 		Code: resp.StatusCode, Response: redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
-	if class := stream.ClassOfStatus(resp.StatusCode); class != stream.ClassOK {
-		return out, &stream.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
+	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {
+		return out, &sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
 	}
 	return out, nil
 }
 
 // request builds one attempt's request.
-func (s *Sink) request(ctx context.Context, a stream.Action, body []byte, contentType string) (*http.Request, error) {
+func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentType string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
 	if err != nil {
 		return nil, err

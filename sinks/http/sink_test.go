@@ -23,8 +23,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +33,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
-		Make: func(t testing.TB, d sinktest.Target) stream.Sink {
+		Make: func(t testing.TB, d sinktest.Target) sink.Sink {
 			return must(t, Config{
 				URL: d.URL + "/run?token=" + url.QueryEscape(d.Secret), AllowNetworks: loopback,
 				Secrets: []schemas.Secret{schemas.NewSecret("whsec_" + d.Secret)},
@@ -68,7 +68,7 @@ func (r *receiver) Done() int {
 func TestOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return &receiver{seen: map[string]bool{}} }, Calls: 1,
-		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url, AllowNetworks: loopback}) },
+		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url, AllowNetworks: loopback}) },
 	})
 }
 
@@ -83,7 +83,7 @@ func must(t testing.TB, cfg Config) *Sink {
 }
 
 // receive runs one attempt against a server that keeps the request.
-func receive(t *testing.T, cfg Config, a stream.Action) (http.Header, []byte) {
+func receive(t *testing.T, cfg Config, a sink.Action) (http.Header, []byte) {
 	t.Helper()
 	var header http.Header
 	var body []byte
@@ -269,10 +269,10 @@ func TestPrivateNetworkIsForbidden(t *testing.T) {
 	t.Parallel()
 	s := must(t, Config{URL: "https://internal.example/", Resolver: fixed("127.0.0.1")})
 	_, err := s.Do(t.Context(), sinktest.Action(1))
-	if got := stream.ClassOf(err); got != stream.ClassForbidden {
+	if got := sink.ClassOf(err); got != sink.ClassForbidden {
 		t.Errorf("class %q: %v", got, err)
 	}
-	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassForbidden {
+	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassForbidden {
 		t.Errorf("check: %v", err)
 	}
 }
@@ -291,7 +291,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	server.Close()
-	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassNetwork {
+	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassNetwork {
 		t.Errorf("a closed port: %v", err)
 	}
 	tls := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink].
@@ -43,14 +43,14 @@ type Config struct {
 type Sink struct {
 	topic  string
 	params *template.Set
-	kind   stream.Idempotency
+	kind   sink.Idempotency
 	client *kgo.Client
 	close  sync.Once
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 var topicForm = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
@@ -88,9 +88,9 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
 	}
-	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: stream.Idempotent}
+	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent}
 	if cfg.Unsafe {
-		s.kind = stream.Unsafe
+		s.kind = sink.Unsafe
 	}
 	var err error
 	s.client, err = kgo.NewClient(append(slices.Clone(cfg.Client),
@@ -109,13 +109,13 @@ func New(cfg Config) (*Sink, error) {
 }
 
 // Do writes one record and waits until all in-sync replicas have it.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := s.params.Render(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err, Untouched: true}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: true}
 	}
 	r := s.record(a, values.Text("key"))
 	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
@@ -124,12 +124,12 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	select {
 	case err := <-done:
 		if err != nil {
-			return stream.Outcome{}, classify(err)
+			return sink.Outcome{}, classify(err)
 		}
-		return stream.Outcome{Response: fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset)}, nil
+		return sink.Outcome{Response: fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset)}, nil
 	case <-ctx.Done():
 		err := fmt.Errorf("no acknowledgement in time: %w", context.Cause(ctx))
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err}
 	}
 }
 
@@ -140,7 +140,7 @@ const (
 )
 
 // record makes the record of an action.
-func (s *Sink) record(a stream.Action, key string) *kgo.Record {
+func (s *Sink) record(a sink.Action, key string) *kgo.Record {
 	r := record.Encode(s.topic, a.Event)
 	if key != "" && key != string(a.Event.Entity) {
 		record.SetPartitionKey(r, key)
@@ -157,26 +157,26 @@ func (s *Sink) record(a stream.Action, key string) *kgo.Record {
 // classify gives an error of producing its class. Untouched is what the broker refused or the client never sent; of all
 // the rest nobody knows.
 func classify(err error) error {
-	class, untouched := stream.ClassNetwork, false
+	class, untouched := sink.ClassNetwork, false
 	switch {
 	case is(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
 		kerr.TransactionalIDAuthorizationFailed):
-		class, untouched = stream.ClassDenied, true
+		class, untouched = sink.ClassDenied, true
 	case is(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTopicException, kerr.InvalidRecord):
-		class, untouched = stream.ClassRejected, true
+		class, untouched = sink.ClassRejected, true
 	case is(err, kgo.ErrMaxBuffered):
-		class, untouched = stream.ClassThrottled, true
+		class, untouched = sink.ClassThrottled, true
 	case is(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID):
 		err = fmt.Errorf("%w: create the topic, forebay does not", err)
-		class, untouched = stream.ClassBusy, true
+		class, untouched = sink.ClassBusy, true
 	case is(err, kgo.ErrRecordTimeout, context.DeadlineExceeded):
-		class = stream.ClassTimeout
+		class = sink.ClassTimeout
 	case is(err, kgo.ErrClientClosed, kgo.ErrAborting, context.Canceled):
-		class = stream.ClassBusy
+		class = sink.ClassBusy
 	case is(err, kerr.CorruptMessage, kerr.UnsupportedForMessageFormat, kerr.UnsupportedVersion):
-		class = stream.ClassBug
+		class = sink.ClassBug
 	}
-	return &stream.AttemptError{Class: class, Err: err, Untouched: untouched}
+	return &sink.AttemptError{Class: class, Err: err, Untouched: untouched}
 }
 
 func is(err error, targets ...error) bool {
@@ -208,7 +208,7 @@ func (s *Sink) Close(context.Context) error {
 }
 
 // Idempotency is idempotent for consumers that look at the key; see the package comment.
-func (s *Sink) Idempotency() stream.Idempotency { return s.kind }
+func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kafka destination") }

@@ -21,8 +21,8 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -100,7 +100,7 @@ func header(r *kgo.Record, name string) string {
 }
 
 func TestConformance(t *testing.T) {
-	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) stream.Sink { return must(t, newCluster(t), nil) }})
+	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) sink.Sink { return must(t, newCluster(t), nil) }})
 }
 
 func TestRecord(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTemplateThatFails(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, err := must(t, c, func(cfg *Config) { cfg.Params = params(t, "{{body.nobody.here}}") }).Do(t.Context(), sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassTemplate || len(landed(t, c)) != 0 {
+	if sink.ClassOf(err) != sink.ClassTemplate || len(landed(t, c)) != 0 {
 		t.Errorf("%v, %d records", err, len(landed(t, c)))
 	}
 }
@@ -198,10 +198,10 @@ func TestNewRefuses(t *testing.T) {
 func TestDeclaredKind(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	if got := must(t, c, nil).Idempotency(); got != stream.Idempotent {
+	if got := must(t, c, nil).Idempotency(); got != sink.Idempotent {
 		t.Error(got)
 	}
-	if got := must(t, c, func(cfg *Config) { cfg.Unsafe = true }).Idempotency(); got != stream.Unsafe {
+	if got := must(t, c, func(cfg *Config) { cfg.Unsafe = true }).Idempotency(); got != sink.Unsafe {
 		t.Error(got)
 	}
 }
@@ -211,25 +211,25 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		err       error
-		class     stream.Class
+		class     sink.Class
 		untouched bool
 	}{
-		{kerr.TopicAuthorizationFailed, stream.ClassDenied, true},
-		{kerr.ClusterAuthorizationFailed, stream.ClassDenied, true},
-		{kerr.MessageTooLarge, stream.ClassRejected, true},
-		{kerr.RecordListTooLarge, stream.ClassRejected, true},
-		{kerr.InvalidRecord, stream.ClassRejected, true},
-		{kerr.InvalidTopicException, stream.ClassRejected, true},
-		{kerr.UnknownTopicOrPartition, stream.ClassBusy, true},
-		{kerr.InvalidRequiredAcks, stream.ClassNetwork, false},
-		{kgo.ErrMaxBuffered, stream.ClassThrottled, true},
-		{kgo.ErrRecordTimeout, stream.ClassTimeout, false},
-		{kgo.ErrClientClosed, stream.ClassBusy, false},
-		{errors.New("a surprise"), stream.ClassNetwork, false},
+		{kerr.TopicAuthorizationFailed, sink.ClassDenied, true},
+		{kerr.ClusterAuthorizationFailed, sink.ClassDenied, true},
+		{kerr.MessageTooLarge, sink.ClassRejected, true},
+		{kerr.RecordListTooLarge, sink.ClassRejected, true},
+		{kerr.InvalidRecord, sink.ClassRejected, true},
+		{kerr.InvalidTopicException, sink.ClassRejected, true},
+		{kerr.UnknownTopicOrPartition, sink.ClassBusy, true},
+		{kerr.InvalidRequiredAcks, sink.ClassNetwork, false},
+		{kgo.ErrMaxBuffered, sink.ClassThrottled, true},
+		{kgo.ErrRecordTimeout, sink.ClassTimeout, false},
+		{kgo.ErrClientClosed, sink.ClassBusy, false},
+		{errors.New("a surprise"), sink.ClassNetwork, false},
 	} {
 		err := classify(fmt.Errorf("wrapped: %w", tt.err))
-		if stream.ClassOf(err) != tt.class || stream.Untouched(err) != tt.untouched {
-			t.Errorf("%v: class %q, untouched %v", tt.err, stream.ClassOf(err), stream.Untouched(err))
+		if sink.ClassOf(err) != tt.class || sink.Untouched(err) != tt.untouched {
+			t.Errorf("%v: class %q, untouched %v", tt.err, sink.ClassOf(err), sink.Untouched(err))
 		}
 		k, ok := errors.AsType[*kerr.Error](tt.err)
 		if !ok {
@@ -238,7 +238,7 @@ func TestErrors(t *testing.T) {
 		c := newCluster(t)
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: k, Count: -1})
 		_, err = must(t, c, func(cfg *Config) { cfg.Timeout = time.Minute }, kgo.MetadataMinAge(10*time.Millisecond)).Do(t.Context(), sinktest.Action(1))
-		if got := stream.ClassOf(err); got != tt.class {
+		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("a broker that says %v: class %q: %v", k, got, err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestTopicThatIsNotThere(t *testing.T) {
 		t.Error("the check found it")
 	}
 	_, err := s.Do(t.Context(), sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassBusy || !strings.Contains(err.Error(), "create the topic") {
+	if sink.ClassOf(err) != sink.ClassBusy || !strings.Contains(err.Error(), "create the topic") {
 		t.Error(err)
 	}
 	if err := must(t, c, nil).Check(t.Context()); err != nil {
@@ -281,7 +281,7 @@ func TestBrokerThatIsAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := s.Do(ctx, sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) {
+	if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {
 		t.Error(err)
 	}
 }
@@ -411,7 +411,7 @@ func TestUnknownEndsLandUnderOneKey(t *testing.T) {
 				defer cancel()
 				a := sinktest.Action(1)
 				_, err := s.Do(ctx, a)
-				if stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) {
+				if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {
 					t.Fatalf("an end that nobody knows: %v", err)
 				}
 				if killed {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink]. One of the two must be given; with both, Writer counts.
@@ -30,7 +30,7 @@ type Sink struct {
 	out io.Writer
 }
 
-var _ stream.Sink = (*Sink)(nil)
+var _ sink.Sink = (*Sink)(nil)
 
 // New makes a sink.
 func New(cfg Config) (*Sink, error) {
@@ -59,21 +59,21 @@ type line struct {
 }
 
 // Do writes the line.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err := ctx.Err(); err != nil {
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: err}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err}
 	}
 	if s.out == nil {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "event", attrs(a)...)
-		return stream.Outcome{}, nil
+		return sink.Outcome{}, nil
 	}
 	if err := s.write(a); err != nil {
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: err}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: err}
 	}
-	return stream.Outcome{}, nil
+	return sink.Outcome{}, nil
 }
 
-func (s *Sink) write(a stream.Action) error {
+func (s *Sink) write(a sink.Action) error {
 	e := a.Event
 	l := line{
 		Time: time.Now().UTC(), ActionID: a.ID, Action: a.Name, Destination: a.Destination, Attempt: a.Attempt, Late: a.Late,
@@ -97,7 +97,7 @@ func (s *Sink) write(a stream.Action) error {
 	return err
 }
 
-func attrs(a stream.Action) []slog.Attr {
+func attrs(a sink.Action) []slog.Attr {
 	e := a.Event
 	return []slog.Attr{
 		slog.String("action_id", string(a.ID)), slog.String("action", a.Name), slog.String("destination", a.Destination),
@@ -108,7 +108,7 @@ func attrs(a stream.Action) []slog.Attr {
 }
 
 // Idempotency is idempotent.
-func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Close does nothing: neither logger nor writer is the sink's own.
 func (s *Sink) Close(context.Context) error { return nil }

@@ -8,15 +8,15 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(testing.TB, sinktest.Target) stream.Sink{
-		"logger": func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, Config{Logger: d.Logger}) },
-		"writer": func(t testing.TB, _ sinktest.Target) stream.Sink { return must(t, Config{Writer: new(bytes.Buffer)}) },
+	for name, make := range map[string]func(testing.TB, sinktest.Target) sink.Sink{
+		"logger": func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, Config{Logger: d.Logger}) },
+		"writer": func(t testing.TB, _ sinktest.Target) sink.Sink { return must(t, Config{Writer: new(bytes.Buffer)}) },
 	} {
 		t.Run(name, func(t *testing.T) { sinktest.Run(t, sinktest.Harness{Make: make}) })
 	}
@@ -76,7 +76,7 @@ func TestErrors(t *testing.T) {
 		t.Error("a sink without an output was made")
 	}
 	_, err := must(t, Config{Writer: broken{}, Logger: slog.Default()}).Do(t.Context(), sinktest.Action(1))
-	if got := stream.ClassOf(err); got != stream.ClassNetwork {
+	if got := sink.ClassOf(err); got != sink.ClassNetwork {
 		t.Errorf("class %q, want it retried as network", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/forebay-io/forebay/sinks/guard"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // exchange is the requests of one attempt. It is the transport under the SDK's, and keeps what that does not tell: the
@@ -67,7 +67,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	b := &body{ReadCloser: resp.Body, x: x, kept: method == callMethod, end: end}
 	resp.Body = b
-	if b.kept && stream.ClassOfStatus(resp.StatusCode) != stream.ClassOK { // of which the SDK reads nothing, or not all
+	if b.kept && sink.ClassOfStatus(resp.StatusCode) != sink.ClassOK { // of which the SDK reads nothing, or not all
 		said, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
 		b.ReadCloser = struct {
 			io.Reader
@@ -124,7 +124,7 @@ func (x *exchange) note(req *http.Request, method string, resp *http.Response, e
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last, x.err = resp, err
-	if err != nil && method == callMethod && stream.Untouched(err) {
+	if err != nil && method == callMethod && sink.Untouched(err) {
 		x.called = false
 	}
 }
@@ -133,20 +133,20 @@ func (x *exchange) note(req *http.Request, method string, resp *http.Response, e
 func (x *exchange) failure(ctx context.Context, err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := &stream.AttemptError{Class: stream.ClassNetwork, Err: err, Untouched: !x.called}
+	e := &sink.AttemptError{Class: sink.ClassNetwork, Err: err, Untouched: !x.called}
 	refusal, refused := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
-		e.Class, e.Err = stream.ClassTimeout, context.Cause(ctx)
+		e.Class, e.Err = sink.ClassTimeout, context.Cause(ctx)
 	case x.err != nil:
-		e.Class, e.Err = stream.ClassOf(x.err), x.err
-		if inner, ok := errors.AsType[*stream.AttemptError](x.err); ok {
+		e.Class, e.Err = sink.ClassOf(x.err), x.err
+		if inner, ok := errors.AsType[*sink.AttemptError](x.err); ok {
 			e.Err = inner.Err
 		}
-	case gone(x.last) && (!refused || classOf(refusal.Code) != stream.ClassRejected):
-		e.Class, e.Err, e.Untouched = stream.ClassBusy, errors.New("server answered 404: the session is gone; the next attempt begins another"), true
-	case x.last != nil && stream.ClassOfStatus(x.last.StatusCode) != stream.ClassOK:
-		e.Class, e.Err = stream.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
+	case gone(x.last) && (!refused || classOf(refusal.Code) != sink.ClassRejected):
+		e.Class, e.Err, e.Untouched = sink.ClassBusy, errors.New("server answered 404: the session is gone; the next attempt begins another"), true
+	case x.last != nil && sink.ClassOfStatus(x.last.StatusCode) != sink.ClassOK:
+		e.Class, e.Err = sink.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
 		if refused {
 			e.Err = fmt.Errorf("%w: %s", e.Err, refusal.Message)
 		}
@@ -163,19 +163,19 @@ func gone(resp *http.Response) bool {
 }
 
 // classOf is the class of a JSON-RPC error.
-func classOf(code int64) stream.Class {
+func classOf(code int64) sink.Class {
 	switch code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
-		return stream.ClassRejected
+		return sink.ClassRejected
 	}
-	return stream.ClassBusy
+	return sink.ClassBusy
 }
 
 // outcome is what is kept of the attempt.
-func (x *exchange) outcome() stream.Outcome {
+func (x *exchange) outcome() sink.Outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := stream.Outcome{Response: x.sink.redact.Head(bytes.Clone(x.head))}
+	out := sink.Outcome{Response: x.sink.redact.Head(bytes.Clone(x.head))}
 	if x.last != nil {
 		out.Code = x.last.StatusCode
 		out.RetryAfter = guard.RetryAfter(x.last.Header, x.sink.now())

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // fake is a real server, of the official SDK, with tools that check the key.

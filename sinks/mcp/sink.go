@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink].
@@ -56,8 +56,8 @@ type Sink struct {
 	url     *url.URL
 	headers http.Header
 	params  *template.Set
-	failed  stream.Class // of a result with isError
-	kind    stream.Idempotency
+	failed  sink.Class // of a result with isError
+	kind    sink.Idempotency
 	mcp     *mcp.Client
 	guarded *guard.Client
 	redact  *redact.Redactor
@@ -65,8 +65,8 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
@@ -79,12 +79,12 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "params are missing")
 	}
-	s := &Sink{url: target, params: cfg.Params, failed: stream.ClassRejected, kind: stream.Idempotent, now: cfg.Now}
+	s := &Sink{url: target, params: cfg.Params, failed: sink.ClassRejected, kind: sink.Idempotent, now: cfg.Now}
 	if cfg.RetryToolErrors {
-		s.failed = stream.ClassBusy
+		s.failed = sink.ClassBusy
 	}
 	if cfg.Unsafe {
-		s.kind = stream.Unsafe
+		s.kind = sink.Unsafe
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -152,15 +152,15 @@ func redactor(cfg Config, target *url.URL) *redact.Redactor {
 }
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := s.params.Render(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	arguments, ok := values["arguments"].(map[string]any)
 	if given := values["arguments"]; given != nil && !ok {
 		err := errors.New("params.arguments is not an object")
-		return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTemplate, Err: err, Untouched: true}
 	}
 	if arguments == nil {
 		arguments = map[string]any{}
@@ -196,11 +196,11 @@ func (s *Sink) call(ctx context.Context, x *exchange, params *mcp.CallToolParams
 func (s *Sink) judge(r *mcp.CallToolResult) error {
 	switch {
 	case r.NeedsInput() && len(r.InputRequests) == 0:
-		return &stream.AttemptError{Class: stream.ClassBusy, Err: errors.New("the server is busy")}
+		return &sink.AttemptError{Class: sink.ClassBusy, Err: errors.New("the server is busy")}
 	case r.NeedsInput():
-		return &stream.AttemptError{Class: stream.ClassRejected, Err: errors.New("the tool asks for input, and nobody is there to answer")}
+		return &sink.AttemptError{Class: sink.ClassRejected, Err: errors.New("the tool asks for input, and nobody is there to answer")}
 	case r.IsError:
-		return &stream.AttemptError{Class: s.failed, Err: errors.New("the tool failed; its answer says why")}
+		return &sink.AttemptError{Class: s.failed, Err: errors.New("the tool failed; its answer says why")}
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (s *Sink) Close(context.Context) error {
 }
 
 // Idempotency is idempotent for tools that look at the key; see the package comment.
-func (s *Sink) Idempotency() stream.Idempotency { return s.kind }
+func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "mcp destination") }

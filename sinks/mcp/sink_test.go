@@ -22,8 +22,8 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,7 +95,7 @@ func handshake(w http.ResponseWriter, r *http.Request) bool {
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
-		Make: func(t testing.TB, d sinktest.Target) stream.Sink {
+		Make: func(t testing.TB, d sinktest.Target) sink.Sink {
 			return must(t, Config{
 				URL: d.URL + "/mcp?token=" + url.QueryEscape(d.Secret), Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + d.Secret)},
 			})
@@ -187,20 +187,20 @@ func TestEndsOfACall(t *testing.T) {
 			for _, tt := range []struct {
 				tool  string
 				retry bool
-				class stream.Class
+				class sink.Class
 				said  string // in the error or in the answer that is kept
 			}{
-				{"triage", false, stream.ClassOK, "filed"},
-				{"fails", false, stream.ClassRejected, "no such project"},
-				{"fails", true, stream.ClassBusy, "no such project"},
-				{"broken", false, stream.ClassBusy, "out of disk"},
-				{"picky", false, stream.ClassRejected, "no project given"},
-				{"crowded", false, stream.ClassBusy, "queue is full"},
-				{"no-such-tool", false, stream.ClassRejected, "no-such-tool"},
+				{"triage", false, sink.ClassOK, "filed"},
+				{"fails", false, sink.ClassRejected, "no such project"},
+				{"fails", true, sink.ClassBusy, "no such project"},
+				{"broken", false, sink.ClassBusy, "out of disk"},
+				{"picky", false, sink.ClassRejected, "no project given"},
+				{"crowded", false, sink.ClassBusy, "queue is full"},
+				{"no-such-tool", false, sink.ClassRejected, "no-such-tool"},
 			} {
 				s := must(t, Config{URL: server.URL, Params: params(t, tt.tool, nil), RetryToolErrors: tt.retry})
 				out, err := s.Do(t.Context(), sinktest.Action(1))
-				if got := stream.ClassOf(err); got != tt.class || stream.Untouched(err) {
+				if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) {
 					t.Errorf("%s: class %q, want %q: %v", tt.tool, got, tt.class, err)
 				}
 				if !strings.Contains(fmt.Sprint(err, string(out.Response)), tt.said) {
@@ -210,17 +210,17 @@ func TestEndsOfACall(t *testing.T) {
 		})
 	}
 	s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, "asks", nil)})
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassRejected || !strings.Contains(err.Error(), "asks for input") {
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), "asks for input") {
 		t.Errorf("a tool that asks: %v", err)
 	}
 }
 
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int64]stream.Class{
-		jsonrpc.CodeParseError: stream.ClassRejected, jsonrpc.CodeInvalidRequest: stream.ClassRejected, jsonrpc.CodeMethodNotFound: stream.ClassRejected,
-		jsonrpc.CodeInvalidParams: stream.ClassRejected, jsonrpc.CodeInternalError: stream.ClassBusy, -32000: stream.ClassBusy, -32099: stream.ClassBusy,
-		-32100: stream.ClassBusy, 1: stream.ClassBusy, 0: stream.ClassBusy,
+	for code, want := range map[int64]sink.Class{
+		jsonrpc.CodeParseError: sink.ClassRejected, jsonrpc.CodeInvalidRequest: sink.ClassRejected, jsonrpc.CodeMethodNotFound: sink.ClassRejected,
+		jsonrpc.CodeInvalidParams: sink.ClassRejected, jsonrpc.CodeInternalError: sink.ClassBusy, -32000: sink.ClassBusy, -32099: sink.ClassBusy,
+		-32100: sink.ClassBusy, 1: sink.ClassBusy, 0: sink.ClassBusy,
 	} {
 		if got := classOf(code); got != want {
 			t.Errorf("%d: %q, want %q", code, got, want)
@@ -263,35 +263,35 @@ func TestUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		script    scripted
-		class     stream.Class
+		class     sink.Class
 		untouched bool
 		code      int
 	}{
-		{"refused at the handshake", scripted{"server/discover": answer(401), "initialize": answer(401)}, stream.ClassDenied, true, 401},
-		{"busy at the handshake", scripted{"server/discover": answer(503), "initialize": answer(503)}, stream.ClassBusy, true, 503},
-		{"cut at the handshake", scripted{"server/discover": abort, "initialize": abort}, stream.ClassNetwork, true, 0},
-		{"no MCP server", scripted{"server/discover": answer(404), "initialize": answer(404)}, stream.ClassRejected, true, 404},
-		{"cut at the call", scripted{"tools/call": abort}, stream.ClassNetwork, false, 0},
-		{"busy at the call", scripted{"tools/call": answer(503)}, stream.ClassBusy, false, 503},
-		{"too many calls", scripted{"tools/call": answer(429)}, stream.ClassThrottled, true, 429},
+		{"refused at the handshake", scripted{"server/discover": answer(401), "initialize": answer(401)}, sink.ClassDenied, true, 401},
+		{"busy at the handshake", scripted{"server/discover": answer(503), "initialize": answer(503)}, sink.ClassBusy, true, 503},
+		{"cut at the handshake", scripted{"server/discover": abort, "initialize": abort}, sink.ClassNetwork, true, 0},
+		{"no MCP server", scripted{"server/discover": answer(404), "initialize": answer(404)}, sink.ClassRejected, true, 404},
+		{"cut at the call", scripted{"tools/call": abort}, sink.ClassNetwork, false, 0},
+		{"busy at the call", scripted{"tools/call": answer(503)}, sink.ClassBusy, false, 503},
+		{"too many calls", scripted{"tools/call": answer(429)}, sink.ClassThrottled, true, 429},
 		{"no JSON", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, "filed")
-		}}, stream.ClassNetwork, false, 200},
+		}}, sink.ClassNetwork, false, 200},
 		{"a page", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>")
-		}}, stream.ClassNetwork, false, 200},
+		}}, sink.ClassNetwork, false, 200},
 		{"a stream without the answer", scripted{"tools/call": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":1,\"progress\":1}}\n\n")
-		}}, stream.ClassNetwork, false, 200},
+		}}, sink.ClassNetwork, false, 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			out, err := serve(t, tt.script, Config{}).Do(t.Context(), sinktest.Action(1))
-			if stream.ClassOf(err) != tt.class || stream.Untouched(err) != tt.untouched || out.Code != tt.code {
-				t.Errorf("class %q, untouched %v, code %d: %v", stream.ClassOf(err), stream.Untouched(err), out.Code, err)
+			if sink.ClassOf(err) != tt.class || sink.Untouched(err) != tt.untouched || out.Code != tt.code {
+				t.Errorf("class %q, untouched %v, code %d: %v", sink.ClassOf(err), sink.Untouched(err), out.Code, err)
 			}
 			if out.Code > 400 && out.RetryAfter != 17*time.Second {
 				t.Errorf("Retry-After %v", out.RetryAfter)
@@ -299,7 +299,7 @@ func TestUntouched(t *testing.T) {
 		})
 	}
 	s := must(t, Config{URL: "http://127.0.0.1:1/"})
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassNetwork || !stream.Untouched(err) {
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassNetwork || !sink.Untouched(err) {
 		t.Errorf("nobody listens: %v", err)
 	}
 }
@@ -329,8 +329,8 @@ func TestSessionThatTheServerLost(t *testing.T) {
 					}
 				}), Config{Unsafe: unsafe})
 				out, err := s.Do(t.Context(), sinktest.Action(1))
-				if stream.ClassOf(err) != stream.ClassBusy || !stream.Untouched(err) || out.Code != http.StatusNotFound {
-					t.Fatalf("class %q, untouched %v, code %d: %v", stream.ClassOf(err), stream.Untouched(err), out.Code, err)
+				if sink.ClassOf(err) != sink.ClassBusy || !sink.Untouched(err) || out.Code != http.StatusNotFound {
+					t.Fatalf("class %q, untouched %v, code %d: %v", sink.ClassOf(err), sink.Untouched(err), out.Code, err)
 				}
 				if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil || before.Done() != 0 || after.Done() != 1 {
 					t.Errorf("the next attempt: done %d and %d times, %v", before.Done(), after.Done(), err)
@@ -360,7 +360,7 @@ func TestNotFoundInASession(t *testing.T) {
 		},
 		"DELETE": answer(200),
 	}, Config{})
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassRejected || !strings.Contains(err.Error(), "no tools here") {
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), "no tools here") {
 		t.Error(err)
 	}
 }
@@ -385,7 +385,7 @@ func TestHangs(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			_, err := s.Do(ctx, sinktest.Action(1))
-			if took := time.Since(began); took > 3*time.Second || stream.ClassOf(err) != stream.ClassTimeout || stream.Untouched(err) != (name == "handshake") {
+			if took := time.Since(began); took > 3*time.Second || sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) != (name == "handshake") {
 				t.Errorf("after %v: %v", took, err)
 			}
 		})
@@ -409,7 +409,7 @@ func TestHangs(t *testing.T) {
 func TestOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return newFake(servers["stateless"]) }, Calls: 2,
-		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url}) },
+		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url}) },
 	})
 }
 
@@ -417,7 +417,7 @@ func TestOnce(t *testing.T) {
 func TestUnsafeActsAtMostOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return &forgetful{newFake(servers["stateless, JSON"])} }, Calls: 2,
-		Make: func(t testing.TB, url string) stream.Sink { return must(t, Config{URL: url, Unsafe: true}) },
+		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url, Unsafe: true}) },
 	})
 }
 
@@ -438,7 +438,7 @@ func TestTemplatesThatFail(t *testing.T) {
 	} {
 		f := newFake(servers["stateless"])
 		_, err := serve(t, f, Config{Params: p}).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) || len(f.calls) != 0 {
+		if sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) || len(f.calls) != 0 {
 			t.Errorf("%v, %d calls", err, len(f.calls))
 		}
 	}
@@ -477,14 +477,14 @@ func TestCheckAndGuard(t *testing.T) {
 		t.Error(err)
 	}
 	server.Close()
-	if err := s.Check(t.Context()); stream.ClassOf(err) != stream.ClassNetwork {
+	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassNetwork {
 		t.Error(err)
 	}
 	s, err := New(Config{URL: "https://internal.example/", Params: params(t, "triage", nil), Resolver: fixed("127.0.0.1")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassForbidden || !stream.Untouched(err) {
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassForbidden || !sink.Untouched(err) {
 		t.Errorf("a name that leads inside: %v", err)
 	}
 	if fmt.Sprintf("%v %+v %#v", s, s, s) != "mcp destination mcp destination mcp destination" {
@@ -500,10 +500,10 @@ func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 
 func TestDeclaredKind(t *testing.T) {
 	t.Parallel()
-	if got := must(t, Config{URL: "https://example.com"}).Idempotency(); got != stream.Idempotent {
+	if got := must(t, Config{URL: "https://example.com"}).Idempotency(); got != sink.Idempotent {
 		t.Error(got)
 	}
-	if got := must(t, Config{URL: "https://example.com", Unsafe: true}).Idempotency(); got != stream.Unsafe {
+	if got := must(t, Config{URL: "https://example.com", Unsafe: true}).Idempotency(); got != sink.Unsafe {
 		t.Error(got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // typescript is a running server of the TypeScript SDK, which speaks the protocol before 2026-07-28, with sessions.
@@ -144,15 +144,15 @@ func TestTypeScriptServer(t *testing.T) {
 		for _, tt := range []struct {
 			tool  string
 			retry bool
-			class stream.Class
+			class sink.Class
 		}{
-			{"fails", false, stream.ClassRejected}, {"fails", true, stream.ClassBusy}, {"picky", false, stream.ClassRejected},
-			{"broken", false, stream.ClassBusy}, {"no-such-tool", false, stream.ClassRejected},
+			{"fails", false, sink.ClassRejected}, {"fails", true, sink.ClassBusy}, {"picky", false, sink.ClassRejected},
+			{"broken", false, sink.ClassBusy}, {"no-such-tool", false, sink.ClassRejected},
 		} {
 			p := ts.world(t)
 			s := must(t, Config{URL: p.url + "/mcp", Params: params(t, tt.tool, nil), RetryToolErrors: tt.retry})
 			out, err := s.Do(t.Context(), sinktest.Action(1))
-			if got := stream.ClassOf(err); got != tt.class || stream.Untouched(err) || out.Code != 200 || p.seen().Open != 0 {
+			if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) || out.Code != 200 || p.seen().Open != 0 {
 				t.Errorf("%s: class %q, want %q: %d %v", tt.tool, got, tt.class, out.Code, err)
 			}
 		}
@@ -194,14 +194,14 @@ func (ts *typescript) once(t *testing.T) {
 			s := must(t, Config{URL: server.URL})
 			a, where := sinktest.Action(1), fmt.Sprintf("%s, request %d", fault.Name, at+1)
 			_, err := s.Do(t.Context(), a)
-			if got := p.seen(); stream.Untouched(err) && len(got.Calls) != 0 || err == nil && len(got.Calls) != 1 {
+			if got := p.seen(); sink.Untouched(err) && len(got.Calls) != 0 || err == nil && len(got.Calls) != 1 {
 				t.Errorf("%s: %d calls and %v", where, len(got.Calls), err)
 			}
 			if at == call && err == nil {
 				t.Errorf("%s: no error", where)
 			}
 			for err != nil && a.Attempt < 4 {
-				if !stream.ClassOf(err).Retried() {
+				if !sink.ClassOf(err).Retried() {
 					t.Errorf("%s: given up: %v", where, err)
 					break
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // BaseURL is PagerDuty's own; the EU's is https://events.eu.pagerduty.com.
@@ -72,8 +72,8 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show no secret.
@@ -92,7 +92,7 @@ func New(cfg Config) (*Sink, error) {
 }
 
 // Idempotency is idempotent: the dedup_key goes with every attempt.
-func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // event is the body of /v2/enqueue.
 type event struct {
@@ -118,16 +118,16 @@ type payload struct {
 }
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := s.params.Render(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"v2", "enqueue"}, Key: a.ID, Body: s.event(values)})
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
-	if class := stream.ClassOfStatus(answer.Code); class != stream.ClassOK {
+	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return answer.Outcome, s.Failed(class, "PagerDuty answered %d", answer.Code)
 	}
 	return answer.Outcome, nil

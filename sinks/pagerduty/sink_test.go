@@ -18,8 +18,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,7 +103,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
-		Make: func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, d.URL, d.Secret, nil) },
+		Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, nil) },
 		Key: func(r *http.Request, body []byte) string {
 			var e map[string]any
 			if _ = json.Unmarshal(body, &e); e["dedup_key"] != "/acme/orders/orders/7" {
@@ -117,7 +117,7 @@ func TestConformance(t *testing.T) {
 func TestOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return newFake() }, Calls: 1,
-		Make: func(t testing.TB, url string) stream.Sink { return must(t, url, routingKey, nil) },
+		Make: func(t testing.TB, url string) sink.Sink { return must(t, url, routingKey, nil) },
 	})
 }
 
@@ -135,10 +135,10 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, f.got); diff != "" {
 		t.Error(diff)
 	}
-	if s.Idempotency() != stream.Idempotent {
+	if s.Idempotency() != sink.Idempotent {
 		t.Error("not idempotent")
 	}
-	if _, ok := any(s).(stream.Endpoint); ok {
+	if _, ok := any(s).(sink.Endpoint); ok {
 		t.Error("a 404 would pause the destination")
 	}
 }
@@ -196,16 +196,16 @@ func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		key    string
 		params map[string]any
-		class  stream.Class
+		class  sink.Class
 		want   string
 	}{
-		{"another", nil, stream.ClassRejected, "PagerDuty answered 400"},
-		{routingKey, map[string]any{"severity": "{{event.type}}"}, stream.ClassTemplate, "params.severity is not one of critical, error, warning, info"},
-		{routingKey, map[string]any{"event_action": "{{body.nope}}"}, stream.ClassTemplate, "params.event_action {{body.nope}} fails"},
-		{routingKey, map[string]any{"dedup_key": "{{dyn(null)}}"}, stream.ClassTemplate, "params.dedup_key is null"},
+		{"another", nil, sink.ClassRejected, "PagerDuty answered 400"},
+		{routingKey, map[string]any{"severity": "{{event.type}}"}, sink.ClassTemplate, "params.severity is not one of critical, error, warning, info"},
+		{routingKey, map[string]any{"event_action": "{{body.nope}}"}, sink.ClassTemplate, "params.event_action {{body.nope}} fails"},
+		{routingKey, map[string]any{"dedup_key": "{{dyn(null)}}"}, sink.ClassTemplate, "params.dedup_key is null"},
 	} {
 		out, err := must(t, url, tt.key, tt.params).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) {
+		if sink.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %+v, %v", tt.params, out, err)
 		}
 	}

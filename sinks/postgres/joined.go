@@ -10,7 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Joined executes a statement in the ledger's own transaction. Safe for concurrent use.
@@ -20,8 +20,8 @@ type Joined struct {
 }
 
 var (
-	_ stream.Sink   = (*Joined)(nil)
-	_ stream.Joined = (*Joined)(nil)
+	_ sink.Sink   = (*Joined)(nil)
+	_ sink.Joined = (*Joined)(nil)
 )
 
 // NewJoined makes a sink of a statement and the parameters that [Params] declares.
@@ -33,39 +33,39 @@ func NewJoined(statement string, params *template.Set) (*Joined, error) {
 }
 
 // Do makes one attempt. It is over when the ledger has recorded that the action is done.
-func (s *Joined) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Joined) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := bind(s.params, a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	if a.Commit == nil {
-		return stream.Outcome{}, &stream.AttemptError{
-			Class: stream.ClassBug, Err: errors.New("this ledger does not take statements"), Untouched: true,
+		return sink.Outcome{}, &sink.AttemptError{
+			Class: sink.ClassBug, Err: errors.New("this ledger does not take statements"), Untouched: true,
 		}
 	}
-	tag, err := a.Commit(ctx, stream.Statement{SQL: s.statement, Params: values})
-	if refused, ok := errors.AsType[*stream.StatementError](err); ok {
-		return stream.Outcome{}, classify(ctx, refused.Err, true)
+	tag, err := a.Commit(ctx, sink.Statement{SQL: s.statement, Params: values})
+	if refused, ok := errors.AsType[*sink.StatementError](err); ok {
+		return sink.Outcome{}, classify(ctx, refused.Err, true)
 	}
 	if err != nil {
-		return stream.Outcome{}, classify(ctx, err, true)
+		return sink.Outcome{}, classify(ctx, err, true)
 	}
 	return answer(tag), nil
 }
 
 // answer is what is kept of an attempt: the server's word on the statement.
-func answer(tag string) stream.Outcome {
+func answer(tag string) sink.Outcome {
 	if tag == "" {
 		tag = "done by an earlier attempt"
 	}
-	return stream.Outcome{Response: []byte(tag)}
+	return sink.Outcome{Response: []byte(tag)}
 }
 
-// Joined implements [stream.Joined].
+// Joined implements [sink.Joined].
 func (s *Joined) Joined() {}
 
 // Idempotency is fenced: the fence is checked in the transaction of the statement.
-func (s *Joined) Idempotency() stream.Idempotency { return stream.Fenced }
+func (s *Joined) Idempotency() sink.Idempotency { return sink.Fenced }
 
 // Close has nothing to give back: the connections are the ledger's.
 func (s *Joined) Close(context.Context) error { return nil }

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // inLedger gives a joined sink actions of a real ledger in the target's database, as lanes do.
 type inLedger struct {
-	stream.Sink
+	sink.Sink
 	ns    *ledger.Namespace
 	claim *ledger.Claim
 	lane  atomic.Int64
@@ -73,12 +73,12 @@ func newLedger(t testing.TB, d *target, statement string, values ...any) *inLedg
 }
 
 // Do runs the next open action.
-func (j *inLedger) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (j *inLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return j.at(ctx, a, j.lane.Add(1))
 }
 
-func (j *inLedger) at(ctx context.Context, a stream.Action, lane int64) (stream.Outcome, error) {
-	a.Commit = func(ctx context.Context, s stream.Statement) (string, error) {
+func (j *inLedger) at(ctx context.Context, a sink.Action, lane int64) (sink.Outcome, error) {
+	a.Commit = func(ctx context.Context, s sink.Statement) (string, error) {
 		return j.ns.Commit(ctx, ledger.Result{Claim: j.claim, LaneSeq: lane, Status: ledger.Done, Attempt: a.Attempt}, s)
 	}
 	return j.Sink.Do(ctx, a)
@@ -94,7 +94,7 @@ func (j *inLedger) open(t *testing.T) int {
 }
 
 func TestJoinedConformance(t *testing.T) {
-	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) stream.Sink {
+	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) sink.Sink {
 		return newLedger(t, newTarget(t), `INSERT INTO S.effects (event) VALUES ($1)`, "{{event.id}}")
 	}})
 }
@@ -114,7 +114,7 @@ func TestJoinedActsWithTheCompletion(t *testing.T) {
 	if d.effects(a) != 1 || j.open(t) != 99 {
 		t.Errorf("%d effects, %d open", d.effects(a), j.open(t))
 	}
-	if j.Idempotency() != stream.Fenced {
+	if j.Idempotency() != sink.Fenced {
 		t.Error(j.Idempotency())
 	}
 }
@@ -128,7 +128,7 @@ func TestJoinedErrors(t *testing.T) {
 	j := newLedger(t, d, `SELECT 1`)
 	for _, tt := range states {
 		statement := strings.NewReplacer("INTO ", "INTO "+d.schema+".", "FROM locked", "FROM "+d.schema+".locked").Replace(tt.statement)
-		if tt.class == stream.ClassDenied {
+		if tt.class == sink.ClassDenied {
 			statement = `DO $$ BEGIN SET LOCAL ROLE ` + role + `; PERFORM pg_read_file('/etc/hostname'); END $$`
 		}
 		s, err := NewJoined(statement, params(t, tt.values...))
@@ -137,12 +137,12 @@ func TestJoinedErrors(t *testing.T) {
 		}
 		j.Sink = s
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if tt.class == stream.ClassTimeout {
+		if tt.class == sink.ClassTimeout {
 			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		}
 		_, err = j.at(ctx, sinktest.Action(1), 1)
 		cancel()
-		if got := stream.ClassOf(err); got != tt.class {
+		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}
 		if j.open(t) != 100 {
@@ -160,7 +160,7 @@ func TestJoinedWithoutALedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); stream.ClassOf(err) != stream.ClassBug || !stream.Untouched(err) {
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassBug || !sink.Untouched(err) {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Params declares the parameters of a statement.
@@ -17,7 +17,7 @@ func Params() []template.Param {
 }
 
 // bind makes the statement's parameters of an action.
-func bind(params *template.Set, a stream.Action) ([][]byte, error) {
+func bind(params *template.Set, a sink.Action) ([][]byte, error) {
 	values, err := params.Render(a)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func bind(params *template.Set, a stream.Action) ([][]byte, error) {
 }
 
 func unmade(err error) error {
-	return &stream.AttemptError{Class: stream.ClassTemplate, Err: err, Untouched: true}
+	return &sink.AttemptError{Class: sink.ClassTemplate, Err: err, Untouched: true}
 }
 
 // text is a value as Postgres reads it; nil is NULL.

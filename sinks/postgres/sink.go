@@ -19,7 +19,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Sink].
@@ -64,8 +64,8 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink. It connects with the first action. Errors are of kind invalid and show nothing of the URL.
@@ -124,14 +124,14 @@ func (s *Sink) guarded(pool *pgxpool.Config) {
 }
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := bind(s.params, a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return stream.Outcome{}, s.redact.Err(classify(ctx, err, false))
+		return sink.Outcome{}, s.redact.Err(classify(ctx, err, false))
 	}
 	defer release(conn)
 	fresh, err := s.begin(ctx, conn, a)
@@ -142,14 +142,14 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 		}
 	}
 	if err != nil {
-		return stream.Outcome{}, s.redact.Err(classify(ctx, err, false))
+		return sink.Outcome{}, s.redact.Err(classify(ctx, err, false))
 	}
 	if !fresh {
 		return answer(""), nil
 	}
 	tag, err := s.execute(ctx, conn, values)
 	if err != nil {
-		return stream.Outcome{}, s.redact.Err(classify(ctx, err, true))
+		return sink.Outcome{}, s.redact.Err(classify(ctx, err, true))
 	}
 	s.prune(ctx, conn)
 	return answer(tag), nil
@@ -161,7 +161,7 @@ const session = `SELECT set_config('statement_timeout', $1, true), set_config('i
 
 // begin begins the transaction and takes the action's key. It waits for a transaction that has the key and has not
 // ended; fresh is false where that, or one long ago, was committed.
-func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a stream.Action) (fresh bool, err error) {
+func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a sink.Action) (fresh bool, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams("BEGIN", nil, nil, nil, nil)
 	batch.ExecParams(session, [][]byte{[]byte(remaining(ctx))}, nil, nil, nil)
@@ -248,7 +248,7 @@ func (s *Sink) Close(context.Context) error {
 }
 
 // Idempotency is idempotent: the key is in the transaction of the statement.
-func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }

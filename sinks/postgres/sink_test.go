@@ -18,8 +18,8 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,7 +85,7 @@ func one[T any](d *target, sql string, args ...any) (v T) {
 }
 
 // effects is how often the action's statement took effect.
-func (d *target) effects(a stream.Action) int {
+func (d *target) effects(a sink.Action) int {
 	return one[int](d, `SELECT count(*) FROM effects WHERE event = $1`, a.Event.ID)
 }
 
@@ -126,7 +126,7 @@ func (d *target) must(change func(*Config)) *Sink {
 var withoutBody = []any{"{{event.id}}", 1, nil}
 
 func TestConformance(t *testing.T) {
-	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, s sinktest.Target) stream.Sink {
+	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, s sinktest.Target) sink.Sink {
 		d := newTarget(t)
 		u := *d.url
 		if _, asked := u.User.Password(); !asked { // a server that asks for none takes any
@@ -156,7 +156,7 @@ func TestExecutesOncePerKey(t *testing.T) {
 	if got := one[string](d, `SELECT concat_ws(' ', action_id, destination, done_at > now() - interval '1 minute') FROM forebay_actions`); got != string(a.ID)+" acme/agent t" {
 		t.Error(got)
 	}
-	if s.Idempotency() != stream.Idempotent {
+	if s.Idempotency() != sink.Idempotent {
 		t.Error(s.Idempotency())
 	}
 }
@@ -195,21 +195,21 @@ func TestValuesAreParametersOfAnyType(t *testing.T) {
 var states = []struct {
 	name, statement string
 	values          []any
-	class           stream.Class
+	class           sink.Class
 }{
-	{"no number", `INSERT INTO effects (event, rev) VALUES ('x', $1)`, []any{"many"}, stream.ClassRejected},
-	{"a NUL", `INSERT INTO effects (event) VALUES ($1)`, []any{"{{'a\\u0000b'}}"}, stream.ClassRejected},
-	{"a check", `INSERT INTO effects (event, rev) VALUES ('x', $1)`, []any{1000}, stream.ClassRejected},
-	{"null", `INSERT INTO effects (event) VALUES ($1)`, []any{"{{null}}"}, stream.ClassRejected},
-	{"division by zero", `SELECT 1 / $1::int`, []any{0}, stream.ClassRejected},
-	{"a rule of the database's own", `DO $$ BEGIN RAISE EXCEPTION 'not on Sundays'; END $$`, nil, stream.ClassRejected},
-	{"a constraint at the end", `INSERT INTO later VALUES (1), (1)`, nil, stream.ClassRejected},
-	{"no table", `INSERT INTO nothing VALUES (1)`, nil, stream.ClassBusy},
-	{"no syntax", `INSERT 1`, nil, stream.ClassBusy},
-	{"too few values", `INSERT INTO effects (event, rev) VALUES ($1, $2)`, []any{"x"}, stream.ClassBusy},
-	{"a lock that is not waited for", `SELECT event FROM locked FOR UPDATE NOWAIT`, nil, stream.ClassBusy},
-	{"no permission", `SELECT pg_read_file('/etc/hostname')`, nil, stream.ClassDenied},
-	{"too slow", `SELECT pg_sleep(60)`, nil, stream.ClassTimeout},
+	{"no number", `INSERT INTO effects (event, rev) VALUES ('x', $1)`, []any{"many"}, sink.ClassRejected},
+	{"a NUL", `INSERT INTO effects (event) VALUES ($1)`, []any{"{{'a\\u0000b'}}"}, sink.ClassRejected},
+	{"a check", `INSERT INTO effects (event, rev) VALUES ('x', $1)`, []any{1000}, sink.ClassRejected},
+	{"null", `INSERT INTO effects (event) VALUES ($1)`, []any{"{{null}}"}, sink.ClassRejected},
+	{"division by zero", `SELECT 1 / $1::int`, []any{0}, sink.ClassRejected},
+	{"a rule of the database's own", `DO $$ BEGIN RAISE EXCEPTION 'not on Sundays'; END $$`, nil, sink.ClassRejected},
+	{"a constraint at the end", `INSERT INTO later VALUES (1), (1)`, nil, sink.ClassRejected},
+	{"no table", `INSERT INTO nothing VALUES (1)`, nil, sink.ClassBusy},
+	{"no syntax", `INSERT 1`, nil, sink.ClassBusy},
+	{"too few values", `INSERT INTO effects (event, rev) VALUES ($1, $2)`, []any{"x"}, sink.ClassBusy},
+	{"a lock that is not waited for", `SELECT event FROM locked FOR UPDATE NOWAIT`, nil, sink.ClassBusy},
+	{"no permission", `SELECT pg_read_file('/etc/hostname')`, nil, sink.ClassDenied},
+	{"too slow", `SELECT pg_sleep(60)`, nil, sink.ClassTimeout},
 }
 
 // readyForStates makes what the statements of states are about.
@@ -241,12 +241,12 @@ func TestErrors(t *testing.T) {
 			c.Database = schemas.NewSecret(u.String())
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if tt.class == stream.ClassTimeout {
+		if tt.class == sink.ClassTimeout {
 			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		}
 		_, err := s.Do(ctx, sinktest.Action(1))
 		cancel()
-		if got := stream.ClassOf(err); got != tt.class || stream.Untouched(err) {
+		if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}
 		if n := one[int](d, `SELECT count(*) FROM forebay_actions`); n != 0 {
@@ -276,12 +276,12 @@ func (d *target) role() string {
 
 func TestSQLStates(t *testing.T) {
 	t.Parallel()
-	for state, want := range map[string]stream.Class{
-		"21000": stream.ClassRejected, "22P02": stream.ClassRejected, "23505": stream.ClassRejected, "27000": stream.ClassRejected,
-		"44000": stream.ClassRejected, "54000": stream.ClassRejected, "P0001": stream.ClassRejected, "28P01": stream.ClassDenied,
-		"42501": stream.ClassDenied, "57014": stream.ClassTimeout, "08006": stream.ClassNetwork, "08P01": stream.ClassBusy,
-		"40001": stream.ClassBusy, "40P01": stream.ClassBusy, "53300": stream.ClassBusy, "55P03": stream.ClassBusy, "57P01": stream.ClassBusy,
-		"25006": stream.ClassBusy, "42P01": stream.ClassBusy, "XX000": stream.ClassBusy, "": stream.ClassBusy,
+	for state, want := range map[string]sink.Class{
+		"21000": sink.ClassRejected, "22P02": sink.ClassRejected, "23505": sink.ClassRejected, "27000": sink.ClassRejected,
+		"44000": sink.ClassRejected, "54000": sink.ClassRejected, "P0001": sink.ClassRejected, "28P01": sink.ClassDenied,
+		"42501": sink.ClassDenied, "57014": sink.ClassTimeout, "08006": sink.ClassNetwork, "08P01": sink.ClassBusy,
+		"40001": sink.ClassBusy, "40P01": sink.ClassBusy, "53300": sink.ClassBusy, "55P03": sink.ClassBusy, "57P01": sink.ClassBusy,
+		"25006": sink.ClassBusy, "42P01": sink.ClassBusy, "XX000": sink.ClassBusy, "": sink.ClassBusy,
 	} {
 		if got := classOf(state); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)
@@ -294,7 +294,7 @@ func TestTemplatesThatFail(t *testing.T) {
 	d := newTarget(t)
 	for _, p := range []*template.Set{params(t, "{{body.nobody.here}}"), alone(t, "{{body.rev}}")} {
 		_, err := d.must(func(c *Config) { c.Params = p }).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) {
+		if sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) {
 			t.Error(err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestKeyTableThatMayNotBeMade(t *testing.T) {
 		c.Database = schemas.NewSecret(u.String())
 	})
 	_, err := s.Do(t.Context(), sinktest.Action(1))
-	if stream.ClassOf(err) != stream.ClassDenied || !strings.Contains(err.Error(), "create it by hand: CREATE TABLE") {
+	if sink.ClassOf(err) != sink.ClassDenied || !strings.Contains(err.Error(), "create it by hand: CREATE TABLE") {
 		t.Fatal(err)
 	}
 	d.do(DDL(DefaultKeyTable)) // as it says
@@ -411,20 +411,20 @@ func TestGuardAndSecrets(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
-		class  stream.Class
+		class  sink.Class
 	}{
-		{"a role that is not there", with(func(*url.URL) {}), stream.ClassDenied},
-		{"nobody listens", with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), stream.ClassNetwork},
-		{"a network that is not listed", func(c *Config) { with(func(*url.URL) {})(c); c.AllowNetworks = nil }, stream.ClassForbidden},
-		{"a socket of this machine", with(func(u *url.URL) { u.Host = ""; u.RawQuery = "host=/var/run/postgresql" }), stream.ClassForbidden},
+		{"a role that is not there", with(func(*url.URL) {}), sink.ClassDenied},
+		{"nobody listens", with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), sink.ClassNetwork},
+		{"a network that is not listed", func(c *Config) { with(func(*url.URL) {})(c); c.AllowNetworks = nil }, sink.ClassForbidden},
+		{"a socket of this machine", with(func(u *url.URL) { u.Host = ""; u.RawQuery = "host=/var/run/postgresql" }), sink.ClassForbidden},
 	} {
 		s := d.must(tt.change)
 		_, err := s.Do(t.Context(), sinktest.Action(1))
-		if got := stream.ClassOf(err); got != tt.class || !stream.Untouched(err) {
+		if got := sink.ClassOf(err); got != tt.class || !sink.Untouched(err) {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}
 		check := s.Check(t.Context())
-		if stream.ClassOf(check) != tt.class {
+		if sink.ClassOf(check) != tt.class {
 			t.Errorf("%s: check: %v", tt.name, check)
 		}
 		for _, text := range []string{fmt.Sprint(err), fmt.Sprint(check), fmt.Sprintf("%v %+v %#v", s, s, s)} {
@@ -512,10 +512,10 @@ func TestCutAnywhereActsOnce(t *testing.T) {
 				if err == nil && effects == 0 {
 					t.Fatalf("%s: said to be done and is not", where)
 				}
-				if err != nil && stream.ClassOf(err) != stream.ClassNetwork {
-					t.Errorf("%s: class %q", where, stream.ClassOf(err))
+				if err != nil && sink.ClassOf(err) != sink.ClassNetwork {
+					t.Errorf("%s: class %q", where, sink.ClassOf(err))
 				}
-				if effects == 1 && stream.Untouched(err) {
+				if effects == 1 && sink.Untouched(err) {
 					t.Errorf("%s: said to be untouched and is not", where)
 				}
 				if killed {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Redactor knows the secrets of one destination. Safe for concurrent use.
@@ -68,14 +68,14 @@ func (r *Redactor) Err(err error) error {
 	if clean == text {
 		return err
 	}
-	class := stream.ClassOf(err)
-	return &stream.AttemptError{
-		Class: class, Err: errors.New(strings.TrimPrefix(clean, string(class)+": ")), Untouched: stream.Untouched(err),
+	class := sink.ClassOf(err)
+	return &sink.AttemptError{
+		Class: class, Err: errors.New(strings.TrimPrefix(clean, string(class)+": ")), Untouched: sink.Untouched(err),
 	}
 }
 
 // Limit is how much of an answer is read for Head to have what it needs.
-func (r *Redactor) Limit() int { return stream.MaxResponse + r.longest }
+func (r *Redactor) Limit() int { return sink.MaxResponse + r.longest }
 
 // Head is what is kept of an answer of which the first Limit bytes were read: no more than MaxResponse, no secret, and no
 // part of one.
@@ -84,7 +84,7 @@ func (r *Redactor) Head(b []byte) []byte {
 	if b = r.Bytes(b); !whole { // what was cut off may have cut a secret in two
 		b = b[:max(0, len(b)-r.longest)]
 	}
-	return b[:min(len(b), stream.MaxResponse)]
+	return b[:min(len(b), sink.MaxResponse)]
 }
 
 // drain is how much of an answer beyond what is kept is read so that its connection can be used again.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const hush = "hush-hush-hush"
@@ -14,10 +14,10 @@ const hush = "hush-hush-hush"
 func TestHeadShowsNoPartOfASecret(t *testing.T) {
 	t.Parallel()
 	r := New(Words(schemas.NewSecret("Bearer "+hush), schemas.NewSecret("short"))...)
-	for n := stream.MaxResponse - 2*len(hush); n < stream.MaxResponse+2*len(hush); n++ {
+	for n := sink.MaxResponse - 2*len(hush); n < sink.MaxResponse+2*len(hush); n++ {
 		body := strings.Repeat("x", n) + hush + strings.Repeat("y", n) + "short"
 		got := string(r.Answer(strings.NewReader(body)))
-		if len(got) > stream.MaxResponse || !strings.HasPrefix(got, strings.Repeat("x", min(n, stream.MaxResponse)-len(hush)-len("Bearer "))) {
+		if len(got) > sink.MaxResponse || !strings.HasPrefix(got, strings.Repeat("x", min(n, sink.MaxResponse)-len(hush)-len("Bearer "))) {
 			t.Fatalf("%d bytes kept", len(got))
 		}
 		if strings.Contains(got, "hus") {
@@ -32,8 +32,8 @@ func TestHeadShowsNoPartOfASecret(t *testing.T) {
 func TestErrKeepsTheClass(t *testing.T) {
 	t.Parallel()
 	r := New(hush)
-	err := r.Err(&stream.AttemptError{Class: stream.ClassDenied, Err: errors.New("no entry for " + hush)})
-	if want := "denied: no entry for <redacted>"; stream.ClassOf(err) != stream.ClassDenied || err.Error() != want {
+	err := r.Err(&sink.AttemptError{Class: sink.ClassDenied, Err: errors.New("no entry for " + hush)})
+	if want := "denied: no entry for <redacted>"; sink.ClassOf(err) != sink.ClassDenied || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	plain := errors.New("plain")

@@ -1,43 +1,43 @@
 package slack
 
-import "github.com/forebay-io/forebay/stream"
+import "github.com/forebay-io/forebay/stream/sink"
 
 // classes are what the errors of Slack's API mean that are not rejected: a channel that is not there, a text that is too
 // long, blocks that are none. The names are those of the methods' references and of docs.slack.dev/apis/web-api.
-var classes = map[string]stream.Class{
+var classes = map[string]sink.Class{
 	// More than Slack takes. It has not posted.
-	"ratelimited":            stream.ClassThrottled,
-	"rate_limited":           stream.ClassThrottled,
-	"message_limit_exceeded": stream.ClassThrottled,
+	"ratelimited":            sink.ClassThrottled,
+	"rate_limited":           sink.ClassThrottled,
+	"message_limit_exceeded": sink.ClassThrottled,
 
 	// The token, or what it may do: nothing of this destination works until somebody mends it.
-	"access_denied":                  stream.ClassDenied,
-	"account_inactive":               stream.ClassDenied,
-	"ekm_access_denied":              stream.ClassDenied,
-	"enterprise_is_restricted":       stream.ClassDenied,
-	"invalid_auth":                   stream.ClassDenied,
-	"missing_scope":                  stream.ClassDenied,
-	"no_permission":                  stream.ClassDenied,
-	"not_allowed_token_type":         stream.ClassDenied,
-	"not_authed":                     stream.ClassDenied,
-	"org_login_required":             stream.ClassDenied,
-	"team_access_not_granted":        stream.ClassDenied,
-	"token_expired":                  stream.ClassDenied,
-	"token_revoked":                  stream.ClassDenied,
-	"two_factor_setup_required":      stream.ClassDenied,
-	"restricted_action_app_disabled": stream.ClassDenied,
+	"access_denied":                  sink.ClassDenied,
+	"account_inactive":               sink.ClassDenied,
+	"ekm_access_denied":              sink.ClassDenied,
+	"enterprise_is_restricted":       sink.ClassDenied,
+	"invalid_auth":                   sink.ClassDenied,
+	"missing_scope":                  sink.ClassDenied,
+	"no_permission":                  sink.ClassDenied,
+	"not_allowed_token_type":         sink.ClassDenied,
+	"not_authed":                     sink.ClassDenied,
+	"org_login_required":             sink.ClassDenied,
+	"team_access_not_granted":        sink.ClassDenied,
+	"token_expired":                  sink.ClassDenied,
+	"token_revoked":                  sink.ClassDenied,
+	"two_factor_setup_required":      sink.ClassDenied,
+	"restricted_action_app_disabled": sink.ClassDenied,
 
 	// Slack's own trouble. It may have posted.
-	"fatal_error":         stream.ClassBusy,
-	"internal_error":      stream.ClassBusy,
-	"request_timeout":     stream.ClassBusy,
-	"service_unavailable": stream.ClassBusy,
-	"team_added_to_org":   stream.ClassBusy, // the workspace is being moved
+	"fatal_error":         sink.ClassBusy,
+	"internal_error":      sink.ClassBusy,
+	"request_timeout":     sink.ClassBusy,
+	"service_unavailable": sink.ClassBusy,
+	"team_added_to_org":   sink.ClassBusy, // the workspace is being moved
 }
 
-func classOf(name string) stream.Class {
+func classOf(name string) sink.Class {
 	if class, ok := classes[name]; ok {
 		return class
 	}
-	return stream.ClassRejected
+	return sink.ClassRejected
 }

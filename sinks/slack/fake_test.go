@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // fake is a workspace with one channel.

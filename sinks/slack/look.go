@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Bounds of the look for an earlier message. Slack may give less to a page than it is asked for.
@@ -35,7 +35,7 @@ type page struct {
 }
 
 // posted looks for the message of an attempt made within a span.
-func (s *Sink) posted(ctx context.Context, m message, in stream.Span) (out stream.Outcome, found bool, err error) {
+func (s *Sink) posted(ctx context.Context, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{
 		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
@@ -52,7 +52,7 @@ func (s *Sink) posted(ctx context.Context, m message, in stream.Span) (out strea
 	for range maxPages {
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query})
 		if err != nil {
-			return stream.Outcome{}, false, api.Untouched(err)
+			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		var p page
 		if err := s.judge(method, answer, &p); err != nil {
@@ -60,15 +60,15 @@ func (s *Sink) posted(ctx context.Context, m message, in stream.Span) (out strea
 		}
 		seen += len(p.Messages)
 		if ts, ok := p.find(m.Metadata); ok {
-			return stream.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(ts))}, true, nil
+			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(ts))}, true, nil
 		}
 		next := p.ResponseMetadata.NextCursor
 		if next == "" {
-			return stream.Outcome{}, false, nil
+			return sink.Outcome{}, false, nil
 		}
 		query.Set("cursor", next)
 	}
-	return stream.Outcome{}, false, api.Untouched(s.Failed(stream.ClassRejected,
+	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", seen))
 }
 

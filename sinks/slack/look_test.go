@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // A look that ends undecided names how many messages it has seen, however few Slack gives to a page.

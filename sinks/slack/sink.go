@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // BaseURL is Slack's own.
@@ -43,8 +43,8 @@ type Sink struct {
 }
 
 var (
-	_ stream.Sink    = (*Sink)(nil)
-	_ stream.Checker = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Checker = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show no secret.
@@ -65,7 +65,7 @@ func New(cfg Config) (*Sink, error) {
 }
 
 // Idempotency is idempotent: a retry looks for the message before it posts.
-func (s *Sink) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // message is the body of chat.postMessage.
 type message struct {
@@ -90,10 +90,10 @@ type payload struct {
 const eventType = "forebay"
 
 // Do makes one attempt.
-func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := s.params.Render(a)
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	m := message{
 		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
@@ -106,14 +106,14 @@ func (s *Sink) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) 
 	}
 	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID})
 	if err != nil {
-		return stream.Outcome{}, err
+		return sink.Outcome{}, err
 	}
 	return answer.Outcome, s.judge("chat.postMessage", answer, nil)
 }
 
 // judge reads what Slack answered, into into where that is not nil.
 func (s *Sink) judge(method string, answer api.Answer, into any) error {
-	if class := stream.ClassOfStatus(answer.Code); class != stream.ClassOK {
+	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return s.Failed(class, "%s answered %d", method, answer.Code)
 	}
 	if err := s.Whole(method, answer); err != nil {
@@ -125,7 +125,7 @@ func (s *Sink) judge(method string, answer api.Answer, into any) error {
 		Needed string
 	}
 	if err := json.Unmarshal(answer.Body, &said); err != nil || said.OK == nil {
-		return s.Failed(stream.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
+		return s.Failed(sink.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
 	}
 	if !*said.OK {
 		return s.Failed(classOf(said.Error), "%s: %s%s", method, clip(said.Error), needed(said.Needed))
@@ -134,7 +134,7 @@ func (s *Sink) judge(method string, answer api.Answer, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer.Body, into); err != nil {
-		return s.Failed(stream.ClassBusy, "%s gave an answer that cannot be read", method)
+		return s.Failed(sink.ClassBusy, "%s gave an answer that cannot be read", method)
 	}
 	return nil
 }

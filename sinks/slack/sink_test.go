@@ -17,8 +17,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +51,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
-		Make: func(t testing.TB, d sinktest.Target) stream.Sink { return must(t, d.URL, d.Secret, simple()) },
+		Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, simple()) },
 		Key: func(_ *http.Request, body []byte) string {
 			var m map[string]any
 			_ = json.Unmarshal(body, &m)
@@ -75,7 +75,7 @@ func TestOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sinktest.Once(t, sinktest.Effect{
 				Fake:  func() sinktest.Fake { return newFake() },
-				Make:  func(t testing.TB, url string) stream.Sink { return must(t, url, token, params) },
+				Make:  func(t testing.TB, url string) sink.Sink { return must(t, url, token, params) },
 				Calls: 2,
 			})
 		})
@@ -206,23 +206,23 @@ func TestLookThatTellsNothing(t *testing.T) {
 	away.errors["conversations.history"] = "internal_error"
 	for name, tt := range map[string]struct {
 		f     *fake
-		class stream.Class
+		class sink.Class
 		want  string
 	}{
-		"crowd":    {crowd, stream.ClassRejected, "look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it"},
-		"no scope": {noScope, stream.ClassDenied, "conversations.history: missing_scope (the token needs the scope channels:history)"},
-		"away":     {away, stream.ClassBusy, "internal_error"},
+		"crowd":    {crowd, sink.ClassRejected, "look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it"},
+		"no scope": {noScope, sink.ClassDenied, "conversations.history: missing_scope (the token needs the scope channels:history)"},
+		"away":     {away, sink.ClassBusy, "internal_error"},
 	} {
 		a := sinktest.Action(1)
 		a.Attempt = 2
 		a.FirstAt = time.Now()
 		_, err := must(t, serve(t, tt.f), token, simple()).Do(t.Context(), a)
-		if stream.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) || !stream.Untouched(err) || tt.f.Done() != 0 {
+		if sink.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) || !sink.Untouched(err) || tt.f.Done() != 0 {
 			t.Errorf("%s: %v, %d messages", name, err, tt.f.Done())
 		}
 		a.Twice = true
 		want := 1
-		if tt.class == stream.ClassBusy { // the post would fail as well
+		if tt.class == sink.ClassBusy { // the post would fail as well
 			want = 0
 		}
 		_, err = must(t, serve(t, tt.f), token, simple()).Do(t.Context(), a)
@@ -250,17 +250,17 @@ func TestTwiceLooksAllTheSame(t *testing.T) {
 
 func TestErrorsOfTheAPI(t *testing.T) {
 	t.Parallel()
-	for name, class := range map[string]stream.Class{
-		"ratelimited": stream.ClassThrottled, "rate_limited": stream.ClassThrottled, "message_limit_exceeded": stream.ClassThrottled,
-		"invalid_auth": stream.ClassDenied, "token_revoked": stream.ClassDenied, "account_inactive": stream.ClassDenied, "missing_scope": stream.ClassDenied,
-		"channel_not_found": stream.ClassRejected, "not_in_channel": stream.ClassRejected, "is_archived": stream.ClassRejected, "msg_too_long": stream.ClassRejected,
-		"invalid_blocks": stream.ClassRejected, "no_text": stream.ClassRejected, "something_new": stream.ClassRejected,
-		"internal_error": stream.ClassBusy, "fatal_error": stream.ClassBusy, "service_unavailable": stream.ClassBusy,
+	for name, class := range map[string]sink.Class{
+		"ratelimited": sink.ClassThrottled, "rate_limited": sink.ClassThrottled, "message_limit_exceeded": sink.ClassThrottled,
+		"invalid_auth": sink.ClassDenied, "token_revoked": sink.ClassDenied, "account_inactive": sink.ClassDenied, "missing_scope": sink.ClassDenied,
+		"channel_not_found": sink.ClassRejected, "not_in_channel": sink.ClassRejected, "is_archived": sink.ClassRejected, "msg_too_long": sink.ClassRejected,
+		"invalid_blocks": sink.ClassRejected, "no_text": sink.ClassRejected, "something_new": sink.ClassRejected,
+		"internal_error": sink.ClassBusy, "fatal_error": sink.ClassBusy, "service_unavailable": sink.ClassBusy,
 	} {
 		f := newFake()
 		f.errors["chat.postMessage"] = name
 		out, err := must(t, serve(t, f), token, simple()).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != class || out.Code != 200 || !strings.Contains(err.Error(), "chat.postMessage: "+name) {
+		if sink.ClassOf(err) != class || out.Code != 200 || !strings.Contains(err.Error(), "chat.postMessage: "+name) {
 			t.Errorf("%s: %+v, %v, want class %s", name, out, err, class)
 		}
 	}
@@ -274,7 +274,7 @@ func TestRateLimitHoldsTheDestination(t *testing.T) {
 		answer(w, map[string]any{"ok": false, "error": "ratelimited"})
 	}))
 	out, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))
-	if class := stream.ClassOf(err); out.RetryAfter != 30*time.Second || !stream.Holds(class, out.Code) {
+	if class := sink.ClassOf(err); out.RetryAfter != 30*time.Second || !sink.Holds(class, out.Code) {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -287,7 +287,7 @@ func TestAnswersThatAreNotSlacks(t *testing.T) {
 	} {
 		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
 		_, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassBusy || !strings.Contains(err.Error(), want) {
+		if sink.ClassOf(err) != sink.ClassBusy || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v", body, err)
 		}
 	}
@@ -304,7 +304,7 @@ func TestTemplatesThatFail(t *testing.T) {
 		"params.channel is null, empty or not given":                     {"text": "x"},
 	} {
 		_, err := must(t, url, token, params).Do(t.Context(), sinktest.Action(1))
-		if stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), want) {
+		if sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", params, err)
 		}
 	}

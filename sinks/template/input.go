@@ -9,7 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // environment is what expressions can name; see the package comment.
@@ -24,7 +24,7 @@ var environment = expression.Over(
 
 // input is what expressions read of an action, made when the first one asks. It is their [cel.Activation].
 type input struct {
-	a      stream.Action
+	a      sink.Action
 	left   int  // of maxAll
 	parsed bool // body and bad are set
 	body   any

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // maxAll bounds what all parameters of an action weigh together, in bytes.
@@ -20,9 +20,9 @@ func (v Values) Text(name string) string { s, _ := v[name].(string); return s }
 // Texts is a parameter of kind Texts.
 func (v Values) Texts(name string) []string { l, _ := v[name].([]string); return l }
 
-// Render makes the parameters of an action. The error is a [stream.AttemptError] of class template that names a
+// Render makes the parameters of an action. The error is a [sink.AttemptError] of class template that names a
 // parameter and quotes nothing of the event.
-func (p *Params) Render(a stream.Action) (Values, error) {
+func (p *Params) Render(a sink.Action) (Values, error) {
 	in := &input{a: a, left: maxAll}
 	values := Values{}
 	for _, d := range p.declared {
@@ -31,7 +31,7 @@ func (p *Params) Render(a stream.Action) (Values, error) {
 			err = errors.New("is null, empty or not given, and needed")
 		}
 		if err != nil {
-			return nil, &stream.AttemptError{Class: stream.ClassTemplate, Err: fmt.Errorf("params.%s %w", d.Name, err), Untouched: true}
+			return nil, &sink.AttemptError{Class: sink.ClassTemplate, Err: fmt.Errorf("params.%s %w", d.Name, err), Untouched: true}
 		}
 		if v != nil {
 			values[d.Name] = v

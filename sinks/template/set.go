@@ -3,7 +3,7 @@ package template
 import (
 	"maps"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Set has the parameters of a destination: its own, and those of single actions, which stand over them name by name.
@@ -38,7 +38,7 @@ func NewSet(declared []Param, destination map[string]any, actions map[string]map
 func (s *Set) Empty() bool { return len(s.base.nodes) == 0 && len(s.own) == 0 }
 
 // Of are the parameters of an action.
-func (s *Set) Of(a stream.Action) *Params {
+func (s *Set) Of(a sink.Action) *Params {
 	if p := s.own[a.Subscription+"/"+a.Name]; p != nil {
 		return p
 	}
@@ -46,4 +46,4 @@ func (s *Set) Of(a stream.Action) *Params {
 }
 
 // Render makes the parameters of an action, see [Params.Render].
-func (s *Set) Render(a stream.Action) (Values, error) { return s.Of(a).Render(a) }
+func (s *Set) Render(a sink.Action) (Values, error) { return s.Of(a).Render(a) }

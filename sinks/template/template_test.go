@@ -13,7 +13,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 var declared = []template.Param{
@@ -24,8 +24,8 @@ var declared = []template.Param{
 const body = `{"issue":{"number":42,"title":"It \"breaks\"","body":null,"labels":[{"name":"bug"},{"name":"p1"}],"open":true},
 	"big":123456789012345678901234567890,"id":9007199254740993,"unsigned":18446744073709551615,"ratio":1.5,"small":1e-9,"brace":"}}"}`
 
-func action(data string) stream.Action {
-	return stream.Action{
+func action(data string) sink.Action {
+	return sink.Action{
 		ID: "act_1", Name: "notify", Subscription: "acme.triage", Attempt: 3, Late: true, Reason: "filled",
 		Event: &schemas.Event{
 			ID: "d-1", Source: "/acme/github", Type: "com.github.issues.opened", Entity: schemas.NewEntityKey("186853002", "a/b"),
@@ -164,7 +164,7 @@ func TestRenderFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			v, err := render(t, map[string]any{tt.param: tt.value}, tt.body)
-			if stream.ClassOf(err) != stream.ClassTemplate || !stream.Untouched(err) || v != nil || !strings.Contains(err.Error(), tt.want) {
+			if sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) || v != nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("%v, %v, want %s", v, err, tt.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 300 {
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Render(action(`"xy"`)); stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), "params.a is odd") {
+	if _, err := p.Render(action(`"xy"`)); sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), "params.a is odd") {
 		t.Errorf("what was made: %v", err)
 	}
 	if v, err := p.Render(action(`"x"`)); err != nil || v.Text("a") != "xx" {
@@ -232,14 +232,14 @@ func TestRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Render(action("{}")); stream.ClassOf(err) != stream.ClassTemplate || !strings.Contains(err.Error(), "params.a is null, empty or not given") {
+	if _, err := p.Render(action("{}")); sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), "params.a is null, empty or not given") {
 		t.Errorf("%v", err)
 	}
 	if p, err = template.Compile(needed, map[string]any{"a": "{{body}}"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, nothing := range []string{"null", `""`} {
-		if _, err := p.Render(action(nothing)); stream.ClassOf(err) != stream.ClassTemplate {
+		if _, err := p.Render(action(nothing)); sink.ClassOf(err) != sink.ClassTemplate {
 			t.Errorf("%s for what is needed: %v", nothing, err)
 		}
 	}
@@ -364,7 +364,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		v, err := p.Render(action(string(data)))
 		if err != nil {
-			if stream.ClassOf(err) != stream.ClassTemplate {
+			if sink.ClassOf(err) != sink.ClassTemplate {
 				t.Fatalf("%v is not of class template", err)
 			}
 			return

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Client makes one exchange; sinks/guard has one. It must follow no redirect and send nothing twice. Its errors are
-// [stream.AttemptError]s that name no URL.
+// [sink.AttemptError]s that name no URL.
 type Client interface {
 	Do(req *http.Request) (*http.Response, error)
 }
@@ -45,7 +45,7 @@ type FetcherConfig struct {
 	// Client is closed by nobody here. Required.
 	Client Client
 	// ClassOf is what an HTTP status means, RetryAfter what an answer asks for, both as at destinations. Required.
-	ClassOf    func(code int) stream.Class
+	ClassOf    func(code int) sink.Class
 	RetryAfter func(h http.Header, now time.Time) time.Duration
 	// Agent is the User-Agent; default "Forebay".
 	Agent string
@@ -134,13 +134,13 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 	for n := 1; ; n++ {
 		left := time.Until(deadline)
 		if left <= 0 {
-			return nil, &failure{reason: Throttled, class: stream.ClassThrottled, err: errors.New("its time was up before its turn came")}
+			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, err: errors.New("its time was up before its turn came")}
 		}
 		switch wait, err := f.limit.take(ctx, left); {
 		case err != nil:
-			return nil, &failure{reason: Internal, class: stream.ClassBug, err: err}
+			return nil, &failure{reason: Internal, class: sink.ClassBug, err: err}
 		case wait > 0:
-			return nil, &failure{reason: Throttled, class: stream.ClassThrottled, retryAfter: wait,
+			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, retryAfter: wait,
 				err: fmt.Errorf("the next request may be made in %s, which is too late", wait.Round(time.Millisecond))}
 		}
 		d, fail := f.once(ctx, u, most)
@@ -163,12 +163,12 @@ func (f *Fetcher) once(ctx context.Context, u *url.URL, most int64) (*document, 
 	defer cancel()
 	d, fail := f.exchange(ctx, u, most)
 	if fail != nil && errors.Is(context.Cause(ctx), errTimeout) && fail.class.Retried() {
-		fail.class, fail.reason, fail.err = stream.ClassTimeout, Timeout, fmt.Errorf("no answer in %s", f.cfg.Timeout)
+		fail.class, fail.reason, fail.err = sink.ClassTimeout, Timeout, fmt.Errorf("no answer in %s", f.cfg.Timeout)
 	}
-	class := stream.ClassOK
+	class := sink.ClassOK
 	if fail != nil {
 		class = fail.class
-		if class == stream.ClassThrottled {
+		if class == sink.ClassThrottled {
 			f.limit.pause(fail.retryAfter)
 		}
 	}
@@ -179,7 +179,7 @@ func (f *Fetcher) once(ctx context.Context, u *url.URL, most int64) (*document, 
 func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "", nil)
 	if err != nil {
-		return nil, &failure{reason: Internal, class: stream.ClassBug, err: err}
+		return nil, &failure{reason: Internal, class: sink.ClassBug, err: err}
 	}
 	req.URL, req.Host, req.Header = u, u.Host, f.headers.Clone()
 	resp, err := f.cfg.Client.Do(req)
@@ -187,7 +187,7 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 		return nil, broken(err)
 	}
 	defer resp.Body.Close()
-	if class, wait := f.judge(resp); class != stream.ClassOK {
+	if class, wait := f.judge(resp); class != sink.ClassOK {
 		return nil, &failure{reason: reasonOf(class, resp.StatusCode), class: class, code: resp.StatusCode, retryAfter: wait,
 			err: fmt.Errorf("the API answered %d%s", resp.StatusCode, hint(resp.StatusCode))}
 	}
@@ -209,8 +209,8 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 
 // broken is an exchange that did not come to its end.
 func broken(err error) *failure {
-	class := stream.ClassNetwork
-	if e, ok := errors.AsType[*stream.AttemptError](err); ok {
+	class := sink.ClassNetwork
+	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		class, err = e.Class, e.Err
 	}
 	return &failure{reason: reasonOf(class, 0), class: class, err: err}
@@ -230,14 +230,14 @@ func hint(code int) string {
 
 // judge says what a status means and for how long the server wants to be left alone. A 403 that names a rate limit is
 // one: GitHub answers so. Its X-RateLimit-Reset is a Unix time, that of others a number of seconds.
-func (f *Fetcher) judge(resp *http.Response) (stream.Class, time.Duration) {
+func (f *Fetcher) judge(resp *http.Response) (sink.Class, time.Duration) {
 	class, now := f.cfg.ClassOf(resp.StatusCode), time.Now()
 	wait := f.cfg.RetryAfter(resp.Header, now)
 	spent := resp.Header.Get("X-RateLimit-Remaining") == "0"
 	if resp.StatusCode == http.StatusForbidden && (spent || wait > 0) {
-		class = stream.ClassThrottled
+		class = sink.ClassThrottled
 	}
-	if class == stream.ClassThrottled && wait == 0 && spent {
+	if class == sink.ClassThrottled && wait == 0 && spent {
 		wait = reset(resp.Header.Get("X-RateLimit-Reset"), now)
 	}
 	return class, wait

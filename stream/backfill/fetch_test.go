@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func target(t testing.TB, f *Fetcher) *url.URL {
@@ -98,21 +98,21 @@ func TestWire(t *testing.T) {
 	for _, test := range []struct {
 		path   string
 		reason Reason
-		class  stream.Class
+		class  sink.Class
 		wait   time.Duration // asked for, at least
 	}{
 		{"ok", "", "", 0}, {"204", "", "", 0}, {"fits", "", "", 0},
-		{"404", NotFound, stream.ClassRejected, 0}, {"410", Gone, stream.ClassRejected, 0}, {"400", Rejected, stream.ClassRejected, 0},
-		{"422", Rejected, stream.ClassRejected, 0}, {"301", Rejected, stream.ClassRejected, 0},
-		{"401", Denied, stream.ClassDenied, 0}, {"403", Denied, stream.ClassDenied, 0}, {"left", Denied, stream.ClassDenied, 0},
-		{"500", Unavailable, stream.ClassBusy, 0}, {"503", Unavailable, stream.ClassBusy, 0}, {"408", Unavailable, stream.ClassBusy, 0},
-		{"429", Throttled, stream.ClassThrottled, 0}, {"slow-down", Throttled, stream.ClassThrottled, 7 * time.Second},
-		{"secondary", Throttled, stream.ClassThrottled, time.Minute}, {"spent", Throttled, stream.ClassThrottled, 29 * time.Minute},
-		{"spent-seconds", Throttled, stream.ClassThrottled, 90 * time.Second},
-		{"large", TooLarge, stream.ClassRejected, 0}, {"endless", TooLarge, stream.ClassRejected, 0}, {"gzip", NotJSON, stream.ClassRejected, 0},
-		{"paging", BadPaging, stream.ClassRejected, 0},
-		{"hang", Timeout, stream.ClassTimeout, 0}, {"hang-in-body", Timeout, stream.ClassTimeout, 0},
-		{"cut", Network, stream.ClassNetwork, 0}, {"cut-in-body", Network, stream.ClassNetwork, 0},
+		{"404", NotFound, sink.ClassRejected, 0}, {"410", Gone, sink.ClassRejected, 0}, {"400", Rejected, sink.ClassRejected, 0},
+		{"422", Rejected, sink.ClassRejected, 0}, {"301", Rejected, sink.ClassRejected, 0},
+		{"401", Denied, sink.ClassDenied, 0}, {"403", Denied, sink.ClassDenied, 0}, {"left", Denied, sink.ClassDenied, 0},
+		{"500", Unavailable, sink.ClassBusy, 0}, {"503", Unavailable, sink.ClassBusy, 0}, {"408", Unavailable, sink.ClassBusy, 0},
+		{"429", Throttled, sink.ClassThrottled, 0}, {"slow-down", Throttled, sink.ClassThrottled, 7 * time.Second},
+		{"secondary", Throttled, sink.ClassThrottled, time.Minute}, {"spent", Throttled, sink.ClassThrottled, 29 * time.Minute},
+		{"spent-seconds", Throttled, sink.ClassThrottled, 90 * time.Second},
+		{"large", TooLarge, sink.ClassRejected, 0}, {"endless", TooLarge, sink.ClassRejected, 0}, {"gzip", NotJSON, sink.ClassRejected, 0},
+		{"paging", BadPaging, sink.ClassRejected, 0},
+		{"hang", Timeout, sink.ClassTimeout, 0}, {"hang-in-body", Timeout, sink.ClassTimeout, 0},
+		{"cut", Network, sink.ClassNetwork, 0}, {"cut-in-body", Network, sink.ClassNetwork, 0},
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			f := fetcher(t, Body, client, func(c *FetcherConfig) {
@@ -176,7 +176,7 @@ func TestFetchRetries(t *testing.T) {
 			[]time.Duration{0, time.Second, 5 * time.Second, 21 * time.Second}, Unavailable},
 		{"network", func(n int) (*http.Response, error) {
 			if n < 2 {
-				return nil, &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("reset")}
+				return nil, &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("reset")}
 			}
 			return ok()
 		}, time.Hour, []time.Duration{0, time.Second}, ""},
@@ -188,7 +188,7 @@ func TestFetchRetries(t *testing.T) {
 			[]time.Duration{0}, Throttled},
 		{"404 is final", func(int) (*http.Response, error) { return answerWith(404, ""), nil }, time.Hour, []time.Duration{0}, NotFound},
 		{"the guard's refusal is final", func(int) (*http.Response, error) {
-			return nil, &stream.AttemptError{Class: stream.ClassForbidden, Err: errors.New("private")}
+			return nil, &sink.AttemptError{Class: sink.ClassForbidden, Err: errors.New("private")}
 		}, time.Hour, []time.Duration{0}, Forbidden},
 		{"its time is up", nil, 0, nil, Throttled},
 	} {

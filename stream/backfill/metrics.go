@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Metrics are the figures of a process's backfills and thin sources. Nil counts nothing.
@@ -84,7 +84,7 @@ func (m *Metrics) fetcher(source string, use Use) fetchMetrics {
 	return fetchMetrics{exchanges: m.exchanges.MustCurryWith(of), seconds: m.seconds.With(of)}
 }
 
-func (m fetchMetrics) exchange(class stream.Class, took time.Duration) {
+func (m fetchMetrics) exchange(class sink.Class, took time.Duration) {
 	if m.exchanges == nil {
 		return
 	}

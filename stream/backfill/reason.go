@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Reason is the closed list of why a request was not filled; empty where it was. It is a metric label, and what an
@@ -40,7 +40,7 @@ func Reasons() []Reason {
 }
 
 // reasonOf is the reason of a failed exchange.
-func reasonOf(class stream.Class, code int) Reason {
+func reasonOf(class sink.Class, code int) Reason {
 	switch {
 	case code == 404:
 		return NotFound
@@ -48,19 +48,19 @@ func reasonOf(class stream.Class, code int) Reason {
 		return Gone
 	}
 	switch class {
-	case stream.ClassDenied:
+	case sink.ClassDenied:
 		return Denied
-	case stream.ClassThrottled:
+	case sink.ClassThrottled:
 		return Throttled
-	case stream.ClassBusy:
+	case sink.ClassBusy:
 		return Unavailable
-	case stream.ClassTimeout:
+	case sink.ClassTimeout:
 		return Timeout
-	case stream.ClassNetwork, stream.ClassDNS:
+	case sink.ClassNetwork, sink.ClassDNS:
 		return Network
-	case stream.ClassForbidden:
+	case sink.ClassForbidden:
 		return Forbidden
-	case stream.ClassRejected:
+	case sink.ClassRejected:
 		return Rejected
 	}
 	return Internal
@@ -69,7 +69,7 @@ func reasonOf(class stream.Class, code int) Reason {
 // failure is why there is no answer, or none that can be used. It names no URL and quotes no answer.
 type failure struct {
 	reason     Reason
-	class      stream.Class
+	class      sink.Class
 	code       int           // HTTP status, or 0
 	retryAfter time.Duration // as the server asked; 0 when it did not
 	err        error
@@ -80,5 +80,5 @@ func (f *failure) Unwrap() error { return f.err }
 
 // final is a failure that asking again does not mend.
 func final(reason Reason, format string, args ...any) *failure {
-	return &failure{reason: reason, class: stream.ClassRejected, err: fmt.Errorf(format, args...)}
+	return &failure{reason: reason, class: sink.ClassRejected, err: fmt.Errorf(format, args...)}
 }

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,18 +67,18 @@ func answerWith(code int, body string, header ...string) *http.Response {
 }
 
 // classOf and retryAfter are what the sinks' table says, in a few words; cmd injects the table itself.
-func classOf(code int) stream.Class {
+func classOf(code int) sink.Class {
 	switch {
 	case 200 <= code && code <= 299:
-		return stream.ClassOK
+		return sink.ClassOK
 	case code == 401, code == 403:
-		return stream.ClassDenied
+		return sink.ClassDenied
 	case code == 408, code == 425, 500 <= code && code <= 599:
-		return stream.ClassBusy
+		return sink.ClassBusy
 	case code == 429:
-		return stream.ClassThrottled
+		return sink.ClassThrottled
 	}
-	return stream.ClassRejected
+	return sink.ClassRejected
 }
 
 func retryAfter(h http.Header, _ time.Time) time.Duration {

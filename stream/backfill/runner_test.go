@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // orders is a runner of one source in simulated time.
@@ -200,7 +200,7 @@ func TestSyntheticEvent(t *testing.T) {
 // Every failure of the API ends as an outcome with its reason, after the attempts that it is worth.
 func TestFailuresAreTold(t *testing.T) {
 	t.Parallel()
-	cut := &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("unexpected EOF")}
+	cut := &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("unexpected EOF")}
 	for _, test := range []struct {
 		name   string
 		do     func(n int, r *http.Request) (*http.Response, error)
@@ -631,7 +631,7 @@ func TestReasonsAreClosed(t *testing.T) {
 		}
 		seen[r] = true
 	}
-	for _, class := range append(stream.Classes(), "made up") {
+	for _, class := range append(sink.Classes(), "made up") {
 		for _, code := range []int{0, 404, 410, 418} {
 			if r := reasonOf(class, code); !seen[r] {
 				t.Errorf("%s, %d: reason %q is not listed", class, code, r)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const (
@@ -15,15 +15,13 @@ const (
 	maxTurn = time.Second
 )
 
-// Thin fetches the bodies of events that carry only an id: a [stream.Enricher]. Documents are kept for a minute, in 32
+// Thin fetches the bodies of events that carry only an id: a lane.Enricher. Documents are kept for a minute, in 32
 // MiB at most, so that the actions and retries of one event ask once. Safe for concurrent use.
 type Thin struct {
 	sources map[string]*Fetcher
 	cache   *cache
 	metrics *Metrics
 }
-
-var _ stream.Enricher = (*Thin)(nil)
 
 // NewThin makes an enricher of the sources, by "/<team>/<source>". It panics if a fetcher is not of use [Body].
 func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
@@ -35,37 +33,37 @@ func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
 	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}
 }
 
-// Enrich implements [stream.Enricher]. Of a deleted entity there is nothing to fetch, and a synthetic event has been
+// Enrich is what lanes ask before an action. Of a deleted entity there is nothing to fetch, and a synthetic event has been
 // fetched already: both stay as they are.
-func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 	f := t.sources[e.Source]
 	if f == nil || e.Deleted || e.Backfill {
-		return e, stream.Outcome{}, nil
+		return e, sink.Outcome{}, nil
 	}
 	if d := t.cache.get(e.Key()); d != nil {
 		t.metrics.body(e.Source, "kept")
-		return d.on(e), stream.Outcome{}, nil
+		return d.on(e), sink.Outcome{}, nil
 	}
 	u, err := f.tpl.Expand(Values{Entity: e.Entity, ID: e.ID, Type: e.Type})
 	if err != nil {
-		return nil, stream.Outcome{}, &stream.AttemptError{Class: stream.ClassRejected, Err: err}
+		return nil, sink.Outcome{}, &sink.AttemptError{Class: sink.ClassRejected, Err: err}
 	}
 	wait, err := f.limit.take(ctx, maxTurn)
 	switch {
 	case err != nil:
-		return nil, stream.Outcome{}, err
+		return nil, sink.Outcome{}, err
 	case wait > 0:
-		return nil, stream.Outcome{}, &stream.NotYet{Wait: wait}
+		return nil, sink.Outcome{}, &sink.NotYet{Wait: wait}
 	}
 	d, fail := f.once(ctx, u, f.cfg.MaxBytes)
 	if fail != nil {
 		t.metrics.body(e.Source, "failed")
-		return nil, stream.Outcome{Code: fail.code, RetryAfter: fail.retryAfter},
-			&stream.AttemptError{Class: fail.class, Err: bodyError{fail.err}}
+		return nil, sink.Outcome{Code: fail.code, RetryAfter: fail.retryAfter},
+			&sink.AttemptError{Class: fail.class, Err: bodyError{fail.err}}
 	}
 	t.metrics.body(e.Source, "fetched")
 	t.cache.put(e.Key(), d)
-	return d.on(e), stream.Outcome{}, nil
+	return d.on(e), sink.Outcome{}, nil
 }
 
 // bodyError says of a failed attempt that it was not the destination which failed.

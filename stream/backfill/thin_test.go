@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func thinEvent(id string) *schemas.Event {
@@ -96,23 +96,23 @@ func TestThinFailures(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		do    func(int, *http.Request) (*http.Response, error)
-		class stream.Class
-		out   stream.Outcome
+		class sink.Class
+		out   sink.Outcome
 	}{
-		{"404", says(404, headerSecret), stream.ClassRejected, stream.Outcome{Code: 404}},
-		{"410", says(410, ""), stream.ClassRejected, stream.Outcome{Code: 410}},
-		{"401", says(401, ""), stream.ClassDenied, stream.Outcome{Code: 401}},
-		{"500", says(500, ""), stream.ClassBusy, stream.Outcome{Code: 500}},
-		{"429", says(429, "", "Retry-After", "30"), stream.ClassThrottled, stream.Outcome{Code: 429, RetryAfter: 30 * time.Second}},
-		{"huge", says(200, strings.Repeat("x", 2001)), stream.ClassRejected, stream.Outcome{}},
-		{"cut", func(int, *http.Request) (*http.Response, error) { return nil, errors.New("EOF") }, stream.ClassNetwork, stream.Outcome{}},
+		{"404", says(404, headerSecret), sink.ClassRejected, sink.Outcome{Code: 404}},
+		{"410", says(410, ""), sink.ClassRejected, sink.Outcome{Code: 410}},
+		{"401", says(401, ""), sink.ClassDenied, sink.Outcome{Code: 401}},
+		{"500", says(500, ""), sink.ClassBusy, sink.Outcome{Code: 500}},
+		{"429", says(429, "", "Retry-After", "30"), sink.ClassThrottled, sink.Outcome{Code: 429, RetryAfter: 30 * time.Second}},
+		{"huge", says(200, strings.Repeat("x", 2001)), sink.ClassRejected, sink.Outcome{}},
+		{"cut", func(int, *http.Request) (*http.Response, error) { return nil, errors.New("EOF") }, sink.ClassNetwork, sink.Outcome{}},
 		{"private", func(int, *http.Request) (*http.Response, error) {
-			return nil, &stream.AttemptError{Class: stream.ClassForbidden, Err: errors.New("private")}
-		}, stream.ClassForbidden, stream.Outcome{}},
+			return nil, &sink.AttemptError{Class: sink.ClassForbidden, Err: errors.New("private")}
+		}, sink.ClassForbidden, sink.Outcome{}},
 		{"hangs", func(_ int, r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, context.Cause(r.Context())
-		}, stream.ClassTimeout, stream.Outcome{}},
+		}, sink.ClassTimeout, sink.Outcome{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestThinFailures(t *testing.T) {
 				a := &api{do: test.do}
 				x := thin(t, a, func(c *FetcherConfig) { c.MaxBytes = 2000 })
 				_, out, err := x.Enrich(t.Context(), thinEvent("a"))
-				if stream.ClassOf(err) != test.class || !cmp.Equal(out, test.out) || a.count() != 1 {
+				if sink.ClassOf(err) != test.class || !cmp.Equal(out, test.out) || a.count() != 1 {
 					t.Errorf("%+v, %v after %d calls; want %+v, %s after one", out, err, a.count(), test.out, test.class)
 				}
 				if text := err.Error(); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "fetch the body") {
@@ -132,7 +132,7 @@ func TestThinFailures(t *testing.T) {
 	x := thin(t, &api{}, nil)
 	bad := thinEvent("a")
 	bad.Entity = ".."
-	if _, _, err := x.Enrich(t.Context(), bad); stream.ClassOf(err) != stream.ClassRejected {
+	if _, _, err := x.Enrich(t.Context(), bad); sink.ClassOf(err) != sink.ClassRejected {
 		t.Errorf("an entity that fits no path: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestThinWaitsItsTurn(t *testing.T) {
 		}
 		x.sources[sourceURI].limit.pause(time.Minute)
 		_, _, err := x.Enrich(t.Context(), thinEvent("d"))
-		notYet, ok := errors.AsType[*stream.NotYet](err)
+		notYet, ok := errors.AsType[*sink.NotYet](err)
 		if !ok || notYet.Wait != time.Minute || time.Since(began) != time.Second || a.count() != 3 {
 			t.Errorf("%v after %s and %d calls", err, time.Since(began), a.count())
 		}

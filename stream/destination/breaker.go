@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Breaking is a state of the breaker.
@@ -99,20 +99,20 @@ func (d *Destination) become(b Breaking) {
 }
 
 // troubling reports whether a class says that the destination as a whole does not work.
-func troubling(c stream.Class) bool {
+func troubling(c sink.Class) bool {
 	switch c {
-	case stream.ClassThrottled, stream.ClassBusy, stream.ClassTimeout, stream.ClassNetwork, stream.ClassDNS:
+	case sink.ClassThrottled, sink.ClassBusy, sink.ClassTimeout, sink.ClassNetwork, sink.ClassDNS:
 		return true
 	}
 	return false
 }
 
 // answered reports whether a class says that the destination works: it has dealt with the action, whatever it says of it.
-func answered(c stream.Class) bool { return c == stream.ClassOK || c == stream.ClassRejected }
+func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRejected }
 
 // learn takes in what an attempt brought.
 func (d *Destination) learn(o *Outcome) {
-	if o.Class == stream.ClassOK && d.breaker == Closed { // nearly all of them
+	if o.Class == sink.ClassOK && d.breaker == Closed { // nearly all of them
 		d.troubles = streak{}
 		d.count(time.Time{}, o)
 		return
@@ -120,10 +120,10 @@ func (d *Destination) learn(o *Outcome) {
 	now := time.Now()
 	held := d.hold(now, o)
 	switch {
-	case held && o.Class == stream.ClassThrottled: // it works, and says how long it wants to be left alone
+	case held && o.Class == sink.ClassThrottled: // it works, and says how long it wants to be left alone
 	case troubling(o.Class):
 		d.trouble(now, o.Entity)
-	case answered(o.Class), o.Class == stream.ClassDenied: // it works, if not for us
+	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
 		d.troubles = streak{}
 		if d.breaker == HalfOpen {
 			d.recover(now)
@@ -173,7 +173,7 @@ func (d *Destination) trouble(now time.Time, entity string) {
 
 // hold holds the destination where an answer says for how long, and reports whether it does.
 func (d *Destination) hold(now time.Time, o *Outcome) bool {
-	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !stream.Holds(o.Class, o.Code) {
+	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !sink.Holds(o.Class, o.Code) {
 		return false
 	}
 	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))

@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,8 +59,8 @@ func (w *worker) called() int {
 
 var (
 	fine    = &Outcome{Code: 200}
-	broken  = &Outcome{Class: stream.ClassBusy, Code: 500}
-	refused = &Outcome{Class: stream.ClassRejected, Code: 422}
+	broken  = &Outcome{Class: sink.ClassBusy, Code: 500}
+	refused = &Outcome{Class: sink.ClassRejected, Code: 422}
 )
 
 func same(t *testing.T, what string, got, want any) {
@@ -98,7 +98,7 @@ func TestZeroPolicyBoundsNothing(t *testing.T) {
 		}
 	}
 	for range 10_000 {
-		w.End(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Hour})
+		w.End(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: time.Hour})
 	}
 	same(t, "state", w.d.Status().State, StateRunning)
 }
@@ -209,7 +209,7 @@ func TestBreakerAsksForSeveralEntities(t *testing.T) {
 				d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: c.failures, Wait: time.Hour, MaxWait: time.Hour}})
 				w := d.worker("acme")
 				for _, entity := range c.of {
-					w.try(&Outcome{Class: stream.ClassBusy, Code: 500, Entity: string(entity)})
+					w.try(&Outcome{Class: sink.ClassBusy, Code: 500, Entity: string(entity)})
 				}
 				same(t, "state", d.Status().State, c.want)
 			})
@@ -246,7 +246,7 @@ func TestBreaker(t *testing.T) {
 			same(t, "state after a failure", d.Status().State, StateOpen)
 		}
 		time.Sleep(30 * time.Second)
-		w.try(&Outcome{Class: stream.ClassForbidden}) // nobody was asked
+		w.try(&Outcome{Class: sink.ClassForbidden}) // nobody was asked
 		same(t, "state after a probe that says nothing", d.Status().State, StateHalfOpen)
 		w.try(refused)
 		same(t, "state after an answer", d.Status().State, StateRecovering)
@@ -328,7 +328,7 @@ func TestLateAnswers(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	t.Parallel()
-	for _, f := range stream.Failures() {
+	for _, f := range sink.Failures() {
 		code := 0
 		if len(f.Codes) > 0 {
 			code = f.Codes[0][0]
@@ -363,10 +363,10 @@ func TestHoldIsCapped(t *testing.T) {
 		d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute})
 		w := d.worker("acme")
 		w.Take()
-		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 1000 * time.Hour})
+		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 1000 * time.Hour})
 		same(t, "held for", time.Until(d.Status().HeldUntil), time.Minute)
 		time.Sleep(30 * time.Second)
-		w.End(&Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: time.Second})
+		w.End(&Outcome{Class: sink.ClassBusy, Code: 503, RetryAfter: time.Second})
 		same(t, "a shorter one does not end it", time.Until(d.Status().HeldUntil), 30*time.Second)
 		time.Sleep(30 * time.Second)
 		same(t, "after it", w.Take(), Go)
@@ -384,7 +384,7 @@ func TestResumesSlower(t *testing.T) {
 			w.try(fine)
 			time.Sleep(50 * time.Millisecond)
 		}
-		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 10 * time.Second})
+		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 10 * time.Second})
 		time.Sleep(10 * time.Second)
 		persecond := func() (n int) {
 			for range 1000 {
@@ -420,7 +420,7 @@ func TestSlowDestinationIsNotStuck(t *testing.T) {
 		w := d.worker("acme")
 		w.try(fine)
 		time.Sleep(time.Hour)
-		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Second})
+		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: time.Second})
 		time.Sleep(time.Second)
 		w.try(fine)
 		same(t, "right after", w.Take(), Wait)
@@ -489,7 +489,7 @@ func TestBucketDropsAndFails(t *testing.T) {
 
 func TestPausesAfterFailuresInARow(t *testing.T) {
 	t.Parallel()
-	for _, f := range stream.Failures() {
+	for _, f := range sink.Failures() {
 		t.Run(f.What, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := setup(t, Policy{Pause: AutoPause{Failures: 10}})
@@ -502,8 +502,8 @@ func TestPausesAfterFailuresInARow(t *testing.T) {
 					w.try(broken)
 				}
 				w.try(o)
-				pauses := map[stream.Class]bool{stream.ClassDenied: true, stream.ClassThrottled: true, stream.ClassBusy: true, stream.ClassTimeout: true,
-					stream.ClassNetwork: true, stream.ClassDNS: true, stream.ClassForbidden: true}[f.Class]
+				pauses := map[sink.Class]bool{sink.ClassDenied: true, sink.ClassThrottled: true, sink.ClassBusy: true, sink.ClassTimeout: true,
+					sink.ClassNetwork: true, sink.ClassDNS: true, sink.ClassForbidden: true}[f.Class]
 				same(t, "paused", d.Status().Paused != nil, pauses)
 				if pauses {
 					same(t, "why", *d.Status().Paused, Pause{At: time.Now(), By: "forebay", Class: string(f.Class), Reason: "10 failures in a row"})
@@ -511,7 +511,7 @@ func TestPausesAfterFailuresInARow(t *testing.T) {
 					return
 				}
 				w.try(broken)
-				same(t, "what the destination has dealt with alone ends the row", d.Status().Paused == nil, f.Class == stream.ClassOK || f.Class == stream.ClassRejected)
+				same(t, "what the destination has dealt with alone ends the row", d.Status().Paused == nil, f.Class == sink.ClassOK || f.Class == sink.ClassRejected)
 			})
 		})
 	}
@@ -531,7 +531,7 @@ func TestPausesAfterNothingButFailure(t *testing.T) {
 			time.Sleep(time.Hour)
 			w.try(broken)
 		}
-		ours := &Outcome{Class: stream.ClassTemplate} // says nothing of it
+		ours := &Outcome{Class: sink.ClassTemplate} // says nothing of it
 		w.try(ours)
 		same(t, "after 71 h", d.Status().State, StateRunning)
 		time.Sleep(time.Hour)
@@ -554,7 +554,7 @@ func TestPausesAfterNothingButFailure(t *testing.T) {
 
 func TestPausesWhereThePlaceIsGone(t *testing.T) {
 	t.Parallel()
-	for _, f := range stream.Failures() {
+	for _, f := range sink.Failures() {
 		for _, endpoint := range []bool{true, false} {
 			if f.PauseAfter == 0 {
 				continue
@@ -571,7 +571,7 @@ func TestPausesWhereThePlaceIsGone(t *testing.T) {
 					w.try(refused)
 					for range f.PauseAfter - 1 {
 						w.try(gone)
-						w.try(&Outcome{Class: stream.ClassTimeout}) // nobody answered
+						w.try(&Outcome{Class: sink.ClassTimeout}) // nobody answered
 					}
 				}
 				same(t, "before", d.Status().Paused == nil, true)
@@ -690,7 +690,7 @@ func TestPausesReachEveryProcess(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(100 * time.Millisecond)
 		k.fail(errors.New("postgres is away"))
-		w.try(&Outcome{Class: stream.ClassRejected, Code: 410})
+		w.try(&Outcome{Class: sink.ClassRejected, Code: 410})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		same(t, "as long as nobody can be told", []State{one.Status().State, other.Status().State}, []State{StatePaused, StateRunning})
@@ -721,7 +721,7 @@ func TestPauseOfAPersonStandsBesideItsOwn(t *testing.T) {
 		d := setup(t, Policy{Endpoint: true})
 		w := d.worker("acme")
 		w.Take()
-		w.End(&Outcome{Class: stream.ClassRejected, Code: 410})
+		w.End(&Outcome{Class: sink.ClassRejected, Code: 410})
 		keep(t, k, d)
 		synctest.Wait()
 		same(t, "pause", *d.Status().Paused, theirs)
@@ -829,7 +829,7 @@ func TestPaceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t, Policy{MaxHold: time.Minute, Recovery: time.Hour})
 		w := d.worker("acme")
-		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Minute})
+		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: time.Minute})
 		time.Sleep(time.Minute)
 		for range 3 {
 			same(t, "taken", w.Take(), Go)
@@ -844,8 +844,8 @@ func TestPaceComesBack(t *testing.T) {
 // TestTurnStandsNoLongerThanItsDestination: what was given before a pause, a hold or an open breaker is not taken in it.
 func TestTurnStandsNoLongerThanItsDestination(t *testing.T) {
 	t.Parallel()
-	held := &Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: time.Minute}
-	for name, stop := range map[string]*Outcome{"held": held, "open": broken, "paused": {Class: stream.ClassRejected, Code: 410}} {
+	held := &Outcome{Class: sink.ClassBusy, Code: 503, RetryAfter: time.Minute}
+	for name, stop := range map[string]*Outcome{"held": held, "open": broken, "paused": {Class: sink.ClassRejected, Code: 410}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := setup(t, Policy{Concurrency: 3, Endpoint: true, MaxHold: time.Minute,
@@ -890,7 +890,7 @@ func TestAway(t *testing.T) {
 		}
 		same(t, "before this process", d.Away(began.Add(-4*time.Hour), began), time.Hour)
 		away("nothing yet", 0)
-		w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: time.Hour})
+		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: time.Hour})
 		time.Sleep(30 * time.Minute)
 		away("in a hold", 30*time.Minute)
 		time.Sleep(90 * time.Minute)
@@ -927,7 +927,7 @@ func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
 		began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour})
 		w := d.worker("acme")
 		for range 90 {
-			w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 5 * time.Second})
+			w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 5 * time.Second})
 			time.Sleep(10 * time.Second)
 			w.try(fine)
 			time.Sleep(30 * time.Second)
@@ -956,7 +956,7 @@ func TestAwayEndsWithTheResume(t *testing.T) {
 			began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}})
 			k := &kept{states: map[string]ledger.DestinationState{}}
 			w := d.worker("acme")
-			w.try(&Outcome{Class: stream.ClassBusy, Code: 503, RetryAfter: held})
+			w.try(&Outcome{Class: sink.ClassBusy, Code: 503, RetryAfter: held})
 			keep(t, k, d)
 			k.pause(Pause{At: time.Now(), By: "ann@ops", Reason: "they move"})
 			time.Sleep(10 * time.Minute)
@@ -1047,7 +1047,7 @@ func TestMetrics(t *testing.T) {
 			w := d.worker("acme")
 			w.Take()
 			if name == "acme/agent" {
-				w.try(&Outcome{Class: stream.ClassThrottled, Code: 429, RetryAfter: 30 * time.Second})
+				w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 30 * time.Second})
 				w.Take()
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Pause is why a destination is paused, since when and by whom.
@@ -18,8 +18,8 @@ const itself = "forebay"
 
 // failed reports whether a class counts among the failures that pause a destination: nobody got through to it, or it
 // takes nothing from us.
-func failed(c stream.Class) bool {
-	return troubling(c) || c == stream.ClassDenied || c == stream.ClassForbidden
+func failed(c sink.Class) bool {
+	return troubling(c) || c == sink.ClassDenied || c == sink.ClassForbidden
 }
 
 // count keeps what pauses the destination, and pauses it.
@@ -39,7 +39,7 @@ func (d *Destination) count(now time.Time, o *Outcome) {
 	}
 	p := d.policy.Pause
 	switch {
-	case d.gone > 0 && d.gone >= stream.PauseAfter(d.goneCode):
+	case d.gone > 0 && d.gone >= sink.PauseAfter(d.goneCode):
 		d.pauseItself(now, o.Class, fmt.Sprintf("%s with status %d: it is not there any more", inARow(d.gone, "answer"), d.goneCode))
 	case !failed(o.Class):
 	case p.Failures > 0 && d.failures >= p.Failures:
@@ -60,7 +60,7 @@ func inARow(n int, what string) string {
 func (d *Destination) countGone(o *Outcome) {
 	switch {
 	case !d.policy.Endpoint || o.Code == 0:
-	case o.Class != stream.ClassOfStatus(o.Code) || stream.PauseAfter(o.Code) == 0:
+	case o.Class != sink.ClassOfStatus(o.Code) || sink.PauseAfter(o.Code) == 0:
 		d.gone = 0
 	case o.Code == d.goneCode:
 		d.gone++
@@ -69,7 +69,7 @@ func (d *Destination) countGone(o *Outcome) {
 	}
 }
 
-func (d *Destination) pauseItself(now time.Time, class stream.Class, reason string) {
+func (d *Destination) pauseItself(now time.Time, class sink.Class, reason string) {
 	d.pause(&Pause{At: now, By: itself, Class: string(class), Reason: reason}, now)
 	d.unsaved = true
 	d.tell()

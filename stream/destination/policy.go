@@ -17,7 +17,7 @@ type Policy struct {
 	// open, a hold or a pause; 0: at once.
 	Recovery time.Duration
 	Pause    AutoPause
-	// Endpoint says that the destination is one place, which answers that it is gone pause: see [stream.Endpoint].
+	// Endpoint says that the destination is one place, which answers that it is gone pause: see [sink.Endpoint].
 	Endpoint bool
 }
 

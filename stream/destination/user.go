@@ -3,7 +3,7 @@ package destination
 import (
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // User is one subscription's way to a destination.
@@ -128,7 +128,7 @@ func (u *User) Leave() {
 
 // Outcome is what a destination learns from an attempt.
 type Outcome struct {
-	Class      stream.Class
+	Class      sink.Class
 	Code       int           // HTTP status, or 0
 	RetryAfter time.Duration // as the answer asked; 0 when it did not
 	Entity     string        // whose action it was; empty: another one than any before

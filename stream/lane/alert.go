@@ -1,13 +1,13 @@
 package lane
 
 import (
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // alert tells a person of an action that is dead of something that has to be mended.
 func (l *Lanes) alert(e *entry, d *destination, res *ledger.Result) {
-	class := stream.Class(res.Class)
+	class := sink.Class(res.Class)
 	if res.Status != ledger.Dead || !class.Alerted() {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // run brings a head from the ready queue to a completion, or puts it back where no attempt could be made.
@@ -28,9 +28,9 @@ func (l *Lanes) run(e *entry, d *destination) {
 	switch {
 	case p.ctx.Err() != nil:
 		l.abandon(e, d)
-	case err != nil && stream.ClassOf(err) == stream.ClassPayload:
-		d.metrics.attempts[stream.ClassPayload].Inc()
-		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassPayload), Error: clean(err)}, nil)
+	case err != nil && sink.ClassOf(err) == sink.ClassPayload:
+		d.metrics.attempts[sink.ClassPayload].Inc()
+		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassPayload), Error: clean(err)}, nil)
 	case err != nil:
 		l.putOff(e, d, err)
 	case l.overtaken(e, d, event):
@@ -49,7 +49,7 @@ var errBlocked = errors.New("the destination was paused or held, or its breaker 
 // act makes the attempt of a head whose event is as the sink is to see it. Since the head was taken the destination may have
 // been paused, held or given up for a while: then it goes back to wait for its turn.
 func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
-	unsafe := d.Sink.Idempotency() == stream.Unsafe
+	unsafe := d.Sink.Idempotency() == sink.Unsafe
 	switch {
 	case !l.alive():
 		l.postpone(e, d, aliveWait)
@@ -58,7 +58,7 @@ func (l *Lanes) act(e *entry, d *destination, event *schemas.Event) {
 	case unsafe && !l.mark(e):
 		l.abandon(e, d)
 	case unsafe && !d.user.Stands():
-		res := l.judged(e, d, stream.Idempotent, time.Now(), stream.Outcome{}, stream.ClassBusy, errBlocked)
+		res := l.judged(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
 		res.Marked = true
 		l.finish(e, d, res, nil)
 	default:
@@ -84,7 +84,7 @@ func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 	var lost error
 	if !e.copied {
 		event, err := l.cfg.Payloads.Load(ctx, e.Pointer)
-		if stream.ClassOf(err) != stream.ClassPayload {
+		if sink.ClassOf(err) != sink.ClassPayload {
 			return event, err
 		}
 		lost = err // unless the owner's sweep has copied it since the action was loaded
@@ -100,12 +100,12 @@ func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 		case lost != nil:
 			return nil, lost
 		default:
-			return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: errors.New("the ledger's payload copy is gone")}
+			return nil, &sink.AttemptError{Class: sink.ClassPayload, Err: errors.New("the ledger's payload copy is gone")}
 		}
 	}
 	event, err := l.cfg.Codec.Unpack(packed)
 	if err != nil {
-		return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: fmt.Errorf("unpack the payload copy: %w", err)}
+		return nil, &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("unpack the payload copy: %w", err)}
 	}
 	return event, nil
 }
@@ -154,25 +154,25 @@ func (l *Lanes) mark(e *entry) bool {
 func (l *Lanes) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
 	ctx := newDeadline(e.lane.part.ctx, d.Timeout, began)
-	out, err := l.call(ctx, d.Sink, stream.Action{
+	out, err := l.call(ctx, d.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: l.cfg.Subscription, Destination: e.Destination,
 		Generation: l.cfg.Generation, Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Redrive != nil && e.Redrive.Twice, Timeout: d.Timeout, Commit: l.commit(e, d, began),
 		Later: l.later(e, d),
 	})
-	class := stream.ClassOf(err)
-	if class == stream.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.passed() {
-		class = stream.ClassTimeout
+	class := sink.ClassOf(err)
+	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.passed() {
+		class = sink.ClassTimeout
 	}
 	ctx.cancel()
 	kind := d.Sink.Idempotency()
 	res := l.judged(e, d, kind, began, out, class, err)
-	res.Marked = kind == stream.Unsafe
+	res.Marked = kind == sink.Unsafe
 	return res, shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity)}
 }
 
 // judged is what is to be recorded of an attempt that began at began and has just ended with class.
-func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began time.Time, out stream.Outcome, class stream.Class, err error) ledger.Result {
+func (l *Lanes) judged(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	n, latency := e.Attempts+1, time.Since(began)
 	d.metrics.observe(class, latency)
 	if e.FirstAt.IsZero() {
@@ -180,14 +180,14 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 	}
 	res := ledger.Result{
 		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Began: began, Error: clean(err), Trace: e.trace,
-		Response: out.Response[:min(len(out.Response), stream.MaxResponse)],
+		Response: out.Response[:min(len(out.Response), sink.MaxResponse)],
 	}
-	if kind == stream.Unsafe && stream.Untouched(err) {
-		kind = stream.Idempotent
+	if kind == sink.Unsafe && sink.Untouched(err) {
+		kind = sink.Idempotent
 	}
 	tries, since := e.tries(n)
 	var wait time.Duration
-	if class != stream.ClassOK {
+	if class != sink.ClassOK {
 		wait = Delay(d.Retry, tries, max(out.RetryAfter, class.Apart()), l.cfg.Rand())
 	}
 	switch judge(d.Retry, kind, class, tries, e.alike(class), d.elapsed(since, began), wait) {
@@ -211,14 +211,14 @@ func (l *Lanes) judged(e *entry, d *destination, kind stream.Idempotency, began 
 }
 
 // call is the sink's Do with its panics turned into our own fault.
-func (l *Lanes) call(ctx context.Context, sink stream.Sink, a stream.Action) (out stream.Outcome, err error) {
+func (l *Lanes) call(ctx context.Context, s sink.Sink, a sink.Action) (out sink.Outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.log.Error("sink panicked", "destination", a.Destination, "action_id", a.ID, "stack", string(debug.Stack()))
-			err = &stream.AttemptError{Class: stream.ClassBug, Err: errors.New("the sink panicked; the stack is in the log")}
+			err = &sink.AttemptError{Class: sink.ClassBug, Err: errors.New("the sink panicked; the stack is in the log")}
 		}
 	}()
-	return sink.Do(ctx, a)
+	return s.Do(ctx, a)
 }
 
 // copyFor is the payload copy that goes with an action's first failure: what waits or is dead must outlive the log.

@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // quick is a ledger that takes everything after the time of a commit.
@@ -35,11 +36,11 @@ func (q *quick) Record(_ context.Context, results []ledger.Result) (map[int32]bo
 // noop is a sink that does nothing, to measure the lanes alone.
 type noop struct{}
 
-func (noop) Do(context.Context, stream.Action) (stream.Outcome, error) {
-	return stream.Outcome{Code: 200}, nil
+func (noop) Do(context.Context, sink.Action) (sink.Outcome, error) {
+	return sink.Outcome{Code: 200}, nil
 }
-func (noop) Close(context.Context) error     { return nil }
-func (noop) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (noop) Close(context.Context) error   { return nil }
+func (noop) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // BenchmarkNoop is actions per second through the lanes with 20,000 entities and a ledger whose commit takes 2 ms.
 func BenchmarkNoop(b *testing.B) {

@@ -11,18 +11,19 @@ import (
 
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // hanging is a sink that hangs until it is released or cancelled, and reports why it was cancelled.
 func hanging(r *rig) (release chan struct{}, causes chan error) {
 	release, causes = make(chan struct{}), make(chan error, 10)
-	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		select {
 		case <-release:
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		case <-ctx.Done():
 			causes <- context.Cause(ctx)
-			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: ctx.Err()}
 		}
 	}
 	return release, causes
@@ -234,26 +235,26 @@ func TestRunRecordsWhatIsThereWhenItEnds(t *testing.T) {
 
 func TestUnsafeIsMarkedBeforeTheCall(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.kind = stream.Unsafe
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.kind = sink.Unsafe
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if s := r.mem.status(r.claim, int64(a.Event.ID[2]-'0')); s != ledger.Unknown {
 				t.Errorf("called with status %s", s)
 			}
 			switch a.Event.Entity {
 			case "t":
 				if a.Attempt < 3 {
-					return failWith(stream.ClassThrottled)(ctx, a)
+					return failWith(sink.ClassThrottled)(ctx, a)
 				}
 			case "u":
 				if a.Attempt < 3 {
-					return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("refused"), Untouched: true}
+					return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("refused"), Untouched: true}
 				}
 			case "n":
-				return failWith(stream.ClassNetwork)(ctx, a)
+				return failWith(sink.ClassNetwork)(ctx, a)
 			case "r":
-				return failWith(stream.ClassRejected)(ctx, a)
+				return failWith(sink.ClassRejected)(ctx, a)
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.add("g", "t", "n", "r", "n", "u")
 		time.Sleep(time.Hour)
@@ -273,7 +274,7 @@ func TestUnsafeUnknownStandsAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, nil)
 		defer r.stop()
-		r.sink.kind = stream.Unsafe
+		r.sink.kind = sink.Unsafe
 		r.make("a", func(a *ledger.Action) { a.Status, a.Attempts = ledger.Unknown, 1 })
 		r.make("a", nil)
 		r.begin(t)
@@ -285,7 +286,7 @@ func TestUnsafeUnknownStandsAfterARestart(t *testing.T) {
 
 func TestUnsafeCancelledAfterItsMark(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.kind = stream.Unsafe
+		r.sink.kind = sink.Unsafe
 		hanging(r)
 		r.add("a")
 		synctest.Wait()
@@ -299,7 +300,7 @@ func TestUnsafeCancelledAfterItsMark(t *testing.T) {
 
 func TestUnsafeStoppedWhileMarking(t *testing.T) {
 	in(t, func(c *Config) { c.MaxGroup = 1 }, func(t *testing.T, r *rig) {
-		r.sink.kind = stream.Unsafe
+		r.sink.kind = sink.Unsafe
 		commit := make(chan struct{})
 		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
 		r.add("a", "b")
@@ -315,7 +316,7 @@ func TestUnsafeStoppedWhileMarking(t *testing.T) {
 
 func TestUnsafeDroppedWhileMarking(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.kind = stream.Unsafe
+		r.sink.kind = sink.Unsafe
 		commit := make(chan struct{})
 		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return errors.New("cut") }
 		r.add("a", "b")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // joined is a scripted sink whose actions are statements in the ledger's database.
@@ -31,25 +31,25 @@ func TestPostgresStatementsJoinTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	insert := func(a stream.Action) stream.Statement {
-		return stream.Statement{SQL: "INSERT INTO " + r.schema + ".seen (event) VALUES ($1)", Params: [][]byte{[]byte(a.Event.ID)}}
+	insert := func(a sink.Action) sink.Statement {
+		return sink.Statement{SQL: "INSERT INTO " + r.schema + ".seen (event) VALUES ($1)", Params: [][]byte{[]byte(a.Event.ID)}}
 	}
-	do := func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	do := func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		if a.Event.Entity == "c" && a.Attempt == 1 { // the answer is lost on its way to the sink
 			if _, err := a.Commit(ctx, insert(a)); err != nil {
-				return stream.Outcome{}, err
+				return sink.Outcome{}, err
 			}
-			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: errors.New("cut")}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("cut")}
 		}
 		tag, err := a.Commit(ctx, insert(a))
-		if refused, ok := errors.AsType[*stream.StatementError](err); ok {
-			err = &stream.AttemptError{Class: stream.ClassRejected, Err: refused}
+		if refused, ok := errors.AsType[*sink.StatementError](err); ok {
+			err = &sink.AttemptError{Class: sink.ClassRejected, Err: refused}
 		}
-		return stream.Outcome{Response: []byte(tag)}, err
+		return sink.Outcome{Response: []byte(tag)}, err
 	}
-	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		out, err := do(ctx, a)
-		if err == nil || stream.ClassOf(err) == stream.ClassRejected { // a busy machine may need more attempts
+		if err == nil || sink.ClassOf(err) == sink.ClassRejected { // a busy machine may need more attempts
 			r.result <- a.Event.ID
 		}
 		return out, err
@@ -70,11 +70,11 @@ func TestPostgresStatementsJoinTheLedger(t *testing.T) {
 
 func TestOnlyJoinedSinksGetACommit(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Commit != nil {
 				t.Error("a sink that is not joined has a Commit")
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.add("a")
 		time.Sleep(time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Ledger is what lanes need of [ledger.Namespace].
@@ -33,7 +34,7 @@ type Codec struct {
 
 // Destination is a configured sink and how it is to be called.
 type Destination struct {
-	Sink stream.Sink
+	Sink sink.Sink
 	// Timeout bounds one attempt; default 10 s.
 	Timeout time.Duration
 	Retry   RetryPolicy
@@ -62,10 +63,10 @@ type Config struct {
 	Payloads stream.Payloads
 	Codec    Codec
 	// Enrich is asked for every event before its attempt; nil leaves events as they are.
-	Enrich       stream.Enricher
+	Enrich       Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
 	// Later gives URL and token of an attempt at a destination that may finish later; required where there is one.
-	Later func(r ledger.AttemptRef, id schemas.ActionID) stream.Later
+	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
 	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
 	Alive stream.Alive
 	// OnFenced is told once of every claim whose fence a Record found lost, after the lanes have dropped it: on a

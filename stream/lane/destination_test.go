@@ -21,6 +21,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const otherName = "acme/other"
@@ -47,9 +48,9 @@ func sharing(d *shared.Destination, other *script) func(*Config) {
 func toOther(a *ledger.Action) { a.Destination = otherName }
 
 // answerWith is what a script gives.
-func answerWith(out stream.Outcome, class stream.Class) func(context.Context, stream.Action) (stream.Outcome, error) {
-	return func(context.Context, stream.Action) (stream.Outcome, error) {
-		return out, &stream.AttemptError{Class: class, Err: errors.New("scripted")}
+func answerWith(out sink.Outcome, class sink.Class) func(context.Context, sink.Action) (sink.Outcome, error) {
+	return func(context.Context, sink.Action) (sink.Outcome, error) {
+		return out, &sink.AttemptError{Class: class, Err: errors.New("scripted")}
 	}
 }
 
@@ -59,17 +60,17 @@ func TestBlockedDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		policy  shared.Policy
-		first   func(context.Context, stream.Action) (stream.Outcome, error) // what blocks it; nil: a pause
-		ids     []string                                                     // the calls that are made before
+		first   func(context.Context, sink.Action) (sink.Outcome, error) // what blocks it; nil: a pause
+		ids     []string                                                 // the calls that are made before
 		blocked time.Duration
 	}{
 		{"paused", shared.Policy{Concurrency: 4}, nil, nil, time.Hour},
 		{"held", shared.Policy{Concurrency: 4, MaxHold: time.Hour},
-			answerWith(stream.Outcome{Code: 503, RetryAfter: time.Hour}, stream.ClassBusy), []string{"first#1"}, time.Hour},
+			answerWith(sink.Outcome{Code: 503, RetryAfter: time.Hour}, sink.ClassBusy), []string{"first#1"}, time.Hour},
 		{"open", shared.Policy{Concurrency: 4, Breaker: shared.Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}},
-			answerWith(stream.Outcome{}, stream.ClassNetwork), []string{"first#1"}, time.Hour},
+			answerWith(sink.Outcome{}, sink.ClassNetwork), []string{"first#1"}, time.Hour},
 		{"out of tokens", shared.Policy{Concurrency: 4, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: shared.Queue}},
-			answerWith(stream.Outcome{}, stream.ClassRejected), []string{"first#1"}, time.Hour},
+			answerWith(sink.Outcome{}, sink.ClassRejected), []string{"first#1"}, time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,11 +82,11 @@ func TestBlockedDestination(t *testing.T) {
 				if tt.first == nil {
 					resume = pause(t, d)
 				}
-				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Event.Entity == "first" {
 						return tt.first(ctx, a)
 					}
-					return stream.Outcome{Code: 200}, nil
+					return sink.Outcome{Code: 200}, nil
 				}
 				if tt.first != nil {
 					r.add("first")
@@ -143,13 +144,13 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 			r.log.fail = func(ledger.Pointer) error { <-gate; return nil }
 		},
 		"fetching": func(c *Config, _ *rig, gate chan struct{}) {
-			c.Enrich = &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+			c.Enrich = &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 				<-gate
-				return e, stream.Outcome{}, nil
+				return e, sink.Outcome{}, nil
 			}}
 		},
 		"marking": func(_ *Config, r *rig, gate chan struct{}) {
-			r.sink.kind = stream.Unsafe
+			r.sink.kind = sink.Unsafe
 			r.mem.before = func(context.Context, []ledger.Result) error { <-gate; return nil }
 		},
 	} {
@@ -180,7 +181,7 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 				if name == "marking" { // a mark cannot be taken back
 					attempts = 2
 					res := r.mem.resultsOf(1)[1]
-					same(t, "what takes its place", []any{res.Attempt, res.Status, res.Class, res.Marked}, []any{1, ledger.Failed, string(stream.ClassBusy), true})
+					same(t, "what takes its place", []any{res.Attempt, res.Status, res.Class, res.Marked}, []any{1, ledger.Failed, string(sink.ClassBusy), true})
 				}
 				same(t, "attempts", r.mem.action(r.claim, 1).Attempts, attempts)
 				same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
@@ -219,7 +220,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 			d := newShared(t, shared.Policy{Concurrency: 2})
 			r := setup(t, sharing(d, &script{}))
 			r.begin(t)
-			r.sink.do = failWith(stream.ClassBusy)
+			r.sink.do = failWith(sink.ClassBusy)
 			r.add("a")
 			synctest.Wait()
 			resume, from := pause(t, d), time.Now()
@@ -258,12 +259,12 @@ func TestBoundOfAClassIsItsOwn(t *testing.T) {
 		d.Retry = RetryPolicy{Attempts: 100, Max: time.Hour}
 		c.Destinations[destName] = d
 	}, func(t *testing.T, r *rig) {
-		dns := stream.ClassDNS.Most()
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		dns := sink.ClassDNS.Most()
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Attempt <= 6 || a.Attempt == 6+dns {
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
-			return failWith(stream.ClassDNS)(ctx, a)
+			return failWith(sink.ClassDNS)(ctx, a)
 		}
 		r.add("a")
 		time.Sleep(23 * time.Hour)
@@ -301,7 +302,7 @@ func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
 		r := setup(t, sharing(d, &script{}))
 		defer r.stop()
 		r.begin(t)
-		r.sink.do = answerWith(stream.Outcome{Code: 429, RetryAfter: time.Hour}, stream.ClassThrottled)
+		r.sink.do = answerWith(sink.Outcome{Code: 429, RetryAfter: time.Hour}, sink.ClassThrottled)
 		r.add("a")
 		synctest.Wait()
 		r.add("b", "c", "d")
@@ -328,16 +329,16 @@ func TestFairBetweenTeams(t *testing.T) {
 	const backlog = 100_000
 	synctest.Test(t, func(t *testing.T) {
 		d, order := newShared(t, shared.Policy{Concurrency: 1}), []string(nil)
-		sink := &script{do: func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		to := &script{do: func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			order = append(order, a.Subscription+" "+string(a.Event.Entity)) // one at a time
 			time.Sleep(time.Second)
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}}
 		team := func(name string) *rig {
 			r := setup(t, func(c *Config) {
 				c.Subscription = name
 				c.MaxOpen = backlog
-				c.Destinations = map[string]Destination{destName: {Sink: sink, Shared: d}}
+				c.Destinations = map[string]Destination{destName: {Sink: to, Shared: d}}
 			})
 			r.begin(t)
 			return r
@@ -367,9 +368,9 @@ func TestRateOfADestination(t *testing.T) {
 	for _, tt := range []struct {
 		mode   shared.OnLimit
 		status ledger.Status
-		class  stream.Class
+		class  sink.Class
 		n      int // attempts
-	}{{shared.Drop, ledger.Dead, stream.ClassDropped, 0}, {shared.Error, ledger.Failed, stream.ClassThrottled, 1}} {
+	}{{shared.Drop, ledger.Dead, sink.ClassDropped, 0}, {shared.Error, ledger.Failed, sink.ClassThrottled, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newShared(t, shared.Policy{Concurrency: 1, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 2, OnLimit: tt.mode}})
 			r := setup(t, sharing(d, &script{}))
@@ -393,8 +394,8 @@ func TestRateOfADestination(t *testing.T) {
 
 // TestMostAndAlerts: a class's own bound counts, and whoever has to mend it is told.
 func TestMostAndAlerts(t *testing.T) {
-	for _, class := range stream.Classes() {
-		if class == stream.ClassOK {
+	for _, class := range sink.Classes() {
+		if class == sink.ClassOK {
 			continue
 		}
 		var out safeBuffer
@@ -435,12 +436,12 @@ func TestOutcomesReachTheDestination(t *testing.T) {
 		r := setup(t, sharing(d, &script{}))
 		defer r.stop()
 		r.begin(t)
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Event.Entity == "gone" {
-				return answerWith(stream.Outcome{Code: 410}, stream.ClassRejected)(ctx, a)
+				return answerWith(sink.Outcome{Code: 410}, sink.ClassRejected)(ctx, a)
 			}
 			<-ctx.Done()
-			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: ctx.Err()}
 		}
 		r.add("hangs")
 		synctest.Wait()
@@ -478,7 +479,7 @@ func playShared(t *testing.T, rng *rand.Rand) {
 		return rng.IntN(n)
 	}
 	under, most, last, calm := 0, 0, map[string]int64{}, false
-	sink := &script{do: func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	to := &script{do: func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		mu.Lock()
 		under++
 		most = max(most, under)
@@ -498,21 +499,21 @@ func playShared(t *testing.T, rng *rand.Rand) {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassTimeout, Err: ctx.Err()}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: ctx.Err()}
 		}
 		switch what {
 		case 0:
-			return stream.Outcome{Code: 429, RetryAfter: 50 * time.Millisecond}, &stream.AttemptError{Class: stream.ClassThrottled, Err: errors.New("scripted")}
+			return sink.Outcome{Code: 429, RetryAfter: 50 * time.Millisecond}, &sink.AttemptError{Class: sink.ClassThrottled, Err: errors.New("scripted")}
 		case 1, 2, 3:
-			return failWith(stream.ClassBusy)(ctx, a)
+			return failWith(sink.ClassBusy)(ctx, a)
 		}
-		return stream.Outcome{Code: 200}, nil
+		return sink.Outcome{Code: 200}, nil
 	}}
 	var rigs []*rig
 	for _, name := range []string{"one.a", "one.b", "two.a"} {
 		r := setup(t, func(c *Config) {
 			c.Subscription, c.MaxInFlight = name, 1+draw(4)
-			c.Destinations = map[string]Destination{destName: {Sink: sink, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
+			c.Destinations = map[string]Destination{destName: {Sink: to, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
 		})
 		defer r.stop()
 		r.begin(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -206,26 +207,26 @@ func (m *memory) resultsOf(seq int64) (out []ledger.Result) {
 // script is a sink that does what do says and keeps what it was called with.
 type script struct {
 	mu    sync.Mutex
-	calls []stream.Action
+	calls []sink.Action
 	at    []time.Time
-	kind  stream.Idempotency
-	do    func(ctx context.Context, a stream.Action) (stream.Outcome, error)
+	kind  sink.Idempotency
+	do    func(ctx context.Context, a sink.Action) (sink.Outcome, error)
 }
 
-func (s *script) Do(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (s *script) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, a)
 	s.at = append(s.at, time.Now())
 	s.mu.Unlock()
 	if s.do == nil {
-		return stream.Outcome{Code: 200}, nil
+		return sink.Outcome{Code: 200}, nil
 	}
 	return s.do(ctx, a)
 }
 func (s *script) Close(context.Context) error { return nil }
-func (s *script) Idempotency() stream.Idempotency {
+func (s *script) Idempotency() sink.Idempotency {
 	if s.kind == "" {
-		return stream.Idempotent
+		return sink.Idempotent
 	}
 	return s.kind
 }
@@ -266,7 +267,7 @@ func (g *eventLog) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, er
 	if e := g.events[p.Offset]; e != nil {
 		return e, nil
 	}
-	return nil, &stream.AttemptError{Class: stream.ClassPayload, Err: errors.New("below the log's start")}
+	return nil, &sink.AttemptError{Class: sink.ClassPayload, Err: errors.New("below the log's start")}
 }
 
 var jsonCodec = Codec{
@@ -380,8 +381,8 @@ func (r *rig) add(entities ...string) {
 	r.Add(r.claim, items)
 }
 
-func failWith(class stream.Class) func(context.Context, stream.Action) (stream.Outcome, error) {
-	return func(context.Context, stream.Action) (stream.Outcome, error) {
-		return stream.Outcome{Code: 500}, &stream.AttemptError{Class: class, Err: errors.New("scripted")}
+func failWith(class sink.Class) func(context.Context, sink.Action) (sink.Outcome, error) {
+	return func(context.Context, sink.Action) (sink.Outcome, error) {
+		return sink.Outcome{Code: 500}, &sink.AttemptError{Class: class, Err: errors.New("scripted")}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // handOver gives the claim back, cleanly, and begins the next owner's.
@@ -96,11 +97,11 @@ func TestDoubtOutlivesRecordedAttempts(t *testing.T) {
 		r.unclean()
 		killed := time.Now()
 		var up atomic.Bool
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if !up.Load() {
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}
 		r.begin(t)
 		time.Sleep(10 * time.Minute)
@@ -110,9 +111,9 @@ func TestDoubtOutlivesRecordedAttempts(t *testing.T) {
 		up.Store(true)
 		time.Sleep(2 * time.Hour)
 		same(t, "in doubt", r.doubted(), []string{"a#1/1", "a#1/2"})
-		before := stream.Span{From: taken, To: killed.Add(5 * time.Second)}
-		same(t, "before the first", r.sink.calls[0].Earlier(), []stream.Span{before})
-		same(t, "before the second", r.sink.calls[1].Earlier(), []stream.Span{before, {From: r.sink.at[0]}})
+		before := sink.Span{From: taken, To: killed.Add(5 * time.Second)}
+		same(t, "before the first", r.sink.calls[0].Earlier(), []sink.Span{before})
+		same(t, "before the second", r.sink.calls[1].Earlier(), []sink.Span{before, {From: r.sink.at[0]}})
 		same(t, "calls", r.sink.ids(), []string{"a#1", "a#1", "a#2"})
 	})
 }
@@ -158,13 +159,13 @@ func TestDoubtThatStays(t *testing.T) {
 		c.Destinations[destName] = d
 	}
 	for name, tt := range map[string]struct {
-		do    func(context.Context, stream.Action) (stream.Outcome, error)
+		do    func(context.Context, sink.Action) (sink.Outcome, error)
 		away  bool
 		heads int
 		stays bool
 	}{
-		"dead":          {failWith(stream.ClassRejected), false, 20, false},
-		"failed":        {failWith(stream.ClassBusy), false, 20, false},
+		"dead":          {failWith(sink.ClassRejected), false, 20, false},
+		"failed":        {failWith(sink.ClassBusy), false, 20, false},
 		"not attempted": {nil, true, 1, true},
 		"not read":      {nil, true, 20, true},
 	} {
@@ -240,11 +241,11 @@ func TestDoubtBehindOneThatStands(t *testing.T) {
 				r.make("a", nil)
 				r.unclean()
 				to := r.claim.DoubtTo
-				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Event.ID == "a#1" {
-						return failWith(stream.ClassRejected)(ctx, a)
+						return failWith(sink.ClassRejected)(ctx, a)
 					}
-					return stream.Outcome{Code: 200}, nil
+					return sink.Outcome{Code: 200}, nil
 				}
 				r.begin(t)
 				time.Sleep(time.Hour)
@@ -282,8 +283,8 @@ func TestDoubtModel(t *testing.T) {
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		rounds := rapid.SliceOfN(one, 1, 8).Draw(rt, "rounds")
-		ends := rapid.SliceOfN(rapid.SampledFrom([]stream.Class{stream.ClassOK, stream.ClassBusy, stream.ClassNetwork}), 0, 10).Draw(rt, "ends")
-		ends = append(ends, stream.ClassOK)
+		ends := rapid.SliceOfN(rapid.SampledFrom([]sink.Class{sink.ClassOK, sink.ClassBusy, sink.ClassNetwork}), 0, 10).Draw(rt, "ends")
+		ends = append(ends, sink.ClassOK)
 		window, latest := rapid.IntRange(1, 4).Draw(rt, "window"), rapid.Bool().Draw(rt, "latest")
 		commits := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Minute}), 1, 4).Draw(rt, "commits")
 		var err error
@@ -294,7 +295,7 @@ func TestDoubtModel(t *testing.T) {
 	})
 }
 
-func runRounds(t *testing.T, rounds []round, ends []stream.Class, commits []time.Duration, window int, latest bool) error {
+func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.Duration, window int, latest bool) error {
 	var away atomic.Bool
 	change := func(c *Config) {
 		c.Alive, c.LaneWindow, c.MaxOpen, c.Latest = func() bool { return !away.Load() }, window, window, latest
@@ -306,7 +307,7 @@ func runRounds(t *testing.T, rounds []round, ends []stream.Class, commits []time
 	r := setup(t, change)
 	defer func() { r.stop() }()
 	calls := 0
-	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		r.sink.mu.Lock()
 		class := ends[calls%len(ends)]
 		calls++
@@ -314,12 +315,12 @@ func runRounds(t *testing.T, rounds []round, ends []stream.Class, commits []time
 		select {
 		case <-time.After(500 * time.Millisecond):
 		case <-ctx.Done():
-			class = stream.ClassNetwork
+			class = sink.ClassNetwork
 		}
-		if class == stream.ClassOK {
-			return stream.Outcome{Code: 200}, nil
+		if class == sink.ClassOK {
+			return sink.Outcome{Code: 200}, nil
 		}
-		return stream.Outcome{}, &stream.AttemptError{Class: class, Err: errors.New("drawn")}
+		return sink.Outcome{}, &sink.AttemptError{Class: class, Err: errors.New("drawn")}
 	}
 	records := 0
 	r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
@@ -359,7 +360,7 @@ func runRounds(t *testing.T, rounds []round, ends []stream.Class, commits []time
 	for i, a := range r.sink.calls {
 		for j, earlier := range r.sink.calls[:i] {
 			at := r.sink.at[j]
-			within := func(s stream.Span) bool { return !s.From.After(at) && (s.To.IsZero() || !s.To.Before(at)) }
+			within := func(s sink.Span) bool { return !s.From.After(at) && (s.To.IsZero() || !s.To.Before(at)) }
 			if earlier.ID == a.ID && !slices.ContainsFunc(a.Earlier(), within) {
 				return fmt.Errorf("%s/%d (doubt %v) knows of attempts within %v: there was one at %v", a.Event.ID, a.Attempt, a.Doubt, a.Earlier(), at)
 			}

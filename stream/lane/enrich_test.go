@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // enricher completes events as do says.
 type enricher struct {
-	do func(ctx context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error)
+	do func(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error)
 }
 
-func (x *enricher) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+func (x *enricher) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 	return x.do(ctx, e)
 }
 
@@ -39,22 +39,22 @@ func enriching(t *testing.T, x *enricher, f func(t *testing.T, r *rig)) {
 	}, f)
 }
 
-func fails(class stream.Class, out stream.Outcome) func(context.Context, *schemas.Event) (*schemas.Event, stream.Outcome, error) {
-	return func(context.Context, *schemas.Event) (*schemas.Event, stream.Outcome, error) {
-		return nil, out, &stream.AttemptError{Class: class, Err: errors.New("the document cannot be had")}
+func fails(class sink.Class, out sink.Outcome) func(context.Context, *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+	return func(context.Context, *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+		return nil, out, &sink.AttemptError{Class: class, Err: errors.New("the document cannot be had")}
 	}
 }
 
 // The sink sees the fetched body under the event's own identity; what the ledger copies is the event as it came.
 func TestSinkSeesTheEnrichedBody(t *testing.T) {
-	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		if e.Entity == "plain" {
-			return e, stream.Outcome{}, nil
+			return e, sink.Outcome{}, nil
 		}
-		return full(e, `{"whole":true}`), stream.Outcome{}, nil
+		return full(e, `{"whole":true}`), sink.Outcome{}, nil
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
-		r.sink.do = failWith(stream.ClassRejected)
+		r.sink.do = failWith(sink.ClassRejected)
 		r.add("thin", "plain")
 		synctest.Wait()
 		bodies := map[string]string{}
@@ -73,17 +73,17 @@ func TestSinkSeesTheEnrichedBody(t *testing.T) {
 func TestFailedFetchIsAFailedAttempt(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		kind   stream.Idempotency
-		class  stream.Class
-		out    stream.Outcome
+		kind   sink.Idempotency
+		class  sink.Class
+		out    sink.Outcome
 		status ledger.Status
 		least  time.Duration // until the next attempt
 	}{
-		{"server error", stream.Idempotent, stream.ClassBusy, stream.Outcome{Code: 500}, ledger.Failed, 0},
-		{"throttled", stream.Idempotent, stream.ClassThrottled, stream.Outcome{Code: 429, RetryAfter: 20 * time.Second}, ledger.Failed, 20 * time.Second},
-		{"gone", stream.Idempotent, stream.ClassRejected, stream.Outcome{Code: 410}, ledger.Dead, 0},
-		{"denied", stream.Idempotent, stream.ClassDenied, stream.Outcome{Code: 403}, ledger.Dead, 0},
-		{"the sink is unsafe and was not called", stream.Unsafe, stream.ClassTimeout, stream.Outcome{}, ledger.Failed, 0},
+		{"server error", sink.Idempotent, sink.ClassBusy, sink.Outcome{Code: 500}, ledger.Failed, 0},
+		{"throttled", sink.Idempotent, sink.ClassThrottled, sink.Outcome{Code: 429, RetryAfter: 20 * time.Second}, ledger.Failed, 20 * time.Second},
+		{"gone", sink.Idempotent, sink.ClassRejected, sink.Outcome{Code: 410}, ledger.Dead, 0},
+		{"denied", sink.Idempotent, sink.ClassDenied, sink.Outcome{Code: 403}, ledger.Dead, 0},
+		{"the sink is unsafe and was not called", sink.Unsafe, sink.ClassTimeout, sink.Outcome{}, ledger.Failed, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			enriching(t, &enricher{do: fails(test.class, test.out)}, func(t *testing.T, r *rig) {
@@ -121,11 +121,11 @@ func TestFailedFetchIsAFailedAttempt(t *testing.T) {
 func TestFetchThatWorksAtLastRunsTheAction(t *testing.T) {
 	n := 0
 	x := &enricher{}
-	x.do = func(ctx context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x.do = func(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		if n++; n < 3 {
-			return fails(stream.ClassNetwork, stream.Outcome{})(ctx, e)
+			return fails(sink.ClassNetwork, sink.Outcome{})(ctx, e)
 		}
-		return full(e, "whole"), stream.Outcome{}, nil
+		return full(e, "whole"), sink.Outcome{}, nil
 	}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		r.add("a")
@@ -140,14 +140,14 @@ func TestFetchThatWorksAtLastRunsTheAction(t *testing.T) {
 // A limit of our own is no failure of anybody: the head waits and keeps its attempts.
 func TestNotYetUsesUpNoAttempt(t *testing.T) {
 	began := time.Time{}
-	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		if began.IsZero() {
 			began = time.Now()
 		}
 		if wait := 10*time.Minute - time.Since(began); wait > 0 {
-			return nil, stream.Outcome{}, &stream.NotYet{Wait: min(wait, time.Minute)}
+			return nil, sink.Outcome{}, &sink.NotYet{Wait: min(wait, time.Minute)}
 		}
-		return full(e, "whole"), stream.Outcome{}, nil
+		return full(e, "whole"), sink.Outcome{}, nil
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		r.add("a")
@@ -162,11 +162,11 @@ func TestNotYetUsesUpNoAttempt(t *testing.T) {
 }
 
 func TestPanicOfTheEnricherIsAFailedAttempt(t *testing.T) {
-	x := &enricher{do: func(context.Context, *schemas.Event) (*schemas.Event, stream.Outcome, error) { panic("slip") }}
+	x := &enricher{do: func(context.Context, *schemas.Event) (*schemas.Event, sink.Outcome, error) { panic("slip") }}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		r.add("a")
 		synctest.Wait()
-		same(t, "class", r.mem.resultsOf(1)[0].Class, string(stream.ClassBug))
+		same(t, "class", r.mem.resultsOf(1)[0].Class, string(sink.ClassBug))
 		same(t, "status", r.mem.status(r.claim, 1), ledger.Failed)
 	})
 }
@@ -174,10 +174,10 @@ func TestPanicOfTheEnricherIsAFailedAttempt(t *testing.T) {
 // While a process must not act it does not, however far it got with the body.
 func TestAliveIsAskedAfterTheFetch(t *testing.T) {
 	alive, fetched := true, 0
-	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		fetched++
 		alive = fetched > 1
-		return full(e, "whole"), stream.Outcome{}, nil
+		return full(e, "whole"), sink.Outcome{}, nil
 	}}
 	in(t, func(c *Config) { c.Enrich, c.Alive = x, func() bool { return alive } }, func(t *testing.T, r *rig) {
 		r.add("a")
@@ -191,8 +191,8 @@ func TestAliveIsAskedAfterTheFetch(t *testing.T) {
 
 // What an attempt holds beside its payload counts against the cap, and is given back.
 func TestEnrichedBytesAreCounted(t *testing.T) {
-	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
-		return full(e, string(make([]byte, 1<<20))), stream.Outcome{}, nil
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+		return full(e, string(make([]byte, 1<<20))), sink.Outcome{}, nil
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		held := func() int64 {
@@ -201,9 +201,9 @@ func TestEnrichedBytesAreCounted(t *testing.T) {
 			return r.flyingBytes + r.queuedBytes
 		}
 		answer := make(chan struct{})
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
 			<-answer
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}
 		r.add("a", "b")
 		synctest.Wait()
@@ -218,9 +218,9 @@ func TestEnrichedBytesAreCounted(t *testing.T) {
 
 // A lost fence in the middle of a fetch ends it, and nothing is called or written.
 func TestDropEndsTheFetch(t *testing.T) {
-	x := &enricher{do: func(ctx context.Context, _ *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x := &enricher{do: func(ctx context.Context, _ *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		<-ctx.Done()
-		return nil, stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: context.Cause(ctx)}
+		return nil, sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: context.Cause(ctx)}
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		r.add("a")
@@ -234,9 +234,9 @@ func TestDropEndsTheFetch(t *testing.T) {
 
 // Close waits for a fetch in flight, and nothing is called after it: the next owner finds the action as it was.
 func TestCloseStartsNoAttemptAfterTheFetch(t *testing.T) {
-	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, stream.Outcome, error) {
+	x := &enricher{do: func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 		time.Sleep(3 * time.Second)
-		return full(e, "whole"), stream.Outcome{}, nil
+		return full(e, "whole"), sink.Outcome{}, nil
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		r.add("a")

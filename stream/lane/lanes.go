@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 var (
@@ -119,13 +120,13 @@ func (l *Lanes) destination(name string) *destination {
 
 type missing string
 
-func (m missing) Do(context.Context, stream.Action) (stream.Outcome, error) {
-	return stream.Outcome{}, &stream.AttemptError{
-		Class: stream.ClassBug, Err: fmt.Errorf("destination %s is not configured", string(m)),
+func (m missing) Do(context.Context, sink.Action) (sink.Outcome, error) {
+	return sink.Outcome{}, &sink.AttemptError{
+		Class: sink.ClassBug, Err: fmt.Errorf("destination %s is not configured", string(m)),
 	}
 }
-func (missing) Close(context.Context) error     { return nil }
-func (missing) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (missing) Close(context.Context) error   { return nil }
+func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Run runs lanes until ctx ends. Claims should have been closed before: attempts that are still under way then are
 // cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.

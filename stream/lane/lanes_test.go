@@ -19,6 +19,7 @@ import (
 
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // in runs f in a bubble of simulated time with lanes that have opened claim 1.
@@ -42,9 +43,9 @@ func same(t *testing.T, what string, got, want any) {
 func TestOrderInsideAndConcurrencyAcrossEntities(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		gates := map[string]chan struct{}{"a": make(chan struct{}, 10), "b": make(chan struct{}, 10)}
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			<-gates[string(a.Event.Entity)]
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.add("a", "a", "b", "b")
 		synctest.Wait()
@@ -141,11 +142,11 @@ func TestRecordLingersAfterALargeOne(t *testing.T) {
 
 func TestParkStopsOneEntity(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Event.ID == "bad#1" {
-				return failWith(stream.ClassRejected)(ctx, a)
+				return failWith(sink.ClassRejected)(ctx, a)
 			}
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}
 		r.add("bad", "bad", "good", "good", "bad")
 		synctest.Wait()
@@ -177,11 +178,11 @@ func TestParkStopsOneEntity(t *testing.T) {
 
 func TestContinueRunsTheNext(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if strings.HasSuffix(a.Event.ID, "#1") {
-				return failWith(stream.ClassDenied)(ctx, a)
+				return failWith(sink.ClassDenied)(ctx, a)
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		one := r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })
 		r.Add(r.claim, []stream.Item{one, r.make("a", nil)})
@@ -195,7 +196,7 @@ func TestContinueRunsTheNext(t *testing.T) {
 func TestRetryScheduleAndExhaustion(t *testing.T) {
 	half := func(c *Config) { c.Rand = func() float64 { return 0.5 } }
 	in(t, half, func(t *testing.T, r *rig) {
-		r.sink.do = failWith(stream.ClassBusy)
+		r.sink.do = failWith(sink.ClassBusy)
 		r.add("a", "a")
 		time.Sleep(48 * time.Hour)
 		var gaps []time.Duration
@@ -216,7 +217,7 @@ func TestRetryScheduleAndExhaustion(t *testing.T) {
 				t.Errorf("result %d: the payload copy goes with the first failure alone", i)
 			}
 			same(t, "attempt number", x.Attempt, i+1)
-			same(t, "class", x.Class, string(stream.ClassBusy))
+			same(t, "class", x.Class, string(sink.ClassBusy))
 		}
 	})
 }
@@ -229,8 +230,8 @@ func TestRetryAfterAndWithin(t *testing.T) {
 		c.Rand = func() float64 { return 0 }
 	}
 	in(t, cfg, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
-			out, err := failWith(stream.ClassThrottled)(ctx, a)
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+			out, err := failWith(sink.ClassThrottled)(ctx, a)
 			out.RetryAfter = []time.Duration{25 * time.Minute, 5 * time.Minute}[min(a.Attempt-1, 1)]
 			return out, err
 		}
@@ -247,7 +248,7 @@ func TestRetryAfterAndWithin(t *testing.T) {
 
 func TestRestartResumes(t *testing.T) {
 	in(t, func(c *Config) { c.Rand = func() float64 { return 0.999999 } }, func(t *testing.T, r *rig) {
-		r.sink.do = failWith(stream.ClassNetwork)
+		r.sink.do = failWith(sink.ClassNetwork)
 		r.add("a", "a", "b")
 		time.Sleep(2 * time.Second) // two attempts each, the third 2 s away
 		synctest.Wait()
@@ -373,22 +374,22 @@ func TestPanicIsOurFault(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
 		var once sync.Once
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
 			once.Do(func() { panic("boom") })
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.add("a")
 		time.Sleep(time.Minute)
 		res := r.mem.resultsOf(1)
 		same(t, "results", len(res), 2)
-		same(t, "class", res[0].Class, string(stream.ClassBug))
+		same(t, "class", res[0].Class, string(sink.ClassBug))
 		same(t, "done", res[1].Status, ledger.Done)
 		want := `# HELP forebay_lane_attempts_total Attempts by destination and class of failure; class ok is success.
 # TYPE forebay_lane_attempts_total counter
 `
-		for _, c := range stream.Classes() {
+		for _, c := range sink.Classes() {
 			class, n := cmp.Or(string(c), "ok"), "0"
-			if c == stream.ClassOK || c == stream.ClassBug {
+			if c == sink.ClassOK || c == sink.ClassBug {
 				n = "1"
 			}
 			want += fmt.Sprintf("forebay_lane_attempts_total{class=%q,destination=%q,subscription=\"acme.triage\"} %s\n",
@@ -402,17 +403,17 @@ func TestPanicIsOurFault(t *testing.T) {
 
 func TestDestinationTimeout(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Attempt > 1 {
-				return stream.Outcome{}, nil
+				return sink.Outcome{}, nil
 			}
 			<-ctx.Done()
-			return stream.Outcome{}, ctx.Err()
+			return sink.Outcome{}, ctx.Err()
 		}
 		r.add("a")
 		time.Sleep(time.Minute)
 		res := r.mem.resultsOf(1)
-		same(t, "class", res[0].Class, string(stream.ClassTimeout))
+		same(t, "class", res[0].Class, string(sink.ClassTimeout))
 		same(t, "latency", res[0].Latency, 5*time.Second)
 		same(t, "then done", res[1].Status, ledger.Done)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // latestOnPostgres is lanes with backlog: latest on the real ledger.
@@ -91,12 +92,12 @@ func TestPostgresLatest(t *testing.T) {
 	t.Parallel()
 	r, l := latestOnPostgres(t)
 	hold, called := make(chan struct{}), make(chan struct{}, 20)
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Event.Entity == "wall" {
 			called <- struct{}{}
 			<-hold
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.versions("wall", 1)
 	<-called // it is under way when the others come

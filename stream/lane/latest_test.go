@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func withLatest(c *Config) { c.Latest = true }
@@ -132,7 +133,7 @@ func TestLatestDecidesAtTheStart(t *testing.T) {
 					change(c)
 					c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Concurrency: 1, Timeout: time.Hour}
 				})
-				r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) { <-hold; return stream.Outcome{}, nil }
+				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { <-hold; return sink.Outcome{}, nil }
 				r.begin(t)
 				r.Add(r.claim, []stream.Item{r.state("busy", 1)})
 				synctest.Wait() // it holds the destination

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // real is lanes on the real ledger: what the double says of Open and Record is held against Postgres here.
@@ -95,9 +96,9 @@ func onPostgres(t *testing.T) *real {
 // start makes new lanes, claims and opens: a start of the process, or a restart.
 func (r *real) start() {
 	r.t.Helper()
-	var sink stream.Sink = r.sink
+	var to sink.Sink = r.sink
 	if r.join {
-		sink = joined{r.sink}
+		to = joined{r.sink}
 	}
 	var seen Ledger = r.ns
 	if r.wrap != nil {
@@ -109,11 +110,11 @@ func (r *real) start() {
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]Destination{destName: {
-			Sink: sink, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
+			Sink: to, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
 		}},
 		Alive: func() bool { return true },
 		Rand:  r.rand,
-		Later: func(ledger.AttemptRef, schemas.ActionID) stream.Later { return stream.Later{} },
+		Later: func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -218,28 +219,28 @@ func (r *real) until(n int) {
 	}
 }
 
-func (r *real) ends(end func(a stream.Action) stream.Class) {
-	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func (r *real) ends(end func(a sink.Action) sink.Class) {
+	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		class := end(a)
 		r.result <- a.Event.ID + " " + string(class)
-		if class == stream.ClassOK {
-			return stream.Outcome{Code: 200, Response: []byte("ok\x00")}, nil
+		if class == sink.ClassOK {
+			return sink.Outcome{Code: 200, Response: []byte("ok\x00")}, nil
 		}
-		return stream.Outcome{Code: 500}, &stream.AttemptError{Class: class, Err: errors.New("bad \x00 text \xff")}
+		return sink.Outcome{Code: 500}, &sink.AttemptError{Class: class, Err: errors.New("bad \x00 text \xff")}
 	}
 }
 
 func TestPostgresOrderRetryParkRestart(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		switch {
 		case a.Event.Entity == "bad":
-			return stream.ClassRejected
+			return sink.ClassRejected
 		case a.Event.Entity == "slow" && a.Attempt < 3:
-			return stream.ClassBusy
+			return sink.ClassBusy
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	attempts := 1 // bad's first
 	for range 20 {
@@ -301,12 +302,12 @@ func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	hold := make(chan struct{})
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Attempt == 1 {
-			return stream.ClassNetwork
+			return sink.ClassNetwork
 		}
 		<-hold
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a")
 	r.until(1)
@@ -347,7 +348,7 @@ func TestPostgresRetriesOutliveRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
-	r.ends(func(stream.Action) stream.Class { return stream.ClassBusy })
+	r.ends(func(sink.Action) sink.Class { return sink.ClassBusy })
 	r.feed("a", "a")
 	for n := 1; n <= 3; n++ {
 		r.until(1)
@@ -379,15 +380,15 @@ func TestPostgresRetriesOutliveRestarts(t *testing.T) {
 func TestPostgresUnsafeIsMarked(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.sink.kind = stream.Unsafe
-	r.ends(func(a stream.Action) stream.Class {
+	r.sink.kind = sink.Unsafe
+	r.ends(func(a sink.Action) sink.Class {
 		if got := r.openActions()[0]; got != a.Event.ID+" unknown 1" {
 			t.Errorf("called while the ledger says %q", got)
 		}
 		if a.Event.Entity == "n" {
-			return stream.ClassNetwork
+			return sink.ClassNetwork
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("g")
 	r.until(1)
@@ -428,7 +429,7 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	hold := make(chan struct{})
-	r.ends(func(stream.Action) stream.Class { <-hold; return stream.ClassOK })
+	r.ends(func(sink.Action) sink.Class { <-hold; return sink.ClassOK })
 	r.feed("a", "a")
 	next, err := r.claimAnew() // another process takes the partition
 	if err != nil {

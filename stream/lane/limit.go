@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // errLimited is why no attempt was made.
@@ -16,11 +16,11 @@ var errLimited = errors.New("the destination's rate is used up")
 // attempt that failed. The destination is not called.
 func (l *Lanes) limit(e *entry, d *destination) {
 	if d.user.OnLimit() == shared.Drop {
-		d.metrics.attempts[stream.ClassDropped].Inc()
-		res := ledger.Result{Status: ledger.Dead, Class: string(stream.ClassDropped), Error: clean(errLimited)}
+		d.metrics.attempts[sink.ClassDropped].Inc()
+		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errLimited)}
 		l.line(e, &res)
 		l.finish(e, d, res, nil)
 		return
 	}
-	l.finish(e, d, l.judged(e, d, stream.Idempotent, time.Now(), stream.Outcome{}, stream.ClassThrottled, errLimited), nil)
+	l.finish(e, d, l.judged(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassThrottled, errLimited), nil)
 }

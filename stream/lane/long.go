@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Long work. A destination answers 202, the action is processing, and its lane is away: it keeps its head and nothing else, so
@@ -53,7 +53,7 @@ type long struct {
 }
 
 // later is what an attempt carries; nil where the destination finishes nothing later.
-func (l *Lanes) later(e *entry, d *destination) *stream.Later {
+func (l *Lanes) later(e *entry, d *destination) *sink.Later {
 	if d.Long.Deadline == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (l *Lanes) later(e *entry, d *destination) *stream.Later {
 }
 
 // taken turns a success into processing where the destination says the rest later.
-func (d *destination) taken(res *ledger.Result, out stream.Outcome) {
+func (d *destination) taken(res *ledger.Result, out sink.Outcome) {
 	if out.Later && d.Long.Deadline > 0 {
 		res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
 	}
@@ -199,9 +199,9 @@ func (l *Lanes) said(e *entry, r *ledger.OpenReport) ledger.Result {
 	}
 	switch r.Status {
 	case ledger.Dead:
-		res.Class = string(stream.ClassRejected)
+		res.Class = string(sink.ClassRejected)
 	case ledger.Failed:
-		l.again(e, &res, stream.Idempotent, stream.ClassBusy, r.Wait)
+		l.again(e, &res, sink.Idempotent, sink.ClassBusy, r.Wait)
 	}
 	l.spare(e, &res)
 	l.metrics.long.WithLabelValues(e.Destination, string(r.Status)).Inc()
@@ -216,7 +216,7 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 		end, text = "silence", "no heartbeat for "+e.long.silence.String()
 	}
 	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: l.latency(e)}
-	l.again(e, &res, l.destination(e.Destination).Sink.Idempotency(), stream.ClassTimeout, 0)
+	l.again(e, &res, l.destination(e.Destination).Sink.Idempotency(), sink.ClassTimeout, 0)
 	l.spare(e, &res)
 	l.metrics.long.WithLabelValues(e.Destination, end).Inc()
 	l.line(e, &res)
@@ -224,7 +224,7 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 }
 
 // again judges an attempt that has failed later.
-func (l *Lanes) again(e *entry, res *ledger.Result, kind stream.Idempotency, class stream.Class, asked time.Duration) {
+func (l *Lanes) again(e *entry, res *ledger.Result, kind sink.Idempotency, class sink.Class, asked time.Duration) {
 	d := l.destination(e.Destination)
 	tries, since := e.tries(res.Attempt)
 	wait := Delay(d.Retry, tries, asked, l.cfg.Rand())

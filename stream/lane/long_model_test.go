@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // TestLongWorkModel runs random histories: calls that are taken, done, fail or hang, results that come early, late or never,
@@ -66,7 +66,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 				r.mem.report(seq, attempt, said)
 			}
 		}
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			seq := int64(0)
 			_, _ = fmt.Sscanf(a.Event.ID[len(a.Event.Entity):], "#%d", &seq)
 			for before := range seq {
@@ -80,13 +80,13 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			n := <-draw
 			switch {
 			case calm.Load() || n%8 == 0:
-				return stream.Outcome{Code: 200}, nil
+				return sink.Outcome{Code: 200}, nil
 			case n%8 == 1:
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			case n%8 == 2: // it works, and the answer is lost
 				go finish(seq, a.Attempt)
 				<-ctx.Done()
-				return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+				return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: ctx.Err()}
 			}
 			go finish(seq, a.Attempt)
 			time.Sleep(time.Duration(n%10) * time.Second)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // longMemory is the ledger in memory with long work. It is handed out with its own clock running, as the database's does.
@@ -125,8 +125,8 @@ func (m *longMemory) alive(seq int64) {
 }
 
 // take answers 202 wherever that is offered.
-func take(_ context.Context, a stream.Action) (stream.Outcome, error) {
-	return stream.Outcome{Code: 202, Later: a.Later != nil}, nil
+func take(_ context.Context, a sink.Action) (sink.Outcome, error) {
+	return sink.Outcome{Code: 202, Later: a.Later != nil}, nil
 }
 
 // longRig is a rig whose destination finishes later.
@@ -145,8 +145,8 @@ func longWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *t
 				r.mem = newLongMemory(c.Ledger.(*memory))
 			}
 			c.Ledger = r.mem
-			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) stream.Later {
-				return stream.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
+			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) sink.Later {
+				return sink.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
 			}
 			d := c.Destinations[destName]
 			d.Long, d.Retry = policy, RetryPolicy{Min: time.Minute, Max: time.Minute, Attempts: 3}
@@ -181,11 +181,11 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
 		d := r.dests[destName]
 		d.Concurrency = 1
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if strings.HasPrefix(string(a.Event.Entity), "slow") {
 				return take(ctx, a)
 			}
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}
 		// More of them than workers, slots and places in the window, with more behind them than a lane's window.
 		for i := range 10 {
@@ -246,7 +246,7 @@ func TestReportsAreJudged(t *testing.T) {
 
 // What is not heard of until its deadline is judged as a timeout, by the kind of its sink.
 func TestDeadline(t *testing.T) {
-	for kind, want := range map[stream.Idempotency]ledger.Status{stream.Idempotent: ledger.Failed, stream.Fenced: ledger.Failed, stream.Unsafe: ledger.Unknown} {
+	for kind, want := range map[sink.Idempotency]ledger.Status{sink.Idempotent: ledger.Failed, sink.Fenced: ledger.Failed, sink.Unsafe: ledger.Unknown} {
 		t.Run(string(kind), func(t *testing.T) {
 			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.kind = kind
@@ -336,26 +336,26 @@ func TestLateReport(t *testing.T) {
 // The result of an attempt comes while the next one is under way: where that comes to nothing, the job is done and not called again.
 func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer  func(context.Context, stream.Action) (stream.Outcome, error)
-		kind    stream.Idempotency
+		answer  func(context.Context, sink.Action) (sink.Outcome, error)
+		kind    sink.Idempotency
 		status  ledger.Status
 		outcome string
 	}{
-		"failed":   {failWith(stream.ClassBusy), stream.Idempotent, ledger.Done, "applied"},
-		"rejected": {failWith(stream.ClassRejected), stream.Idempotent, ledger.Done, "applied"},
-		"unknown":  {failWith(stream.ClassNetwork), stream.Unsafe, ledger.Done, "applied"},
-		"done":     {nil, stream.Idempotent, ledger.Done, "late"},
-		"taken":    {take, stream.Idempotent, ledger.Processing, "late"},
+		"failed":   {failWith(sink.ClassBusy), sink.Idempotent, ledger.Done, "applied"},
+		"rejected": {failWith(sink.ClassRejected), sink.Idempotent, ledger.Done, "applied"},
+		"unknown":  {failWith(sink.ClassNetwork), sink.Unsafe, ledger.Done, "applied"},
+		"done":     {nil, sink.Idempotent, ledger.Done, "late"},
+		"taken":    {take, sink.Idempotent, ledger.Processing, "late"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
-				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Attempt == 1 {
 						return take(ctx, a)
 					}
 					time.Sleep(4 * time.Second)
 					if tt.answer == nil {
-						return stream.Outcome{Code: 200}, nil
+						return sink.Outcome{Code: 200}, nil
 					}
 					return tt.answer(ctx, a)
 				}
@@ -377,7 +377,7 @@ func TestReportsOfTwoAttempts(t *testing.T) {
 	for said, want := range map[ledger.Status][]string{ledger.Done: {"late", "applied"}, ledger.Failed: {"applied", "applied"}, ledger.Dead: {"applied", "applied"}} {
 		t.Run(string(said), func(t *testing.T) {
 			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
-				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Attempt == 2 {
 						<-ctx.Done()
 					}
@@ -436,7 +436,7 @@ func TestReportOfALaneAtRest(t *testing.T) {
 // What nobody knew the outcome of ends with the word of who did it.
 func TestLateReportEndsWhatIsUnknown(t *testing.T) {
 	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
-		r.sink.kind = stream.Unsafe
+		r.sink.kind = sink.Unsafe
 		r.add("a", "a")
 		time.Sleep(30*time.Minute + time.Second)
 		synctest.Wait()
@@ -465,12 +465,12 @@ func TestReportAtTheDeadline(t *testing.T) {
 
 // The result is there before the 202: it waits for the attempt's end, whatever that says.
 func TestReportBeforeTheAnswer(t *testing.T) {
-	for name, answer := range map[string]func(context.Context, stream.Action) (stream.Outcome, error){
-		"202": take, "500": failWith(stream.ClassBusy), "reset": failWith(stream.ClassNetwork),
+	for name, answer := range map[string]func(context.Context, sink.Action) (sink.Outcome, error){
+		"202": take, "500": failWith(sink.ClassBusy), "reset": failWith(sink.ClassNetwork),
 	} {
 		t.Run(name, func(t *testing.T) {
 			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
-				r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					time.Sleep(2 * time.Second)
 					return answer(ctx, a)
 				}
@@ -522,9 +522,9 @@ func TestRestart(t *testing.T) {
 // The result came, the 202 did not come to be recorded, and the owner died: the next one does not act again.
 func TestReportOfAnAttemptThatNobodyRecorded(t *testing.T) {
 	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
-		r.sink.do = func(ctx context.Context, _ stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, _ sink.Action) (sink.Outcome, error) {
 			<-ctx.Done()
-			return stream.Outcome{}, ctx.Err()
+			return sink.Outcome{}, ctx.Err()
 		}
 		r.add("a", "a")
 		time.Sleep(time.Second)
@@ -603,12 +603,12 @@ func TestTroubleAtTheDeadline(t *testing.T) {
 // Without a policy 202 is success, and the call offers nothing else.
 func TestNoLongWork(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
-			return stream.Outcome{Code: 202, Later: true}, nil
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+			return sink.Outcome{Code: 202, Later: true}, nil
 		}
 		r.add("a")
 		synctest.Wait()
 		same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
-		same(t, "offered", r.sink.calls[0].Later, (*stream.Later)(nil))
+		same(t, "offered", r.sink.calls[0].Later, (*sink.Later)(nil))
 	})
 }

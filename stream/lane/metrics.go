@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // metrics are the lanes' figures; every one carries the subscription.
@@ -82,17 +82,17 @@ func (l *Lanes) parkedLanes() float64 {
 
 // destinationMetrics are one destination's, resolved once because attempts are many.
 type destinationMetrics struct {
-	attempts map[stream.Class]prometheus.Counter
-	alerts   map[stream.Class]prometheus.Counter // of the classes that have them
+	attempts map[sink.Class]prometheus.Counter
+	alerts   map[sink.Class]prometheus.Counter // of the classes that have them
 	seconds  prometheus.Observer
 }
 
 func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
-		attempts: map[stream.Class]prometheus.Counter{}, alerts: map[stream.Class]prometheus.Counter{},
+		attempts: map[sink.Class]prometheus.Counter{}, alerts: map[sink.Class]prometheus.Counter{},
 		seconds: m.seconds.WithLabelValues(destination),
 	}
-	for _, c := range stream.Classes() {
+	for _, c := range sink.Classes() {
 		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))
 		if c.Alerted() {
 			d.alerts[c] = m.alerts.WithLabelValues(destination, string(c))
@@ -101,10 +101,10 @@ func (m *metrics) of(destination string) destinationMetrics {
 	return d
 }
 
-func (d *destinationMetrics) observe(class stream.Class, latency time.Duration) {
+func (d *destinationMetrics) observe(class sink.Class, latency time.Duration) {
 	counter, ok := d.attempts[class]
 	if !ok { // a sink made a class up
-		counter = d.attempts[stream.ClassBug]
+		counter = d.attempts[sink.ClassBug]
 	}
 	counter.Inc()
 	d.seconds.Observe(latency.Seconds())

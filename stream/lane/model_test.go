@@ -12,13 +12,14 @@ import (
 
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // plan is a drawn run: batches, what each attempt does, and what goes wrong around it.
 type plan struct {
 	batches  [][]int         // entities
 	pauses   []time.Duration // after each batch
-	ends     []stream.Class  // of attempts, in turn
+	ends     []sink.Class    // of attempts, in turn
 	takes    []time.Duration
 	parks    bool // on_dead
 	commits  []time.Duration
@@ -32,8 +33,8 @@ func drawPlan(t *rapid.T) plan {
 	ms := func(most int) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.IntRange(0, most), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
 	}
-	ends := rapid.SampledFrom([]stream.Class{
-		stream.ClassOK, stream.ClassOK, stream.ClassOK, stream.ClassBusy, stream.ClassNetwork, stream.ClassRejected, stream.ClassBug,
+	ends := rapid.SampledFrom([]sink.Class{
+		sink.ClassOK, sink.ClassOK, sink.ClassOK, sink.ClassBusy, sink.ClassNetwork, sink.ClassRejected, sink.ClassBug,
 	})
 	window := rapid.IntRange(1, 8).Draw(t, "lane window")
 	return plan{
@@ -124,7 +125,7 @@ func (p *plan) run(t *testing.T) error {
 
 func (p *plan) script(r *rig) {
 	calls, records := 0, 0
-	r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		r.sink.mu.Lock()
 		k := calls
 		calls++
@@ -134,12 +135,12 @@ func (p *plan) script(r *rig) {
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
-			return stream.Outcome{}, &stream.AttemptError{Class: stream.ClassNetwork, Err: ctx.Err()}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: ctx.Err()}
 		}
-		if class := p.ends[k%len(p.ends)]; class != stream.ClassOK {
-			return stream.Outcome{}, &stream.AttemptError{Class: class, Err: errors.New("drawn")}
+		if class := p.ends[k%len(p.ends)]; class != sink.ClassOK {
+			return sink.Outcome{}, &sink.AttemptError{Class: class, Err: errors.New("drawn")}
 		}
-		return stream.Outcome{Code: 200}, nil
+		return sink.Outcome{Code: 200}, nil
 	}
 	r.mem.before = func(ctx context.Context, _ []ledger.Result) error {
 		k := records

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // commander is implemented by ledgers that know commands about actions.
@@ -198,8 +198,8 @@ func (l *Lanes) overtaken(e *entry, d *destination, event *schemas.Event) (ended
 		l.abandon(e, d)
 		return true
 	case errors.Is(err, ledger.ErrTooFar): // it makes way: dead, it can be forced
-		d.metrics.attempts[stream.ClassOrder].Inc()
-		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(stream.ClassOrder), Error: clean(err)}, nil)
+		d.metrics.attempts[sink.ClassOrder].Inc()
+		l.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassOrder), Error: clean(err)}, nil)
 		return true
 	case err != nil:
 		l.putOff(e, d, err)

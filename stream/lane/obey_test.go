@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // ask asks something of an event's action and has the lanes obey; it gives the outcomes.
@@ -97,11 +97,11 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	broken := true
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if broken && a.Event.Entity == "bad" {
-			return stream.ClassRejected
+			return sink.ClassRejected
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("bad", "good", "bad", "bad")
 	r.until(2)
@@ -131,11 +131,11 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 func TestDiscardOfAHead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Event.ID == "bad#1" || a.Event.ID == "odd#2" {
-			return stream.ClassRejected
+			return sink.ClassRejected
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("bad", "odd", "bad", "odd", "odd")
 	r.until(2)
@@ -157,18 +157,18 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	r := onPostgres(t)
 	r.anew(ledger.Continue)
 	r.shape = nil // no versions: nothing is newer than anything
-	r.sink.kind = stream.Unsafe
+	r.sink.kind = sink.Unsafe
 	hold := make(chan struct{})
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		switch {
 		case a.Event.ID == "a#1" && a.Attempt == 1:
-			return stream.ClassRejected
+			return sink.ClassRejected
 		case a.Event.ID == "a#1":
 			<-hold
 		case a.Event.ID == "a#2" || a.Event.ID == "a#3":
-			return stream.ClassTimeout // nobody knows what came of it
+			return sink.ClassTimeout // nobody knows what came of it
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a", "a", "a")
 	r.until(2)
@@ -211,11 +211,11 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	var mended atomic.Bool
-	r.ends(func(stream.Action) stream.Class {
+	r.ends(func(sink.Action) sink.Class {
 		if mended.Load() {
-			return stream.ClassOK
+			return sink.ClassOK
 		}
-		return stream.ClassRejected
+		return sink.ClassRejected
 	})
 	for i := range 65 { // a page, and one more
 		r.feed(fmt.Sprint("e", i))
@@ -240,11 +240,11 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 func TestRedriveGrantsAttemptsAnew(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Attempt < 10 {
-			return stream.ClassBusy
+			return sink.ClassBusy
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a")
 	r.until(7)
@@ -264,15 +264,15 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	r.anew(ledger.Continue)
 	dead := map[string]bool{"snap#1": true, "forced#2": true, "delta#3": true, "last#4": true}
 	late := map[string]bool{}
-	r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+	r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 		r.sink.mu.Lock()
 		defer r.sink.mu.Unlock()
 		late[fmt.Sprintf("%s/%d", a.Event.ID, a.Attempt)] = a.Late
 		defer func() { r.result <- a.Event.ID }()
 		if dead[a.Event.ID] {
-			return stream.Outcome{Code: 400}, &stream.AttemptError{Class: stream.ClassRejected, Err: fmt.Errorf("no")}
+			return sink.Outcome{Code: 400}, &sink.AttemptError{Class: sink.ClassRejected, Err: fmt.Errorf("no")}
 		}
-		return stream.Outcome{Code: 200}, nil
+		return sink.Outcome{Code: 200}, nil
 	}
 	shape := r.shape
 	r.shape = func(e *schemas.Event) {
@@ -318,11 +318,11 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	r := onPostgres(t)
 	r.wrap = func(n *ledger.Namespace) Ledger { return farBehind{n} }
 	r.anew(ledger.Continue)
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Event.ID == "a#1" && a.Attempt == 1 {
-			return stream.ClassRejected
+			return sink.ClassRejected
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a")
 	r.until(2)
@@ -333,7 +333,7 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	r.rest(0)
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
 	dead, err := r.l.FindDeadLetter(t.Context(), id)
-	if err != nil || dead.Status != ledger.Dead || dead.Class != string(stream.ClassOrder) || dead.Attempts != 1 || dead.Deaths != 2 ||
+	if err != nil || dead.Status != ledger.Dead || dead.Class != string(sink.ClassOrder) || dead.Attempts != 1 || dead.Deaths != 2 ||
 		!strings.Contains(dead.Error, "--force") {
 		t.Errorf("%+v %v", dead, err)
 	}
@@ -351,16 +351,16 @@ func TestRedriveIntoABusyLane(t *testing.T) {
 	r.shape = nil // no versions: nothing is newer than anything
 	hold := make(chan struct{})
 	tries := 0
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		switch a.Event.ID {
 		case "a#1":
 			if tries++; tries == 1 {
-				return stream.ClassRejected
+				return sink.ClassRejected
 			}
 		case "a#2":
 			<-hold
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a", "a", "a")
 	r.until(1)
@@ -382,14 +382,14 @@ func TestRedriveIntoABusyLane(t *testing.T) {
 func TestObeyWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.sink.kind = stream.Unsafe
+	r.sink.kind = sink.Unsafe
 	hold := make(chan struct{})
-	r.ends(func(a stream.Action) stream.Class {
+	r.ends(func(a sink.Action) sink.Class {
 		if a.Attempt == 1 {
 			<-hold
-			return stream.ClassRejected
+			return sink.ClassRejected
 		}
-		return stream.ClassOK
+		return sink.ClassOK
 	})
 	r.feed("a", "a")
 	for len(calls(r, "a")) < 1 {
@@ -430,7 +430,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	if outcome, err := r.Obey(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
 		t.Errorf("fenced: %q %v %d", outcome, err, len(fencedOff))
 	}
-	r.ends(func(stream.Action) stream.Class { return stream.ClassOK })
+	r.ends(func(sink.Action) sink.Class { return sink.ClassOK })
 	if err := r.Open(t.Context(), r.claim); err != nil {
 		t.Fatal(err)
 	}

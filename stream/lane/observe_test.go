@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 type safeBuffer struct {
@@ -51,11 +51,11 @@ func (b *safeBuffer) lines(t *testing.T) (out []map[string]any) {
 func TestOneLinePerAttempt(t *testing.T) {
 	var out safeBuffer
 	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Attempt == 1 {
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
-			return stream.Outcome{Code: 200}, nil
+			return sink.Outcome{Code: 200}, nil
 		}
 		r.add("a")
 		time.Sleep(time.Minute)
@@ -75,7 +75,7 @@ func TestOneLinePerAttempt(t *testing.T) {
 func TestPanicLeavesItsStackInTheLog(t *testing.T) {
 	var out safeBuffer
 	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) { panic("boom") }
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { panic("boom") }
 		r.add("a")
 		synctest.Wait()
 		first := out.lines(t)[0]
@@ -113,12 +113,12 @@ func TestGauges(t *testing.T) {
 	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
 		release, _ := hanging(r)
 		hang := r.sink.do
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			switch a.Event.Entity {
 			case "dead":
-				return failWith(stream.ClassRejected)(ctx, a)
+				return failWith(sink.ClassRejected)(ctx, a)
 			case "retry":
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
 			return hang(ctx, a)
 		}
@@ -156,15 +156,15 @@ func TestGauges(t *testing.T) {
 
 func TestResultsAreBoundedAndClean(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
-			return stream.Outcome{Code: 400, Response: make([]byte, 100_000)}, &stream.AttemptError{
-				Class: stream.ClassRejected, Err: errors.New("a\x00b\nc\xff" + strings.Repeat("ü", 5000)),
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
+			return sink.Outcome{Code: 400, Response: make([]byte, 100_000)}, &sink.AttemptError{
+				Class: sink.ClassRejected, Err: errors.New("a\x00b\nc\xff" + strings.Repeat("ü", 5000)),
 			}
 		}
 		r.add("a")
 		synctest.Wait()
 		res := r.mem.resultsOf(1)[0]
-		same(t, "response", len(res.Response), stream.MaxResponse)
+		same(t, "response", len(res.Response), sink.MaxResponse)
 		same(t, "dead", res.Status, ledger.Dead)
 		if len(res.Error) > maxError || !utf8.ValidString(res.Error) || strings.ContainsAny(res.Error, "\x00\n") {
 			t.Errorf("error %q", res.Error)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // entry is one loaded action. It is in exactly one lane.
@@ -20,7 +20,7 @@ type entry struct {
 	copied    bool           // the ledger holds a payload copy
 	over      bool           // the destination's rate is used up: no attempt
 	called    bool           // the destination was, or is about to be, since it has its slot
-	class     stream.Class   // of the last attempt that was seen to end
+	class     sink.Class     // of the last attempt that was seen to end
 	inARow    int            // how many ended with it
 	notBefore time.Time      // no attempt earlier; zero: at once
 	loads     int            // loads of the payload that did not work, since the last that did

@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const downName = "acme.down"
@@ -59,12 +60,12 @@ func (r *rig) atRest() int {
 }
 
 // badUntil fails the bad entities' attempts until they are up.
-func badUntil(up *atomic.Bool) func(context.Context, stream.Action) (stream.Outcome, error) {
-	return func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+func badUntil(up *atomic.Bool) func(context.Context, sink.Action) (sink.Outcome, error) {
+	return func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		if a.Event.Entity[0] == 'b' && !up.Load() {
-			return failWith(stream.ClassBusy)(ctx, a)
+			return failWith(sink.ClassBusy)(ctx, a)
 		}
-		return stream.Outcome{}, nil
+		return sink.Outcome{}, nil
 	}
 }
 
@@ -119,12 +120,12 @@ func checkRepeats(t *testing.T, r *rig) {
 func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var held atomic.Bool
-		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Destination == downName && held.CompareAndSwap(false, true) {
-				return stream.Outcome{Code: 429, RetryAfter: 20 * time.Minute},
-					&stream.AttemptError{Class: stream.ClassThrottled, Err: errors.New("slower")}
+				return sink.Outcome{Code: 429, RetryAfter: 20 * time.Minute},
+					&sink.AttemptError{Class: sink.ClassThrottled, Err: errors.New("slower")}
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
 		r.many("good", 50, nil)
@@ -179,11 +180,11 @@ func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
 // backlog fills the window.
 func TestTokenReadsBackOneHead(t *testing.T) {
 	in(t, func(c *Config) { slowly(c); c.MaxOpen = 1024 }, func(t *testing.T, r *rig) {
-		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Destination == destName {
 				time.Sleep(4 * time.Second)
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.many("bad", 1024, func(a *ledger.Action) { a.Destination = downName })
 		r.many("good", 1024, nil)
@@ -204,9 +205,9 @@ func TestTokenReadsBackOneHead(t *testing.T) {
 func TestBusyDestinationKeepsItsWindow(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
 			<-release
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
 		time.Sleep(time.Minute)
@@ -221,11 +222,11 @@ func TestBusyDestinationKeepsItsWindow(t *testing.T) {
 func TestRestEndsWithTheClaim(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if !up.Load() {
-				return failWith(stream.ClassBusy)(ctx, a)
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.many("bad", 50, nil)
 		time.Sleep(time.Minute)

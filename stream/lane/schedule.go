@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Delay is how long to wait after the n-th failed attempt (1 for the first): exponential with full jitter, that is u of
@@ -53,14 +53,14 @@ const (
 //	any other                                    retry until spent, then dead      unknown: it may have acted
 //
 // Spent is what the policy says, or fewer in a row where the class has a bound of its own. An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
-func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n, alike int, elapsed, wait time.Duration) verdict {
+func judge(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, alike int, elapsed, wait time.Duration) verdict {
 	most := class.Most()
 	switch {
-	case class == stream.ClassOK:
+	case class == sink.ClassOK:
 		return succeeded
 	case !class.Retried():
 		return dead
-	case kind == stream.Unsafe && class != stream.ClassThrottled:
+	case kind == sink.Unsafe && class != sink.ClassThrottled:
 		return unknown
 	case n >= p.Attempts || most > 0 && alike >= most || elapsed+wait > p.Within:
 		return dead
@@ -69,7 +69,7 @@ func judge(p RetryPolicy, kind stream.Idempotency, class stream.Class, n, alike 
 }
 
 // alike counts the attempts in a row that ended with class, as far as this process has seen them.
-func (e *entry) alike(class stream.Class) int {
+func (e *entry) alike(class sink.Class) int {
 	if e.class != class {
 		e.class, e.inARow = class, 0
 	}

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func drawPolicy(t *rapid.T) RetryPolicy {
@@ -86,24 +86,24 @@ func TestDefaultScheduleSpansADay(t *testing.T) {
 
 func TestJudgeProperty(t *testing.T) {
 	t.Parallel()
-	kinds := []stream.Idempotency{stream.Idempotent, stream.Fenced, stream.Unsafe}
+	kinds := []sink.Idempotency{sink.Idempotent, sink.Fenced, sink.Unsafe}
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
-		class := rapid.SampledFrom(stream.Classes()).Draw(t, "class")
+		class := rapid.SampledFrom(sink.Classes()).Draw(t, "class")
 		n := rapid.IntRange(1, 60).Draw(t, "n")
 		alike := rapid.IntRange(1, n).Draw(t, "alike")
 		elapsed := time.Duration(rapid.Int64Range(0, int64(2000*time.Hour)).Draw(t, "elapsed"))
 		wait := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "wait"))
 		got := judge(p, kind, class, n, alike, elapsed, wait)
 		switch {
-		case (got == succeeded) != (class == stream.ClassOK):
+		case (got == succeeded) != (class == sink.ClassOK):
 			t.Fatalf("class %q: %v", class, got)
 		case got == retry && (n >= p.Attempts || elapsed+wait > p.Within || !class.Retried()):
 			t.Fatalf("retried after %d attempts and %v: %+v", n, elapsed, p)
-		case got == retry && kind == stream.Unsafe && class != stream.ClassThrottled:
+		case got == retry && kind == sink.Unsafe && class != sink.ClassThrottled:
 			t.Fatalf("an unsafe attempt that may have acted (%q) is retried", class)
-		case got == unknown && kind != stream.Unsafe:
+		case got == unknown && kind != sink.Unsafe:
 			t.Fatalf("a %s sink ends as unknown", kind)
 		case class.Most() > 0 && got == retry && alike >= class.Most():
 			t.Fatalf("%q is retried after %d attempts", class, alike)

@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func small(c *Config) { c.MaxOpen, c.LaneWindow = 8, 4 }
@@ -37,9 +38,9 @@ func (r *rig) loaded() int {
 func TestWindowOverflowRunsEverythingOnceInOrder(t *testing.T) {
 	in(t, small, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
 			<-release
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		most := 0
 		for i := range 50 {
@@ -83,11 +84,11 @@ func checkOrder(t *testing.T, r *rig) {
 
 func TestParkedBacklogLeavesTheWindowToOthers(t *testing.T) {
 	in(t, small, func(t *testing.T, r *rig) {
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Event.Entity == "bad" {
-				return failWith(stream.ClassRejected)(ctx, a)
+				return failWith(sink.ClassRejected)(ctx, a)
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		r.add("bad")
 		for range 200 {
@@ -130,11 +131,11 @@ func countOf(r *rig, entity schemas.EntityKey) (n int) {
 func TestSlowEntityDoesNotFillTheWindow(t *testing.T) {
 	in(t, func(c *Config) { c.MaxOpen, c.LaneWindow = 16, 4 }, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		r.sink.do = func(_ context.Context, a stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Event.Entity == "slow" {
 				<-release
 			}
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		for range 100 {
 			r.add("slow", "slow", "quick")
@@ -229,9 +230,9 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 	capped := func(c *Config) { c.MaxBytes = 8 * size }
 	in(t, capped, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		r.sink.do = func(context.Context, stream.Action) (stream.Outcome, error) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
 			<-release
-			return stream.Outcome{}, nil
+			return sink.Outcome{}, nil
 		}
 		var items []stream.Item
 		for i := range 50 {
@@ -369,10 +370,10 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 			c.MaxOpen, c.LaneWindow = 256, 4
 		})
 		var mended atomic.Bool
-		busy := failWith(stream.ClassBusy)
-		r.sink.do = func(ctx context.Context, a stream.Action) (stream.Outcome, error) {
+		busy := failWith(sink.ClassBusy)
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if mended.Load() {
-				return stream.Outcome{Code: 200}, nil
+				return sink.Outcome{Code: 200}, nil
 			}
 			return busy(ctx, a)
 		}

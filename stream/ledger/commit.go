@@ -13,21 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/sink"
 )
-
-// Statement is what an action does in the ledger's own database.
-type Statement struct {
-	SQL string
-	// Params are the values of $1, $2, ... as text, of the types that the statement makes of them; nil is NULL.
-	Params [][]byte
-}
-
-// StatementError is an error of the action's statement, or of the constraints that it left to the end; Err is a
-// *[pgconn.PgError].
-type StatementError struct{ Err error }
-
-func (e *StatementError) Error() string { return e.Err.Error() }
-func (e *StatementError) Unwrap() error { return e.Err }
 
 // ErrFenced says that somebody else holds the fence of a claim.
 var ErrFenced = errors.New("the claim has lost its fence")
@@ -37,10 +24,10 @@ var ErrFenced = errors.New("the claim has lost its fence")
 // already it is not executed again, and a claim that is fenced executes nothing. tag is the server's word on it
 // ("UPDATE 1"), empty where it was executed before.
 //
-// There is one try. A *[StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
+// There is one try. A *[sink.StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
 // committed, which a later Commit of the same action finds out. Unqualified names are looked for in the schemas that
 // the role has by default, not in the ledger's. Commit may be called while others apply and record.
-func (n *Namespace) Commit(ctx context.Context, r Result, s Statement) (tag string, err error) {
+func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + n.spec.Name
 	if err := r.validate(); err != nil || r.Status != Done {
 		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errors.Join(err, fmt.Errorf("status %q", r.Status))}
@@ -76,7 +63,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s Statement) (tag stri
 }
 
 func isStatement(err error) bool {
-	_, ok := errors.AsType[*StatementError](err)
+	_, ok := errors.AsType[*sink.StatementError](err)
 	return ok
 }
 
@@ -90,7 +77,7 @@ type joint struct {
 }
 
 // commit is the transaction, of three round trips: is it still to be done; what the ledger writes; the statement.
-func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s Statement) (tag string, committed bool, err error) {
+func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
 	conn, err := n.ledger.joined.Acquire(ctx)
 	if err != nil {
 		return "", false, err
@@ -202,7 +189,7 @@ func remaining(ctx context.Context) string {
 }
 
 // execute runs the statement and commits, in one round trip.
-func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, err error) {
+func execute(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
 	batch.ExecParams(commit.sql, nil, nil, nil, nil)
@@ -224,7 +211,7 @@ func execute(ctx context.Context, conn *pgxpool.Conn, s Statement) (tag string, 
 		answered()
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return "", &StatementError{Err: pg}
+		return "", &sink.StatementError{Err: pg}
 	}
 	return tag, err
 }

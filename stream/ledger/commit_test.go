@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // till makes a table that statements write into, and gives the statement that pays once per call.
-func till(f *fixture) (pay func(lane int64) Statement) {
+func till(f *fixture) (pay func(lane int64) sink.Statement) {
 	f.t.Helper()
 	admin(f.t, f.cfg.URL.Reveal(), `CREATE TABLE `+f.cfg.Schema+`.paid (lane int NOT NULL, amount numeric NOT NULL CHECK (amount > 0))`)
-	return func(lane int64) Statement {
-		return Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.paid VALUES ($1, $2)`, Params: [][]byte{[]byte(fmt.Sprint(lane)), []byte("12.50")}}
+	return func(lane int64) sink.Statement {
+		return sink.Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.paid VALUES ($1, $2)`, Params: [][]byte{[]byte(fmt.Sprint(lane)), []byte("12.50")}}
 	}
 }
 
@@ -32,7 +34,7 @@ func (f *fixture) statusOf(lane int64) string {
 }
 
 func sqlState(err error) string {
-	s, ok := errors.AsType[*StatementError](err)
+	s, ok := errors.AsType[*sink.StatementError](err)
 	if !ok {
 		return ""
 	}
@@ -92,7 +94,7 @@ func TestCommitThatIsRefusedWritesNothing(t *testing.T) {
 		{"a constraint that waits for the end", `INSERT INTO S.late VALUES (1), (1)`, "23505", nil},
 		{"too long", `SELECT pg_sleep(60)`, "57014", nil},
 	} {
-		s := Statement{SQL: replaceSchema(tt.sql, f.cfg.Schema)}
+		s := sink.Statement{SQL: replaceSchema(tt.sql, f.cfg.Schema)}
 		for _, p := range tt.params {
 			if p == "" {
 				s.Params = append(s.Params, nil)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Claims hold a connection while they ask Kafka, which may take as long as Kafka likes. There are connections left for
@@ -91,7 +93,7 @@ func TestSlowStatementsHoldUpNobody(t *testing.T) {
 	ends := make(chan error, n)
 	for lane := range int64(n) {
 		go func() {
-			s := Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.slow VALUES ($1)`, Params: [][]byte{[]byte(fmt.Sprint(lane))}}
+			s := sink.Statement{SQL: `INSERT INTO ` + f.cfg.Schema + `.slow VALUES ($1)`, Params: [][]byte{[]byte(fmt.Sprint(lane))}}
 			_, err := f.n.Commit(ctx, done(c, lane+1, 1), s)
 			ends <- err
 		}()

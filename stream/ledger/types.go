@@ -233,7 +233,7 @@ type Result struct {
 	ID       schemas.ActionID // kept with the action's row, so that it is found by it; empty where it is not at hand
 	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
 	Attempt  int              // 1 for the first; 0 when no attempt was made
-	Class    string           // closed list of stream.Class
+	Class    string           // closed list of sink.Class
 	Code     int              // HTTP status or 0
 	Latency  time.Duration
 	Began    time.Time // of the attempt, by this process's clock; zero: Latency before it is recorded

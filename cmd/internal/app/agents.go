@@ -10,9 +10,9 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // longPolicy is how a destination may finish later; nil: it may not.
@@ -24,13 +24,13 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 }
 
 // later gives calls the URL and the token for their result; nil where nobody listens.
-func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) stream.Later {
+func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
 	keys := agents.NewKeys(c.Agents.Secrets)
-	return func(r ledger.AttemptRef, id schemas.ActionID) stream.Later {
-		return stream.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, id)}
+	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
+		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, id)}
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
 	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // fetches are what the stream asks of sources' APIs: what is missing, and the bodies of thin events. The fetchers are
@@ -56,7 +56,7 @@ func (f *fetches) close() {
 }
 
 // enricher is what lanes complete thin events with; nil where no source has any.
-func (f *fetches) enricher() stream.Enricher {
+func (f *fetches) enricher() lane.Enricher {
 	if len(f.bodies) == 0 {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, networks [
 		return nil, err
 	}
 	f.clients = append(f.clients, client)
-	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, stream.ClassOfStatus, guard.RetryAfter, f.metrics
+	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, sink.ClassOfStatus, guard.RetryAfter, f.metrics
 	cfg.Agent = "Forebay/" + cmp.Or(buildVersion(), "dev")
 	if r != nil {
 		cfg.PerSecond, cfg.Burst = r.PerSecond, r.Burst

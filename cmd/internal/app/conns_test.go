@@ -12,7 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // TestEachAttemptHasAConnection: as many attempts as a postgres destination may have under way are, at once. None of them

@@ -8,15 +8,15 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // policyOf is what the configuration says of a destination with this sink.
-func policyOf(d *config.Destination, sink stream.Sink) destination.Policy {
-	_, endpoint := sink.(stream.Endpoint)
+func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
+	_, endpoint := s.(sink.Endpoint)
 	p := destination.Policy{
 		Concurrency: d.Concurrency, MaxHold: d.MaxHold.Std(), Recovery: d.Recovery.Std(), Endpoint: endpoint,
 		Breaker: destination.Breaker{Failures: d.Breaker.Failures, Wait: d.Breaker.Wait.Std(), MaxWait: d.Breaker.MaxWait.Std()},

@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/samples"
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/stream/sinktest"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
 // variables are what the examples ask for.

@@ -19,7 +19,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // meeting is a destination at which a row of the failure table is met, and the entities of the events that meet it.
@@ -33,11 +33,11 @@ type meeting struct {
 }
 
 // metElsewhere are the rows that no destination can bring about, and the tests that do.
-var metElsewhere = map[stream.Class]string{
-	stream.ClassPayload: "suite: TestOpenActionsOutliveTheLog; lane: TestPayloadLostIsDead",
-	stream.ClassDropped: "lane: TestRateOfADestination",
-	stream.ClassOrder:   "lane: TestRedriveThatCannotBeToldIsDead; ledger: TestOvertakenEndsInTime",
-	stream.ClassBug:     "lane: TestPanicIsOurFault",
+var metElsewhere = map[sink.Class]string{
+	sink.ClassPayload: "suite: TestOpenActionsOutliveTheLog; lane: TestPayloadLostIsDead",
+	sink.ClassDropped: "lane: TestRateOfADestination",
+	sink.ClassOrder:   "lane: TestRedriveThatCannotBeToldIsDead; ledger: TestOvertakenEndsInTime",
+	sink.ClassBug:     "lane: TestPanicIsOurFault",
 }
 
 // TestFailureTableInTheLedger meets every row of the failure table through a whole process, with real servers behind the
@@ -46,7 +46,7 @@ var metElsewhere = map[stream.Class]string{
 func TestFailureTableInTheLedger(t *testing.T) {
 	t.Parallel()
 	meetings := failing(t)
-	for _, row := range stream.Failures() {
+	for _, row := range sink.Failures() {
 		if metElsewhere[row.Class] == "" && !slices.ContainsFunc(meetings, func(m meeting) bool { return m.row == row.What }) {
 			t.Errorf("nobody meets %q", row.What)
 		}
@@ -119,7 +119,7 @@ var statusesOf = map[string][]int{
 func failing(t *testing.T) []meeting {
 	t.Helper()
 	var all []meeting
-	for _, row := range stream.Failures() {
+	for _, row := range sink.Failures() {
 		if len(row.Codes) == 0 {
 			continue
 		}
@@ -127,18 +127,18 @@ func failing(t *testing.T) []meeting {
 		if len(codes) == 0 {
 			t.Errorf("no status is of %q", row.What)
 		}
-		m := meeting{row: row.What, url: inTurn(t, byStatus(row.Then == stream.ThenRetried)).URL}
+		m := meeting{row: row.What, url: inTurn(t, byStatus(row.Then == sink.ThenRetried)).URL}
 		for _, code := range codes {
 			m.entities = append(m.entities, strconv.Itoa(code))
 		}
 		m.attempts = func(entity string) []string {
 			first := strings.TrimSpace(string(row.Class) + " " + entity)
-			if row.Then == stream.ThenRetried {
+			if row.Then == sink.ThenRetried {
 				return []string{first, "200"}
 			}
 			return []string{first}
 		}
-		if m.status = "done"; row.Then == stream.ThenDead {
+		if m.status = "done"; row.Then == sink.ThenDead {
 			m.status = "dead_letter"
 		}
 		if row.Hold { // Retry-After counts for no more than the longest delay
@@ -206,7 +206,7 @@ func failingWithoutStatus(t *testing.T) []meeting {
 		{row: network, url: untrusted.URL, entities: []string{"tls"}, status: "dead_letter", attempts: always("network 0", "network 0")},
 		// A label of 64 letters is no name: nobody is asked for it.
 		{row: "a name that does not resolve, or a name server that does not answer", url: "https://" + strings.Repeat("a", 64) + ".example", extra: "retry: {attempts: 7, min: 10ms, max: 50ms}",
-			entities: []string{"nowhere"}, status: "dead_letter", attempts: always(slices.Repeat([]string{"dns 0"}, stream.ClassDNS.Most())...)},
+			entities: []string{"nowhere"}, status: "dead_letter", attempts: always(slices.Repeat([]string{"dns 0"}, sink.ClassDNS.Most())...)},
 		{row: "an address that Forebay's own guard refuses", url: "https://localhost:" + port, extra: "retry: {attempts: 7, min: 10ms, max: 50ms}",
 			entities: []string{"inner"}, status: "dead_letter", attempts: always("forbidden 0")},
 		{row: "a template that fails on the event", url: broken.URL, extra: `params: {body: "{{body.missing.deeply}}"}, allow_networks: [127.0.0.0/8]`,

@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // inbox answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
@@ -179,7 +180,7 @@ func (i *inbox) Raw(ctx context.Context, team, subscription, source, eventID str
 	if err == nil {
 		return &api.Raw{ContentType: e.DataContentType, Data: e.Data}, nil
 	}
-	if a, ok := errors.AsType[*stream.AttemptError](err); ok && a.Class == stream.ClassPayload {
+	if a, ok := errors.AsType[*sink.AttemptError](err); ok && a.Class == sink.ClassPayload {
 		return nil, schemas.Errorf(schemas.NotFound, "read the body", "the log no longer has it: %w", a.Err)
 	}
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the body", Err: err}

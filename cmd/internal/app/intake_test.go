@@ -24,7 +24,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // A topic takes bodies of 1 MiB although the source beside it takes 25: what waits for a slow broker must be cut into
@@ -207,7 +207,7 @@ func TestAgentHasTheVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &schemas.Event{ID: "1", Source: "/acme/orders", Type: "t", Entity: "e", Payload: schemas.Delta, Data: []byte("{}")}
-	if _, err := s.Do(t.Context(), stream.Action{ID: "act_1", Event: e}); err != nil {
+	if _, err := s.Do(t.Context(), sink.Action{ID: "act_1", Event: e}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close(t.Context())

@@ -15,9 +15,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 	logsink "github.com/forebay-io/forebay/sinks/log"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -39,7 +39,7 @@ type sinkParts struct {
 }
 
 // newSink builds the sink of a destination without connecting.
-func newSink(p sinkParts) (stream.Sink, error) {
+func newSink(p sinkParts) (sink.Sink, error) {
 	switch p.destination.Type {
 	case "exec":
 		return newExec(p)
@@ -63,7 +63,7 @@ func newSink(p sinkParts) (stream.Sink, error) {
 	return nil, fmt.Errorf("type %q is not built yet in this version", p.destination.Type)
 }
 
-func newHTTP(p sinkParts) (stream.Sink, error) {
+func newHTTP(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(httpsink.Params())
 	if err != nil {
@@ -96,15 +96,15 @@ func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registe
 		for _, name := range sortedKeys(c.Teams[team].Destinations) {
 			d := c.Teams[team].Destinations[name]
 			full := team + "/" + name
-			sink, err := newSink(sinkParts{c, team, name, d, log.With("destination", full)})
+			made, err := newSink(sinkParts{c, team, name, d, log.With("destination", full)})
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", full, err)
 			}
-			shared, err := destination.New(destination.Config{Name: full, Policy: policyOf(d, sink), Logger: log, Registerer: metrics})
+			shared, err := destination.New(destination.Config{Name: full, Policy: policyOf(d, made), Logger: log, Registerer: metrics})
 			if err != nil {
 				return nil, err
 			}
-			all[full] = lane.Destination{Sink: sink, Shared: shared, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+			all[full] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
 				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 			}}

@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // apiParts are the parameters of a destination that is an API, with those of the actions that go to it, and the networks
@@ -23,7 +23,7 @@ func (p sinkParts) apiParts(declared []template.Param) (*template.Set, []netip.P
 	return set, allowed, err
 }
 
-func newGitHub(p sinkParts) (stream.Sink, error) {
+func newGitHub(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(github.Params(github.Do(d.Do)))
 	if err != nil {
@@ -35,7 +35,7 @@ func newGitHub(p sinkParts) (stream.Sink, error) {
 	})
 }
 
-func newPagerDuty(p sinkParts) (stream.Sink, error) {
+func newPagerDuty(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(pagerduty.Params())
 	if err != nil {
@@ -46,7 +46,7 @@ func newPagerDuty(p sinkParts) (stream.Sink, error) {
 	})
 }
 
-func newSlack(p sinkParts) (stream.Sink, error) {
+func newSlack(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(slack.Params())
 	if err != nil {

@@ -2,10 +2,10 @@ package app
 
 import (
 	execsink "github.com/forebay-io/forebay/sinks/exec"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
-func newExec(p sinkParts) (stream.Sink, error) {
+func newExec(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	return execsink.New(execsink.Config{Command: d.Command, Env: d.Env, Idempotent: d.Idempotent != nil && *d.Idempotent})
 }

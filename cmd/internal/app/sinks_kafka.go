@@ -3,10 +3,10 @@ package app
 import (
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
-func newKafka(p sinkParts) (stream.Sink, error) {
+func newKafka(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, _, err := p.apiParts(kafkasink.Params())
 	if err != nil {

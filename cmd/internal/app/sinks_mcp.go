@@ -2,10 +2,10 @@ package app
 
 import (
 	mcpsink "github.com/forebay-io/forebay/sinks/mcp"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
-func newMCP(p sinkParts) (stream.Sink, error) {
+func newMCP(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(mcpsink.Params())
 	if err != nil {

@@ -2,10 +2,10 @@ package app
 
 import (
 	postgressink "github.com/forebay-io/forebay/sinks/postgres"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
-func newPostgres(p sinkParts) (stream.Sink, error) {
+func newPostgres(p sinkParts) (sink.Sink, error) {
 	d := p.destination
 	params, allowed, err := p.apiParts(postgressink.Params())
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // gateBatch is how many records one transaction takes at most, gateWait how long a batch waits for more: the stream's
@@ -181,11 +181,11 @@ func (s loopSet) each(do func(*gateLoop) error) error {
 // noop is a sink that does nothing at once.
 type noop struct{}
 
-func (noop) Do(context.Context, stream.Action) (stream.Outcome, error) {
-	return stream.Outcome{Code: 200}, nil
+func (noop) Do(context.Context, sink.Action) (sink.Outcome, error) {
+	return sink.Outcome{Code: 200}, nil
 }
-func (noop) Close(context.Context) error     { return nil }
-func (noop) Idempotency() stream.Idempotency { return stream.Idempotent }
+func (noop) Close(context.Context) error   { return nil }
+func (noop) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // bodies makes what events carry, and answers what lanes ask for when they had no room for it.
 type bodies struct {

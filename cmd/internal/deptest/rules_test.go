@@ -39,8 +39,16 @@ var rules = []rule{
 		reason: "a sink knows the contract and the vocabulary, not where events come from",
 	},
 	{
-		scope: []string{"sinks"}, forbid: []string{"stream"}, allow: []string{"stream!", "stream/sinktest"},
-		reason: "a sink makes one attempt: gate, ledger and lanes are behind the contract in package stream",
+		scope: []string{"sinks"}, forbid: []string{"stream"}, allow: []string{"stream/sink"},
+		reason: "a sink makes one attempt: gate, ledger and lanes are behind the contract in stream/sink",
+	},
+	{
+		scope: []string{"stream/sink"}, forbid: []string{"stream", "github.com/twmb/franz-go", "github.com/jackc/pgx"}, allow: []string{"stream/sink"}, deep: true,
+		reason: "the contract of sinks is a leaf: who implements a sink links neither Kafka nor Postgres for it",
+	},
+	{
+		scope: []string{"sinks"}, except: []string{"sinks/kafka", "sinks/postgres"}, forbid: []string{"github.com/twmb/franz-go", "github.com/jackc/pgx"}, deep: true,
+		reason: "the clients of Kafka and Postgres belong to the two sinks that speak to those",
 	},
 	{
 		scope: []string{"ingest"}, forbid: []string{"github.com/jackc/pgx", "database/sql", "github.com/pressly/goose"}, deep: true,
@@ -76,7 +84,7 @@ var rules = []rule{
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sinktest", "stream/ledger/ledgertest", "cmd/internal/testrig"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "cmd/internal/testrig"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -85,7 +93,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"cmd/internal/testrig", "stream/sinktest", "stream/ledger/ledgertest"}, deep: true,
+		forbid: []string{"cmd/internal/testrig", "stream/sink/sinktest", "stream/ledger/ledgertest"}, deep: true,
 		reason: "no binary carries a test rig",
 	},
 	{

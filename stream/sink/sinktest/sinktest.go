@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Target is what a sink under test is pointed at.
@@ -27,7 +27,7 @@ type Target struct {
 // Harness makes a sink for the suite.
 type Harness struct {
 	// Make gives a sink of its own to each call. It must not register anything global.
-	Make func(t testing.TB, target Target) stream.Sink
+	Make func(t testing.TB, target Target) sink.Sink
 	// Key finds the idempotency key in a request that the sink made; nil for sinks that do not speak HTTP, which the
 	// tests of the wire leave out.
 	Key func(r *http.Request, body []byte) string
@@ -61,7 +61,7 @@ func Run(t *testing.T, h Harness) {
 }
 
 // Action is a well-formed action; n tells actions apart.
-func Action(n int) stream.Action {
+func Action(n int) sink.Action {
 	e := &schemas.Event{
 		ID: fmt.Sprintf("delivery-%d", n), Source: "/acme/orders", Type: "com.example.order.changed", Entity: "orders/7",
 		Time: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), RecordedTime: time.Date(2026, 3, 1, 10, 0, 1, 0, time.UTC),
@@ -69,7 +69,7 @@ func Action(n int) stream.Action {
 		Payload: schemas.Snapshot, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Data: fmt.Appendf(nil, `{"order":7,"rev":%d}`, n),
 	}
-	return stream.Action{
+	return sink.Action{
 		ID: schemas.NewActionID("acme.triage", 0, e.Source, e.ID, "run"), Name: "run", Subscription: "acme.triage",
 		Destination: "acme/agent", Attempt: 1, Epoch: 4, Event: e, Timeout: 10 * time.Second,
 	}
@@ -77,7 +77,7 @@ func Action(n int) stream.Action {
 
 // bench is one test's sink with what it logs and, for HTTP, its destination.
 type bench struct {
-	sink stream.Sink
+	sink sink.Sink
 	dest *destination
 	logs *logs
 }
@@ -143,8 +143,8 @@ func (h Harness) testEnded(t *testing.T) {
 	cancel()
 	if _, err := b.sink.Do(ctx, Action(1)); err == nil {
 		t.Error("an ended context: no error")
-	} else if !stream.ClassOf(err).Retried() {
-		t.Errorf("class %q would not be retried", stream.ClassOf(err))
+	} else if !sink.ClassOf(err).Retried() {
+		t.Errorf("class %q would not be retried", sink.ClassOf(err))
 	}
 }
 
@@ -152,7 +152,7 @@ func (h Harness) testIdempotency(t *testing.T) {
 	b := h.set(t)
 	kind := b.sink.Idempotency()
 	switch kind {
-	case stream.Idempotent, stream.Fenced, stream.Unsafe:
+	case sink.Idempotent, sink.Fenced, sink.Unsafe:
 	default:
 		t.Fatalf("idempotency %q is not declared", kind)
 	}

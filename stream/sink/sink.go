@@ -1,11 +1,12 @@
-package stream
+// Package sink is the contract of a destination type: what it is given, what it brings back, and what follows from each
+// way of failing. It is a leaf, so that whoever implements a sink links neither Kafka nor Postgres for it.
+package sink
 
 import (
 	"context"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // Idempotency is what a sink promises when one action is attempted more than once.
@@ -51,10 +52,18 @@ type Endpoint interface{ Endpoint() }
 type Joined interface{ Joined() }
 
 // Statement is what an action does in the ledger's own database.
-type Statement = ledger.Statement
+type Statement struct {
+	SQL string
+	// Params are the values of $1, $2, ... as text, of the types that the statement makes of them; nil is NULL.
+	Params [][]byte
+}
 
-// StatementError says that a statement was refused.
-type StatementError = ledger.StatementError
+// StatementError is an error of the action's statement, or of the constraints that it left to the end: the server's own
+// error, as the ledger's driver has it.
+type StatementError struct{ Err error }
+
+func (e *StatementError) Error() string { return e.Err.Error() }
+func (e *StatementError) Unwrap() error { return e.Err }
 
 // Action is what a sink gets: one effect of one event. It is read-only.
 type Action struct {

@@ -1,8 +1,9 @@
-package stream
+package sink
 
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Class says what an attempt's error means for the lane; what follows from each stands in the failure table, see
@@ -54,3 +55,8 @@ func Untouched(err error) bool {
 	e, ok := errors.AsType[*AttemptError](err)
 	return ok && (e.Untouched || e.Class == ClassThrottled)
 }
+
+// NotYet says that no attempt can be made before Wait has passed, because of a limit of ours. It uses up no attempt.
+type NotYet struct{ Wait time.Duration }
+
+func (e *NotYet) Error() string { return fmt.Sprintf("not before %s from now", e.Wait) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Fake is a fake of an API that keeps what was done to it.
@@ -23,18 +23,18 @@ type Fake interface {
 type Effect struct {
 	Fake func() Fake
 	// Make points a sink at the fake. Calls take longer than its timeout only where they hang.
-	Make func(t testing.TB, url string) stream.Sink
+	Make func(t testing.TB, url string) sink.Sink
 	// Calls is the most that one attempt makes when all goes well; each of them is broken in turn.
 	Calls int
 	// Action is what is attempted; nil: Action(1).
-	Action func() stream.Action
+	Action func() sink.Action
 }
 
 // once is one action on its way through a broken API.
 type once struct {
 	faults *Faults
 	fake   Fake
-	sink   stream.Sink
+	sink   sink.Sink
 }
 
 var errUnknown = errors.New("the outcome is unknown and left to a person")
@@ -46,7 +46,7 @@ var errUnknown = errors.New("the outcome is unknown and left to a person")
 func Once(t *testing.T, e Effect) {
 	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
 	if e.Action == nil {
-		e.Action = func() stream.Action { return Action(1) }
+		e.Action = func() sink.Action { return Action(1) }
 	}
 	for i := range all {
 		for at := range e.Calls {
@@ -115,7 +115,7 @@ func (e Effect) refused(t *testing.T, script []*Fault) {
 	if n := o.fake.Done(); n > 1 || err == nil && n != 1 {
 		t.Errorf("done %d times after %d calls: %v", n, o.faults.Calls(), err)
 	}
-	if err == nil || errors.Is(err, errUnknown) || o.sink.Idempotency() == stream.Unsafe && o.fake.Done() > 0 {
+	if err == nil || errors.Is(err, errUnknown) || o.sink.Idempotency() == sink.Unsafe && o.fake.Done() > 0 {
 		return // a person sees that it is done
 	}
 	o.faults.Break()
@@ -130,7 +130,7 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 	o := e.set(t, script)
 	a := e.Action()
 	_, _ = o.do(t, a)
-	if o.sink.Idempotency() == stream.Unsafe {
+	if o.sink.Idempotency() == sink.Unsafe {
 		o.judge(t, errUnknown)
 		return
 	}
@@ -138,26 +138,26 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 	o.judge(t, o.attempts(t, &a))
 }
 
-func (o *once) do(t *testing.T, a stream.Action) (stream.Outcome, error) {
+func (o *once) do(t *testing.T, a sink.Action) (sink.Outcome, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	return o.sink.Do(ctx, a)
 }
 
 // attempts runs an action until it is done, dead or left to a person; a is then as it was at the last attempt.
-func (o *once) attempts(t *testing.T, a *stream.Action) error {
+func (o *once) attempts(t *testing.T, a *sink.Action) error {
 	first := time.Now()
 	for {
 		_, err := o.do(t, *a)
 		if a.FirstAt.IsZero() {
 			a.FirstAt = first
 		}
-		switch class := stream.ClassOf(err); {
-		case class == stream.ClassOK:
+		switch class := sink.ClassOf(err); {
+		case class == sink.ClassOK:
 			return nil
 		case !class.Retried(), a.Attempt > 5:
 			return err
-		case o.sink.Idempotency() == stream.Unsafe && !stream.Untouched(err):
+		case o.sink.Idempotency() == sink.Unsafe && !sink.Untouched(err):
 			return errUnknown
 		}
 		a.Attempt++

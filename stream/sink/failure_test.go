@@ -1,4 +1,4 @@
-package stream
+package sink
 
 import (
 	"fmt"
@@ -90,7 +90,7 @@ func TestWhatFollowsForTheDestination(t *testing.T) {
 // TestDesignHasTheFailureTable: DESIGN.md shows the table as it is in the code.
 func TestDesignHasTheFailureTable(t *testing.T) {
 	t.Parallel()
-	design, err := os.ReadFile("../DESIGN.md")
+	design, err := os.ReadFile("../../DESIGN.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func (h Harness) testKey(t *testing.T) {
@@ -52,7 +52,7 @@ func (h Harness) testReset(t *testing.T) {
 		}
 		b.dest.script(reset)
 		_, err := b.sink.Do(t.Context(), Action(2+i))
-		if got := stream.ClassOf(err); got != stream.ClassNetwork {
+		if got := sink.ClassOf(err); got != sink.ClassNetwork {
 			t.Errorf("class %q, want network: %v", got, err)
 		}
 		if n := b.dest.count() - before; n != 1 {
@@ -101,8 +101,8 @@ func (b *bench) timely(t *testing.T, fails bool) {
 	}()
 	select {
 	case e := <-done:
-		if fails && stream.ClassOf(e.err) != stream.ClassTimeout {
-			t.Errorf("class %q, want timeout: %v", stream.ClassOf(e.err), e.err)
+		if fails && sink.ClassOf(e.err) != sink.ClassTimeout {
+			t.Errorf("class %q, want timeout: %v", sink.ClassOf(e.err), e.err)
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("Do did not return when its context was done")
@@ -120,27 +120,27 @@ func (h Harness) testResponse(t *testing.T) {
 	if err != nil {
 		t.Errorf("a large answer: %v", err)
 	}
-	if len(out.Response) > stream.MaxResponse {
-		t.Errorf("%d bytes of the answer kept, at most %d may be", len(out.Response), stream.MaxResponse)
+	if len(out.Response) > sink.MaxResponse {
+		t.Errorf("%d bytes of the answer kept, at most %d may be", len(out.Response), sink.MaxResponse)
 	}
-	if string(out.Response) != body[:stream.MaxResponse] && len(out.Response) != 0 {
+	if string(out.Response) != body[:sink.MaxResponse] && len(out.Response) != 0 {
 		t.Errorf("the answer's first bytes are not what was kept: %d bytes", len(out.Response))
 	}
 }
 
 // expected is the class of a status, written down here on its own so that it checks the table of the sinks.
-func expected(code int) stream.Class {
+func expected(code int) sink.Class {
 	switch {
 	case code >= 200 && code < 300:
-		return stream.ClassOK
+		return sink.ClassOK
 	case code == 401 || code == 403:
-		return stream.ClassDenied
+		return sink.ClassDenied
 	case code == 429:
-		return stream.ClassThrottled
+		return sink.ClassThrottled
 	case code == 408 || code == 425 || code >= 500:
-		return stream.ClassBusy
+		return sink.ClassBusy
 	}
-	return stream.ClassRejected
+	return sink.ClassRejected
 }
 
 func (h Harness) testStatuses(t *testing.T) {
@@ -155,7 +155,7 @@ func (h Harness) testStatuses(t *testing.T) {
 		}
 		b.dest.script(b.dest.status(code, nil))
 		out, err := b.sink.Do(t.Context(), Action(code))
-		class := stream.ClassOf(err)
+		class := sink.ClassOf(err)
 		if class != expected(code) {
 			t.Errorf("status %d: class %q, want %q", code, class, expected(code))
 		}
@@ -174,7 +174,7 @@ func (h Harness) testRedirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 307, 308} {
 		b.dest.script(b.dest.status(code, map[string]string{"Location": other.URL}))
 		_, err := b.sink.Do(t.Context(), Action(i))
-		if got := stream.ClassOf(err); got != stream.ClassRejected {
+		if got := sink.ClassOf(err); got != sink.ClassRejected {
 			t.Errorf("status %d: class %q, want rejected", code, got)
 		}
 	}
@@ -217,7 +217,7 @@ func (h Harness) testLeaks(t *testing.T) {
 			w.Header().Set("Location", "/?token="+secret)
 			w.WriteHeader(code)
 			_ = r.Header.Write(w)
-			_, _ = io.WriteString(w, r.URL.String()+secret+strings.Repeat(" ", stream.MaxResponse-len(secret)/2)+secret)
+			_, _ = io.WriteString(w, r.URL.String()+secret+strings.Repeat(" ", sink.MaxResponse-len(secret)/2)+secret)
 		}
 	}
 	ends := map[string]http.HandlerFunc{"reset": reset, "hang": b.dest.hang}
