@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/agents"
+	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/lane"
@@ -28,7 +28,7 @@ func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Late
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
-	keys := agents.NewKeys(c.Agents.Secrets)
+	keys := callback.NewKeys(c.Agents.Secrets)
 	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
 		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, id)}
 	}
@@ -40,7 +40,7 @@ func statusURL(c *config.Config) func(team, source, id string) string {
 	if c.Agents.PublicURL == "" {
 		return nil
 	}
-	keys := agents.NewKeys(c.Agents.Secrets)
+	keys := callback.NewKeys(c.Agents.Secrets)
 	return func(team, source, id string) string {
 		return c.Agents.PublicURL + "/v1/events/" + url.PathEscape(team) + "/" + url.PathEscape(source) + "/" + url.PathEscape(id) +
 			"?token=" + keys.Event(team, source, id)
@@ -52,8 +52,8 @@ func (a *App) bindAgents() error {
 	if a.stream == nil || a.file().Listen.Agents == "" {
 		return nil
 	}
-	handler, err := agents.New(agents.Config{
-		Keys: agents.NewKeys(a.file().Agents.Secrets), Ledger: desk{a.stream}, Logger: a.log, Registerer: a.registry,
+	handler, err := callback.New(callback.Config{
+		Keys: callback.NewKeys(a.file().Agents.Secrets), Ledger: desk{a.stream}, Logger: a.log, Registerer: a.registry,
 	})
 	if err == nil {
 		a.agents, err = listen("agents", a.file().Listen.Agents, handler, a.log)
@@ -79,7 +79,7 @@ func (a *App) stopAgents(ctx context.Context) {
 // desk answers agents from the ledger.
 type desk struct{ s *streams }
 
-var _ agents.Ledger = desk{}
+var _ callback.Ledger = desk{}
 
 func (d desk) ledger() (*ledger.Ledger, error) {
 	d.s.mu.Lock()
@@ -115,8 +115,8 @@ func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.Acti
 }
 
 // Event asks every subscription of the source.
-func (d desk) Event(ctx context.Context, team, source, id string) (agents.EventItem, error) {
-	out := agents.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []agents.EventInItem{}}
+func (d desk) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
+	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
 	l, err := d.ledger()
 	if err != nil {
 		return out, err
@@ -148,11 +148,11 @@ func (d desk) Event(ctx context.Context, team, source, id string) (agents.EventI
 // fromDone are the statuses of an event by how far from done they are; others are an end as done is.
 var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
 
-func eventIn(subscription string, i *ledger.InboxItem) agents.EventInItem {
-	out := agents.EventInItem{Subscription: subscription, Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Actions: []agents.EventActionItem{}}
+func eventIn(subscription string, i *ledger.InboxItem) callback.EventInItem {
+	out := callback.EventInItem{Subscription: subscription, Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Actions: []callback.EventActionItem{}}
 	for n := range i.Actions {
 		a := &i.Actions[n]
-		out.Actions = append(out.Actions, agents.EventActionItem{ID: string(a.ID), Name: a.Name, Status: string(a.Status), Attempts: a.Attempts})
+		out.Actions = append(out.Actions, callback.EventActionItem{ID: string(a.ID), Name: a.Name, Status: string(a.Status), Attempts: a.Attempts})
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/agents"
+	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -223,7 +223,7 @@ func TestProcessWithoutLedgerSaysWhereToAsk(t *testing.T) {
 // Until Postgres has answered there is nothing to say.
 func TestLedgerIsNotOpenYet(t *testing.T) {
 	t.Parallel()
-	h, err := agents.New(agents.Config{Keys: keysOf(tokenSecret), Ledger: desk{&streams{}}})
+	h, err := callback.New(callback.Config{Keys: keysOf(tokenSecret), Ledger: desk{&streams{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,6 +239,6 @@ func TestLedgerIsNotOpenYet(t *testing.T) {
 	}
 }
 
-func keysOf(secret string) *agents.Keys {
-	return agents.NewKeys([]schemas.Secret{schemas.NewSecret(secret)})
+func keysOf(secret string) *callback.Keys {
+	return callback.NewKeys([]schemas.Secret{schemas.NewSecret(secret)})
 }

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/agents"
+	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
@@ -68,7 +68,7 @@ const bodyTimeout = 10 * time.Second
 // serveHTTP answers 503 until the topics have been checked and once the process stops: providers try again.
 func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.Path; strings.HasPrefix(p, "/v1/actions/") || strings.HasPrefix(p, "/v1/events/") {
-		agents.NoLedger(w, in.a.file().Agents.PublicURL)
+		callback.NoLedger(w, in.a.file().Agents.PublicURL)
 		return
 	}
 	if !in.accepts.Load() {

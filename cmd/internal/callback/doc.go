@@ -1,4 +1,4 @@
-// Package agents is the listener for destinations that finish their actions later, and for senders that ask what became of
+// Package callback is the listener for destinations that finish their actions later, and for senders that ask what became of
 // their events:
 //
 //	POST /v1/actions/{id}/result        what came of an attempt
@@ -8,4 +8,4 @@
 //
 // Each question needs a token that opens exactly what it was made for; see [Keys]. What is said here is a row in the ledger, by
 // whichever process took it; the partition's owner applies it.
-package agents
+package callback

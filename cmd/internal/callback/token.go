@@ -1,4 +1,4 @@
-package agents
+package callback
 
 import (
 	"crypto/hmac"
