@@ -23,6 +23,8 @@ type claimState struct {
 	lanesFrom int64
 	places    int64
 
+	copyOf *[16]byte // of a topic's copy: the id of the topic; see takeAlong
+
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
 	revision int64 // of progress, as the last batch left it
@@ -227,6 +229,9 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 	if err := n.endStop(ctx, tx, c, standing.Stop, start.Accepted); err != nil {
 		return err
 	}
+	if err := takeAlong(ctx, tx, c); err != nil {
+		return err
+	}
 	return n.loadClaim(ctx, tx, c)
 }
 
@@ -267,9 +272,9 @@ func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		released bool
 		former   *[16]byte
 	)
-	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places FROM fences
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places)
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf)
 	if err != nil {
 		return err
 	}

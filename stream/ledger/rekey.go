@@ -14,6 +14,7 @@ type Reader struct {
 	Subscription string // "<team>.<subscription>"
 	Generation   int32
 	Next         map[int32]int64 // by partition; one that is not in it is read from 0
+	Waiting      int64           // events that wait for others, or for a person's word
 	id           int32
 }
 
@@ -44,6 +45,12 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 		}
 		return nil
 	})
+	for i := range out {
+		if err == nil {
+			err = l.read.QueryRow(ctx, `SELECT count(*) FROM fences f JOIN buffer b ON b.fence = f.id WHERE f.subscription = $1 AND f.topic_id = $2`,
+				out[i].id, [16]byte(id)).Scan(&out[i].Waiting)
+		}
+	}
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: redact(err)}
 	}
@@ -57,16 +64,14 @@ type HandOver struct {
 	From, To Partition // numbers do not matter
 	// Begins is where it goes on in To, by number; its length is To's number of partitions.
 	Begins map[int32]int64
-	// PartitionOf is where an entity's events are in To.
-	PartitionOf func(entity string) int32
 }
 
 // handBatch is how many entities' lines move in one transaction.
 const handBatch = 5000
 
 // HandOver stores where the reader begins in the new topic, gives the new partitions the version lines of their entities,
-// so that what is stale stays stale, and says how many those are. The subscription's processes must be stopped. It may be
-// repeated. Kind Conflict where the new topic is claimed already.
+// so that what is stale stays stale, and says how many those are. What waits comes with the first claim of its new partition; see
+// takeAlong. The subscription's processes must be stopped. It may be repeated. Kind Conflict where the new topic is claimed already.
 func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
 	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
 	var claimed bool
@@ -107,7 +112,7 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 		return 0, err
 	}
 	for _, fence := range old {
-		n, err := l.handLines(ctx, fence, fences, columns, h.PartitionOf)
+		n, err := l.handLines(ctx, fence, fences, columns, int32(len(h.Begins)))
 		if lines += n; err != nil {
 			return lines, err
 		}
@@ -138,8 +143,9 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 		if err := forgetCopies(ctx, tx, madeAnew, subscription, h.To.Topic, [16]byte(h.To.TopicID)); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) SELECT $1, $2, $3, unnest($4::int[]) ON CONFLICT DO NOTHING`,
-			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers)
+		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of) SELECT $1, $2, $3, unnest($4::int[]), $5
+			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of`,
+			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, [16]byte(h.From.TopicID))
 		if err != nil {
 			return err
 		}
@@ -191,7 +197,7 @@ func ints(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]int32, err
 }
 
 // handLines copies the lines of one old fence to where their entities are now.
-func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitionOf func(string) int32) (lines int64, err error) {
+func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitions int32) (lines int64, err error) {
 	if err := l.transact(ctx, func(tx pgx.Tx) error { return fold(ctx, tx, from) }); err != nil {
 		return 0, err
 	}
@@ -210,7 +216,7 @@ func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns 
 		after = entities[len(entities)-1]
 		fences := make([]int32, len(entities))
 		for i, e := range entities {
-			fences[i] = to[partitionOf(e)]
+			fences[i] = to[partitionOf(e, partitions)]
 		}
 		err = l.transact(ctx, func(tx pgx.Tx) error {
 			// A repetition finds what it has moved, and moves it anew.

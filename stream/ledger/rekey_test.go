@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -11,9 +10,7 @@ import (
 )
 
 func placed(entity string) int32 {
-	h := fnv.New32a()
-	h.Write([]byte(entity))
-	return int32(h.Sum32() % 3)
+	return partitionOf(entity, 3)
 }
 
 // handOver is from the fixture's topic to three partitions of another.
@@ -24,7 +21,7 @@ func (f *fixture) handOver() HandOver {
 		f.t.Fatal(readers, err)
 	}
 	return HandOver{Reader: readers[0], From: partition(0), To: Partition{Topic: "events.acme.github.3", TopicID: TopicID{3}},
-		Begins: map[int32]int64{0: 7, 1: 0, 2: 9}, PartitionOf: placed}
+		Begins: map[int32]int64{0: 7, 1: 0, 2: 9}}
 }
 
 func (f *fixture) claimed(p Partition, count int32, begin int64) *Claim {

@@ -30,7 +30,7 @@ type topicsRekeyCmd struct {
 	Partitions int32  `required:"" placeholder:"N" help:"Partitions that it is to have."`
 	To         string `placeholder:"TOPIC" help:"Topic to copy to; default: the topic's name, a dot and N."`
 	Do         bool   `name:"run" help:"Copy, compare, and hand the subscriptions over. Without it only the plan is shown."`
-	LeaveOpen  bool   `help:"Go on although actions are open or parked: they stay in the ledger and never run."`
+	LeaveOpen  bool   `help:"Go on although actions are open, failed or parked: they stay in the ledger and never run. Events that wait for a gap go along either way."`
 }
 
 // rekeyStep is a step of the plan.
@@ -142,7 +142,8 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
-		{"hand over", stepToDo, "the subscriptions' version lines and positions in the ledger go over to " + c.To + ": --run does it"},
+		{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + c.To + ": --run does it. " +
+			"What was set aside (conflict, quarantined, filtered) stays listed under " + c.Topic},
 		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes", r.team, r.source, c.To, c.Partitions)},
 		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
 	}, nil
@@ -171,42 +172,78 @@ func (r *rekeying) look(ctx context.Context) error {
 	return nil
 }
 
-// drained looks whether anything is open that nobody would run after the switch. What is unread is read from the copy.
+// drained looks whether anything is open that nobody would run after the switch. What is unread is read from the copy, and what
+// waits goes along.
 func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
-	step := rekeyStep{Step: "drain", State: stepDone}
-	var left []string
+	step := rekeyStep{Step: "drain", State: stepDone, Detail: "nothing is open"}
 	status, err := r.ledger.Subscriptions(ctx)
 	if err != nil {
 		return step, err
 	}
-	for _, s := range status {
-		if s.Topic == r.cmd.Topic && s.OpenActions+s.HeldActions+s.Buffered > 0 && !r.cmd.LeaveOpen {
-			left = append(left, fmt.Sprintf("%s.%s has in partition %d %d actions to run, %d failed or parked and %d events that wait (--leave-open leaves them behind)",
-				s.Team, s.Subscription, s.Partition, s.OpenActions, s.HeldActions, s.Buffered))
+	left, waits := r.open(status)
+	stops, err := r.stops(ctx)
+	if err != nil {
+		return step, err
+	}
+	blocked := stops
+	switch {
+	case r.cmd.LeaveOpen && len(left) > 0:
+		step.Detail = strings.Join(left, "; ") + ": they stay behind and never run"
+	case len(left) > 0:
+		blocked = append([]string{strings.Join(left, "; ") + " (the stream runs what it can; --leave-open leaves the rest behind)"}, stops...)
+	}
+	for _, reader := range r.readers {
+		waits -= reader.Waiting
+		step.Detail += fmt.Sprintf("; %s has %d records to read, from the copy then", reader.Subscription, r.unreadBy(reader))
+		if reader.Waiting > 0 {
+			step.Detail += fmt.Sprintf(", and %d events that wait, which go along", reader.Waiting)
 		}
 	}
+	if waits > 0 && !r.cmd.LeaveOpen {
+		blocked = append(blocked, fmt.Sprintf("%d events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic "+
+			"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)", waits))
+	}
+	if len(blocked) > 0 {
+		step.State, step.Detail = stepBlocked, strings.Join(blocked, "; ")
+	}
+	return step, nil
+}
+
+// open says where actions of the topic are open, and counts the events that wait.
+func (r *rekeying) open(status []ledger.SubscriptionStatus) (left []string, waits int64) {
+	for _, s := range status {
+		if s.Topic != r.cmd.Topic {
+			continue
+		}
+		waits += s.Buffered
+		if s.OpenActions+s.HeldActions > 0 {
+			left = append(left, fmt.Sprintf("%s.%s has in partition %d %d actions to run and %d failed or parked",
+				s.Team, s.Subscription, s.Partition, s.OpenActions, s.HeldActions))
+		}
+	}
+	return left, waits
+}
+
+// stops says which subscriptions are stopped.
+func (r *rekeying) stops(ctx context.Context) (list []string, err error) {
 	for _, name := range r.subscriptions() {
 		stops, err := r.ledger.Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
 		if err != nil {
-			return step, err
+			return nil, err
 		}
 		for _, s := range stops {
-			left = append(left, fmt.Sprintf("%s is stopped in partition %d: %s", name, s.Partition.Number, s.Detail))
+			list = append(list, fmt.Sprintf("%s is stopped in partition %d: %s", name, s.Partition.Number, s.Detail))
 		}
 	}
-	if len(left) > 0 {
-		step.State, step.Detail = stepBlocked, strings.Join(left, "; ")
-		return step, nil
+	return list, nil
+}
+
+// unreadBy counts what a reader has not read.
+func (r *rekeying) unreadBy(reader ledger.Reader) (n int64) {
+	for number, end := range r.ends {
+		n += max(0, end-reader.Next[number])
 	}
-	step.Detail = "nothing is open"
-	for _, reader := range r.readers {
-		unread := int64(0)
-		for number, end := range r.ends {
-			unread += max(0, end-reader.Next[number])
-		}
-		step.Detail += fmt.Sprintf("; %s has %d records to read, from the copy then", reader.Subscription, unread)
-	}
-	return step, nil
+	return n
 }
 
 // stopped looks whether the subscriptions' groups have no members.
@@ -249,6 +286,7 @@ type handedOver struct {
 	Subscription string `json:"subscription"`
 	Generation   int32  `json:"generation"`
 	Lines        int64  `json:"lines"`
+	Waiting      int64  `json:"waiting"` // events that go along with the first claims
 }
 
 func (r *rekeying) run(e *env, steps []rekeyStep) error {
@@ -301,13 +339,12 @@ func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handed
 	done := []handedOver{}
 	for _, reader := range r.readers {
 		n, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
-			To:          ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
-			Begins:      copied.Begins[readerName(reader)],
-			PartitionOf: func(entity string) int32 { return topics.PartitionOf([]byte(entity), r.cmd.Partitions) }})
+			To:     ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
+			Begins: copied.Begins[readerName(reader)]})
 		if err != nil {
 			return done, err
 		}
-		done = append(done, handedOver{reader.Subscription, reader.Generation, n})
+		done = append(done, handedOver{reader.Subscription, reader.Generation, n, reader.Waiting})
 	}
 	return done, nil
 }
@@ -338,7 +375,7 @@ func showRekeyed(w io.Writer, d rekeyed) {
 	line("entities", strconv.FormatInt(d.Entities, 10))
 	line("took", d.took.Round(time.Millisecond).String())
 	for _, s := range d.Subscriptions {
-		line("handed over", fmt.Sprintf("%s, %d version lines", s.Subscription, s.Lines))
+		line("handed over", fmt.Sprintf("%s, %d version lines and %d events that wait", s.Subscription, s.Lines, s.Waiting))
 	}
 	line("now", d.Switch)
 }

@@ -83,6 +83,9 @@ CREATE TABLE fences (
     former       uuid,
     lanes_from   bigint NOT NULL DEFAULT 1,
     places       bigint NOT NULL DEFAULT 0,
+    -- Of a partition of a topic's copy: the id of the topic that was copied. What waits there goes along with the first claim.
+    -- Reader: Claim.
+    copy_of      uuid,
     -- An owner that did not release its fence may have attempted the first open action of each entity and not recorded it. Of
     -- those below doubt_to this is so since doubt_at; a release keeps both until all of them are recorded. Reader: Claim.
     doubt_to     bigint NOT NULL DEFAULT 0,

@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"context"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	binding "github.com/forebay-io/forebay/schemas/record"
+)
+
+// A subscription that was handed over to a copy of its topic takes along what waits for a gap: the filler is in the copy, and may be
+// unread. With the first claim of a partition of the copy the waiting events of its entities become that partition's. Not with the
+// hand-over: until somebody claims the copy the subscription may go on in the old topic, and a hand-over may be made again, or
+// forgotten.
+//
+// Records set aside (conflicts, quarantined, filtered) stay with the old topic, where their places are.
+
+// takeAlong brings to a partition that is claimed for the first time what waits for its entities in the topic that it was handed over
+// from. Whoever still owned that is fenced.
+func takeAlong(ctx context.Context, tx *timedTx, c *Claim) error {
+	if c.Epoch > 1 || c.copyOf == nil {
+		return nil
+	}
+	old, err := ints(ctx, tx, `SELECT f.id FROM fences t JOIN fences f ON f.subscription = t.subscription AND f.topic_id = t.copy_of
+		WHERE t.id = $1 AND EXISTS (SELECT FROM buffer b WHERE b.fence = f.id) ORDER BY f.id FOR UPDATE OF f`, c.ID)
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	if err := tx.unbounded(ctx); err != nil {
+		return err
+	}
+	fences, entities, err := waitingFor(ctx, tx, c, old)
+	if err != nil || len(fences) == 0 {
+		return err
+	}
+	return moveWaiting(ctx, tx, c, fences, entities)
+}
+
+// waitingFor lists the entities of a claim's partition for which events wait in others, and in which.
+func waitingFor(ctx context.Context, tx pgx.Tx, c *Claim, old []int32) (fences []int32, entities []string, err error) {
+	var count int32 // of the copy's partitions when it was made
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM fences t JOIN fences f ON f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.copy_of = t.copy_of
+		WHERE t.id = $1`, c.ID).Scan(&count)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := tx.Query(ctx, `SELECT fence, entity FROM buffer WHERE fence = ANY ($1) GROUP BY fence, entity`, old)
+	if err != nil {
+		return nil, nil, err
+	}
+	var (
+		fence  int32
+		entity string
+	)
+	_, err = pgx.ForEachRow(rows, []any{&fence, &entity}, func() error {
+		if partitionOf(entity, count) == c.Partition.Number {
+			fences, entities = append(fences, fence), append(entities, entity)
+		}
+		return nil
+	})
+	return fences, entities, err
+}
+
+// partitionOf is where an entity's events are in a topic: the entity is their key.
+func partitionOf(entity string, partitions int32) int32 {
+	return binding.PartitionOf([]byte(entity), partitions)
+}
+
+// firstPlace is below the places of what is brought along, which have no place in the copy's log: in the stretch below those of claims
+// (see displaced), in the order that they had.
+const firstPlace = math.MinInt64
+
+// goingAlong says where the rows of the buffer go to that wait for entities in fences.
+const goingAlong = `WITH e AS (SELECT unnest($2::int[]) AS fence, unnest($3::text[]) AS entity),
+    g AS (SELECT b.fence, b.log_offset, b.window_id, b.event_key, b.entity, b.clock, $4::bigint + row_number() OVER (ORDER BY b.log_offset, b.fence) AS place
+          FROM e JOIN buffer b ON b.fence = e.fence AND b.entity = e.entity)
+`
+
+// moveWaiting moves what waits with all that hangs on it: the events' rows, and what was asked of their owner and of their source. Deadlines
+// stay as they are. The buffer comes last: the other statements find by it what goes where.
+func moveWaiting(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entities []string) error {
+	windows, err := ints(ctx, tx, `SELECT DISTINCT b.window_id FROM unnest($1::int[], $2::text[]) AS e(fence, entity)
+		JOIN buffer b ON b.fence = e.fence AND b.entity = e.entity ORDER BY b.window_id`, fences, entities)
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, w := range windows {
+		all = append(all, ofWindow(w, goingAlong+`UPDATE events_w{w} v SET fence = $1, log_offset = g.place FROM g
+			WHERE g.window_id = {w} AND v.event_key = g.event_key AND v.fence = g.fence AND v.log_offset = g.log_offset`))
+	}
+	all = append(all,
+		goingAlong+`UPDATE commands k SET fence = $1, log_offset = g.place FROM g
+			WHERE k.fence = g.fence AND k.log_offset = g.log_offset AND k.event_key = g.event_key AND k.ended_at IS NULL`,
+		goingAlong+`UPDATE backfills SET fence = $1 WHERE id IN (SELECT max(f.id) FROM g
+			JOIN backfills f ON f.fence = g.fence AND f.entity = g.entity AND f.clock = g.clock AND f.ended_at IS NULL GROUP BY g.entity, g.clock)`,
+		goingAlong+`UPDATE buffer b SET fence = $1, log_offset = g.place FROM g WHERE b.fence = g.fence AND b.log_offset = g.log_offset`)
+	for _, sql := range all {
+		if _, err := tx.Exec(ctx, sql, c.ID, fences, entities, int64(firstPlace)); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = ANY ($1)`, fences)
+	return err
+}
