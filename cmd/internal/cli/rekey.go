@@ -172,41 +172,43 @@ func (r *rekeying) look(ctx context.Context) error {
 	return nil
 }
 
-// drained looks whether anything is open that nobody would run after the switch. What is unread is read from the copy, and what
-// waits goes along.
+// drained looks whether anything is open that nobody would run after the switch.
 func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
-	step := rekeyStep{Step: "drain", State: stepDone, Detail: "nothing is open"}
 	status, err := r.ledger.Subscriptions(ctx)
 	if err != nil {
-		return step, err
+		return rekeyStep{}, err
 	}
-	left, waits := r.open(status)
 	stops, err := r.stops(ctx)
 	if err != nil {
-		return step, err
+		return rekeyStep{}, err
 	}
-	blocked := stops
-	switch {
-	case r.cmd.LeaveOpen && len(left) > 0:
-		step.Detail = strings.Join(left, "; ") + ": they stay behind and never run"
-	case len(left) > 0:
-		blocked = append([]string{strings.Join(left, "; ") + " (the stream runs what it can; --leave-open leaves the rest behind)"}, stops...)
+	return r.drain(status, stops), nil
+}
+
+// drain is the step: actions that are open block it. What is unread is read from the copy, and what waits goes along.
+func (r *rekeying) drain(status []ledger.SubscriptionStatus, blocked []string) rekeyStep {
+	left, waits := r.open(status)
+	detail := []string{"nothing is open"}
+	if open := strings.Join(left, "; "); open != "" && r.cmd.LeaveOpen {
+		detail[0] = open + ": they stay behind and never run"
+	} else if open != "" {
+		blocked = append(blocked, open+" (while the stream runs it runs what it can; --leave-open leaves the rest behind)")
 	}
 	for _, reader := range r.readers {
-		waits -= reader.Waiting
-		step.Detail += fmt.Sprintf("; %s has %d records to read, from the copy then", reader.Subscription, r.unreadBy(reader))
+		one := fmt.Sprintf("%s has %d records to read, from the copy then", reader.Subscription, r.unreadBy(reader))
 		if reader.Waiting > 0 {
-			step.Detail += fmt.Sprintf(", and %d events that wait, which go along", reader.Waiting)
+			one += fmt.Sprintf(", and %d events that wait, which go along", reader.Waiting)
 		}
+		detail, waits = append(detail, one), waits-reader.Waiting
 	}
 	if waits > 0 && !r.cmd.LeaveOpen {
 		blocked = append(blocked, fmt.Sprintf("%d events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic "+
 			"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)", waits))
 	}
 	if len(blocked) > 0 {
-		step.State, step.Detail = stepBlocked, strings.Join(blocked, "; ")
+		return rekeyStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}
 	}
-	return step, nil
+	return rekeyStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
 }
 
 // open says where actions of the topic are open, and counts the events that wait.

@@ -13,14 +13,22 @@ import (
 
 // TestRekeyToMorePartitions is the way out of a partition count: plan, copy and switch with the product's own command,
 // and a source goes on in its new topic where it stood. What was unread is read there, versions go on, what is stale
-// stays stale, nothing runs again.
+// stays stale, nothing runs again. What waits for a gap goes along, and the fillers, unread when it is copied, release it.
 func TestRekeyToMorePartitions(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 1s, then: skip}"})
+		r := newRig(t, b, options{gap: "{wait: 60s, then: skip}"})
 		from := "events." + r.team + ".orders"
 		to := from + ".10"
 		intake, stream := r.serve("intake"), r.serve("stream")
-		const entities = 25
+		const entities, gaps = 25, 10
+		deliverGaps := func(rev int) {
+			t.Helper()
+			for e := 1; e <= gaps; e++ {
+				if err := r.sender.deliver(t.Context(), order(fmt.Sprintf("gap-%d", e), rev)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		deliver := func(rev int) {
 			t.Helper()
 			for e := 1; e <= entities; e++ {
@@ -34,6 +42,11 @@ func TestRekeyToMorePartitions(t *testing.T) {
 		r.agent.waitActed(t, 2*entities, time.Minute)
 		waitItems(t, r, stream, 2*entities, "--subscription", "fulfil", "--status", "done")
 
+		deliverGaps(1)
+		deliverGaps(3)
+		waitItems(t, r, stream, gaps, "--subscription", "fulfil", "--decision", "buffered")
+		waitItems(t, r, stream, 2*entities+gaps, "--subscription", "fulfil", "--status", "done")
+
 		if s := r.rekey(from); s["stop"].State != "blocked" || !strings.Contains(s["stop"].Detail, r.team+".fulfil (1 members)") || s["switch"].State != "to do" {
 			t.Errorf("the plan while processes run: %+v", s)
 		}
@@ -42,23 +55,24 @@ func TestRekeyToMorePartitions(t *testing.T) {
 		}
 		stream.stop()
 		deliver(3) // unread when it is copied
+		deliverGaps(2)
 		intake.stop()
-		if s := r.rekey(from); s["stop"].State != "done" || s["drain"].State != "done" || !strings.Contains(s["drain"].Detail, fmt.Sprintf("has %d records to read", entities)) ||
-			!strings.Contains(s["copy"].Detail, fmt.Sprintf("%d records of %s (6 partitions) to %s (10)", 3*entities, from, to)) {
+		if s := r.rekey(from); s["stop"].State != "done" || s["drain"].State != "done" || !strings.Contains(s["drain"].Detail, fmt.Sprintf("nothing is open; %s.fulfil has %d records to read, from the copy then, and %d events that wait, which go along", r.team, entities+gaps, gaps)) ||
+			!strings.Contains(s["copy"].Detail, fmt.Sprintf("%d records of %s (6 partitions) to %s (10)", 3*(entities+gaps), from, to)) {
 			t.Errorf("the plan when they are stopped: %+v", s)
 		}
 		var done struct {
 			To                string
 			Records, Entities int
-			Subscriptions     []struct{ Lines int }
+			Subscriptions     []struct{ Lines, Waiting int }
 		}
 		out := r.command("topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run", "-o", "json")
-		if err := json.Unmarshal(out, &done); err != nil || done.To != to || done.Records != 3*entities || done.Entities != entities ||
-			len(done.Subscriptions) != 1 || done.Subscriptions[0].Lines != entities {
+		if err := json.Unmarshal(out, &done); err != nil || done.To != to || done.Records != 3*(entities+gaps) || done.Entities != entities+gaps ||
+			len(done.Subscriptions) != 1 || done.Subscriptions[0].Lines != entities+gaps || done.Subscriptions[0].Waiting != gaps {
 			t.Fatalf("%s %v", out, err)
 		}
 		if _, err := r.try("127.0.0.1:0", "topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run"); err == nil ||
-			!strings.Contains(err.Error(), "exit status 6") || !strings.Contains(err.Error(), fmt.Sprintf("holds %d records already", 3*entities)) {
+			!strings.Contains(err.Error(), "exit status 6") || !strings.Contains(err.Error(), fmt.Sprintf("holds %d records already", 3*(entities+gaps))) {
 			t.Errorf("run again: %v", err)
 		}
 
@@ -71,7 +85,7 @@ func TestRekeyToMorePartitions(t *testing.T) {
 		r.serve("intake")
 		stream = r.serve("stream")
 		deliver(4)
-		r.agent.waitActed(t, 4*entities, time.Minute)
+		r.agent.waitActed(t, 4*entities+3*gaps, 50*time.Second) // before the wait for a gap is over
 		// A repetition of what came by the old topic is one here, too.
 		deliver(2)
 		waitItems(t, r, stream, entities, "--subscription", "fulfil", "--decision", "duplicate")

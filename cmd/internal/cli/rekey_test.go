@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/google/go-cmp/cmp"
+)
+
+// Actions that are open block the copy of a topic, unless they are to be left behind. Events that wait do not: they go along, but those
+// that no reader has.
+func TestRekeyDrain(t *testing.T) {
+	t.Parallel()
+	const read = "acme.triage has 5 records to read, from the copy then"
+	at := func(open, held, waits int64) []ledger.SubscriptionStatus {
+		return []ledger.SubscriptionStatus{
+			{Team: "acme", Subscription: "triage", Topic: "events.acme.github", Partition: 1, OpenActions: open, HeldActions: held, Buffered: waits},
+			{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", OpenActions: 7, HeldActions: 7, Buffered: 7},
+		}
+	}
+	for name, tt := range map[string]struct {
+		status  []ledger.SubscriptionStatus
+		waiting int64
+		stops   []string
+		leave   bool
+		want    rekeyStep
+	}{
+		"nothing": {status: at(0, 0, 0), want: rekeyStep{"drain", "done", "nothing is open; " + read}},
+		"what waits goes along": {status: at(0, 0, 3), waiting: 3,
+			want: rekeyStep{"drain", "done", "nothing is open; " + read + ", and 3 events that wait, which go along"}},
+		"open actions": {status: at(2, 1, 3), waiting: 3,
+			want: rekeyStep{"drain", "blocked", "acme.triage has in partition 1 2 actions to run and 1 failed or parked (while the stream runs it runs what it can; " +
+				"--leave-open leaves the rest behind)"}},
+		"left behind": {status: at(0, 1, 3), waiting: 3, leave: true,
+			want: rekeyStep{"drain", "done", "acme.triage has in partition 1 0 actions to run and 1 failed or parked: they stay behind and never run; " + read +
+				", and 3 events that wait, which go along"}},
+		"what nobody takes along": {status: at(0, 0, 3), waiting: 1,
+			want: rekeyStep{"drain", "blocked", "2 events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic " +
+				"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)"}},
+		"left behind as well": {status: at(0, 0, 3), waiting: 1, leave: true,
+			want: rekeyStep{"drain", "done", "nothing is open; " + read + ", and 1 events that wait, which go along"}},
+		"a stop": {status: at(0, 0, 0), stops: []string{"acme.triage is stopped in partition 1: cut"}, leave: true,
+			want: rekeyStep{"drain", "blocked", "acme.triage is stopped in partition 1: cut"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, ends: map[int32]int64{0: 3, 1: 4},
+				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting}}}
+			if d := cmp.Diff(tt.want, r.drain(tt.status, tt.stops)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
