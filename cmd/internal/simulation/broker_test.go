@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -11,22 +13,24 @@ import (
 
 // broker is the cluster, and an operator's hands on it.
 type broker struct {
-	*kfake.Cluster
 	net   *network
 	ports []int
+	seeds []string
+	dir   string // where the logs are between two lives of the cluster; empty: it has one life
 	adm   *kadm.Client
+
+	mu   sync.Mutex
+	life *kfake.Cluster
 }
 
-func newBroker(t *testing.T, n *network, brokers int) *broker {
+func newBroker(t *testing.T, n *network, brokers int, dir string) *broker {
 	t.Helper()
-	b := &broker{net: n}
+	b := &broker{net: n, dir: dir}
 	for i := range brokers {
 		b.ports = append(b.ports, brokerPort+i)
+		b.seeds = append(b.seeds, fmt.Sprintf("127.0.0.1:%d", brokerPort+i))
 	}
-	var err error
-	b.Cluster, err = kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(b.ports...), kfake.ListenFn(n.Listen),
-		kfake.BrokerConfigs(map[string]string{"log.message.timestamp.type": "LogAppendTime"}))
-	if err != nil {
+	if err := b.start(); err != nil {
 		t.Fatal(err)
 	}
 	cl, err := kgo.NewClient(b.options("operator")...)
@@ -37,10 +41,34 @@ func newBroker(t *testing.T, n *network, brokers int) *broker {
 	return b
 }
 
+// start begins a life of the cluster, with what the one before has left in its directory.
+func (b *broker) start() error {
+	options := []kfake.Opt{kfake.NumBrokers(len(b.ports)), kfake.Ports(b.ports...), kfake.ListenFn(b.net.Listen),
+		kfake.BrokerConfigs(map[string]string{"log.message.timestamp.type": "LogAppendTime"})}
+	if b.dir != "" {
+		options = append(options, kfake.DataDir(b.dir))
+	}
+	c, err := kfake.NewCluster(options...)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.life = c
+	return nil
+}
+
+// cluster is the cluster as it lives now. While it is stopped it answers no question.
+func (b *broker) cluster() *kfake.Cluster {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.life
+}
+
 // options are what the Kafka clients of a process share, as the app has them.
 func (b *broker) options(node string) []kgo.Opt {
 	return []kgo.Opt{
-		kgo.SeedBrokers(b.ListenAddrs()...), kgo.ClientID("forebay"), kgo.RetryTimeout(retryTimeout), kgo.Dialer(b.net.dialer(node)),
+		kgo.SeedBrokers(b.seeds...), kgo.ClientID("forebay"), kgo.RetryTimeout(retryTimeout), kgo.Dialer(b.net.dialer(node)),
 	}
 }
 
@@ -53,7 +81,7 @@ func (b *broker) create(t *testing.T, partitions int32, configs map[string]*stri
 
 func (b *broker) close() {
 	b.adm.Close()
-	b.Cluster.Close()
+	b.cluster().Close()
 }
 
 // seek sets the group's offsets, as any Kafka tool does; where says where to, of those that the group has.

@@ -34,7 +34,7 @@ type fault struct {
 
 func nothing() {}
 
-// faults are all there are. What one does to the world it does to what runs at that moment.
+// faults are all there are, but for the election of drawElection. What one does to the world it does to what runs at that moment.
 var faults = []fault{
 	{"a stream process's connections to the brokers are cut", 0, cutStream(toBrokers)},
 	{"a stream process's connections to the agent are cut", 0, cutStream(toAgent)},
@@ -62,7 +62,7 @@ var faults = []fault{
 	{"brokers answer with errors", 3 * time.Second, brokerErrors},
 	{"brokers answer with errors", 3 * time.Second, brokerErrors},
 	{"the group loses its members", 0, loseMembers},
-	{"the group's offsets are set back while it is stopped", 3 * time.Second, seekBack},
+	{movedBack, 3 * time.Second, seekBack},
 	{"the group is deleted while it is stopped", 3 * time.Second, deleteGroup},
 	{cutOff, 3 * time.Second, cutTopic},
 	{retained, 2 * time.Minute, reachRetention},
@@ -88,7 +88,19 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		}
 		p.faults = append(p.faults, f)
 	}
+	p.drawElection(rng)
 	slices.SortStableFunc(p.faults, func(a, b planned) int { return int(a.at - b.at) })
+}
+
+// drawElection has one world in eight cut a log. It is drawn behind all others, so that a seed's other faults are what they were. A group that
+// is moved by hand goes where it is told, and the cut is not reported: not both.
+func (p *plan) drawElection(rng *rand.Rand) {
+	if rng.IntN(8) != 0 || p.has(movedBack) {
+		return
+	}
+	p.onDead = ledger.Continue
+	p.faults = append(p.faults, planned{fault: fault{unclean, 3 * time.Second, electUncleanly}, at: within(rng, 300*time.Millisecond, 5*time.Second),
+		lasts: within(rng, 0, 2*time.Second), chance: rng.Uint64()})
 }
 
 // breakThings does what the plan says, and mends it.
@@ -185,6 +197,8 @@ func addStream(_ context.Context, w *world, _ planned) (fact, func()) {
 		}
 	}
 }
+
+const movedBack = "the group's offsets are set back while it is stopped"
 
 // moved is a fault after which nothing may come twice: partitions change hands with all that is known.
 const moved = "partitions change hands"
@@ -331,14 +345,14 @@ var answers = []struct {
 
 func brokerErrors(_ context.Context, w *world, p planned) (fact, func()) {
 	a := answers[p.chance%uint64(len(answers))]
-	h := w.broker.Fault(kfake.Fault{Keys: a.keys, Err: a.err, Count: 1 + int(p.chance>>32%4)})
+	h := w.broker.cluster().Fault(kfake.Fault{Keys: a.keys, Err: a.err, Count: 1 + int(p.chance>>32%4)})
 	w.trace.add("  %s", a.err.Message)
 	return fact{what: fmt.Sprintf("%s: %s", p.name, a.err.Message)}, h.Remove
 }
 
 // loseMembers has the coordinator know no member any more.
 func loseMembers(_ context.Context, w *world, p planned) (fact, func()) {
-	w.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: 1 + int(p.chance%3)})
+	w.broker.cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: 1 + int(p.chance%3)})
 	return fact{what: p.name}, nothing
 }
 

@@ -10,20 +10,23 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// history is all that the judge knows: what the provider was told, what the agent saw, what was configured, what was broken.
+// history is all that the judge knows: what the provider was told, what the agent saw, what was configured, what was broken, and which
+// events may be missing because a fault deleted their records and Forebay said so; see excused. The rules below read no word of Forebay's.
 type history struct {
-	told    []*told
-	calls   []*call // in the order of their begin
-	policy  gate.Policy
-	payload schemas.PayloadKind
-	latest  bool
-	good    map[string]bool // entities with which the agent had no trouble
-	facts   []fact
-	excused map[string]string // events that an operator saw go, by id, and why they need not be acted on
+	told     []*told
+	calls    []*call // in the order of their begin
+	policy   gate.Policy
+	payload  schemas.PayloadKind
+	latest   bool
+	good     map[string]bool // entities with which the agent had no trouble
+	facts    []fact
+	excused  map[string]string // by event, what Forebay said of a record that the world has deleted: it may come late
+	forgiven map[string]bool   // of those, the ones that need not come at all
 }
 
 func (w *world) history() history {
-	h := history{policy: w.plan.policy, payload: w.plan.payload, latest: w.plan.latest, good: map[string]bool{}, facts: w.facts, calls: w.agent.calls, excused: w.excused()}
+	h := history{policy: w.plan.policy, payload: w.plan.payload, latest: w.plan.latest, good: map[string]bool{}, facts: w.facts, calls: w.agent.calls,
+		excused: w.excused(), forgiven: w.forgiven()}
 	for _, t := range w.sender.told {
 		h.told = append(h.told, t)
 	}
@@ -179,11 +182,12 @@ func (c *trial) authentic() {
 	}
 }
 
-// complete: what was told 2xx is acted on, unless a rule of the subscription's says otherwise.
+// complete: what was told 2xx is acted on, unless a rule of the subscription's says otherwise, or its record was deleted and that was
+// reported.
 func (c *trial) complete() {
 	for _, l := range c.lines {
 		for _, s := range l.events {
-			if s.accepted.IsZero() || !s.done.IsZero() || c.excused[s.id] != "" {
+			if s.accepted.IsZero() || !s.done.IsZero() || c.forgiven[s.id] {
 				continue
 			}
 			if !c.mayEndUnrun(l, s) {

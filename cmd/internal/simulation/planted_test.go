@@ -83,7 +83,8 @@ func TestJudge(t *testing.T) {
 		{"called, and never answered", arrival, func(p *planted) { p.calls[4].status, p.calls[4].end = 0, time.Time{} }, []rule{lost}},
 		{"called, and answered 500", arrival, func(p *planted) { p.calls[4].status = 500 }, []rule{lost}},
 		{"never called, and never accepted", arrival, func(p *planted) { p.calls, p.told[4].accepted = p.calls[:4], time.Time{} }, nil},
-		{"never called, and an operator knows why", arrival, func(p *planted) { p.calls, p.excused = p.calls[:4], map[string]string{p.told[4].id: "cut"} }, nil},
+		{"never called, and an operator knows why", arrival, func(p *planted) { p.calls, p.forgiven = p.calls[:4], map[string]bool{p.told[4].id: true} }, nil},
+		{"never called, and its record went, but it was decided", arrival, func(p *planted) { p.calls, p.excused = p.calls[:4], map[string]string{p.told[4].id: "cut"} }, []rule{lost}},
 		{"a snapshot that came after a newer one", timestamp, func(p *planted) {
 			p.calls, p.told[3].sent[0], p.told[3].accepted = slices.Delete(p.calls, 3, 4), at(6), at(6.1)
 		}, nil},

@@ -86,7 +86,7 @@ func howMany() int {
 func simulate(t *testing.T, seed uint64, level slog.Level) {
 	synctest.Test(t, func(t *testing.T) {
 		p := draw(seed)
-		tr := &trace{start: time.Now(), level: level}
+		tr := &trace{start: time.Now(), level: level, decided: map[string]bool{}}
 		w := build(t, p, tr)
 		w.run()
 		w.end()

@@ -11,11 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 )
 
-// gone are records that an operator removed from a log, as the log was before.
+// gone is a record that an operator or an election removed from a log, as the log was before.
 type gone struct {
 	topic     string
 	partition int32
@@ -24,11 +23,12 @@ type gone struct {
 	since, at time.Time // when it was appended, and when it went
 	kind      string    // of the fault
 	life      [16]byte  // the id of the topic that it was in
+	read      bool      // the ledger's position was behind it
 }
 
-// life is the id of a topic; zero while there is none of its name.
-func (b *broker) life(topic string) (id [16]byte) {
-	if t := b.TopicInfo(topic); t != nil {
+// topicID is the id of a topic; zero while there is none of its name.
+func (b *broker) topicID(topic string) (id [16]byte) {
+	if t := b.cluster().TopicInfo(topic); t != nil {
 		id = t.TopicID
 	}
 	return id
@@ -77,21 +77,60 @@ func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Recor
 	return nil
 }
 
-// remember notes the records of a topic that are about to go.
-func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) error {
-	life := w.broker.life(topic)
-	return w.broker.reading(ctx, topic, func(r *kgo.Record) {
-		if !which(r) {
-			return
+// remember gives the records of a topic that are about to go.
+func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) (going []gone, err error) {
+	id := w.broker.topicID(topic)
+	err = w.broker.reading(ctx, topic, func(r *kgo.Record) {
+		if which(r) {
+			going = append(going, goneOf(r, id, kind))
 		}
-		g := gone{life: life, topic: topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
-		if e, err := record.Decode(r); err == nil {
-			g.id = e.ID
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.gone = append(w.gone, g)
 	})
+	return going, err
+}
+
+// deleteBelow deletes what lies below an offset of each partition, and notes what went: that which lies below the logs' starts
+// afterwards, whatever was answered.
+func (w *world) deleteBelow(ctx context.Context, topic, kind string, upto map[int32]int64) error {
+	going, err := w.remember(ctx, topic, kind, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] })
+	if err != nil {
+		return err
+	}
+	to := kadm.Offsets{}
+	for partition, at := range upto {
+		to.Add(kadm.Offset{Topic: topic, Partition: partition, At: at})
+	}
+	done, failed := w.broker.adm.DeleteRecords(ctx, to)
+	if failed == nil {
+		failed = done.Error()
+	}
+	starts, err := w.broker.starts(ctx, topic)
+	for _, g := range going {
+		if g.offset < starts[g.partition] {
+			w.note(g)
+		}
+	}
+	return errors.Join(failed, err)
+}
+
+// starts are where a topic's logs start. It asks until it is told.
+func (b *broker) starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	for {
+		listed, err := b.adm.ListStartOffsets(ctx, topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		if err == nil {
+			out := map[int32]int64{}
+			listed.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		sleep(ctx, time.Second)
+	}
 }
 
 const (
@@ -103,8 +142,9 @@ const (
 
 // cutTopic deletes a part of a partition's records while the subscription is stopped.
 func cutTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	defer w.byHand()()
 	mend := w.stopAll()
-	err := w.deleteBefore(ctx, cutOff, func(end int64) int64 { return int64(p.chance>>16) % (end + 1) })
+	err := w.deleteBefore(ctx, func(end int64) int64 { return int64(p.chance>>16) % (end + 1) })
 	if err != nil {
 		w.trace.add("  %v", err)
 	}
@@ -112,38 +152,24 @@ func cutTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 }
 
 // deleteBefore deletes what lies before an offset of each partition; where says which, of the log's end.
-func (w *world) deleteBefore(ctx context.Context, kind string, where func(end int64) int64) error {
+func (w *world) deleteBefore(ctx context.Context, where func(end int64) int64) error {
 	for _, source := range w.plan.sources {
 		topic := topicOf(source)
 		ends, err := w.broker.adm.ListEndOffsets(ctx, topic)
 		if err != nil {
 			return err
 		}
-		to := kadm.Offsets{}
 		upto := map[int32]int64{}
 		ends.Each(func(o kadm.ListedOffset) {
-			if o.Err != nil || o.Offset < 0 {
-				return
+			if o.Err == nil && o.Offset >= 0 {
+				upto[o.Partition] = where(o.Offset)
 			}
-			upto[o.Partition] = where(o.Offset)
-			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: upto[o.Partition]})
 		})
-		if err := w.remember(ctx, topic, kind, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] }); err != nil {
-			return err
-		}
-		if err := w.deleteRecords(ctx, to); err != nil {
+		if err := w.deleteBelow(ctx, topic, cutOff, upto); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (w *world) deleteRecords(ctx context.Context, to kadm.Offsets) error {
-	done, err := w.broker.adm.DeleteRecords(ctx, to)
-	if err != nil {
-		return err
-	}
-	return done.Error()
 }
 
 // reachRetention deletes what is older than the topics' retention, again and again, while everything runs.
@@ -163,6 +189,7 @@ func reachRetention(ctx context.Context, w *world, p planned) (fact, func()) {
 }
 
 func (w *world) expireRecords(ctx context.Context) error {
+	defer w.byHand()()
 	for _, source := range w.plan.sources {
 		topic := topicOf(source)
 		old := time.Now().Add(-w.plan.retention)
@@ -170,18 +197,13 @@ func (w *world) expireRecords(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to, upto := kadm.Offsets{}, map[int32]int64{}
+		upto := map[int32]int64{}
 		after.Each(func(o kadm.ListedOffset) {
-			if o.Err != nil || o.Offset < 0 {
-				return
+			if o.Err == nil && o.Offset >= 0 {
+				upto[o.Partition] = o.Offset
 			}
-			upto[o.Partition] = o.Offset
-			to.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: o.Offset})
 		})
-		if err := w.remember(ctx, topic, retained, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] }); err != nil {
-			return err
-		}
-		if err := w.deleteRecords(ctx, to); err != nil {
+		if err := w.deleteBelow(ctx, topic, retained, upto); err != nil {
 			return err
 		}
 	}
@@ -190,16 +212,18 @@ func (w *world) expireRecords(ctx context.Context) error {
 
 // recreateTopic deletes a topic and creates it again, while nothing writes to it.
 func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	defer w.byHand()()
 	in := w.takeIntake()
 	if in == nil {
 		return nobody, nothing
 	}
 	in.stop()
 	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
-	err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
+	going, err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
 	if err == nil {
 		w.mu.Lock()
-		w.lives[topic] = append(w.lives[topic], w.broker.life(topic))
+		w.gone = append(w.gone, going...)
+		w.lives[topic] = append(w.lives[topic], w.broker.topicID(topic))
 		w.mu.Unlock()
 		_, err = w.broker.adm.DeleteTopics(ctx, topic)
 	}
@@ -216,9 +240,15 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 // growTopic gives a topic more partitions, for good: its entities are in other ones then. The way on is a copy (topics rekey), which
 // is for a person to make; until then the topic stands still and says so.
 func growTopic(ctx context.Context, w *world, p planned) (fact, func()) {
+	defer w.byHand()()
 	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
 	if _, err := w.broker.adm.CreatePartitions(ctx, 1+int(p.chance>>32%3), topic); err != nil {
 		w.trace.add("  %v", err)
+	}
+	if w.broker.cluster().PartitionInfo(topic, w.plan.partitions) != nil {
+		w.mu.Lock()
+		w.grown[topic] = true
+		w.mu.Unlock()
 	}
 	return fact{what: grown}, nothing
 }
@@ -231,23 +261,37 @@ func (w *world) topicConfig() map[string]*string {
 	}
 }
 
-// excused are the events whose records went before they were done, and of which Forebay has said so: in the report of a stop that
-// covers the record, or of an action whose payload is lost. What is neither done nor reported is lost.
+// excused are the events of which the world has deleted a record, and Forebay has said so: by an action that is dead for want of its
+// payload, or by a stop that covers the record. Neither is enough alone. A topic that has grown stands still until a person makes the
+// copy: all of its events are excused, where the world has grown it and Forebay has said that.
 func (w *world) excused() map[string]string {
 	out := map[string]string{}
 	for _, g := range w.gone {
-		if why := w.reported(g); why != "" {
+		if !w.copied(g) && w.trace.payloadLost(g.id) {
+			out[g.id] = payloadLost
+		} else if why := w.reported(g); why != "" && !g.read && out[g.id] == "" {
 			out[g.id] = why
-		} else if !w.copied(g) && w.trace.payloadLost(g.id) {
-			out[g.id] = "payload_lost"
 		}
 	}
 	for _, s := range w.reports {
 		for _, t := range w.sender.told {
-			if s.Reason == stream.StopPartitions && topicOf(t.source) == s.Stop.Partition.Topic {
+			if topic := topicOf(t.source); s.Reason == stream.StopPartitions && topic == s.Stop.Partition.Topic && w.grown[topic] {
 				out[t.id] = string(s.Reason)
 			}
 		}
+	}
+	return out
+}
+
+const payloadLost = "payload_lost"
+
+// forgiven are the excused events that need not be done at all. A stop speaks of what nobody has read: an event that was decided is owed
+// all the same, and one of which a log still has another record.
+func (w *world) forgiven() map[string]bool {
+	out := map[string]bool{}
+	for id, why := range w.excused() {
+		known := w.inLogs[id] || w.trace.decided[id]
+		out[id] = !known || why == payloadLost || why == string(stream.StopPartitions)
 	}
 	return out
 }
@@ -263,6 +307,9 @@ func (w *world) copied(g gone) bool {
 // reported is the stop that covers a record which is gone. That a topic was created again is reported and accepted of all of its
 // partitions at once: one that has not said so itself was told by another.
 func (w *world) reported(g gone) string {
+	if g.kind == unclean {
+		return w.reportedCut(g)
+	}
 	own, topic := false, false
 	for _, s := range w.reports {
 		at := s.Stop.Partition
@@ -278,6 +325,18 @@ func (w *world) reported(g gone) string {
 	}
 	if topic && !own {
 		return string(stream.StopRecreated)
+	}
+	return ""
+}
+
+// reportedCut is the stop that says that the log was cut where a record went, or before: what was read and is gone shows the cut, but
+// not how far the log went.
+func (w *world) reportedCut(g gone) string {
+	for _, s := range w.reports {
+		at, cut := s.Stop.Partition, s.Reason == stream.StopAboveEnd || s.Reason == stream.StopTruncated
+		if cut && at.Topic == g.topic && at.Number == g.partition && at.TopicID == g.life && s.Stop.From <= g.offset {
+			return string(s.Reason)
+		}
 	}
 	return ""
 }

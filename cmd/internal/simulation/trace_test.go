@@ -14,10 +14,11 @@ type trace struct {
 	start time.Time
 	level slog.Level
 
-	mu     sync.Mutex
-	lines  []string
-	faults []string  // of forebay's own, as it reports them
-	sign   time.Time // of the last line that says that work goes on
+	mu      sync.Mutex
+	lines   []string
+	faults  []string        // of forebay's own, as it reports them
+	decided map[string]bool // events
+	sign    time.Time       // of the last line that says that work goes on
 }
 
 func (t *trace) add(format string, args ...any) {
@@ -53,6 +54,9 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
+	if r.Message == "decided" {
+		l.t.decide(r)
+	}
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
 		l.t.sign = time.Now()
 	}
@@ -60,6 +64,16 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+text)
 	}
 	return nil
+}
+
+// decide notes an event that was decided. The caller holds mu.
+func (t *trace) decide(r slog.Record) {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "event_id" {
+			t.decided[a.Value.String()] = true
+		}
+		return a.Key != "event_id"
+	})
 }
 
 func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }

@@ -22,6 +22,8 @@ type world struct {
 	db     *database
 	agent  *agent
 	sender *sender
+	hands  chan struct{} // an operator's, who does one thing at a time to the logs; capacity 1
+	later  sync.WaitGroup
 
 	mu        sync.Mutex
 	intake    *intake
@@ -32,6 +34,8 @@ type world struct {
 	facts     []fact
 	gone      []gone
 	lives     map[string][][16]byte // ids of topics that were deleted and created again, in their order
+	inLogs    map[string]bool       // events of which the logs have a record when all is over
+	grown     map[string]bool       // topics
 	reports   []*stream.StopError
 }
 
@@ -57,8 +61,9 @@ func (w *world) ports() []int { return append(slices.Clone(w.broker.ports), agen
 // build makes the world as it is before anything happens.
 func build(t *testing.T, p *plan, tr *trace) *world {
 	t.Helper()
-	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), lives: map[string][][16]byte{}}
-	w.broker = newBroker(t, w.net, p.brokers)
+	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), lives: map[string][][16]byte{}, hands: make(chan struct{}, 1),
+		inLogs: map[string]bool{}, grown: map[string]bool{}}
+	w.broker = newBroker(t, w.net, p.brokers, p.dataDir(t))
 	var err error
 	if w.agent, err = startAgent(w.net, p.seed, p.bad); err != nil {
 		t.Fatal(err)
@@ -110,7 +115,7 @@ func (w *world) node(role string) string {
 
 func (w *world) startIntake() {
 	node := w.node("intake")
-	in, err := startIntake(node, w.net, w.broker.ListenAddrs(), w.broker.options(node), w.plan.sources, w.plan.payload)
+	in, err := startIntake(node, w.net, w.broker.seeds, w.broker.options(node), w.plan.sources, w.plan.payload)
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -152,6 +157,12 @@ func (w *world) remove(p *process) bool {
 	return true
 }
 
+// byHand takes the operator's hands for something that is done to the logs.
+func (w *world) byHand() (done func()) {
+	w.hands <- struct{}{}
+	return func() { <-w.hands }
+}
+
 func (w *world) fact(f fact) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,8 +186,10 @@ func (w *world) run() {
 	defer operator.Wait()
 	defer cancel()
 	w.breakThings(ctx)
+	w.later.Wait()
 	w.agent.rest()
 	w.restAsLong(ctx)
+	w.readLogs(ctx)
 	cancel()
 	w.sender.wait.Wait()
 }

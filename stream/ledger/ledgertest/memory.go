@@ -174,6 +174,18 @@ func (m *Memory) Pass(d time.Duration) {
 	m.skew += d
 }
 
+// Next is where a partition is read on, for a world that cuts what was read off its log; false where it was never claimed.
+func (m *Memory) Next(at ledger.Partition) (next ledger.Position, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.fences {
+		if f.partition == at && f.stored {
+			next, ok = f.next, true
+		}
+	}
+	return next, ok
+}
+
 // fenceOf is the fence of a claim that holds it; nil where it is fenced. The caller holds mu.
 func (m *Memory) fenceOf(c *ledger.Claim) *fence {
 	if c.ID < 1 || int(c.ID) > len(m.fences) {
