@@ -54,7 +54,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: mutants
-mutants: ## break the product in small ways and see that the simulation notices each; writes mutants.md
+mutants: ## break the product in small ways and see that the simulation, or a test on Postgres, notices each; writes mutants.md
 	@.ci/mutants
 
 .PHONY: lint
