@@ -16,12 +16,12 @@ FROM unnest($1::int[], $2::text[], $3::text[]) AS u(fence, entity, clock)
 WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ended_at IS NULL`)
 
 // backfillsInsert puts a question. The source is that of what waits on the line.
-var backfillsInsert = newFresh(`-- backfillsInsert
+var backfillsInsert = newCounted(`-- backfillsInsert
 INSERT INTO backfills (fence, entity, clock, kind, epoch, from_value, to_value, reason, source)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.from_value, u.to_value, u.reason, b.source
-FROM ` + zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "from_value bigint", "to_value bigint", "reason text") + `
+FROM `+zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "from_value bigint", "to_value bigint", "reason text")+`
 CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
-    AND decision = 'buffered' LIMIT 1) b`)
+    AND decision = 'buffered' LIMIT 1) b`, "$1::int[]").planned()
 
 // Backfill is an open question for what is missing on a line.
 type Backfill struct {

@@ -90,7 +90,7 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 
 // Claim takes the fence of a partition; see ClaimRequest. Errors of Confirm come back as they are (errors.Is and
 // errors.As find them). It waits for the transactions that hold the fence until ctx ends. Kinds: Conflict where the topic is not
-// the one that the ledger knows, Unavailable where the database is away.
+// the one that the ledger knows or the ledger has lost a line, Unavailable where the database is away.
 func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
 	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
 	if err := req.validate(); err != nil {
@@ -118,6 +118,10 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	}
 	if confirm, ok := errors.AsType[confirmError](err); ok {
 		return nil, confirm.error
+	}
+	if isMissed(err) { // a next try would find no more
+		return nil, &schemas.Error{Kind: schemas.Conflict, Op: op, Err: fmt.Errorf("%w: a version line of the partition is gone from the ledger; "+
+			"this is a fault of forebay, please report it", err)}
 	}
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 }
@@ -333,10 +337,10 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		c.DoubtAt = ago(*doubt)
 	}
 	c.revision++
-	_, err = tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
+	err = exactly(tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
 		VALUES ($1, $2, $3, $2, $4) ON CONFLICT (fence) DO UPDATE SET next_offset = EXCLUDED.next_offset,
 		leader_epoch = EXCLUDED.leader_epoch, high_offset = greatest(progress.high_offset, EXCLUDED.next_offset),
-		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision)
+		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision))
 	if err != nil || c.Seek == nil {
 		return err
 	}
@@ -443,10 +447,11 @@ func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
 // already.
 func (n *Namespace) Release(ctx context.Context, c *Claim) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true, doubt_to = $5 WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id)
-			UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id`,
+		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true, doubt_to = $5 WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id),
+			hit AS (UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id RETURNING 1)
+			SELECT 1 / (count(*) = (SELECT count(*) FROM held))::int FROM hit`,
 			c.ID, c.Epoch, c.Token, c.low(), c.DoubtTo)
-		return err
+		return orMissed("release", err)
 	})
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "release the fence of " + c.Partition.Topic, Err: redact(err)}

@@ -247,9 +247,9 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 	if err = p.add(ctx, fenceCheck, func(*row) { fenced = false }, held...); err != nil {
 		return 0, false, err
 	}
-	live := n.windows.Load().live
+	win := n.windows.Load()
 	for _, window := range slices.Sorted(maps.Keys(w.windows)) {
-		if !slices.Contains(live, window) {
+		if !slices.Contains(win.live, window) {
 			return 0, false, errRotated
 		}
 		for i, sql := range []string{copyUpdate, copyInsert} {
@@ -259,6 +259,11 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			}
 			s := newFresh(ofWindow(window, sql))
 			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
+				return 0, false, err
+			}
+		}
+		if made := w.windows[window][1]; made.n() > 0 {
+			if err = p.add(ctx, win.q.standing[window], nil, append(made[:2].params(), held...)...); err != nil {
 				return 0, false, err
 			}
 		}

@@ -138,16 +138,18 @@ func (w *work) linesLow() int64 {
 	return w.laneEnd
 }
 
-// linesFold brings rows of lines up to events. Plan: events by (fence, lane_seq), window by window; a probe of lines_pkey per
-// line.
+// linesFold brings rows of lines up to events, and fails like a counted statement where it has not brought up every line that is
+// not newer. Plan: events by (fence, lane_seq), window by window; two probes of lines_pkey per line.
 const linesFold = `-- linesFold
-UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
-FROM (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
+WITH e AS MATERIALIZED (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
           SELECT fence, entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
           WHERE fence = $1 AND lane_seq >= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
             AND decision = 'applied' AND reason = 'next' AND word = '' OFFSET 0) e
-      ORDER BY e.entity, e.clock, e.lane_seq DESC) e
-WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq`
+      ORDER BY e.entity, e.clock, e.lane_seq DESC),
+hit AS (UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
+        FROM e WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq RETURNING 1)
+SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM lines l
+    WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of > e.lane_seq)))::int FROM hit`
 
 // fold brings the rows of a fence's lines up to its events. The caller has locked the fence.
 func fold(ctx context.Context, tx pgx.Tx, fence int32) error {
@@ -162,9 +164,10 @@ func fold(ctx context.Context, tx pgx.Tx, fence int32) error {
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, ofWindows(windows, linesFold), fence, low, next)
+		err = orMissed("linesFold", err)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next)
+		err = exactly(tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next))
 	}
 	return err
 }

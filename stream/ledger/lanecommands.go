@@ -160,8 +160,7 @@ func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, 
 	if err = o.change(ctx, tx, w, cmd); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, cmd.ID, o.Outcome, c.Epoch)
-	return err
+	return exactly(tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, cmd.ID, o.Outcome, c.Epoch))
 }
 
 // change brings the action's row, in its window, to what is asked.

@@ -95,7 +95,7 @@ func markLow(ctx context.Context, tx pgx.Tx, win *windowSet, fence int32) error 
 		err = loadMarks(ctx, tx, win, c)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE progress SET lane_low = greatest(lane_low, $2) WHERE fence = $1`, fence, c.marks.low)
+		err = exactly(tx.Exec(ctx, `UPDATE progress SET lane_low = greatest(lane_low, $2) WHERE fence = $1`, fence, c.marks.low))
 	}
 	return err
 }

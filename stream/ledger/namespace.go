@@ -165,7 +165,7 @@ func (n *Namespace) registerPlan(ctx context.Context, tx pgx.Tx) error {
 func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map[Partition]int64, error) {
 	var stored map[Partition]int64
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE subscriptions SET began_at = coalesce(began_at, now()) WHERE id = $1`, n.id)
+		err := exactly(tx.Exec(ctx, `UPDATE subscriptions SET began_at = coalesce(began_at, now()) WHERE id = $1`, n.id))
 		if err != nil {
 			return err
 		}

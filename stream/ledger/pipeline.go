@@ -36,11 +36,24 @@ func newFresh(sql string) statement {
 }
 
 // newCounted is a statement that must hit as many rows as an array among its parameters has. It fails where it does not, on the
-// server: COMMIT is in the same round trip, and the client's count would come too late.
-func newCounted(sql, array string) statement {
+// server: COMMIT is in the same round trip, and the client's count would come too late. A statement on its own is held to one row
+// by exactly, or by the row that it returns.
+//
+// Not counted is what
+//
+//   - makes a row of every element, or an error: linesInsert, bufferInsert, eventsInsert, asidesInsert, asidesAgain, actionsDead;
+//   - gives a row to what has none and leaves what is done: actionsInsert, actionsUpdate, copyInsert. actionsStand and actionsKnown
+//     ask for the rows instead. attemptsInsert keeps what stands there, and copyUpdate a copy: there the row is what is wanted;
+//   - takes away, or ends, what may be there: asidesDelete, linesForget, displace, backfillsReplace, the stops that a claim ends;
+//   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, lateWrite,
+//     beatWrite, the end of a backfill, exportedWrite (a dead letter is exported once more), topics.left_at.
+func newCounted(sql, array string) statement { return newCountedAs(sql, "cardinality("+array+")") }
+
+// newCountedAs is the same of as many rows as the expression want says. What the statement writes itself, want does not see.
+func newCountedAs(sql, want string) statement {
 	name, _, _ := strings.Cut(strings.TrimPrefix(sql, "-- "), "\n")
 	name, _, _ = strings.Cut(name, ":")
-	return newStatement("WITH hit AS (" + sql + "\nRETURNING 1)\nSELECT 1 / (count(*) = cardinality(" + array + "))::int FROM hit").counting(name)
+	return newStatement("WITH hit AS (" + sql + "\nRETURNING 1)\nSELECT 1 / (count(*) = " + want + ")::int FROM hit").counting(name)
 }
 
 func (s statement) counting(name string) statement {
@@ -59,6 +72,14 @@ type missedError struct{ statement string }
 
 func (e missedError) Error() string {
 	return e.statement + " has not found every row that must be there"
+}
+
+// orMissed is the error of a counted statement that was not sent through a pipeline.
+func orMissed(statement string, err error) error {
+	if divided(err) {
+		return refusal{missedError{statement}}
+	}
+	return err
 }
 
 func isMissed(err error) bool {

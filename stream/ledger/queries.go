@@ -146,13 +146,14 @@ type windowQueries struct {
 	insert     map[int32]statement
 	attempt    map[int32]statement
 	standing   map[int32]statement
+	known      map[int32]statement
 	laneFirst  statement
 }
 
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
-		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{}, standing: map[int32]statement{},
+		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{}, standing: map[int32]statement{}, known: map[int32]statement{},
 	}
 	of := func(w int32, sql string) statement { return newStatement(ofWindow(w, sql)) }
 	fresh := func(w int32, sql string) statement { return newFresh(ofWindow(w, sql)) }
@@ -183,9 +184,10 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 		q.duplicates[w] = newCounted(ofWindow(w, duplicatesUpdate), "$1::uuid[]")
 		q.decided[w] = newCounted(ofWindow(w, decidedUpdate), "$3::uuid[]").planned()
 		q.forget[w] = fresh(w, asidesDelete)
-		q.complete[w], q.attempt[w] = of(w, completionInsert), of(w, attemptsInsert)
+		q.complete[w], q.attempt[w] = newCountedAs(ofWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
 		q.standing[w] = newFresh(ofWindow(w, actionsStand)).counting("actionsStand")
+		q.known[w] = newFresh(ofWindow(w, actionsKnown)).counting("actionsKnown")
 	}
 	return q
 }
@@ -322,8 +324,16 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
 WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
-// actionsStand fails where an action has no row that was given one by actionsInsert, because its event is not there.
-const actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action
+// actionsStand fails where an action has no row that must have one: it has had one, or actionsInsert or copyInsert was to give it
+// one and has not found its event. They cannot be counted: what is done they leave alone.
+const actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action` + actionsMissing
+
+// actionsKnown fails where an action below lane_low neither has a row nor is done: its result would be written nowhere.
+const actionsKnown = `-- actionsKnown: beside, one probe of completions_w{w} by fence and bucket` + actionsMissing + `
+  AND NOT EXISTS (SELECT FROM completions_w{w} c WHERE c.fence = u.fence AND c.bucket = u.lane_seq >> 10
+                     AND (u.lane_seq & 1023)::smallint = ANY (c.lanes))`
+
+const actionsMissing = `
 SELECT 1 / (count(*) = 0)::int FROM unnest($1::int[], $2::bigint[]) AS u(fence, lane_seq)
 WHERE u.fence IN (` + fencesHeldIn + `) AND NOT EXISTS (SELECT FROM actions_w{w} a WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq)`
 
@@ -346,9 +356,12 @@ const eventOfLane = `SELECT event_key, lane_seq, plan, decided_at FROM events_w{
     WHERE fence = u.fence AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1`
 
-var laneLowWrite = newStatement(`-- laneLowWrite
+var laneLowWrite = newCountedAs(`-- laneLowWrite
 UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM fences f
-WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`)
+WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
+
+// fenceHeld is 1 where the claim of $1 to $3 holds its fence, and 0 where it is fenced: nothing is written for it then.
+const fenceHeld = `(SELECT count(*) FROM fences WHERE id = $1 AND epoch = $2 AND token = $3)`
 
 const fencesHeldIn = `SELECT f.id FROM unnest($3::int[], $4::bigint[], $5::uuid[]) AS c(id, epoch, token)
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`

@@ -72,7 +72,6 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item InboxItem, by, reason str
 	case raw == nil:
 		return nil, schemas.Errorf(schemas.Invalid, op, "its bytes were not kept")
 	}
-	_, err = tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
-		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.fence, item.Offset, by, reason)
-	return raw, err
+	return raw, exactly(tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
+		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.fence, item.Offset, by, reason))
 }

@@ -30,6 +30,7 @@ type windowResults struct {
 	open                     map[completionKey]*completions
 	updates, inserts, failed rows // rows that are there, that are not, attempts
 	made                     rows // actions that must have a row then
+	known                    rows // actions that must have a row, or be done
 }
 
 // completions is one row of the table.
@@ -117,7 +118,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
 		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0),
-			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}, made: rows{int32Column(0), int64Column(0)}}
+			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}, made: rows{int32Column(0), int64Column(0)}, known: rows{int32Column(0), int64Column(0)}}
 		w.windows[id] = wr
 	}
 	return wr
@@ -133,6 +134,7 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 	m := &r.Claim.marks
 	if r.LaneSeq < m.low { // settled: it is done, or it has a row
 		wr.row(wr.updates, r)
+		wr.known.action(r)
 		return
 	}
 	b, i := m.at(r.LaneSeq)
@@ -142,6 +144,7 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 		return
 	case b.rowed.has(i) && b.settled.has(i):
 		wr.row(wr.updates, r)
+		wr.made.action(r)
 		return
 	case !b.rowed.has(i) && r.plain():
 		b.ended.set(i)
@@ -178,8 +181,13 @@ func (wr *windowResults) complete(r *Result) {
 // insert gives an action a row, which must be there then.
 func (wr *windowResults) insert(r *Result) {
 	wr.row(wr.inserts, r)
-	wr.made[0].int32(r.Claim.ID)
-	wr.made[1].int64(r.LaneSeq)
+	wr.made.action(r)
+}
+
+// action names the action of a result.
+func (r rows) action(of *Result) {
+	r[0].int32(of.Claim.ID)
+	r[1].int64(of.LaneSeq)
 }
 
 func (wr *windowResults) row(c rows, r *Result) {
@@ -267,8 +275,11 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 				return err
 			}
 		}
-		if wr.made.n() > 0 {
-			if err := p.add(ctx, win.q.standing[id], nil, append(wr.made.params(), held...)...); err != nil {
+		for _, check := range []step{{wr.made, win.q.standing[id], nil}, {wr.known, win.q.known[id], nil}} {
+			if check.rows.n() == 0 {
+				continue
+			}
+			if err := p.add(ctx, check.s, nil, append(check.rows.params(), held...)...); err != nil {
 				return err
 			}
 		}

@@ -210,7 +210,7 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 		return old, err
 	}
 	if old != nil {
-		if _, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'replaced' WHERE id = $1`, old.ID); err != nil {
+		if err := exactly(tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'replaced' WHERE id = $1`, old.ID)); err != nil {
 			return nil, err
 		}
 	}

@@ -213,7 +213,7 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`LOCK TABLE events_w%d IN SHARE MODE`, current)); err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE windows SET state = 'closed', closed_at = now() WHERE id = $1`, current)
+	err = exactly(tx.Exec(ctx, `UPDATE windows SET state = 'closed', closed_at = now() WHERE id = $1`, current))
 	if err != nil {
 		return 0, err
 	}
@@ -351,12 +351,15 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 	return nil
 }
 
+var processedWrite = newCountedAs(`-- processedWrite
+UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
+FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
+
 func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
-			_, err := tx.Exec(ctx, `UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
-				FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, c.ID, c.Epoch, c.Token, at, c.low())
-			if err != nil {
+			_, err := tx.Exec(ctx, processedWrite.sql, c.ID, c.Epoch, c.Token, at, c.low())
+			if err := orMissed(processedWrite.counted, err); err != nil {
 				return err
 			}
 		}

@@ -32,9 +32,8 @@ func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest
 		return err
 	}
 	if accepted {
-		_, err = tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
-			n.id, e.Topic, [16]byte(e.ID), req.Partitions)
-		return err
+		return exactly(tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
+			n.id, e.Topic, [16]byte(e.ID), req.Partitions))
 	}
 	if e.Next, e.ProcessedAt, err = n.stood(ctx, tx, e.Known, req.Partition.Number); err != nil {
 		return err
@@ -90,8 +89,8 @@ func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, err
 		return false, nil
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE fences f SET topic_id = $2, former = f.topic_id, lanes_from = p.next_lane_seq, places = greatest(f.places, p.high_offset)
-			FROM progress p WHERE f.id = $1 AND p.fence = f.id`, fence, [16]byte(p.TopicID))
+		err = exactly(tx.Exec(ctx, `UPDATE fences f SET topic_id = $2, former = f.topic_id, lanes_from = p.next_lane_seq, places = greatest(f.places, p.high_offset)
+			FROM progress p WHERE f.id = $1 AND p.fence = f.id`, fence, [16]byte(p.TopicID)))
 	}
 	return err == nil, err
 }
@@ -105,16 +104,12 @@ func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := displace(ctx, tx, c, 0); err != nil {
 		return err
 	}
-	for _, sql := range []string{
-		`DELETE FROM lines l WHERE fence = $1 AND NOT EXISTS (
-			SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`,
-		`UPDATE progress SET next_offset = 0, high_offset = 0, leader_epoch = -1, processed_at = '-infinity' WHERE fence = $1`,
-	} {
-		if _, err := tx.Exec(ctx, sql, c.ID); err != nil {
-			return err
-		}
+	_, err := tx.Exec(ctx, `DELETE FROM lines l WHERE fence = $1 AND NOT EXISTS (
+		SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`, c.ID)
+	if err != nil {
+		return err
 	}
-	return nil
+	return exactly(tx.Exec(ctx, `UPDATE progress SET next_offset = 0, high_offset = 0, leader_epoch = -1, processed_at = '-infinity' WHERE fence = $1`, c.ID))
 }
 
 // placesTaken is one above the highest place, of those below a claim's places, in which something is set aside; 0: there is none.
