@@ -16,7 +16,7 @@ import (
 // What ends what. A server may go away without a word: its connections stay open, and what is sent is even acknowledged,
 // by a proxy or a machine on the way. It may live on, with our transaction and its locks, and not know that we cannot be
 // reached. So the server ends what stands still before the client gives up on it, and what the client then tries on a new
-// connection finds the locks free. With T = Config.TxTimeout, 20 s by default:
+// connection finds the locks free. With T = Config.TxTimeout, 20 s by default (postgres.transaction_timeout of the file):
 //
 //	an idle connection answers a ping           T/4    5 s   client, before it is used after a second of idleness
 //	packets are acknowledged                    T/2   10 s   both: keepalive, and TCP_USER_TIMEOUT

@@ -73,7 +73,7 @@ func TestStatementsOfAllTeamsHaveConnections(t *testing.T) {
     destinations:
       a: {type: postgres, statement: SELECT 1}
       b: {type: postgres, statement: SELECT 1, database: "postgres://db.example/b"}
-postgres: {statements: true, max_conns: 9}
+postgres: {statements: true, max_conns: 9, transaction_timeout: 45s}
 `
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})
 	if err != nil {
@@ -82,5 +82,8 @@ postgres: {statements: true, max_conns: 9}
 	got := ledgerConfig(c, nil)
 	if got.StatementConns != 7+4 || got.MaxConns != 9 {
 		t.Errorf("%d and %d connections", got.StatementConns, got.MaxConns)
+	}
+	if got.TxTimeout != 45*time.Second {
+		t.Errorf("transactions of %s", got.TxTimeout)
 	}
 }

@@ -71,7 +71,8 @@ func newStreams(a *App) (*streams, error) {
 // ledgerConfig is what the file says of the ledger.
 func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	return ledger.Config{
-		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()), Logger: log,
+		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()),
+		TxTimeout: time.Duration(c.Postgres.TransactionTimeout), Logger: log,
 	}
 }
 

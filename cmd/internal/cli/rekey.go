@@ -81,7 +81,8 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	}
 	defer client.Close()
 	r.adm = kadm.NewClient(client)
-	if r.ledger, err = ledger.Open(e.ctx, ledger.Config{URL: cfg.Postgres.URL, Schema: cfg.Postgres.Schema, Logger: e.log}); err != nil {
+	if r.ledger, err = ledger.Open(e.ctx, ledger.Config{URL: cfg.Postgres.URL, Schema: cfg.Postgres.Schema,
+		TxTimeout: time.Duration(cfg.Postgres.TransactionTimeout), Logger: e.log}); err != nil {
 		return err
 	}
 	defer r.ledger.Close()

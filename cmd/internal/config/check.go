@@ -102,6 +102,8 @@ func (ck *checker) postgres() {
 	if s := ck.c.Postgres.Schema; !ck.skip("postgres.schema") && !validSchema(s) {
 		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,39}", clip(s))
 	}
+	// Below, a checkpoint or a synchronous standby that is slow ends batches; above, a quarter of it is much of the drain budget of 25 s.
+	ck.between("postgres.transaction_timeout", ck.c.Postgres.TransactionTimeout, Duration(2*time.Second), Duration(time.Minute))
 }
 
 func validSchema(s string) bool {

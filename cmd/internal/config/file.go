@@ -34,6 +34,8 @@ type Postgres struct {
 	URL      schemas.Secret `yaml:"url"`
 	Schema   string         `yaml:"schema"`
 	MaxConns int            `yaml:"max_conns"`
+	// TransactionTimeout is ledger.Config.TxTimeout.
+	TransactionTimeout Duration `yaml:"transaction_timeout"`
 	// Statements says whether destinations may execute theirs here.
 	Statements bool `yaml:"statements"`
 }

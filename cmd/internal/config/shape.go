@@ -82,6 +82,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
 		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for what people ask, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
+		{name: "transaction_timeout", doc: "How long a transaction on the ledger may take, and an answer be waited for; the session's own timeouts are parts of it. 2s to 1m: a batch that takes longer is written in parts; what hangs is given up only then, and a process that ends waits a quarter of it for that.", def: "20s"},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
