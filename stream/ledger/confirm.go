@@ -8,6 +8,9 @@ import (
 // confirm asks Kafka while the fence is locked. Meanwhile the transaction says now and then that it is still there: so the server ends
 // it soon after its client is gone, however long Kafka takes, and the client knows soon that the server is.
 func (t *timedTx) confirm(ctx context.Context, ask func(context.Context, *Position) (Start, error), stored *Position) (Start, error) {
+	if err := t.unlimited(ctx); err != nil {
+		return Start{}, err
+	}
 	type answer struct {
 		start Start
 		err   error
@@ -38,13 +41,23 @@ func (t *timedTx) confirm(ctx context.Context, ask func(context.Context, *Positi
 	}
 }
 
+// unlimited leaves the transaction as a whole the time that it needs, where the server would limit it: each of its statements has its own
+// deadline.
+func (t *timedTx) unlimited(ctx context.Context) error {
+	if !knowsTransactionTimeout(t.Conn().PgConn()) {
+		return nil
+	}
+	_, err := t.Exec(ctx, `SELECT set_config('transaction_timeout', '0', true)`)
+	return err
+}
+
 // unbounded leaves the statements that follow the time of their context. To take up a topic that was created again, all that is
 // remembered of a partition's old log goes in one transaction.
 func (t *timedTx) unbounded(ctx context.Context) error {
 	t.each = 0
-	_, err := t.Exec(ctx, sessionPatient)
+	if err := t.unlimited(ctx); err != nil {
+		return err
+	}
+	_, err := t.Exec(ctx, `SELECT set_config('statement_timeout', '0', true)`)
 	return err
 }
-
-const sessionPatient = `SELECT set_config('statement_timeout', '0', true),
-	CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`

@@ -23,7 +23,7 @@ import (
 //	a transaction that waits for its client     T/2   10 s   server: idle_in_transaction_session_timeout
 //	a lock                                      T/2   10 s   server: lock_timeout
 //	a statement                                3T/4   15 s   server: statement_timeout
-//	a transaction                             9T/10   18 s   server, from 17 on: transaction_timeout
+//	a transaction, but for a claim            9T/10   18 s   server, from 17 on: transaction_timeout
 //	a transaction, or a claim's next answer       T   20 s   client
 //	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
 //	the end of the process waits              T/4    5 s   client

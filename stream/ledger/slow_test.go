@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
@@ -310,5 +313,45 @@ func TestTheSameEventsInOppositeOrder(t *testing.T) {
 	}
 	if got := one[int](f, `SELECT count(*) FROM events`); got != n {
 		t.Errorf("%d events", got)
+	}
+}
+
+// A claim has no time as a whole, only each of its statements has: Kafka may take longer than a transaction may.
+func TestClaimWaitsForKafkaLongerThanATransaction(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	g := f.reopen(func(c *Config) { c.TxTimeout = time.Second })
+	c, err := g.n.Claim(t.Context(), ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: func(ctx context.Context, p *Position) (Start, error) {
+		if _, err := f.l.hot.Exec(ctx, `SELECT pg_sleep(2.5)`); err != nil {
+			return Start{}, err
+		}
+		return at(0)(ctx, p)
+	}})
+	if err != nil || c.Epoch != 1 {
+		t.Fatal(c, err)
+	}
+	if a := g.apply(c, seq(0, "e", 1)); len(a.Actions) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// From 17 on the server itself ends a transaction that takes too long in short statements, before the client gives up: its locks are
+// free when the next try comes, which is in parts.
+func TestServerEndsATransactionThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	if one[int](f, `SELECT current_setting('server_version_num')::int`) < transactionTimeout*10_000 {
+		t.Skip("this server knows no transaction_timeout")
+	}
+	var said bytes.Buffer
+	g := f.reopen(func(c *Config) { c.TxTimeout, c.Logger = 3*time.Second, slog.New(slog.NewTextHandler(&said, nil)) })
+	c := g.claim(0)
+	f.trigger(`PERFORM pg_sleep(0.8);`)
+	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE TRIGGER refuse BEFORE INSERT ON lines FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if a := g.apply(c, seq(0, "a", 1), seq(1, "b", 1)); len(a.Actions) != 2 {
+		t.Errorf("%+v", a)
+	}
+	if n := strings.Count(said.String(), "SQLSTATE 25P04"); n == 0 {
+		t.Errorf("the server has not ended it:\n%s", said.String())
 	}
 }
