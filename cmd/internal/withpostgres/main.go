@@ -60,9 +60,8 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 1, err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		err = errors.Join(err, server.Discard(ctx))
+		// Nothing of it is wanted again: its last checkpoint would be of what is about to be removed.
+		err = errors.Join(err, server.Kill(), server.Discard(context.WithoutCancel(ctx)))
 	}()
 	return command(ctx, args, append(os.Environ(), "TEST_DATABASE_URL="+server.URL().Reveal()))
 }
