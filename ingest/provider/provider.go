@@ -7,6 +7,24 @@
 //	src, err := provider.Compile(provider.Config{Team: "acme", Name: "github", Preset: "github", Secrets: secrets})
 //	err = src.Verifier.Verify(r, now)
 //	event, err := src.Event(r, now)
+//
+// # Versions
+//
+// Where an entity's version stands is said per source or preset: a JSON pointer, header, form field, or a CEL expression over
+// body, header and form ("cel:body.rev * 10 + body.minor").
+//
+//	numbers     a pointer gives the number's text. In CEL, JSON integers are ints and decimals doubles, which no place takes
+//	as: text    kind monotonic: up to 64 bytes of ASCII without spaces, compared bytewise, "=" and the text on the wire
+//	resolution  cuts the version's time, not the event's
+//	rank        gives an order to what happens within one version, by a status. An unlisted one is unusable; in a preset it
+//	            stands below the others
+//	epoch       which incarnation of the provider's counter the value is of; required of every delivery where it is mapped
+//
+// A value that is missing or of another type, and an expression that fails or takes more than 100,000 steps, make the
+// delivery unusable: it is kept in quarantine and answered 202.
+//
+// A mapping without expressions makes no tree of the body. One that reads body makes it once, and holds everything in it to
+// what a pointer asks of its own way. The 28 KB of a GitHub pull request take 96 us then, and 17 with pointers.
 package provider
 
 import (

@@ -11,4 +11,16 @@
 // takes turns there. Waiting uses up nothing: a destination that is open, held, paused, out of tokens or busy costs no attempt.
 //
 // No goroutine belongs to a destination, and at most one timer. All methods are safe for concurrent use; none waits.
+//
+// Failures in a row are those of class unavailable, timeout, network, dns and throttled, of three entities at least, for the
+// breaker; denied and forbidden count for the automatic pause, too. A refusal is an answer and ends the row. After an open
+// breaker, a hold or a pause, a destination begins with one attempt at a time and comes back to all of them within Recovery;
+// after a hold also from half of the pace that it had. A failure halves what it has come to.
+//
+// A pause, an operator's or an automatic one, is a row that every process looks for each second and before its first attempt.
+// The ledger also keeps since when nothing gets through, from the first minute on, so that the three days of an automatic pause
+// outlive processes. Where the ledger does not take a pause, it holds in this process until it does. Breaker, rate and holds
+// are each process's own.
+//
+// Teams take turns before their subscriptions do, but in today's configuration a destination is of one team.
 package destination

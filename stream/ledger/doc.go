@@ -1,5 +1,5 @@
-// Package ledger is the one Postgres lineage of Forebay and its transactions: fences, progress, dedupe, version lines,
-// gap buffer, actions.
+// Package ledger is the one Postgres schema of Forebay and its transactions: fences, progress, dedupe, version lines,
+// gap buffer, actions. What each table is for, and who reads it, stands in the migrations.
 //
 //	Claim   lock the fence, confirm membership, decide where to start          (one transaction)
 //	Apply   fence, dedupe, gate, buffer, actions, next offset                  (one transaction of two round trips)
@@ -7,5 +7,57 @@
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim
 //
-// It is the only package besides sinks/postgres that knows pgx. Lock order, everywhere: fences, events, lines, actions, each sorted.
+// It is the only package besides sinks/postgres that knows pgx. Lock order, everywhere: fences, events, version lines,
+// actions, each sorted; events of one batch are written in record order.
+//
+// # What has no row
+//
+// An action that ends by its first attempt is told by two rows of others: its event's (lane_seq, actions, plan: it is wanted)
+// and one of completions (it is done). A claim reads the completions above progress.lane_low into a bitmap and asks the
+// events for what is not in it. A row in actions is written for what goes another way: a failure, a payload copy, a release
+// from the gap buffer, a dead letter, and what keeps lane_low back for too long.
+//
+// A version line that only moves on is written later (lag.go). The current window is not asked for keys that are most
+// probably new (recent.go). Each of the two stands in its own file, and a claim or a repeated batch puts right what it left.
+//
+// # When a batch fails
+//
+// A batch may fail, never for ever. Data errors are bisected down to the record, which is quarantined. Deadlocks,
+// serialization failures and lost connections are tried again. After a COMMIT whose answer was lost the fence's row is locked,
+// which waits until that transaction has ended, and then read. What is too slow is tried in parts and at last refused to its
+// partition, never quarantined. A write that misses a row refuses its batch, and the partitions are claimed again. The
+// deadlines stand in deadlines.go.
+//
+// # Pools
+//
+//	hot      MaxConns (8)        batches, claims, results; claims hold half of it at most
+//	read     2, 25 s a statement operators' questions
+//	quick    4, 5 s a statement  what somebody waits for or is read every second: heartbeats, results of long work,
+//	                             commands, pauses, exports, readiness
+//	joined   StatementConns      actions' own statements (Commit)
+//	         1                   listens for commands
+//
+// # How long things are kept
+//
+// What has ended is kept as long as the subscription's retention says (done, dead), with its attempts and rejected records,
+// by whole windows: never shorter than dedupe needs the same tables. What was asked of owners (commands, results, backfills)
+// has a row a question and is deleted by an index on its end.
+//
+// # Commands
+//
+// Only a partition's owner writes its gate and lanes. What anybody else wants is a row in commands, or in results for what
+// a destination said of long work; the owner applies it under its fence in one transaction with the note that it is done. The
+// one exception is the time of the last heartbeat of long work, a column that whichever process took it updates in place.
+//
+// # Logs that were cut, topics that were created again
+//
+// After a cut, other records come into old places. What the ledger keeps with its bytes, waiting events and rejected records,
+// then gets places outside of the log (negative offsets) in its old order, so that neither is taken for the other.
+//
+// When a topic that was created again is accepted, the first claim in the new topic makes a partition's fence that of the
+// partition of the same number there, and all that hangs on it comes along: actions, parked lanes, dead letters, waiting
+// and held events, and what was asked of them. lane_seqs and epochs go on. The position and the version lines do not, but for
+// those on which events wait. Payloads are the copies that the ledger has; what has none is payload_lost, since its pointer
+// names the old topic's id. With another number of partitions an entity's newer events may run first, which the stop says;
+// too few for what is open are refused.
 package ledger

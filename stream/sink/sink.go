@@ -1,5 +1,19 @@
 // Package sink is the contract of a destination type: what it is given, what it brings back, and what follows from each
 // way of failing. It is a leaf, so that whoever implements a sink links neither Kafka nor Postgres for it.
+//
+// # Looking before a retry
+//
+// A sink whose destination takes no idempotency key can look whether an earlier attempt has acted, at the times that
+// [Action.Earlier] gives: from the first recorded attempt on and, where an owner was killed that may have made one, from when
+// the event was taken in until that was over. In each of these times it looks at no more than a thousand messages, issues or
+// comments. Where that tells nothing, the action is dead with what to do, and nothing is sent: rather an operator's glance than
+// a second message. Run again with `dlq replay --outcome-unknown` ([Action.Twice]) it looks all the same, and a look that cannot
+// tell does not stop it any more. What a look cannot see is a call that the API carries out only afterwards.
+//
+// # Unsafe sinks
+//
+// Unsafe is only what may have acted. An error says whether the destination is surely untouched (nothing was sent, or the
+// destination said so): then an unsafe action is retried like any other. Otherwise its outcome is unknown, and an operator's.
 package sink
 
 import (
