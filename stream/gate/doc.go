@@ -17,14 +17,14 @@
 //	filtered     type            the filter said no (see below)
 //	applied      arrival         order: arrival, or kind none: no line is touched
 //	applied      first           begins its line: unknown, or of another kind until now
-//	applied      new_epoch       begins its line anew: of a higher epoch, whatever its value and whatever start says
+//	applied      new_epoch       begins its line again: of a higher epoch, whatever its value and whatever start says
 //	applied      next            newer than the line; for kind sequence, exactly the next value
 //	applied      equal           the line's own version under another id (with first and hold, if nothing of it ran yet)
 //	applied      backfilled      a synthetic snapshot above its line, or that begins it: what is missing below is in it
 //	applied      released        waited or was parked, and the line reached it
 //	applied      gap_skipped     stands behind a gap whose wait ended or had no length (then: skip), or whose line ended
 //	applied      gap_dead        the same with then: dead_letter: its actions are dead letters at once
-//	applied      redriven        was held (older_held, equal_held), and a person lets it run
+//	applied      redriven        was held (older_held, equal_held), and an operator lets it run
 //	late         redriven        the same, of one that its line is past
 //	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
 //	late         older           the same for a snapshot, with stale: deliver_marked
@@ -35,14 +35,14 @@
 //	stale        older_delta     the same for what is not a snapshot, with stale: drop
 //	stale        equal_first     equal: first (or synthetic), and the line's own version again: dropped as if older
 //	stale        equal_last      equal: last, and a later snapshot of its version waited with it
-//	stale        discarded       was held, and a person gives it up
+//	stale        discarded       was held, and an operator gives it up
 //	buffered     gap             kind sequence: places before it are missing; waits with a deadline
 //	buffered     start_gap       the line has not begun (start: first, or others wait), and this is not its first value
 //	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for
-//	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or a person comes
+//	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or an operator comes
 //	parked       overflow        too much for a cap of events or of bytes, and what waited on its line with it
 //	parked       behind_park     places before it are missing on a line that is parked
-//	parked       older_held      below the line, and stale: hold: set aside for a person, alone
+//	parked       older_held      below the line, and stale: hold: set aside for an operator, alone
 //	parked       equal_held      equal: hold, and the line's own version again; or equal: first and stale: hold
 //
 // # Lines
@@ -52,14 +52,14 @@
 // and keeps the line.
 //
 // An epoch is one incarnation of a provider's counter. Where the provider says it (Version.Epoch of the record), a higher
-// one than the line's begins the line anew, whatever start says (new_epoch): what waited on the old one, parked or not,
+// one than the line's begins the line again, whatever start says (new_epoch): what waited on the old one, parked or not,
 // goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. A lower one is below the
 // line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
 // epoch is of its line's. So a counter that is set back by a provider who does not say so is below its line: the gate
 // does not tell that from late events.
 //
 // Values of different kinds do not compare inside an epoch, and neither do words and counters of kind monotonic. An event of another
-// kind than its line's begins the line anew, whatever start says; what waited on the old one, parked or not, goes first
+// kind than its line's begins the line again, whatever start says; what waited on the old one, parked or not, goes first
 // in its order (gap_skipped, or gap_dead), as no filler can come.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
@@ -73,12 +73,12 @@
 // delta or a body of unknown kind is delivered marked, as late. Only strictly lower is stale. A subscription may want it
 // otherwise (Policy.Stale): drop, deliver_marked or hold. A filler of a skipped place is late whatever it says.
 //
-// What is held is set aside for a person (Outcome.Held), that one event alone: it does not enter the buffer, park its
+// What is held is set aside for an operator (Outcome.Held), that one event alone: it does not enter the buffer, park its
 // line or move it, and it is remembered as seen, so that its redelivery is a duplicate. A filtered one is filtered.
 //
 // Events of one version and sub under different ids are common, because providers' clocks are coarse. With equal: apply
 // all of them run, in the log's order. With first, the one that ran is kept, and what comes after it is dealt with as if
-// it were older, held included; with hold, a person decides about each that comes after it. Where the one before was
+// it were older, held included; with hold, an operator decides about each that comes after it. Where the one before was
 // filtered, nothing ran, and the next one that is wanted is the first. With last, each runs when it comes and so has the
 // last word, and of snapshots that have waited together only the last in the log runs: the ones before it (not before a
 // delta, or one that is filtered) would be overwritten at once. What last means for actions that wait in a lane is the
@@ -93,12 +93,12 @@
 // mark to say that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
 //
 // With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters
-// at once, which a person may redrive. The line, the places that are remembered as skipped and the lanes go on as with
+// at once, which an operator may replay. The line, the places that are remembered as skipped and the lanes go on as with
 // skip, and what follows later runs.
 //
 // On a parked line, values at or below the line are decided as ever, the next one applies and releases, and when
 // nothing waits any more the line is not parked any more. Nothing is dropped at a cap: it turns events that wait with a
-// deadline into parked ones, and how many of those there are is for the ledger to bear and for a person to end.
+// deadline into parked ones, and how many of those there are is for the ledger to bear and for an operator to end.
 // A wait of no length (GapWait 0) never buffers: the gap is skipped or given up, or the line parked, with the event that
 // shows it.
 //
@@ -139,7 +139,7 @@
 //
 // Filtered events are not remembered as seen: after the filter is mended, a rewind decides them again. One whose
 // version is the line's own then applies (equal), one that waits in the buffer leaves it (filtered) and is decided
-// anew, one that would fill a skipped place still does. Any other one lies below the line and is what it looks like: a
+// again, one that would fill a skipped place still does. Any other one lies below the line and is what it looks like: a
 // delta is late and runs, a snapshot is stale, because a newer one has run or is the line's own. Nothing remembers
 // which places below a line were filtered.
 package gate
