@@ -48,7 +48,8 @@
 // read, how many partitions there are. Idle topics are asked every 10 s, and no wait for a gap ends before its topic was
 // asked. Where the number has changed, all claims of the topic end with a report. The partitions that were there before are
 // then claimed for their lanes alone, by the recorded number, so that what is open still runs and `topics rekey` does not
-// wait for it for ever.
+// wait for it for ever. What waits for a gap waits on, past its deadline, since its filler may be in a new partition;
+// `topics rekey` takes it along.
 //
 // # Stops
 //

@@ -60,4 +60,14 @@
 // those on which events wait. Payloads are the copies that the ledger has; what has none is payload_lost, since its pointer
 // names the old topic's id. With another number of partitions an entity's newer events may run first, which the stop says;
 // too few for what is open are refused.
+//
+// # Topics that were copied
+//
+// `topics rekey` hands a subscription over to a copy of its topic with another number of partitions. Version lines go to
+// their entities' new partitions, and the subscription goes on at the first record that it had not read. What waits for a
+// gap goes along in order, with its deadline, its bytes and what was asked about it, in places outside of the log: with the
+// first claim of each new partition, not with the hand-over, because until somebody switches the subscription goes on in the
+// old topic. An owner of the old partition that lives on is fenced. Rejected records stay listed under the old topic, where
+// their places are. Open actions do not go along: the plan is blocked until they have run, or they are left behind. Where
+// nobody switches, the hand-over is forgotten once the subscription has gone on without it for an hour on end.
 package ledger
