@@ -19,6 +19,7 @@ import (
 // there are is taken, and acknowledged, and goes nowhere. New connections work. Neither side is told of the other's end.
 type hanger struct {
 	net.Listener
+	t      *testing.T
 	target string
 	all    sync.WaitGroup
 	hung   atomic.Int32 // how often
@@ -46,7 +47,7 @@ func behind(t *testing.T, f *fixture, within time.Duration) (*hanger, *fixture) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hanger{Listener: l, target: u.Host}
+	h := &hanger{Listener: l, t: t, target: u.Host}
 	u.Host = l.Addr().String()
 	g := &fixture{t: t, cfg: f.cfg}
 	g.cfg.URL, g.cfg.TxTimeout = schemas.NewSecret(u.String()), within
@@ -65,9 +66,12 @@ func behind(t *testing.T, f *fixture, within time.Duration) (*hanger, *fixture) 
 	return h, g
 }
 
-// end ends everything: what is still hung, too.
+// end ends everything: what is still hung, too. A test whose connections never hung has shown nothing.
 func (h *hanger) end() {
 	h.Close()
+	if h.hung.Load() == 0 {
+		h.t.Error("no connection hung")
+	}
 	h.mu.Lock()
 	for _, c := range h.conns {
 		c.client.Close()
@@ -96,8 +100,8 @@ func (h *hanger) forward(c *hangable, to, from net.Conn) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 && !c.dead.Load() {
-			hit, after := from == c.client && h.hit(buf[:n]), h.after
-			if !c.dead.Load() || hit && after {
+			passes := from == c.client && h.hit(buf[:n])
+			if !c.dead.Load() || passes {
 				_, _ = to.Write(buf[:n])
 			}
 		}
@@ -110,8 +114,9 @@ func (h *hanger) forward(c *hangable, to, from net.Conn) {
 	}
 }
 
-// hit hangs all connections that there are where what is sent is what the test waits for.
-func (h *hanger) hit(sent []byte) bool {
+// hit hangs all connections that there are where what is sent is what the test waits for, and says whether the server still gets
+// that.
+func (h *hanger) hit(sent []byte) (passes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.at == nil || !bytes.Contains(sent, h.at) {
@@ -123,7 +128,7 @@ func (h *hanger) hit(sent []byte) bool {
 	}
 	h.at = nil
 	h.hang()
-	return true
+	return h.after
 }
 
 func (h *hanger) hang() {
@@ -139,10 +144,10 @@ func (h *hanger) hangNow() {
 	h.hang()
 }
 
-func (h *hanger) arm(at string, after bool) {
+func (h *hanger) arm(at string, skip int, after bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at, h.after = []byte(at), after
+	h.at, h.skip, h.after = []byte(at), skip, after
 }
 
 // However the server is lost, and whatever it has heard: work goes on, on new connections, in the time of one transaction and of
@@ -152,22 +157,23 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 	const within = 2 * time.Second
 	type scene struct {
 		*fixture
-		h *hanger
-		c *Claim
+		ctx context.Context // ends, so that what waits for ever is told from what is late
+		h   *hanger
+		c   *Claim
 	}
 	batch := func(s *scene) error {
-		out, err := s.n.Apply(s.t.Context(), []Slice{slice(s.c, seq(2, "e", 2), seq(3, "x", 1))})
+		out, err := s.n.Apply(s.ctx, []Slice{slice(s.c, seq(2, "e", 2), seq(3, "x", 1))})
 		if err == nil && len(out[0].Actions) != 3 {
 			err = fmt.Errorf("%+v", out[0])
 		}
 		return err
 	}
 	record := func(s *scene) error {
-		_, err := s.n.Record(s.t.Context(), []Result{{Claim: s.c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout"}})
+		_, err := s.n.Record(s.ctx, []Result{{Claim: s.c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout"}})
 		return err
 	}
 	claim := func(s *scene) error {
-		c, err := s.n.Claim(s.t.Context(), ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
+		c, err := s.n.Claim(s.ctx, ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
 		s.c = c
 		return err
 	}
@@ -176,13 +182,16 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 		skip  int
 		after bool
 		now   bool
+		idle  time.Duration // hung for so long before anybody wants it
+		most  time.Duration // 0: twice within
 		do    func(*scene) error
 	}{
 		"before the first round trip": {at: fenceCheck.name, do: batch},
 		"after the first round trip":  {at: fenceCheck.name, after: true, do: batch},
 		"before COMMIT":               {at: commit.name, do: batch},
 		"after COMMIT":                {at: commit.name, after: true, do: batch},
-		"idle":                        {now: true, do: batch},
+		"just used":                   {now: true, do: batch},
+		"idle":                        {now: true, idle: within/4 + 100*time.Millisecond, most: within * 3 / 4, do: batch},
 		"a result before COMMIT":      {at: commit.name, do: record},
 		"a result after COMMIT":       {at: commit.name, after: true, do: record},
 		"a claim at its fence":        {at: "\x00", skip: 5, after: true, do: claim},
@@ -191,7 +200,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 		"a claim after COMMIT":        {at: "commit\x00", after: true, do: claim},
 		"a claim that asks Kafka": {do: func(s *scene) error {
 			asked := 0
-			c, err := s.n.Claim(s.t.Context(), ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: func(ctx context.Context, p *Position) (Start, error) {
+			c, err := s.n.Claim(s.ctx, ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: func(ctx context.Context, p *Position) (Start, error) {
 				if asked++; asked == 1 {
 					s.h.hangNow()
 					<-ctx.Done() // as long as Kafka likes
@@ -202,16 +211,16 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			s.c = c
 			return err
 		}},
-		"a question": {now: true, do: func(s *scene) error { _, err := s.l.Inbox(s.t.Context(), InboxQuery{}); return err }},
-		"readiness":  {now: true, do: func(s *scene) error { return s.l.Ping(s.t.Context()) }},
-		"deadlines":  {at: "-- nextDeadline", do: func(s *scene) error { _, err := s.n.NextDeadline(s.t.Context(), []*Claim{s.c}); return err }},
-		"commands":   {at: "-- commands", do: func(s *scene) error { _, err := s.n.Commands(s.t.Context(), []*Claim{s.c}, 0); return err }},
+		"a question": {now: true, do: func(s *scene) error { _, err := s.l.Inbox(s.ctx, InboxQuery{}); return err }},
+		"readiness":  {now: true, do: func(s *scene) error { return s.l.Ping(s.ctx) }},
+		"deadlines":  {at: "-- nextDeadline", do: func(s *scene) error { _, err := s.n.NextDeadline(s.ctx, []*Claim{s.c}); return err }},
+		"commands":   {at: "-- commands", do: func(s *scene) error { _, err := s.n.Commands(s.ctx, []*Claim{s.c}, 0); return err }},
 		"copies": {at: commit.name, do: func(s *scene) error {
-			_, _, err := s.n.Copy(s.t.Context(), s.c, []Copy{{LaneSeq: 1, Packed: []byte("x")}})
+			_, _, err := s.n.Copy(s.ctx, s.c, []Copy{{LaneSeq: 1, Packed: []byte("x")}})
 			return err
 		}},
 		"a release": {at: "released = true", after: true, do: func(s *scene) error {
-			if err := s.n.Release(s.t.Context(), s.c); err != nil {
+			if err := s.n.Release(s.ctx, s.c); err != nil {
 				return err
 			}
 			return claim(s)
@@ -219,7 +228,9 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &scene{}
+			ctx, cancel := context.WithTimeout(t.Context(), 6*within)
+			defer cancel()
+			s := &scene{ctx: ctx}
 			s.h, s.fixture = behind(t, setup(t), within)
 			s.claim(7) // its statements are prepared
 			s.c = s.claim(0)
@@ -228,8 +239,10 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			if tt.now {
 				s.h.hangNow()
 			} else if tt.at != "" {
-				s.h.arm(tt.at, tt.after)
-				s.h.skip = tt.skip
+				s.h.arm(tt.at, tt.skip, tt.after)
+			}
+			if tt.idle > 0 {
+				<-time.After(tt.idle)
 			}
 			began := time.Now()
 			err := tt.do(s)
@@ -243,12 +256,19 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			if err != nil || s.h.hung.Load() != 1 {
 				t.Fatalf("%d hangs: %v", s.h.hung.Load(), err)
 			}
-			if took > 2*within { // as long as the next hung connection would take, too
+			most := tt.most
+			if most == 0 {
+				most = 2 * within // as long as the next hung connection would take, too
+			}
+			if took > most {
 				t.Errorf("went on after %s", took)
 			}
 			t.Logf("went on after %s", took)
-			a := s.apply(s.c, seq(s.c.Next.Offset, "later", 1))
-			if d := cmp.Diff([]string{"0:applied/first"}, decisions(a)); d != "" {
+			out, err := s.n.Apply(s.ctx, []Slice{slice(s.c, seq(s.c.Next.Offset, "later", 1))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]string{"0:applied/first"}, decisions(out[0])); d != "" {
 				t.Error(d)
 			}
 			if again := time.Since(began) - took; again > within {
@@ -284,7 +304,7 @@ func TestGoesOnWithin30Seconds(t *testing.T) {
 			h, f := behind(t, setup(t), 0)
 			c := f.claim(0)
 			f.apply(c, seq(0, "e", 1))
-			h.arm(commit.name, after)
+			h.arm(commit.name, 0, after)
 			began := time.Now()
 			f.apply(c, seq(1, "e", 2))
 			if took := time.Since(began); took > 30*time.Second || h.hung.Load() != 1 {
@@ -318,7 +338,7 @@ func TestCloseDoesNotWaitForWhatHangs(t *testing.T) {
 	h, f := behind(t, setup(t), 12*time.Second)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1))
-	h.arm(fenceCheck.name, true)
+	h.arm(fenceCheck.name, 0, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	applied := make(chan error, 1)
 	go func() { _, err := f.n.Apply(ctx, []Slice{slice(c, seq(1, "e", 2))}); applied <- err }()
