@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -62,6 +63,63 @@ func (r Record) again() Record {
 	id := fmt.Sprintf("%s-%d", r.ID, r.Offset)
 	r.ID, r.Key, r.Hash = id, schemas.NewEventKey(r.Source, id), schemas.HashBody([]byte(id))
 	return r
+}
+
+// The connection breaks while the COMMIT of what is forgotten is on its way, and whoever forgets goes on or is told to end. What the
+// owner had cached of the line is gone where its row is: an owner that remembered more than there is would advance it in its
+// cache alone.
+func TestConnectionCutAtCommitOfForget(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before, ends bool
+		rows         int // that are left
+		want         string
+	}{
+		"goes on, it was not written":   {before: true, want: "0:applied/first"},
+		"goes on, it was written":       {want: "0:applied/first"},
+		"has ended, it was not written": {before: true, ends: true, rows: 1, want: "0:stale/older"},
+		"has ended, and it was written": {ends: true, want: "0:applied/first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keep := func(s *Spec) { s.Forget = 100 * time.Hour }
+			p, f := throughProxy(t, setup(t, keep), keep)
+			c := f.claim(0)
+			f.apply(c, seq(0, "old", 5))
+			f.turnWindow()
+			f.ageWindows(101 * time.Hour)
+			if err := f.n.loadWindows(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if due, err := f.n.Tidy(t.Context(), c); err != nil || !due {
+				t.Fatal(due, err)
+			}
+			old, err := f.n.OldLines(t.Context(), c)
+			if err != nil || len(old.Keys) != 1 {
+				t.Fatal(old, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p.cut.Store(&cut{commit: true, before: tt.before, then: func() {
+				if tt.ends {
+					cancel()
+				}
+			}})
+			if err := f.n.ForgetLines(ctx, c, old); (err != nil) != tt.ends || p.cuts.Load() != 1 {
+				t.Fatalf("%d cuts: %v", p.cuts.Load(), err)
+			}
+			if n := one[int](f, `SELECT count(*) FROM lines`); n != tt.rows {
+				t.Fatalf("%d rows are left", n)
+			}
+			if d := cmp.Diff([]string{tt.want}, decisions(f.apply(c, seq(1, "old", 3)))); d != "" {
+				t.Error(d)
+			}
+			f.apply(c, seq(2, "old", 4))
+			if a := f.apply(f.claim(0), seq(3, "old", 2)); a.Outcomes[0].Decision != gate.Stale {
+				t.Errorf("the next owner: %v", decisions(a))
+			}
+		})
+	}
 }
 
 // Many go in steps, and what the owner had cached of them is gone too.

@@ -202,3 +202,36 @@ func TestForgetSparesLinesBehindBetweenItsSteps(t *testing.T) {
 		t.Errorf("left: %s, moved: %s", got, left)
 	}
 }
+
+// What has moved since it was found stays: its row still looks as old as it did, since only the owner knows of the move.
+func TestForgetSparesLinesThatMovedSinceTheyWereFound(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Forget = 100 * time.Hour })
+	c := f.claim(0)
+	f.apply(c, seq(0, "moving", 1), seq(1, "old", 1))
+	f.turnWindow()
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.ageWindows(101 * time.Hour)
+	if due, err := f.n.Tidy(t.Context(), c); err != nil || !due {
+		t.Fatal(due, err)
+	}
+	old, err := f.n.OldLines(t.Context(), c)
+	if err != nil || len(old.Keys) != 2 {
+		t.Fatal(old, err)
+	}
+	f.apply(c, seq(2, "moving", 2))
+	if got := f.written(); got != "moving1 old1" {
+		t.Fatalf("the row is not behind: %s", got)
+	}
+	if err := f.n.ForgetLines(t.Context(), c, old); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.written(); got != "moving1" {
+		t.Errorf("left: %s", got)
+	}
+	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(f.apply(f.claim(0), seq(3, "moving", 1).again(), seq(4, "moving", 3)))); d != "" {
+		t.Error(d)
+	}
+}
