@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -119,7 +120,10 @@ func (d *TestDatabase) Ask(ctx context.Context, source, id string, kind CommandK
 	var item InboxItem
 	key := schemas.NewEventKey(source, id)
 	item.pointer.Key = key
-	_ = d.eye.QueryRow(ctx, `SELECT fence, log_offset FROM buffer WHERE event_key = $1`, [16]byte(key)).Scan(&item.fence, &item.Offset)
+	err := d.eye.QueryRow(ctx, `SELECT fence, log_offset FROM buffer WHERE event_key = $1`, [16]byte(key)).Scan(&item.fence, &item.Offset)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // of what is not there the ledger itself is to say so
+		return 0, err
+	}
 	return d.l.Ask(ctx, item, kind, by, reason)
 }
 

@@ -23,6 +23,9 @@ func (f *flickering) Done() <-chan struct{} {
 	return make(chan struct{})
 }
 
+// Value knows nothing of the context within, which has not ended: context.Cause would ask that one, and have no cause.
+func (f *flickering) Value(any) any { return nil }
+
 func (f *flickering) Err() error {
 	if f.looks.Load() > f.n {
 		return context.Canceled

@@ -236,6 +236,9 @@ func throughProxy(t testing.TB, f *fixture, change ...func(*Spec)) (*proxy, *fix
 	t.Cleanup(func() {
 		p.Close()
 		p.conns.Wait()
+		if c := p.cut.Load(); c != nil && !p.killed {
+			t.Errorf("a connection was to be cut at %q, and that was never sent", c.needle)
+		}
 	})
 	g.l = open(t, g.cfg)
 	g.n = g.namespace(change...)
