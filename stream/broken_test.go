@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -107,6 +108,60 @@ func TestDiscontinuity(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A batch is filled from units that come within the wait, up to its limits and never over them; what does not fit begins the next
+// one.
+func TestBatchIsFilledAndNeverOverfull(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		records, bytes int
+		units          []int64 // how many records each has
+		want           []int
+	}{
+		"small units":                 {10, 1 << 20, []int64{3, 3, 3}, []int{9}},
+		"exactly full":                {10, 1 << 20, []int64{5, 5, 2}, []int{10, 2}},
+		"one that does not fit":       {10, 1 << 20, []int64{5, 10, 5}, []int{5, 10, 5}},
+		"too heavy":                   {10, 25, []int64{1, 2, 1}, []int{1, 2, 1}}, // each record weighs ten
+		"heavier than a batch may be": {10, 5, []int64{1, 1}, []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if got := batchesOf(t, tt.records, tt.bytes, tt.units); !slices.Equal(got, tt.want) {
+					t.Errorf("batches of %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// batchesOf is how many records the batches have that a loop makes of units, each record weighing ten bytes.
+func batchesOf(t *testing.T, records, bytes int, units []int64) (batches []int) {
+	m := newMemory()
+	left := int64(0)
+	m.onApply = func(_ context.Context, b []ledger.Slice) error {
+		batches, left = append(batches, len(b[0].Records)), left-int64(len(b[0].Records))
+		return nil
+	}
+	l, o := feeder(t, m, prometheus.NewRegistry())
+	l.cfg.BatchRecords, l.cfg.BatchBytes = records, bytes
+	for _, n := range units {
+		left += n
+	}
+	go func() {
+		at := int64(0)
+		for _, n := range units {
+			p := stretch(o, at, at+n)
+			p.bytes = int(n) * 10
+			l.fetch.out <- unit{parts: []part{p}, records: int(n), bytes: p.bytes}
+			at += n
+		}
+	}()
+	for left > 0 {
+		l.step()
+	}
+	return batches
 }
 
 // feeder is a loop with one claim of offset 0, for a test that gives it units by hand.
