@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -27,7 +30,7 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 		}
 		return nil
 	}
-	wrong := time.Now().Add(-time.Hour) // or ours is: an hour ahead
+	wrong := time.Now().Add(time.Hour) // or ours is: an hour behind. The other way round the ledger would take its own for ours
 	m.now = func() time.Time { return wrong }
 	cfg := r.config(m, newLanes())
 	cfg.IdleSweep = 20 * time.Millisecond
@@ -44,6 +47,41 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	m.mu.Unlock()
 	stuck.Store(false)
 	m.until(t, "the other, once it is read", func() bool { return !m.caughtUp[1].IsZero() })
+}
+
+// The time is asked for before the ends: what is appended in between may be behind them.
+func TestTimeIsAskedForBeforeTheEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	ends := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: testTopic, Observe: true, Count: -1})
+	began, m := time.Now(), newMemory()
+	m.now = func() time.Time { return began.Add(time.Duration(ends.Hits()) * time.Hour) } // passes with each question
+	late := make(chan time.Duration, 1)
+	cfg := r.config(lateness{m, late}, newLanes())
+	cfg.IdleSweep = 20 * time.Millisecond
+	r.start(cfg)
+	select {
+	case d := <-late:
+		if d < time.Hour {
+			t.Errorf("nothing was asked for in the %s since then", d)
+		}
+	case <-time.After(patience):
+		t.Fatal("never noted")
+	}
+}
+
+// lateness tells how long ago, by the ledger's clock, what is noted was.
+type lateness struct {
+	*memory
+	late chan time.Duration
+}
+
+func (l lateness) CaughtUp(_ context.Context, at time.Time, _ []*ledger.Claim) error {
+	select {
+	case l.late <- l.now().Sub(at):
+	default:
+	}
+	return nil
 }
 
 // Through the real ledger: what it keeps windows by moves on.
