@@ -144,6 +144,10 @@ func TestEndsWhileTheLedgerHangs(t *testing.T) {
 	if took := time.Since(began); took > cfg.DrainTimeout+3*time.Second {
 		t.Errorf("it took %s to end", took)
 	}
+	defer lanes.lock()()
+	if !lanes.has("drop 0") || !lanes.has("close 1") {
+		t.Errorf("the transaction is to be cut off in time for the partition that is not in it to be drained: %q", lanes.calls)
+	}
 }
 
 // Once new connections work, records are read on and positions mirrored within half a minute, whatever the old ones do.
