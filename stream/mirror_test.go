@@ -76,19 +76,20 @@ func TestMirrorDoesNotBringBackWhatIsGone(t *testing.T) {
 func TestMirrorIsItsClaims(t *testing.T) {
 	t.Parallel()
 	m := newMirror(Config{Group: testGroup}, nil)
-	former, ours, dropped, again := topicPartition{"t", 0}, topicPartition{"t", 1}, topicPartition{"u", 0}, topicPartition{"u", 1}
-	batch := map[topicPartition]mirrored{former: {member: "before"}, ours: {member: "now"}, dropped: {member: "now"}, again: {member: "before"}}
+	former, ours, dropped, again, next := topicPartition{"t", 0}, topicPartition{"t", 1}, topicPartition{"u", 0}, topicPartition{"u", 1}, topicPartition{"u", 2}
+	batch := map[topicPartition]mirrored{former: {member: "before"}, ours: {member: "now"}, dropped: {member: "now"}, again: {member: "before"}, next: {member: "now"}}
 	for tp, at := range batch {
 		m.set(tp, at)
 	}
 	m.drop(dropped)
 	m.set(again, mirrored{member: "now"})
+	m.set(next, mirrored{member: "next"})
 	request := func(member string) *kmsg.OffsetCommitRequest {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.MemberID = member
 		for _, topic := range []string{"t", "u"} {
 			rt := kmsg.NewOffsetCommitRequestTopic()
-			rt.Topic, rt.Partitions = topic, []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0}, {Partition: 1}}
+			rt.Topic, rt.Partitions = topic, []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0}, {Partition: 1}, {Partition: 2}}
 			req.Topics = append(req.Topics, rt)
 		}
 		return req
