@@ -3,7 +3,9 @@ package stream
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,11 +60,15 @@ func TestGrownWhileRunning(t *testing.T) {
 	m.until(t, "both", func() bool { return len(m.lines) == 2 })
 	r.grow(3)
 	r.send(placed(3, 0, 2, 0, 3), placed(4, 0, 3, 1, 2), placed(5, 0, 2, 0, 3)) // the second belongs in 1 of 2
-	for number := range int32(3) {                                              // the new one is shown, too
+	sent := time.Now()
+	for number := range int32(3) { // the new one is shown, too
 		e := run.stopOf(t, number)
 		if e.Reason != StopPartitions || e.Stop.From != 2 || e.Stop.To != 3 || !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
 			t.Errorf("partition %d is stopped for %v", number, e)
 		}
+	}
+	if took := time.Since(sent); took > 15*time.Second {
+		t.Errorf("shown after %s: the group is told, it need not look for itself", took)
 	}
 	run.stop(t)
 	defer m.lock()()
@@ -149,6 +155,61 @@ func TestCountIsAskedOnceAPoll(t *testing.T) {
 	}
 }
 
+// A broker that has not heard of new partitions yet does not speak for the others, which may have told a producer; one that says
+// nothing leaves the question open.
+func TestCountIsTheMostThatAnyBrokerKnows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	r.grow(3)
+	b := newBroker(r.client, testGroup)
+	var late atomic.Int32 // which broker
+	var code atomic.Int32 // what it says
+	r.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		if r.cluster.CurrentNode() != late.Load() {
+			return nil, nil, false
+		}
+		return r.knowing(req.(*kmsg.MetadataRequest), 2, int16(code.Load())), nil, true
+	})
+	for i := range int32(20) { // whichever is asked first
+		late.Store(i % 2)
+		if got, err := b.count(r.ctx(), testTopic); err != nil || got.partitions != 3 || got.id != r.topicID() {
+			t.Fatalf("broker %d is late: %+v, %v", i%2, got, err)
+		}
+	}
+	code.Store(int32(kerr.KafkaStorageError.Code))
+	for i := range int32(20) {
+		late.Store(i % 2)
+		if got, err := b.count(r.ctx(), testTopic); err == nil {
+			t.Fatalf("broker %d has no answer: %+v", i%2, got)
+		}
+	}
+}
+
+// knowing is the answer of a broker that knows of so many partitions of the topic.
+func (r *rig) knowing(req *kmsg.MetadataRequest, partitions int32, code int16) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	for i, addr := range r.cluster.ListenAddrs() {
+		host, port, err := net.SplitHostPort(addr)
+		n, errPort := strconv.Atoi(port)
+		if err != nil || errPort != nil {
+			r.t.Error(err, errPort)
+		}
+		broker := kmsg.NewMetadataResponseBroker()
+		broker.NodeID, broker.Host, broker.Port = int32(i), host, int32(n)
+		resp.Brokers = append(resp.Brokers, broker)
+	}
+	topic := kmsg.NewMetadataResponseTopic()
+	topic.Topic, topic.TopicID, topic.ErrorCode = new(testTopic), [16]byte(r.topicID()), code
+	for n := range partitions {
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition = n
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	resp.Topics = append(resp.Topics, topic)
+	return resp
+}
+
 // What fills a gap may be in a partition that is new: no wait ends in a topic that has grown.
 func TestGapInATopicThatHasGrown(t *testing.T) {
 	t.Parallel()
@@ -175,6 +236,60 @@ func TestGapInATopicThatHasGrown(t *testing.T) {
 	due.Store(true)
 	if e := run.stopOf(t, 0); e.Reason != StopPartitions {
 		t.Errorf("stopped for %v", e)
+	}
+}
+
+// While nobody says how many partitions there are, the filler may be in a new one: no wait ends.
+func TestGapWaitsForTheNumberOfPartitions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.produce(0, 1)
+	m := newMemory()
+	var due, known atomic.Bool
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) {
+		if due.Load() {
+			return -time.Hour, true
+		}
+		return time.Hour, true
+	}
+	ended := make(chan bool, 100) // whether that was known
+	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
+		ended <- known.Load()
+		return ledger.Applied{Claim: c}, nil
+	}
+	m.waiting = true
+	cfg := r.config(m, newLanes())
+	cfg.TopicLook = time.Hour
+	r.start(cfg)
+	m.until(t, "the record", func() bool { return len(m.lines) == 1 })
+	asked := make(chan struct{})
+	r.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.cluster.KeepControl()
+		if known.Load() || r.cluster.CurrentNode() != 1 { // the other says where the end is
+			return nil, nil, false
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return r.knowing(req.(*kmsg.MetadataRequest), 1, kerr.KafkaStorageError.Code), nil, true
+	})
+	due.Store(true)
+	for range 12 {
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatal("not asked again and again")
+		}
+	}
+	known.Store(true)
+	select {
+	case was := <-ended:
+		if !was {
+			t.Error("a wait has ended before anybody knew")
+		}
+	case <-time.After(patience):
+		t.Error("the wait never ended")
 	}
 }
 
