@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -20,7 +21,7 @@ type Config struct {
 	// Command is the program and its arguments, given as they are. The program is found by PATH unless it has a slash.
 	Command []string
 	// Env are variables of the command's environment, beside PATH and those of Forebay. Their values are secrets.
-	Env map[string]schemas.Secret
+	Env spec.Env
 	// Idempotent says that the command acts once per FOREBAY_ACTION_ID, however often it is run.
 	Idempotent bool
 }

@@ -3,6 +3,7 @@ package github
 import (
 	"errors"
 	"regexp"
+	"slices"
 
 	"github.com/forebay-io/forebay/sinks/template"
 )
@@ -36,7 +37,7 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 	}
 }
 
-// Params declares the parameters of a destination that does this; none for what nobody does.
+// Params declares the parameters of a destination that does this; where that is not known, all that there are.
 func Params(do Do) []template.Param {
 	repo := template.Param{Name: "repo", Doc: "Owner and name of the repository, such as octo-org/hello.", Kind: template.Text, Required: true, Check: form(repoForm, "is not the owner and name of a repository, such as octo-org/hello")}
 	issue := template.Param{Name: "issue", Doc: "Number of the issue or pull request.", Kind: template.Text, Required: true, Check: form(numberForm, "is not the number of an issue")}
@@ -56,5 +57,14 @@ func Params(do Do) []template.Param {
 			{Name: "client_payload", Doc: "Object for the workflow; at most nine keys, beside forebay, which holds the action's id.", Kind: template.Value},
 		}
 	}
-	return nil
+	var all []template.Param
+	for _, do := range Dos() {
+		for _, p := range Params(Do(do)) {
+			p.Required = false
+			if !slices.ContainsFunc(all, func(other template.Param) bool { return other.Name == p.Name }) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }

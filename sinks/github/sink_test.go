@@ -350,7 +350,14 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}
-	if got := github.Params("merge"); got != nil {
-		t.Errorf("parameters of what nobody does: %v", got)
+	names := map[string]bool{}
+	for _, p := range github.Params("merge") {
+		if names[p.Name] || p.Required {
+			t.Errorf("where it is not known what is done, %s is required or there twice", p.Name)
+		}
+		names[p.Name] = true
+	}
+	if !names["title"] || !names["client_payload"] {
+		t.Errorf("where it is not known what is done, there are only %v", names)
 	}
 }

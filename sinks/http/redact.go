@@ -11,7 +11,7 @@ import (
 // what is long in the path.
 func redactor(cfg Config, target *url.URL) *redact.Redactor {
 	var secrets []string
-	for _, s := range cfg.Secrets {
+	for _, s := range cfg.secrets() {
 		secrets = append(secrets, s.Reveal(), strings.TrimPrefix(s.Reveal(), "whsec_"))
 	}
 	for _, s := range cfg.Headers {

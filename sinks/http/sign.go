@@ -11,6 +11,14 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// secrets are all that sign.
+func (c *Config) secrets() []schemas.Secret {
+	if c.Secret.IsZero() {
+		return c.Secrets
+	}
+	return append([]schemas.Secret{c.Secret}, c.Secrets...)
+}
+
 // signingKeys decodes secrets of Standard Webhooks v1. Errors show nothing of them.
 func signingKeys(secrets []schemas.Secret) ([][]byte, error) {
 	var keys [][]byte

@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -27,11 +28,12 @@ import (
 type Config struct {
 	// URL is called with POST. It may hold a secret in its query and is never shown.
 	URL string
-	// Secrets sign every call, each with a signature of its own so that they can be rotated: "whsec_" and base64 of
-	// 24 to 64 bytes. None: calls are not signed.
+	// Secret signs every call: "whsec_" and base64 of 24 to 64 bytes. Without it calls are not signed.
+	Secret schemas.Secret
+	// Secrets sign every call, too, each with a signature of its own, so that they can be rotated.
 	Secrets []schemas.Secret
 	// Headers are sent as they are with every call; they may not name a header that the sink sets itself.
-	Headers map[string]schemas.Secret
+	Headers spec.Headers
 	// Params are those that [Params] declares; nil: none, and the event's body is sent as it is.
 	Params *template.Set
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
@@ -80,7 +82,7 @@ func New(cfg Config) (*Sink, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.keys, err = signingKeys(cfg.Secrets); err != nil {
+	if s.keys, err = signingKeys(cfg.secrets()); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	if s.headers, err = staticHeaders(cfg.Headers); err != nil {

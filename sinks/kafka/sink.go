@@ -31,8 +31,8 @@ type Config struct {
 	Topic string
 	// Params are those that [Params] declares. Required.
 	Params *template.Set
-	// Unsafe says that the topic's consumers do not look at forebay-action-id.
-	Unsafe bool
+	// Idempotent says whether the topic's consumers look at forebay-action-id; nil: they do.
+	Idempotent *bool
 	// Timeout is how long a record is tried at most; default 10 s.
 	Timeout time.Duration
 	// MaxRecordBytes is the largest record that is tried; default 64 MiB. What the topic takes is its own to say.
@@ -89,7 +89,7 @@ func New(cfg Config) (*Sink, error) {
 		cfg.MaxRecordBytes = 64 << 20
 	}
 	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent}
-	if cfg.Unsafe {
+	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
 	var err error

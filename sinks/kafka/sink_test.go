@@ -201,7 +201,7 @@ func TestDeclaredKind(t *testing.T) {
 	if got := must(t, c, nil).Idempotency(); got != sink.Idempotent {
 		t.Error(got)
 	}
-	if got := must(t, c, func(cfg *Config) { cfg.Unsafe = true }).Idempotency(); got != sink.Unsafe {
+	if got := must(t, c, func(cfg *Config) { cfg.Idempotent = new(false) }).Idempotency(); got != sink.Unsafe {
 		t.Error(got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -28,13 +29,13 @@ type Config struct {
 	// URL is the server's endpoint. It may hold a secret in its query and is never shown.
 	URL string
 	// Headers are sent with every request, such as Authorization.
-	Headers map[string]schemas.Secret
+	Headers spec.Headers
 	// Params are those that [Params] declares. Required.
 	Params *template.Set
-	// RetryToolErrors says that a result with isError may be another one the next time.
-	RetryToolErrors bool
-	// Unsafe says that the tools do not look at the key.
-	Unsafe bool
+	// ToolErrors says what follows a result with isError: [ToolErrorDead], the default, or [ToolErrorRetry].
+	ToolErrors string
+	// Idempotent says whether the tools look at the key; nil: they do.
+	Idempotent *bool
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
 	AllowNetworks []netip.Prefix
 	// Timeout bounds one request whatever the lane's context says; default 30 s.
@@ -47,6 +48,12 @@ type Config struct {
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.
 	Now func() time.Time
 }
+
+// What may follow when a tool says that it failed.
+const (
+	ToolErrorDead  = "dead"
+	ToolErrorRetry = "retry" // it may be another result the next time
+)
 
 // maxAnswer is how much of an answer is read.
 const maxAnswer = 8 << 20
@@ -80,10 +87,10 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "params are missing")
 	}
 	s := &Sink{url: target, params: cfg.Params, failed: sink.ClassRejected, kind: sink.Idempotent, now: cfg.Now}
-	if cfg.RetryToolErrors {
+	if cfg.ToolErrors == ToolErrorRetry {
 		s.failed = sink.ClassBusy
 	}
-	if cfg.Unsafe {
+	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
 	if s.now == nil {

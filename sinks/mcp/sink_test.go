@@ -43,6 +43,13 @@ func params(t testing.TB, tool string, arguments any) *template.Set {
 	return set
 }
 
+func toolErrors(retry bool) string {
+	if retry {
+		return ToolErrorRetry
+	}
+	return ToolErrorDead
+}
+
 func must(t testing.TB, cfg Config) *Sink {
 	t.Helper()
 	cfg.AllowNetworks = loopback
@@ -198,7 +205,7 @@ func TestEndsOfACall(t *testing.T) {
 				{"crowded", false, sink.ClassBusy, "queue is full"},
 				{"no-such-tool", false, sink.ClassRejected, "no-such-tool"},
 			} {
-				s := must(t, Config{URL: server.URL, Params: params(t, tt.tool, nil), RetryToolErrors: tt.retry})
+				s := must(t, Config{URL: server.URL, Params: params(t, tt.tool, nil), ToolErrors: toolErrors(tt.retry)})
 				out, err := s.Do(t.Context(), sinktest.Action(1))
 				if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) {
 					t.Errorf("%s: class %q, want %q: %v", tt.tool, got, tt.class, err)
@@ -327,7 +334,7 @@ func TestSessionThatTheServerLost(t *testing.T) {
 					} else {
 						before.ServeHTTP(w, r)
 					}
-				}), Config{Unsafe: unsafe})
+				}), Config{Idempotent: new(!unsafe)})
 				out, err := s.Do(t.Context(), sinktest.Action(1))
 				if sink.ClassOf(err) != sink.ClassBusy || !sink.Untouched(err) || out.Code != http.StatusNotFound {
 					t.Fatalf("class %q, untouched %v, code %d: %v", sink.ClassOf(err), sink.Untouched(err), out.Code, err)
@@ -417,7 +424,7 @@ func TestOnce(t *testing.T) {
 func TestUnsafeActsAtMostOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return &forgetful{newFake(servers["stateless, JSON"])} }, Calls: 2,
-		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url, Unsafe: true}) },
+		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url, Idempotent: new(false)}) },
 	})
 }
 
@@ -503,7 +510,7 @@ func TestDeclaredKind(t *testing.T) {
 	if got := must(t, Config{URL: "https://example.com"}).Idempotency(); got != sink.Idempotent {
 		t.Error(got)
 	}
-	if got := must(t, Config{URL: "https://example.com", Unsafe: true}).Idempotency(); got != sink.Unsafe {
+	if got := must(t, Config{URL: "https://example.com", Idempotent: new(false)}).Idempotency(); got != sink.Unsafe {
 		t.Error(got)
 	}
 }

@@ -150,7 +150,7 @@ func TestTypeScriptServer(t *testing.T) {
 			{"broken", false, sink.ClassBusy}, {"no-such-tool", false, sink.ClassRejected},
 		} {
 			p := ts.world(t)
-			s := must(t, Config{URL: p.url + "/mcp", Params: params(t, tt.tool, nil), RetryToolErrors: tt.retry})
+			s := must(t, Config{URL: p.url + "/mcp", Params: params(t, tt.tool, nil), ToolErrors: toolErrors(tt.retry)})
 			out, err := s.Do(t.Context(), sinktest.Action(1))
 			if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) || out.Code != 200 || p.seen().Open != 0 {
 				t.Errorf("%s: class %q, want %q: %d %v", tt.tool, got, tt.class, out.Code, err)

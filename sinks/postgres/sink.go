@@ -24,8 +24,8 @@ import (
 
 // Config makes a [Sink].
 type Config struct {
-	// Database is a connection URL, postgres://...; never shown. Required.
-	Database schemas.Secret
+	// Database is a connection URL, postgres://...; never shown. Required of [New]; nil is the ledger's own, for [NewJoined].
+	Database *schemas.Secret
 	// Statement is executed for each action. Required.
 	Statement string
 	// Params are those that [Params] declares. Required.
@@ -93,8 +93,11 @@ func New(cfg Config) (*Sink, error) {
 	if s.guard, err = guard.New(guard.Config{AllowNetworks: cfg.AllowNetworks, Resolver: cfg.Resolver}); err != nil {
 		return nil, err
 	}
+	if cfg.Database == nil || cfg.Database.IsZero() {
+		return nil, schemas.Errorf(schemas.Invalid, op, "database is missing")
+	}
 	pool, err := pgxpool.ParseConfig(cfg.Database.Reveal())
-	if err != nil || cfg.Database.IsZero() {
+	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "database is not a URL of the form postgres://user:password@host:5432/database")
 	}
 	s.redact = redact.New(cfg.Database.Reveal(), pool.ConnConfig.Password)

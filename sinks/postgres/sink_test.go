@@ -110,7 +110,7 @@ func params(t testing.TB, values ...any) *template.Set {
 
 func (d *target) must(change func(*Config)) *Sink {
 	d.t.Helper()
-	cfg := Config{Database: schemas.NewSecret(d.url.String()), Statement: insert, Params: params(d.t, inserted...), AllowNetworks: loopback}
+	cfg := Config{Database: new(schemas.NewSecret(d.url.String())), Statement: insert, Params: params(d.t, inserted...), AllowNetworks: loopback}
 	if change != nil {
 		change(&cfg)
 	}
@@ -133,7 +133,7 @@ func TestConformance(t *testing.T) {
 			u.User = url.UserPassword(u.User.Username(), s.Secret)
 		}
 		return d.must(func(c *Config) {
-			c.Database, c.Params = schemas.NewSecret(u.String()), params(t, "{{event.id}}", 1, "{{null}}")
+			c.Database, c.Params = new(schemas.NewSecret(u.String())), params(t, "{{event.id}}", 1, "{{null}}")
 		})
 	}})
 }
@@ -238,7 +238,7 @@ func TestErrors(t *testing.T) {
 			c.Statement, c.Params = tt.statement, params(t, tt.values...)
 			u := *d.url
 			u.User = url.UserPassword(role, rolePassword)
-			c.Database = schemas.NewSecret(u.String())
+			c.Database = new(schemas.NewSecret(u.String()))
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if tt.class == sink.ClassTimeout {
@@ -337,7 +337,7 @@ func TestKeyTableThatMayNotBeMade(t *testing.T) {
 	s := d.must(func(c *Config) {
 		u := *d.url
 		u.User = url.UserPassword(role, rolePassword)
-		c.Database = schemas.NewSecret(u.String())
+		c.Database = new(schemas.NewSecret(u.String()))
 	})
 	_, err := s.Do(t.Context(), sinktest.Action(1))
 	if sink.ClassOf(err) != sink.ClassDenied || !strings.Contains(err.Error(), "create it by hand: CREATE TABLE") {
@@ -386,7 +386,7 @@ func TestACrashTakesNothingBack(t *testing.T) {
 		q := u.Query()
 		q.Set("synchronous_commit", "off")
 		u.RawQuery = q.Encode()
-		c.Database, c.Statement, c.Params = schemas.NewSecret(u.String()), `INSERT INTO effects (event) VALUES (current_setting('synchronous_commit'))`, params(t)
+		c.Database, c.Statement, c.Params = new(schemas.NewSecret(u.String())), `INSERT INTO effects (event) VALUES (current_setting('synchronous_commit'))`, params(t)
 	})
 	if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil {
 		t.Fatal(err)
@@ -405,7 +405,7 @@ func TestGuardAndSecrets(t *testing.T) {
 			u := *d.url
 			u.User = url.UserPassword("nobody-here", hush)
 			change(&u)
-			c.Database = schemas.NewSecret(u.String())
+			c.Database = new(schemas.NewSecret(u.String()))
 		}
 	}
 	for _, tt := range []struct {
@@ -440,10 +440,10 @@ func TestGuardAndSecrets(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	good := Config{Database: schemas.NewSecret("postgres://u:hush-hush@db.example/x"), Statement: "SELECT 1", Params: params(t)}
+	good := Config{Database: new(schemas.NewSecret("postgres://u:hush-hush@db.example/x")), Statement: "SELECT 1", Params: params(t)}
 	for name, change := range map[string]func(*Config){
-		"no database":  func(c *Config) { c.Database = schemas.Secret{} },
-		"no url":       func(c *Config) { c.Database = schemas.NewSecret("postgres://u:hush-hush@db.example:port/x") },
+		"no database":  func(c *Config) { c.Database = nil },
+		"no url":       func(c *Config) { c.Database = new(schemas.NewSecret("postgres://u:hush-hush@db.example:port/x")) },
 		"no statement": func(c *Config) { c.Statement = " " },
 		"no params":    func(c *Config) { c.Params = nil },
 		"key table":    func(c *Config) { c.KeyTable = `x"; DROP TABLE y; --` },
@@ -474,7 +474,7 @@ func (d *target) behind(p *proxy) func(*Config) {
 		q := u.Query()
 		q.Set("sslmode", "disable")
 		u.RawQuery = q.Encode()
-		c.Database = schemas.NewSecret(u.String())
+		c.Database = new(schemas.NewSecret(u.String()))
 	}
 }
 

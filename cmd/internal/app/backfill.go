@@ -120,15 +120,7 @@ func (f *fetches) body(source string, t *config.Thin) error {
 }
 
 // fetcher completes cfg with a guarded client of its own and with the destinations' table of statuses.
-func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, networks []string) (*backfill.Fetcher, error) {
-	var allowed []netip.Prefix
-	for _, text := range networks {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, schemas.Errorf(schemas.Invalid, "", "allow_networks: %w", err)
-		}
-		allowed = append(allowed, network)
-	}
+func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed []netip.Prefix) (*backfill.Fetcher, error) {
 	// The fetcher's own limits are met first: the client's are a second line.
 	client, err := guard.New(guard.Config{AllowNetworks: allowed, Timeout: cfg.Timeout + time.Second, MaxResponse: cfg.MaxBytes + 1, MaxIdle: 8})
 	if err != nil {

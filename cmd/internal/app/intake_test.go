@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	httpsink "github.com/forebay-io/forebay/sinks/http"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -202,7 +204,9 @@ func TestAgentHasTheVersion(t *testing.T) {
 	var agent string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agent = r.UserAgent() }))
 	defer server.Close()
-	s, err := newSink(sinkParts{file: &config.Config{}, destination: &config.Destination{Type: "http", URL: server.URL, AllowNetworks: []string{"127.0.0.0/8"}}, log: slog.New(slog.DiscardHandler)})
+	s, err := newSink(sinkParts{file: &config.Config{}, destination: &config.Destination{
+		Type: "http", Keys: &httpsink.Config{URL: server.URL}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/schemas"
-	httpsink "github.com/forebay-io/forebay/sinks/http"
-	logsink "github.com/forebay-io/forebay/sinks/log"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -40,53 +39,21 @@ type sinkParts struct {
 
 // newSink builds the sink of a destination without connecting.
 func newSink(p sinkParts) (sink.Sink, error) {
-	switch p.destination.Type {
-	case "exec":
-		return newExec(p)
-	case "kafka":
-		return newKafka(p)
-	case "postgres":
-		return newPostgres(p)
-	case "mcp":
-		return newMCP(p)
-	case "log":
-		return logsink.New(logsink.Config{Logger: p.log})
-	case "http":
-		return newHTTP(p)
-	case "github":
-		return newGitHub(p)
-	case "pagerduty":
-		return newPagerDuty(p)
-	case "slack":
-		return newSlack(p)
-	}
-	return nil, fmt.Errorf("type %q is not built yet in this version", p.destination.Type)
-}
-
-func newHTTP(p sinkParts) (sink.Sink, error) {
 	d := p.destination
-	params, allowed, err := p.apiParts(httpsink.Params())
-	if err != nil {
-		return nil, err
+	if d.Keys == nil {
+		return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
 	}
-	cfg := httpsink.Config{URL: d.URL, Timeout: d.Timeout.Std(), Version: buildVersion(), Headers: d.Headers, AllowNetworks: allowed, Params: params}
-	if !d.Secret.IsZero() {
-		cfg.Secrets = []schemas.Secret{d.Secret}
-	}
-	return httpsink.New(cfg)
-}
-
-// networks reads the allow_networks of a destination.
-func networks(texts []string) ([]netip.Prefix, error) {
-	list := make([]netip.Prefix, 0, len(texts))
-	for _, text := range texts {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("allow_networks: %w", err)
+	var params *template.Set
+	if declared := d.Keys.Describe().Params; len(declared) > 0 {
+		var err error
+		if params, err = template.NewSet(declared, d.Params.Values(), p.file.ActionParams(p.team, p.name)); err != nil {
+			return nil, fmt.Errorf("params.%w", err)
 		}
-		list = append(list, network)
 	}
-	return list, nil
+	return d.Keys.Sink(spec.Destination{
+		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(),
+		Log: p.log, Cluster: KafkaOptions(p.file), MaxRecord: int(largestBody(p.file)) + topics.HeaderRoom,
+	})
 }
 
 // destinations builds the sinks of all teams with what their subscriptions share of them, by "<team>/<destination>".

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -163,81 +162,13 @@ func (ck *checker) team(path string, t *Team) {
 	}
 }
 
-func (ck *checker) networks(path string, list []string) []netip.Prefix {
-	var out []netip.Prefix
-	for i, s := range list {
-		at := path + "[" + itoa(i) + "]"
-		if ck.skip(at) {
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		switch {
-		case err != nil:
-			ck.problem(at, "%q is not a network such as 127.0.0.0/8", clip(s))
-		case p != p.Masked():
-			ck.problem(at, "%s has bits behind its mask; write %s", s, p.Masked())
-		default:
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)
 	ck.bounds(path, d)
-	if ck.skip(path + ".type") {
-		return
-	}
-	own := sinkTypes[d.Type]
-	for _, key := range sinkKeys() {
-		if ck.written(path+"."+key) && !slices.Contains(own.keys, key) {
-			ck.problem(path+"."+key, "has no meaning for type %s", d.Type)
-		}
-	}
-	if own.check != nil {
-		own.check(ck, path, d)
-	}
-	if own.params != nil {
-		ck.params(path+".params", own.params(d), d.Params)
-	}
-}
-
-func (ck *checker) destinationURL(path, text string, allowed []netip.Prefix, anyAllowed bool) {
-	if text == "" {
-		ck.problem(path, "is missing: where the calls go")
-		return
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		ck.problem(path, "is not an absolute http or https URL")
-		return
-	case u.User != nil:
-		ck.problem(path, "carries credentials; put them into headers")
-		return
-	case u.Fragment != "":
-		ck.problem(path, "has a fragment, which is never sent")
-		return
-	}
-	ck.reach(path, u, allowed, anyAllowed)
-}
-
-// reach judges where a URL leads as far as that is known before its name is resolved.
-func (ck *checker) reach(path string, u *url.URL, allowed []netip.Prefix, anyAllowed bool) {
-	if u.Scheme == "http" && !anyAllowed {
-		ck.problem(path, "plain http is refused unless allow_networks lists the network that it goes to")
-		return
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	if err != nil {
-		return
-	}
-	inside := slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
-	private := addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
-	if (private || u.Scheme == "http") && !inside {
-		ck.problem(path, "%s is in none of allow_networks", addr)
+	ck.long(path+".long", d.Long)
+	if d.Keys != nil { // else there is no such type, and it was said
+		ck.sinkKeys(path, d)
 	}
 }
 

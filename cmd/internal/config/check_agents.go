@@ -3,7 +3,6 @@ package config
 import (
 	"net/url"
 	"strings"
-	"time"
 )
 
 // minSecret is how long a secret of tokens is at least, in bytes.
@@ -38,23 +37,4 @@ func (ck *checker) agents() {
 // listensAgents reports whether the file says where agents are listened to. What this process does not resolve counts.
 func (ck *checker) listensAgents() bool {
 	return ck.c.Listen.Agents != "" || ck.skip("listen.agents")
-}
-
-// longSink is httpSink of a destination that may finish later.
-func (ck *checker) longSink(path string, d *Destination) {
-	ck.httpSink(path, d)
-	if d.Long == nil {
-		return
-	}
-	path += ".long"
-	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.skip("agents.public_url") {
-		ck.problem(path, "needs listen.agents and agents.public_url: nobody could say what came of an action")
-	}
-	if !ck.written(path + ".deadline") { // said already
-		return
-	}
-	ck.between(path+".deadline", d.Long.Deadline, Duration(time.Second), Duration(30*24*time.Hour))
-	if d.Long.Heartbeat != 0 {
-		ck.between(path+".heartbeat", d.Long.Heartbeat, Duration(time.Second), d.Long.Deadline)
-	}
 }

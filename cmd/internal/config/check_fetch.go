@@ -1,11 +1,13 @@
 package config
 
 import (
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/backfill"
 )
 
@@ -22,9 +24,8 @@ func (ck *checker) fetches(path string, s *Source) {
 	}
 }
 
-func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, networks []string) {
+func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
 	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
-	allowed := ck.networks(path+".allow_networks", networks)
 	if text == "" || ck.skip(path+".url") {
 		return // missing, and said so
 	}
@@ -37,7 +38,9 @@ func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Dur
 		ck.problem(path+".url", "cannot be parsed")
 		return
 	}
-	ck.reach(path+".url", u, allowed, len(networks) > 0)
+	if err := spec.CheckReach(u, allowed); err != nil {
+		ck.problem(path+".url", "%v", err)
+	}
 }
 
 // element checks that an element of an answer can become an event. It has no headers and is no form.

@@ -10,9 +10,8 @@ import (
 )
 
 // params compiles the parameters at path. What is missing is said of actions, where all that is given comes together.
-// None declared: what the destination does is not known, and said so.
 func (ck *checker) params(path string, declared []template.Param, given Params) {
-	if declared == nil || ck.skipBelow(path) {
+	if len(declared) == 0 || ck.skipBelow(path) {
 		return
 	}
 	_, err := template.Compile(declared, given.Values())
@@ -28,17 +27,16 @@ func (ck *checker) params(path string, declared []template.Param, given Params) 
 
 // actionParams checks the parameters of an action at path together with those of its destination.
 func (ck *checker) actionParams(path string, a Action, d *Destination) {
-	own, ok := sinkTypes[d.Type]
+	declared := d.about().Params
 	switch {
-	case !ok:
+	case d.Keys == nil:
 		return // no such type, and said so
-	case own.params == nil:
+	case len(declared) == 0:
 		if ck.written(path + ".params") {
 			ck.problem(path+".params", "has no meaning: destination %s is of type %s", a.To, d.Type)
 		}
 		return
 	}
-	declared := own.params(d)
 	ck.params(path+".params", declared, a.Params)
 	all := maps.Clone(d.Params.Values())
 	if all == nil {

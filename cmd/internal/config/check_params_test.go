@@ -145,7 +145,7 @@ func TestAPISinks(t *testing.T) {
 	env := map[string]string{"GITHUB_TOKEN": "github_pat_hush", "PD_KEY": "hush-hush"}
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"as it is", "do: comment", "do: comment", ""},
-		{"nothing to do", "        do: comment\n", "", "teams.acme.destinations.comment: do is missing: issue, comment, labels or dispatch"},
+		{"nothing to do", "        do: comment\n", "", "teams.acme.destinations.comment: do is missing: What is done: open an issue"},
 		{"unknown thing to do", "do: comment", "do: coment", `"coment" is not one of issue, comment, labels, dispatch; did you mean comment?`},
 		{"parameters of another", "do: comment", "do: issue", "params.issue: is no parameter here; there are repo, title, body, labels, assignees"},
 		{"no token", `        token: "${env:GITHUB_TOKEN}"` + "\n", "", "token is missing"},

@@ -215,7 +215,7 @@ func (ck *checker) actions(path string, t *Team, sub *Subscription) {
 		} else {
 			ck.actionParams(at, a, d)
 			ck.dropped(at, a, d)
-			ck.keysLast(at, a, d, sub)
+			ck.remembers(at, a, d, sub)
 		}
 	}
 }

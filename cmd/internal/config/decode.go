@@ -2,15 +2,18 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 )
 
 // decoder fills structs from nodes by their declared shapes and collects every problem on the way.
@@ -35,15 +38,28 @@ func join(path, key string) string {
 }
 
 var (
-	secretType   = reflect.TypeFor[schemas.Secret]()
-	durationType = reflect.TypeFor[Duration]()
-	sizeType     = reflect.TypeFor[Size]()
-	headersType  = reflect.TypeFor[Headers]()
-	envType      = reflect.TypeFor[Env]()
-	paramsType   = reflect.TypeFor[Params]()
+	secretType      = reflect.TypeFor[schemas.Secret]()
+	durationType    = reflect.TypeFor[Duration]()
+	sizeType        = reflect.TypeFor[Size]()
+	networkType     = reflect.TypeFor[netip.Prefix]()
+	headersType     = reflect.TypeFor[spec.Headers]()
+	envType         = reflect.TypeFor[spec.Env]()
+	paramsType      = reflect.TypeFor[Params]()
+	destinationType = reflect.TypeFor[Destination]()
 )
 
-// value decodes n into v, whose type is one of those that file.go uses.
+// isDuration: sinks have the standard library's durations in their keys.
+func isDuration(t reflect.Type) bool {
+	return t == durationType || t == reflect.TypeFor[time.Duration]()
+}
+
+// isScalar reports whether t is written as one plain value.
+func isScalar(t reflect.Type) bool {
+	return t == secretType || t == sizeType || t == networkType || isDuration(t) ||
+		t.Kind() == reflect.String || t.Kind() == reflect.Int || t.Kind() == reflect.Bool
+}
+
+// value decodes n into v, whose type is one of those that file.go uses, or a type's own keys.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	d.places[path] = place{d.file, n.Line}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
@@ -54,7 +70,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	case t.Kind() == reflect.Pointer:
 		v.Set(reflect.New(t.Elem()))
 		d.value(n, path, v.Elem(), f)
-	case t == secretType, t == durationType, t == sizeType, t.Kind() == reflect.String, t.Kind() == reflect.Int, t.Kind() == reflect.Bool:
+	case isScalar(t):
 		d.scalar(n, path, v, f)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
@@ -67,7 +83,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	case t.Kind() == reflect.Slice:
 		d.list(n, path, v, f)
 	default:
-		panic("config: no decoder for " + t.String()) // a type that file.go must not use
+		panic("config: no decoder for " + t.String()) // a type that a declaration must not use
 	}
 }
 
@@ -98,22 +114,24 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *
 }
 
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	s := shapes[v.Type()]
+	if v.Type() == destinationType {
+		d.sinkType(n, path, v.Addr().Interface().(*Destination))
+	}
 	written := map[string]bool{}
-	list := members(v.Type())
+	list := members(v)
 	if !isNull(n) {
 		d.pairs(n, path, func(key string, k, value *yaml.Node) {
 			i := slices.IndexFunc(list, func(m member) bool { return m.name == key })
 			if i < 0 {
-				d.unknown(k, join(path, key), key, s)
+				d.unknown(k, join(path, key), key, v, list)
 				return
 			}
 			written[key] = true
 			if isNull(value) {
-				d.null(value, join(path, key), v.Field(list[i].index), list[i].field)
+				d.null(value, join(path, key), list[i].value, list[i].field)
 				return
 			}
-			d.value(value, join(path, key), v.Field(list[i].index), list[i].field)
+			d.value(value, join(path, key), list[i].value, list[i].field)
 			d.places[join(path, key)] = place{d.file, k.Line}
 		})
 	}
@@ -134,16 +152,48 @@ func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-func (d *decoder) unknown(n *yaml.Node, path, key string, s *shape) {
-	if slices.Contains(s.later, key) {
+// sinkType gives a destination the keys of its type, wherever in the mapping that is written. What is wrong with the type
+// is said when it is decoded.
+func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value != "type" {
+			continue
+		}
+		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}}
+		var name string
+		look.value(n.Content[i+1], join(path, "type"), reflect.ValueOf(&name).Elem(), field{})
+		to.Type, to.Keys = name, newKeys(name)
+	}
+}
+
+// unknown reports a key that is none of the list. Where a destination's type is not known, which has been said, or this
+// process does not resolve it, it may be any type's.
+func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list []member) {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.name)
+	}
+	if to, ok := reflect.TypeAssert[*Destination](v.Addr()); ok {
+		others := sinkKeys()
+		switch {
+		case others[key] != nil && to.Keys != nil:
+			d.problem(n, path, "has no meaning for type %s", to.Type)
+			return
+		case others[key] != nil:
+			return
+		case to.Keys == nil:
+			names = append(names, keys(others)...)
+		}
+	}
+	if slices.Contains(shapes[v.Type()].later, key) {
 		d.problem(n, path, "%s is not built yet in this version; remove it", key)
 		return
 	}
-	if near := nearest(key, s.names()); near != "" {
+	if near := nearest(key, names); near != "" {
 		d.problem(n, path, "unknown key; did you mean %s?", near)
 		return
 	}
-	d.problem(n, path, "unknown key; known are %s", strings.Join(s.names(), ", "))
+	d.problem(n, path, "unknown key; known are %s", strings.Join(names, ", "))
 }
 
 func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
@@ -260,8 +310,10 @@ func setScalar(v reflect.Value, text string, f field) error {
 		}
 		v.Set(reflect.ValueOf(schemas.NewSecret(text)))
 		return nil
-	case v.Type() == durationType:
+	case isDuration(v.Type()):
 		return setDuration(v, text)
+	case v.Type() == networkType:
+		return setNetwork(v, text)
 	case v.Type() == sizeType:
 		size, err := ParseSize(text)
 		if err == nil && int64(size) < f.minimum {
@@ -298,6 +350,18 @@ func setDuration(v reflect.Value, text string) error {
 		return fmt.Errorf("%q is negative", text)
 	}
 	v.SetInt(int64(duration))
+	return nil
+}
+
+func setNetwork(v reflect.Value, text string) error {
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a network such as 127.0.0.0/8", clip(text))
+	case p != p.Masked():
+		return fmt.Errorf("%s has bits behind its mask; write %s", text, p.Masked())
+	}
+	v.Set(reflect.ValueOf(p))
 	return nil
 }
 

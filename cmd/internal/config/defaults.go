@@ -1,13 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"reflect"
 	"slices"
 	"time"
 
-	postgressink "github.com/forebay-io/forebay/sinks/postgres"
+	"github.com/forebay-io/forebay/sinks/spec"
 )
 
 const (
@@ -33,19 +34,18 @@ func (c *Config) fillStatic(v reflect.Value, path string) {
 			c.fillStatic(v.Index(i), path+"["+itoa(i)+"]")
 		}
 	case reflect.Struct:
-		if v.Type() == secretType || (v.Type() == topicsType && path != "topics") {
+		if isScalar(v.Type()) || (v.Type() == topicsType && path != "topics") {
 			return // a source's topics inherit
 		}
-		for _, m := range members(v.Type()) {
+		for _, m := range members(v) {
 			at := join(path, m.name)
-			f := v.Field(m.index)
 			if _, written := c.places[at]; !written && m.def != "" {
-				if err := setScalar(f, m.def, field{}); err != nil {
-					panic("config: default of " + at + ": " + err.Error()) // a slip in shape.go
+				if err := setScalar(m.value, m.def, field{}); err != nil {
+					panic("config: default of " + at + ": " + err.Error()) // a slip in a declaration
 				}
 				continue
 			}
-			c.fillStatic(f, at)
+			c.fillStatic(m.value, at)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (c *Config) fillComputed() {
 		}
 		for destination, d := range team.Destinations {
 			if d.Concurrency == 0 {
-				d.Concurrency = concurrency(d, c.joined(name, destination))
+				d.Concurrency = cmp.Or(d.about().Concurrency, spec.DefaultConcurrency)
 			}
 			if _, written := c.places["teams."+name+".destinations."+destination+".retry.max"]; !written {
 				d.Retry.Max = maxDelay(d.Retry)
@@ -82,53 +82,43 @@ func (c *Config) fillComputed() {
 			sub.fill(c, team)
 		}
 		for destination, d := range team.Destinations {
-			at := "teams." + name + ".destinations." + destination
-			if _, written := c.places[at+".key_retention"]; !written && d.Type == "postgres" && !c.joined(name, destination) {
-				d.KeyRetention = max(Duration(postgressink.DefaultKeyRetention), team.keysNeeded(destination))
-			}
+			c.fillMemory("teams."+name+".destinations."+destination, d, team.attempted(destination))
 		}
 	}
 }
 
-// keysNeeded is how long an action of any subscription may be attempted at a destination, which must know its key so long.
-func (t *Team) keysNeeded(destination string) (longest Duration) {
+// fillMemory lets a destination know for as long as it has to which actions are done, where nothing is written.
+func (c *Config) fillMemory(path string, d *Destination, least Duration) {
+	m := d.about().Memory
+	if m == nil {
+		return
+	}
+	if _, written := c.places[path+"."+m.Key]; !written {
+		*m.For = max(m.Default, least.Std())
+	}
+}
+
+// attempted is how long an action of any subscription may be attempted at a destination, which must know of it so long.
+func (t *Team) attempted(destination string) (longest Duration) {
 	d := t.Destinations[destination]
 	for _, sub := range t.Subscriptions {
 		if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.To == destination }) {
-			longest = max(longest, sub.keysNeeded(d))
+			longest = max(longest, sub.attempted(d))
 		}
 	}
 	return longest
 }
 
-// keysNeeded is the retries' time, and that for which a dead letter can be replayed.
-func (sub *Subscription) keysNeeded(d *Destination) Duration {
+// attempted is the retries' time, and that for which a dead letter can be replayed.
+func (sub *Subscription) attempted(d *Destination) Duration {
 	return d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window)
-}
-
-// concurrency is how many attempts a destination takes at once where the file does not say. Each of type postgres has a
-// connection of its own, and those of joined ones are the ledger's database's to give.
-func concurrency(d *Destination, joined bool) int {
-	switch {
-	case joined:
-		return 4
-	case d.Type == "postgres":
-		return 8
-	}
-	return 64
-}
-
-// joined reports whether a destination's statement is executed in the ledger's own database.
-func (c *Config) joined(team, destination string) bool {
-	_, elsewhere := c.places["teams."+team+".destinations."+destination+".database"]
-	return c.Teams[team].Destinations[destination].Type == "postgres" && !elsewhere
 }
 
 // Statements is how many statements of actions may be under way in the ledger's database at once, of all teams.
 func (c *Config) Statements() (n int) {
-	for team, t := range c.Teams {
-		for name, d := range t.Destinations {
-			if c.joined(team, name) {
+	for _, t := range c.Teams {
+		for _, d := range t.Destinations {
+			if d.about().InLedger {
 				n += d.Concurrency
 			}
 		}

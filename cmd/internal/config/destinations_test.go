@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	postgressink "github.com/forebay-io/forebay/sinks/postgres"
 )
 
 // withDestination is the design's file with another destination in the place of its own, and a line at its top.
@@ -35,14 +37,15 @@ func TestDestinations(t *testing.T) {
 	for _, tt := range []struct{ name, top, destination, want string }{
 		{"exec", "exec: {enabled: true}", "type: exec\ncommand: [/usr/bin/agent, --once]\nenv: {HOME: /tmp, TOKEN: \"${env:CODER_SECRET}\"}\nidempotent: true", ""},
 		{"exec is off", "", "type: exec\ncommand: [agent]", "forebay.yaml:27: teams.acme.destinations.coder.type: exec is off: it runs programs on this machine. Where that is wanted, write exec: {enabled: true}"},
-		{"exec without a command", "exec: {enabled: true}", "type: exec", "coder.command: is missing: the program and its arguments"},
+		{"exec without a command", "exec: {enabled: true}", "type: exec", "coder: command is missing: The program and its arguments"},
+		{"exec of nothing", "exec: {enabled: true}", "type: exec\ncommand: []", "coder.command: is empty"},
 		{"exec of a line", "exec: {enabled: true}", "type: exec\ncommand: agent --once", `command: expected a list ([a, b]), found "agent --once"`},
 		{"exec with a url", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nurl: https://x.example", "coder.url: has no meaning for type exec"},
 		{"exec with params", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nparams: {a: b}", "has no meaning for type exec"},
 		{"exec with our variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {FOREBAY_ACTION_ID: x}", "coder.env.FOREBAY_ACTION_ID: is set by forebay"},
 		{"exec with a bad variable", "exec: {enabled: true}", "type: exec\ncommand: [agent]\nenv: {A-B: x}", `"A-B" is not the name of a variable`},
 		{"kafka", "", "type: kafka\ntopic: acme.projection\nparams: {key: \"{{body.customer}}\"}\nidempotent: false", ""},
-		{"kafka without a topic", "", "type: kafka", "coder.topic: is missing: the topic to write to"},
+		{"kafka without a topic", "", "type: kafka", "coder: topic is missing: The topic to write to"},
 		{"kafka into a topic of events", "", "type: kafka\ntopic: events.acme.github", "events.acme.github is one of Forebay's own topics"},
 		{"kafka into Kafka's own", "", "type: kafka\ntopic: __consumer_offsets", "one of Kafka's own topics"},
 		{"kafka into another team's topic", "", "type: kafka\ntopic: billing.projection", "forebay.yaml:28: teams.acme.destinations.coder.topic: billing.projection is not a topic of the team's, whose names begin with acme.; where it is to write there, write kafka: {publish: {acme: [billing.projection]}}"},
@@ -56,7 +59,7 @@ func TestDestinations(t *testing.T) {
 		{"postgres in the ledger's database", "STATEMENTS", "type: postgres\nstatement: INSERT INTO t VALUES ($1)\nparams: {values: [\"{{event.id}}\"]}", ""},
 		{"postgres in the ledger's database, unasked", "", "type: postgres\nstatement: SELECT 1", "forebay.yaml:26: teams.acme.destinations.coder: database is missing. For a statement in the ledger's own database, write postgres: {statements: true}"},
 		{"postgres in the ledger's database with keys", "STATEMENTS", "type: postgres\nstatement: SELECT 1\nkey_table: t", "coder.key_table: means nothing without database"},
-		{"postgres without a statement", "STATEMENTS", "type: postgres", "coder.statement: is missing"},
+		{"postgres without a statement", "STATEMENTS", "type: postgres", "coder: statement is missing"},
 		{"postgres with a template as statement", "STATEMENTS", "type: postgres\nstatement: \"SELECT '{{body.x}}'\"", "values of events are parameters"},
 		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
 		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
@@ -64,7 +67,7 @@ func TestDestinations(t *testing.T) {
 		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
 		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
 		{"mcp", "", "type: mcp\nurl: https://tools.example.com/mcp\nheaders: {Authorization: \"Bearer ${env:CODER_SECRET}\"}\ntool_errors: retry\nparams: {tool: triage, arguments: {n: \"{{body.n}}\", deep: [1, {a: b}]}}", ""},
-		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "coder.url: is missing"},
+		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "forebay.yaml:26: teams.acme.destinations.coder: url is missing: The server's endpoint."},
 		{"mcp without a tool", "", "type: mcp\nurl: https://tools.example.com/mcp", "params.tool is missing, here or at destination coder"},
 		{"mcp with a bad tool", "", "type: mcp\nurl: https://tools.example.com/mcp\nparams: {tool: a b}", "params.tool"},
 		{"mcp inside", "", "type: mcp\nurl: https://10.1.2.3/mcp\nparams: {tool: t}", "10.1.2.3 is in none of allow_networks"},
@@ -86,6 +89,10 @@ func TestDestinations(t *testing.T) {
 		{"a long hold", "", "type: log\nmax_hold: 7d", "coder.max_hold: 7d is not between 0s and 1d"},
 		{"a slow recovery", "", "type: log\nrecovery: 2h", "coder.recovery: 2h is not between 0s and 1h"},
 		{"a late pause", "", "type: log\npause: {after: 400d}", "coder.pause.after: 400d is not between 0s and 365d"},
+		{"http with a slip", "", "type: http\nurll: https://x.example", "coder.urll: unknown key; did you mean url?"},
+		{"a type behind its keys", "", "url: https://x.example\ntype: http", ""},
+		{"a key of another type before the type", "", "command: [a]\nurl: https://x.example\ntype: http", "forebay.yaml:27: teams.acme.destinations.coder.command: has no meaning for type http"},
+		{"a key of nobody's", "", "type: log\nzzzzzzzzzzzz: 1", "unknown key; known are type, timeout, "},
 		{"http with a command", "", "type: http\nurl: https://x.example\ncommand: [a]", "coder.command: has no meaning for type http"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -177,7 +184,7 @@ func TestKeysOutliveDeadLetters(t *testing.T) {
 			t.Errorf("%s %s: %v", tt.destination, tt.subscription, problems)
 			continue
 		}
-		if got := c.Teams["acme"].Destinations["coder"].KeyRetention; got != mustDuration(tt.want) {
+		if got := Duration(c.Teams["acme"].Destinations["coder"].Keys.(*postgressink.Config).KeyRetention); got != mustDuration(tt.want) {
 			t.Errorf("%s %s: %s, want %s", tt.destination, tt.subscription, got, tt.want)
 		}
 	}

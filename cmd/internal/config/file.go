@@ -1,6 +1,11 @@
 package config
 
-import "github.com/forebay-io/forebay/schemas"
+import (
+	"net/netip"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
+)
 
 // Config is the whole configuration, defaults filled in. Read-only once loaded.
 type Config struct {
@@ -154,29 +159,26 @@ type Deleted struct {
 
 // Backfill says where events that are missing can be asked for.
 type Backfill struct {
-	URL           string     `yaml:"url"`
-	Headers       Headers    `yaml:"headers"`
-	Items         string     `yaml:"items"`
-	Event         *Event     `yaml:"event"`
-	Rate          *Rate      `yaml:"rate"`
-	Timeout       Duration   `yaml:"timeout"`
-	Retry         FetchRetry `yaml:"retry"`
-	MaxBody       Size       `yaml:"max_body"`
-	AllowNetworks []string   `yaml:"allow_networks"`
+	URL           string         `yaml:"url"`
+	Headers       spec.Headers   `yaml:"headers"`
+	Items         string         `yaml:"items"`
+	Event         *Event         `yaml:"event"`
+	Rate          *Rate          `yaml:"rate"`
+	Timeout       Duration       `yaml:"timeout"`
+	Retry         FetchRetry     `yaml:"retry"`
+	MaxBody       Size           `yaml:"max_body"`
+	AllowNetworks []netip.Prefix `yaml:"allow_networks"`
 }
 
 // Thin says where the document is that a source's events only name.
 type Thin struct {
-	URL           string   `yaml:"url"`
-	Headers       Headers  `yaml:"headers"`
-	Rate          *Rate    `yaml:"rate"`
-	Timeout       Duration `yaml:"timeout"`
-	MaxBody       Size     `yaml:"max_body"`
-	AllowNetworks []string `yaml:"allow_networks"`
+	URL           string         `yaml:"url"`
+	Headers       spec.Headers   `yaml:"headers"`
+	Rate          *Rate          `yaml:"rate"`
+	Timeout       Duration       `yaml:"timeout"`
+	MaxBody       Size           `yaml:"max_body"`
+	AllowNetworks []netip.Prefix `yaml:"allow_networks"`
 }
-
-// Headers are request headers by name. All of their values are taken for secrets.
-type Headers map[string]schemas.Secret
 
 // FetchRetry bounds the requests of one backfill.
 type FetchRetry struct {
@@ -194,13 +196,9 @@ type Rate struct {
 
 // Destination is a configured sink.
 type Destination struct {
-	Type          string         `yaml:"type"`
-	URL           string         `yaml:"url"`
-	Secret        schemas.Secret `yaml:"secret"`
-	Token         schemas.Secret `yaml:"token"`
-	RoutingKey    schemas.Secret `yaml:"routing_key"`
-	Do            string         `yaml:"do"`
-	BaseURL       string         `yaml:"base_url"`
+	Type string `yaml:"type"`
+	// Keys are those of its type, which the file has beside the others; nil where there is no such type.
+	Keys          spec.Config
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
 	Long          *Long          `yaml:"long"`
@@ -210,18 +208,8 @@ type Destination struct {
 	MaxHold       Duration       `yaml:"max_hold"`
 	Recovery      Duration       `yaml:"recovery"`
 	Pause         AutoPause      `yaml:"pause"`
-	AllowNetworks []string       `yaml:"allow_networks"`
+	AllowNetworks []netip.Prefix `yaml:"allow_networks"`
 	Params        Params         `yaml:"params"`
-	Command       []string       `yaml:"command"`
-	Env           Env            `yaml:"env"`
-	Idempotent    *bool          `yaml:"idempotent"` // nil: as the type is by itself
-	Headers       Headers        `yaml:"headers"`
-	ToolErrors    string         `yaml:"tool_errors"` // empty: dead
-	Topic         string         `yaml:"topic"`
-	Database      schemas.Secret `yaml:"database"` // zero: the ledger's own
-	Statement     string         `yaml:"statement"`
-	KeyTable      string         `yaml:"key_table"`
-	KeyRetention  Duration       `yaml:"key_retention"`
 }
 
 // Long says how a destination may answer 202 and say later what came of an action.
@@ -230,9 +218,6 @@ type Long struct {
 	Heartbeat Duration `yaml:"heartbeat"` // zero: none is asked for
 	Most      int      `yaml:"most"`
 }
-
-// Env are variables of a command's environment by name. All of their values are taken for secrets.
-type Env map[string]schemas.Secret
 
 // Retry bounds the attempts of one action.
 type Retry struct {

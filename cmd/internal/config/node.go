@@ -90,8 +90,10 @@ func describe(n *yaml.Node) string {
 // wanted names a scalar type in an error.
 func wanted(t reflect.Type) string {
 	switch {
-	case t == durationType:
+	case isDuration(t):
 		return "a duration"
+	case t == networkType:
+		return "a network"
 	case t == sizeType:
 		return "a size"
 	case t.Kind() == reflect.Int:

@@ -8,12 +8,12 @@ import (
 // Live compares what runs with what was read anew. Sources change live: their secrets, limits and mappings, and
 // sources that are new or gone. Everything else needs a restart: the list names it by path, empty when nothing does.
 func Live(running, read *Config) (needRestart []string) {
-	a, b := reflect.ValueOf(running).Elem(), reflect.ValueOf(read).Elem()
-	for _, m := range members(a.Type()) {
+	other := members(reflect.ValueOf(read).Elem())
+	for i, m := range members(reflect.ValueOf(running).Elem()) {
 		if m.name == "teams" || m.name == "teams_dir" {
 			continue
 		}
-		if !reflect.DeepEqual(a.Field(m.index).Interface(), b.Field(m.index).Interface()) {
+		if !reflect.DeepEqual(m.value.Interface(), other[i].value.Interface()) {
 			needRestart = append(needRestart, m.name)
 		}
 	}

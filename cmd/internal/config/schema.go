@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 )
 
 // reference is what may stand in the place of any scalar.
@@ -22,7 +23,7 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return schemaOf(t.Elem(), f)
-	case t == secretType, t.Kind() == reflect.String, t == durationType, t == sizeType, t.Kind() == reflect.Int, t.Kind() == reflect.Bool:
+	case isScalar(t):
 		return describeField(scalarSchema(t, f), f)
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
@@ -46,11 +47,14 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 
 func objectSchema(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	for _, m := range members(t) {
-		properties[m.name] = schemaOf(t.Field(m.index).Type, m.field)
+	for _, m := range members(reflect.New(t).Elem()) {
+		properties[m.name] = schemaOf(m.value.Type(), m.field)
 		if m.required {
 			required = append(required, m.name)
 		}
+	}
+	if t == destinationType {
+		sinkProperties(properties)
 	}
 	object := map[string]any{
 		"type": "object", "description": shapes[t].doc, "properties": properties, "additionalProperties": false,
@@ -61,9 +65,33 @@ func objectSchema(t reflect.Type) map[string]any {
 	return object
 }
 
+// sinkProperties adds the keys that destinations have by their types, each with what it means for which type. That a type
+// has no such key is said by the check of the file alone.
+func sinkProperties(properties map[string]any) {
+	for key, byType := range sinkKeys() {
+		var property map[string]any
+		var docs []string
+		types := map[string][]string{} // by doc
+		for _, name := range keys(byType) {
+			f := byType[name]
+			property = schemaOf(valueOf(f).Type(), fieldOf(f))
+			doc, _ := property["description"].(string)
+			if types[doc] == nil {
+				docs = append(docs, doc)
+			}
+			types[doc] = append(types[doc], name)
+		}
+		for i, doc := range docs {
+			docs[i] = strings.Join(types[doc], ", ") + ": " + doc
+		}
+		property["description"] = strings.Join(docs, " ")
+		properties[key] = property
+	}
+}
+
 func scalarSchema(t reflect.Type, f field) map[string]any {
 	switch {
-	case t == durationType:
+	case isDuration(t):
 		return map[string]any{"type": "string", "pattern": `^\$\{|^([0-9]+d)?(([0-9]+(\.[0-9]+)?)(ns|us|µs|ms|s|m|h))*$|^0$`}
 	case t == sizeType:
 		return map[string]any{"anyOf": []any{

@@ -2,10 +2,9 @@ package config
 
 import (
 	"reflect"
-	"strings"
 
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/sinks/github"
+	"github.com/forebay-io/forebay/sinks/spec"
 )
 
 // field declares one key: what it means, its default and what may be written. Its type is that of the struct field
@@ -26,14 +25,6 @@ type shape struct {
 	doc    string
 	fields []field
 	later  []string // keys that are known and not built yet
-}
-
-func (s *shape) names() []string {
-	names := make([]string, len(s.fields))
-	for i, f := range s.fields {
-		names[i] = f.name
-	}
-	return names
 }
 
 // presets lists what a source may be today; later ones are refused by name.
@@ -188,7 +179,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
 		{name: "retry", doc: "How failed requests are repeated."},
 		{name: "max_body", doc: "Largest answer, all its pages together.", def: "8MiB", minimum: 1},
-		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+		{name: "allow_networks", doc: spec.AllowNetworks},
 	}},
 	reflect.TypeFor[Thin](): {doc: "An API that is asked with GET for the document that an event names. A request that fails is a failed attempt of the action.", fields: []field{
 		{name: "url", doc: "Where to ask; {id} and {type} are the event's, " + entityPlaces, required: true},
@@ -196,7 +187,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
 		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
 		{name: "max_body", doc: "Largest document.", def: "8MiB", minimum: 1},
-		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+		{name: "allow_networks", doc: spec.AllowNetworks},
 	}},
 	reflect.TypeFor[FetchRetry](): {doc: "Exponential with full jitter, as at destinations.", fields: []field{
 		{name: "attempts", doc: "Most requests.", def: "5", minimum: 1},
@@ -209,13 +200,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"tls"}, fields: []field{
-		{name: "type", doc: "Kind of sink.", required: true, values: []string{"exec", "github", "http", "kafka", "log", "mcp", "pagerduty", "postgres", "slack"}, later: []string{"email", "pubsub", "sqs", "nats"}},
-		{name: "url", doc: "Where http calls go; the endpoint of an mcp server."},
-		{name: "secret", doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
-		{name: "token", doc: "Token for the API: a bot token for slack, a personal access token for github."},
-		{name: "routing_key", doc: "Integration key of the pagerduty service."},
-		{name: "do", doc: "What github does: open an issue, comment on one, add labels to one, or send a repository_dispatch.", values: github.Dos()},
-		{name: "base_url", doc: "Where the API is, in front of its paths.", computed: "the provider's own"},
+		{name: "type", doc: "Kind of sink.", required: true, values: sinkNames(), later: []string{"email", "pubsub", "sqs", "nats"}},
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
@@ -225,18 +210,8 @@ var shapes = map[reflect.Type]*shape{
 		{name: "max_hold", doc: "Longest that its answers 429 and 503 with a Retry-After keep all attempts waiting; 0s: they keep their own action waiting only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
 		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
-		{name: "allow_networks", doc: "Private networks (CIDR) that may be called; plain http is only allowed to those."},
+		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
-		{name: "command", doc: "Program and arguments that exec runs, without a shell; the event's body is its standard input."},
-		{name: "env", doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
-		{name: "idempotent", doc: "Whether the destination acts once per key, however often an action is attempted. Where it does not, an attempt whose outcome is unknown is left to a person.", computed: "false for exec, true for kafka and mcp"},
-		{name: "topic", doc: "Topic that kafka writes to, in the cluster of the log: TEAM.*, or what kafka.publish allows the team; none of Forebay's own."},
-		{name: "database", doc: "URL of the database that postgres acts on, postgres://...", computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
-		{name: "statement", doc: "What postgres executes; $1, $2, ... are params.values."},
-		{name: "key_table", doc: "Table of the keys of actions that are done, in database; made when it is missing.", computed: "forebay_actions"},
-		{name: "key_retention", doc: "How long keys are kept: an action that is attempted again later runs again. Longer than retry.within and the subscription's retention.dead or dedupe.window together.", computed: "90d, or as long as that"},
-		{name: "headers", doc: "Request headers of http and mcp, such as Authorization; " + secretHeaders},
-		{name: "tool_errors", doc: "What follows when a tool of mcp says that it failed.", computed: "dead", values: []string{"dead", "retry"}},
 	}},
 	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter: each delay is between nothing and a bound that grows, two- to tenfold, from min to max in as many steps as there are attempts.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
@@ -310,24 +285,45 @@ var shapes = map[reflect.Type]*shape{
 	}},
 }
 
-// member is a struct field with its declaration.
+// member is a key of a mapping with its declaration and its value.
 type member struct {
 	field
-	index int
+	value reflect.Value
 }
 
-// members pairs the declaration of t with its struct fields, in declared order.
-func members(t reflect.Type) []member {
-	byTag := map[string]int{}
-	for i := range t.NumField() {
-		if tag, ok := t.Field(i).Tag.Lookup("yaml"); ok {
-			name, _, _ := strings.Cut(tag, ",")
-			byTag[name] = i
+// members are the keys of a mapping, in declared order. Those of a destination's type stand behind the type.
+func members(v reflect.Value) []member {
+	byTag := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		if tag, ok := v.Type().Field(i).Tag.Lookup("yaml"); ok {
+			byTag[tag] = v.Field(i)
 		}
 	}
-	list := make([]member, 0, len(byTag))
-	for _, f := range shapes[t].fields {
-		list = append(list, member{field: f, index: byTag[f.name]})
+	var list []member
+	for _, f := range shapes[v.Type()].fields {
+		list = append(list, member{f, byTag[f.name]})
+		if v.Type() == destinationType && f.name == "type" {
+			list = append(list, ownMembers(v.Addr().Interface().(*Destination))...)
+		}
 	}
 	return list
 }
+
+func ownMembers(d *Destination) (list []member) {
+	for _, f := range d.about().Fields {
+		list = append(list, member{fieldOf(f), valueOf(f)})
+	}
+	return list
+}
+
+// fieldOf is the declaration of a type's own key. What is required is missed by the checks: that depends on the type, which
+// stands elsewhere in the mapping.
+func fieldOf(f spec.Field) field {
+	return field{name: f.Name, doc: f.Doc, def: f.Default, computed: f.Computed, values: f.Values}
+}
+
+// valueOf is where the value of a type's own key goes.
+func valueOf(f spec.Field) reflect.Value { return reflect.ValueOf(f.To).Elem() }
+
+// isEmpty reports whether a value is written and nothing.
+func isEmpty(v reflect.Value) bool { return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 }

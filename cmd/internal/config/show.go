@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ func nodeOf(v reflect.Value) *yaml.Node {
 		}
 		return n
 	case reflect.Struct:
-		if v.Type() != secretType {
+		if !isScalar(v.Type()) {
 			return structNode(v)
 		}
 	}
@@ -58,12 +59,11 @@ func nodeOf(v reflect.Value) *yaml.Node {
 
 func structNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, m := range members(v.Type()) {
-		f := v.Field(m.index)
-		if f.IsZero() && m.def == "" {
+	for _, m := range members(v) {
+		if m.value.IsZero() && m.def == "" {
 			continue // not written and without a default: absent
 		}
-		if c := nodeOf(f); c != nil {
+		if c := nodeOf(m.value); c != nil {
 			n.Content = append(n.Content, text(m.name), c)
 		}
 	}
@@ -91,8 +91,10 @@ func scalarNode(v reflect.Value) *yaml.Node {
 	switch {
 	case v.Type() == secretType:
 		return text("<redacted>")
-	case v.Type() == durationType:
+	case isDuration(v.Type()):
 		return text(Duration(v.Int()).String())
+	case v.Type() == networkType:
+		return text(v.Interface().(netip.Prefix).String())
 	case v.Type() == sizeType:
 		return text(Size(v.Int()).String())
 	case v.Kind() == reflect.Int:

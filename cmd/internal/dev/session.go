@@ -20,6 +20,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/provider"
+	httpsink "github.com/forebay-io/forebay/sinks/http"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -73,7 +74,11 @@ func (s *session) startAgent() error {
 	if team == nil || team.Destinations["agent"] == nil {
 		return nil // the file was changed: there is no sample agent any more
 	}
-	u, err := url.Parse(team.Destinations["agent"].URL)
+	called, ok := team.Destinations["agent"].Keys.(*httpsink.Config)
+	if !ok {
+		return nil // it is of another type now
+	}
+	u, err := url.Parse(called.URL)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/sinks/spec"
+)
+
+// TestSinkTypes holds every type to what the reader of files takes for granted of its declaration.
+func TestSinkTypes(t *testing.T) {
+	t.Parallel()
+	common := map[string]bool{}
+	for _, m := range members(reflect.New(destinationType).Elem()) {
+		common[m.name] = true
+	}
+	for i, typ := range sinkTypes {
+		if !validName(typ.Name) || slices.ContainsFunc(sinkTypes[:i], func(other spec.Type) bool { return other.Name == typ.Name }) {
+			t.Errorf("the name of type %q is none, or there twice", typ.Name)
+		}
+		if len(typ.Rows) == 0 {
+			t.Errorf("%s has no row for DESIGN.md", typ.Name)
+		}
+		one, other := typ.New(), typ.New()
+		fields, others := one.Describe().Fields, other.Describe().Fields
+		seen := map[string]bool{}
+		for i, f := range fields {
+			at := typ.Name + "." + f.Name
+			if common[f.Name] || seen[f.Name] {
+				t.Errorf("%s is declared twice, or a key of all destinations", at)
+			}
+			seen[f.Name] = true
+			if !strings.HasSuffix(f.Doc, ".") {
+				t.Errorf("%s: doc %q is not a sentence", at, f.Doc)
+			}
+			if f.To == others[i].To {
+				t.Errorf("%s: two destinations share its value", at)
+			}
+			if problem := undecodable(f.To); problem != nil {
+				t.Errorf("%s: %v", at, problem)
+			}
+			if f.Default != "" {
+				if err := setScalar(valueOf(f), f.Default, fieldOf(f)); err != nil {
+					t.Errorf("%s: default %s: %v", at, f.Default, err)
+				}
+			}
+			if f.Most > 0 && !isDuration(valueOf(f).Type()) {
+				t.Errorf("%s: bounds are for durations", at)
+			}
+		}
+	}
+}
+
+// undecodable is the decoder's panic over a type of value that it does not know.
+func undecodable(to any) (problem any) {
+	defer func() { problem = recover() }()
+	d := &decoder{env: osEnvironment(), uses: func(string) bool { return true }, places: map[string]place{}, unresolved: map[string]bool{}}
+	d.value(&yaml.Node{Kind: yaml.ScalarNode, Value: "x"}, "key", reflect.ValueOf(to).Elem(), field{})
+	return nil
+}
+
+// TestKeysOfSeveralTypes: the schema knows keys by their names, so that one that several types have is the same in all of
+// them but for what it means.
+func TestKeysOfSeveralTypes(t *testing.T) {
+	t.Parallel()
+	for key, byType := range sinkKeys() {
+		shapes := map[string]string{}
+		for name, f := range byType {
+			s := schemaOf(valueOf(f).Type(), fieldOf(f))
+			delete(s, "description")
+			text, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shapes[string(text)] = name
+		}
+		if len(shapes) != 1 {
+			t.Errorf("%s is not the same in all types that have it: %v", key, shapes)
+		}
+	}
+}
+
+// TestDesignHasTheSinks: DESIGN.md shows the types' rows; -update writes them there.
+func TestDesignHasTheSinks(t *testing.T) {
+	t.Parallel()
+	const path, head = "../../../DESIGN.md", "| type | does | declared | a repeated attempt is harmless because |\n|---|---|---|---|\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), head)
+	if !ok {
+		t.Fatalf("DESIGN.md has no table that begins with\n%s", head)
+	}
+	got, after, _ := strings.Cut(rest, "\n\n")
+	var rows []string
+	for _, typ := range sinkTypes {
+		for _, r := range typ.Rows {
+			rows = append(rows, fmt.Sprintf("| `%s`%s | %s | %s | %s |", typ.Name, r.Of, r.Does, r.Declared, r.Harmless))
+		}
+	}
+	want := strings.Join(rows, "\n")
+	if *update {
+		if err := os.WriteFile(path, []byte(before+head+want+"\n\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("DESIGN.md differs from the types (go test -update writes it):\n%s", diff)
+	}
+}

@@ -1,0 +1,43 @@
+package github
+
+import (
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Spec is the type github.
+func Spec() spec.Type {
+	return spec.Type{Name: "github", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
+		{
+			Of: ", `do: issue`, `do: comment`", Does: "an issue, a comment", Declared: sink.Idempotent,
+			Harmless: "its body ends with a hidden marker; a retry looks for it first",
+		},
+		{Of: ", `do: labels`", Does: "labels on an issue or pull request", Declared: sink.Idempotent, Harmless: "adding a label twice adds it once"},
+		{
+			Of: ", `do: dispatch`", Does: "repository_dispatch", Declared: sink.Unsafe,
+			Harmless: "it is not: an unknown outcome is an operator's",
+		},
+	}}
+}
+
+// Describe implements [spec.Config].
+func (c *Config) Describe() spec.Description {
+	return spec.Description{Networks: true, Params: Params(c.Do), Fields: []spec.Field{
+		{Name: "token", To: &c.Token, Required: true, Doc: "A personal access token."},
+		{
+			Name: "do", To: (*string)(&c.Do), Required: true, Values: Dos(),
+			Doc: "What is done: open an issue, comment on one, add labels to one, or send a repository_dispatch.",
+		},
+		spec.BaseURL(&c.BaseURL),
+	}}
+}
+
+// Check implements [spec.Config].
+func (c *Config) Check(r *spec.Report) { r.URL("base_url", c.BaseURL) }
+
+// Sink implements [spec.Config].
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version = d.Params, d.AllowNetworks, d.Timeout, d.Version
+	return New(cfg)
+}

@@ -1,0 +1,32 @@
+package httpsink
+
+import (
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Spec is the type http.
+func Spec() spec.Type {
+	return spec.Type{Name: "http", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+		Does: "the event, or a body by template, to a URL", Declared: sink.Idempotent, Harmless: "`Idempotency-Key` and `webhook-id` are the action's id",
+	}}}
+}
+
+// Describe implements [spec.Config].
+func (c *Config) Describe() spec.Description {
+	return spec.Description{Networks: true, Later: true, Params: Params(), Fields: []spec.Field{
+		{Name: "url", To: &c.URL, Required: true, Doc: "Where the calls go."},
+		{Name: "secret", To: &c.Secret, Doc: "whsec_ secret that signs our calls (Standard Webhooks)."},
+		{Name: "headers", To: &c.Headers, Doc: "Request headers, such as Authorization; their values are never shown."},
+	}}
+}
+
+// Check implements [spec.Config].
+func (c *Config) Check(r *spec.Report) { r.URL("url", c.URL) }
+
+// Sink implements [spec.Config].
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version = d.Params, d.AllowNetworks, d.Timeout, d.Version
+	return New(cfg)
+}

@@ -1,0 +1,37 @@
+package mcpsink
+
+import (
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Spec is the type mcp.
+func Spec() spec.Type {
+	return spec.Type{Name: "mcp", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+		Does: "a tool of an MCP server", Declared: sink.Idempotent,
+		Harmless: "`_meta` has `forebay/action_id`; `idempotent: false` for tools that do not look",
+	}}}
+}
+
+// Describe implements [spec.Config].
+func (c *Config) Describe() spec.Description {
+	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
+		{Name: "url", To: &c.URL, Required: true, Doc: "The server's endpoint."},
+		{Name: "headers", To: &c.Headers, Doc: "Request headers, such as Authorization; their values are never shown."},
+		{Name: "tool_errors", To: &c.ToolErrors, Values: []string{ToolErrorDead, ToolErrorRetry}, Computed: ToolErrorDead, Doc: "What follows when a tool says that it failed."},
+		{
+			Name: "idempotent", To: &c.Idempotent, Computed: "true",
+			Doc: "Whether the tools act once per key, however often they are called. Where they do not, a call whose outcome is unknown is left to a person.",
+		},
+	}}
+}
+
+// Check implements [spec.Config].
+func (c *Config) Check(r *spec.Report) { r.URL("url", c.URL) }
+
+// Sink implements [spec.Config].
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version = d.Params, d.AllowNetworks, d.Timeout, d.Version
+	return New(cfg)
+}

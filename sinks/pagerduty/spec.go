@@ -1,0 +1,31 @@
+package pagerduty
+
+import (
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Spec is the type pagerduty.
+func Spec() spec.Type {
+	return spec.Type{Name: "pagerduty", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+		Does: "an event of the Events API v2", Declared: sink.Idempotent, Harmless: "`dedup_key`, by default the event's source and entity",
+	}}}
+}
+
+// Describe implements [spec.Config].
+func (c *Config) Describe() spec.Description {
+	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
+		{Name: "routing_key", To: &c.RoutingKey, Required: true, Doc: "Integration key of the service."},
+		spec.BaseURL(&c.BaseURL),
+	}}
+}
+
+// Check implements [spec.Config].
+func (c *Config) Check(r *spec.Report) { r.URL("base_url", c.BaseURL) }
+
+// Sink implements [spec.Config].
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version = d.Params, d.AllowNetworks, d.Timeout, d.Version
+	return New(cfg)
+}

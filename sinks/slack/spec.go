@@ -1,0 +1,32 @@
+package slack
+
+import (
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Spec is the type slack.
+func Spec() spec.Type {
+	return spec.Type{Name: "slack", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+		Does: "chat.postMessage", Declared: sink.Idempotent,
+		Harmless: "the message's metadata has the action's id; a retry looks for it first",
+	}}}
+}
+
+// Describe implements [spec.Config].
+func (c *Config) Describe() spec.Description {
+	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
+		{Name: "token", To: &c.Token, Required: true, Doc: "Token of a bot, xoxb-..."},
+		spec.BaseURL(&c.BaseURL),
+	}}
+}
+
+// Check implements [spec.Config].
+func (c *Config) Check(r *spec.Report) { r.URL("base_url", c.BaseURL) }
+
+// Sink implements [spec.Config].
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version = d.Params, d.AllowNetworks, d.Timeout, d.Version
+	return New(cfg)
+}

@@ -1,0 +1,50 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+)
+
+// URL checks the value of a key whose URL is called, where it is known.
+func (r *Report) URL(key, text string) {
+	if !r.Known(key) {
+		return
+	}
+	if err := checkURL(text, r.AllowNetworks); err != nil {
+		r.Problem(key, "%v", err)
+	}
+}
+
+func checkURL(text string, allowed []netip.Prefix) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return errors.New("is not an absolute http or https URL")
+	case u.User != nil:
+		return errors.New("carries credentials; put them into headers")
+	case u.Fragment != "":
+		return errors.New("has a fragment, which is never sent")
+	}
+	return CheckReach(u, allowed)
+}
+
+// CheckReach judges where a URL leads as far as that is known before its name is resolved; sinks/guard has the last word.
+// The error goes behind the key of the URL.
+func CheckReach(u *url.URL, allowed []netip.Prefix) error {
+	if u.Scheme == "http" && len(allowed) == 0 {
+		return errors.New("plain http is refused unless allow_networks lists the network that it goes to")
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil //nolint:nilerr // a name, to be judged when it is resolved
+	}
+	inside := slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
+	private := addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
+	if (private || u.Scheme == "http") && !inside {
+		return fmt.Errorf("%s is in none of allow_networks", addr)
+	}
+	return nil
+}
