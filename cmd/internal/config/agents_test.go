@@ -40,6 +40,7 @@ func TestAgents(t *testing.T) {
 		{"nothing at once", listen, keys, coder + "long: {deadline: 30m, most: 0}", "long.most"},
 		{"another key", listen, keys, coder + "long: {deadline: 30m, result: x}", "result"},
 		{"another type", listen, keys, "type: log\nlong: {deadline: 30m}", "coder.long: has no meaning for type log"},
+		{"another type, and no listener", "", "", "type: log\nlong: {deadline: 30m}", "coder.long: has no meaning for type log\n"},
 		{"a type that answers at once", listen, keys, "type: mcp\nurl: https://x.example\nparams: {tool: t}\nlong: {deadline: 30m}", "coder.long: has no meaning for type mcp"},
 	} {
 		text := withDestination(t, tt.top, tt.destination)

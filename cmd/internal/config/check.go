@@ -166,7 +166,6 @@ func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)
 	ck.bounds(path, d)
-	ck.long(path+".long", d.Long)
 	if d.Keys != nil { // else there is no such type, and it was said
 		ck.sinkKeys(path, d)
 	}

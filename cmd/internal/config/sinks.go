@@ -96,6 +96,9 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 		}
 	}
 	d.Keys.Check(ck.report(path, d))
+	if about.Later && d.Long != nil {
+		ck.long(path+".long", d.Long)
+	}
 	ck.params(path+".params", about.Params, d.Params)
 }
 
@@ -119,9 +122,6 @@ func (ck *checker) report(path string, d *Destination) *spec.Report {
 
 // long checks a destination that may finish later.
 func (ck *checker) long(path string, l *Long) {
-	if l == nil {
-		return
-	}
 	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.skip("agents.public_url") {
 		ck.problem(path, "needs listen.agents and agents.public_url: nobody could say what came of an action")
 	}
