@@ -128,21 +128,9 @@ var schemeFields = map[string]string{
 // set lists the names of the fields that are not zero, Scheme aside.
 func (p Params) set() []string {
 	var names []string
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"algorithm", p.Algorithm != ""}, {"signature_header", p.SignatureHeader != ""}, {"encoding", p.Encoding != ""},
-		{"prefix", p.Prefix != ""}, {"separator", p.Separator != ""}, {"field", p.Field != ""},
-		{"item_separator", p.ItemSeparator != ""}, {"field_separator", p.FieldSeparator != ""},
-		{"timestamp_header", p.TimestampHeader != ""}, {"timestamp_field", p.TimestampField != ""},
-		{"timestamp_pointer", p.TimestampPointer != ""}, {"timestamp_unit", p.TimestampUnit != ""},
-		{"tolerance", p.Tolerance != 0}, {"signed", p.Signed != ""}, {"id_header", p.IDHeader != ""},
-		{"key_encoding", p.KeyEncoding != ""}, {"key_prefix", p.KeyPrefix != ""},
-		{"header_prefix", p.HeaderPrefix != ""}, {"header", p.Header != ""}, {"allow_sha1", p.AllowSHA1},
-	} {
-		if f.set {
-			names = append(names, f.name)
+	for field, v := range reflect.ValueOf(p).Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "scheme" && !v.IsZero() {
+			names = append(names, name)
 		}
 	}
 	return names

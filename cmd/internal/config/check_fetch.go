@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/backfill"
 )
@@ -47,7 +48,7 @@ func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Dur
 func (ck *checker) element(path string, s *Source) {
 	own, e := s.Backfill.Event, s.element()
 	if own == nil {
-		own = &Event{}
+		own = &provider.EventConfig{}
 	}
 	if len(own.Headers) > 0 {
 		ck.problem(path+".headers", "means nothing: an element of an answer has no headers")
@@ -55,7 +56,7 @@ func (ck *checker) element(path string, s *Source) {
 	if own.Version != nil {
 		ck.version(path+".version", own.Version)
 	}
-	for _, f := range e.froms() {
+	for _, f := range froms(e) {
 		if !strings.HasPrefix(f.from, "header:") && !strings.HasPrefix(f.from, "form:") {
 			continue
 		}
@@ -80,7 +81,7 @@ func (ck *checker) element(path string, s *Source) {
 // fromKey is a `from` of a mapping and the key below event that it stands at.
 type fromKey struct{ key, from string }
 
-func (e *Event) froms() []fromKey {
+func froms(e *provider.EventConfig) []fromKey {
 	list := []fromKey{{"id", e.ID}, {"type", e.Type}}
 	for _, from := range e.Entity {
 		list = append(list, fromKey{"entity", from})

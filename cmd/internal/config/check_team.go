@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
@@ -78,7 +79,7 @@ func (ck *checker) generic(path string, s *Source) {
 	}
 }
 
-func (ck *checker) version(path string, v *EventVersion) {
+func (ck *checker) version(path string, v *provider.VersionConfig) {
 	if v.Kind != "none" && v.From == "" && !ck.skip(path+".from") && !ck.skip(path+".kind") {
 		ck.problem(path, "from is missing")
 	}

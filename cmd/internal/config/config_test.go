@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -258,29 +257,5 @@ func TestLoadMissingFileNamesInit(t *testing.T) {
 	_, err := Load(Options{Path: filepath.Join(t.TempDir(), "forebay.yaml")})
 	if err == nil || !strings.Contains(err.Error(), "forebay config init") {
 		t.Errorf("error = %v, want the command that writes an example", err)
-	}
-}
-
-// TestVerifyIsComplete holds the keys of `verify:` against what the schemes know, so that none is out of reach, and
-// that each of them arrives.
-func TestVerifyIsComplete(t *testing.T) {
-	t.Parallel()
-	written := Verify{}
-	for v, i := reflect.ValueOf(&written).Elem(), 0; i < v.NumField(); i++ {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString(v.Type().Field(i).Tag.Get("yaml"))
-		case reflect.Bool:
-			f.SetBool(true)
-		default:
-			f.SetInt(7)
-		}
-	}
-	params := reflect.ValueOf(*written.params())
-	for i := range params.NumField() {
-		name, _, _ := strings.Cut(params.Type().Field(i).Tag.Get("yaml"), ",")
-		if f := params.Field(i); f.IsZero() || f.Kind() == reflect.String && f.String() != name {
-			t.Errorf("verify.%s does not arrive: %v", name, f)
-		}
 	}
 }

@@ -53,10 +53,15 @@ func isDuration(t reflect.Type) bool {
 	return t == durationType || t == reflect.TypeFor[time.Duration]()
 }
 
+// isNumber reports whether t is written as a whole number.
+func isNumber(t reflect.Type) bool {
+	return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && !isDuration(t) && t != sizeType
+}
+
 // isScalar reports whether t is written as one plain value.
 func isScalar(t reflect.Type) bool {
 	return t == secretType || t == sizeType || t == networkType || isDuration(t) ||
-		t.Kind() == reflect.String || t.Kind() == reflect.Int || t.Kind() == reflect.Bool
+		t.Kind() == reflect.String || isNumber(t) || t.Kind() == reflect.Bool
 }
 
 // value decodes n into v, whose type is one of those that file.go uses, or a type's own keys.
@@ -321,7 +326,7 @@ func setScalar(v reflect.Value, text string, f field) error {
 		}
 		v.SetInt(int64(size))
 		return err
-	case v.Kind() == reflect.Int:
+	case isNumber(v.Type()):
 		i, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", clip(text))

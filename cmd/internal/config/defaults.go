@@ -158,7 +158,7 @@ func (s *Source) fill(top Topics) {
 		t.Replication = top.Replication
 	}
 	if s.Sequence() && s.Event.First == nil {
-		first := 1
+		first := int64(1)
 		s.Event.First = &first
 	}
 	if s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "monotonic" && s.Event.Version.As == "" {

@@ -163,7 +163,7 @@ func TestFetchProblems(t *testing.T) {
 // What then: backfill and start: backfill need of the sources, and what they are filled with.
 func TestBackfillNeedsAPlaceToAsk(t *testing.T) {
 	t.Parallel()
-	sequence := &Event{Version: &EventVersion{Kind: "sequence"}}
+	sequence := &provider.EventConfig{Version: &provider.VersionConfig{Kind: "sequence"}}
 	team := &Team{Sources: map[string]*Source{
 		"asked": {Event: sequence, Backfill: &Backfill{}}, "unasked": {Event: sequence}, "plain": {},
 	}}

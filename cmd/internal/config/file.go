@@ -3,6 +3,8 @@ package config
 import (
 	"net/netip"
 
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/spec"
 )
@@ -81,93 +83,31 @@ type Team struct {
 
 // Source is an intake endpoint.
 type Source struct {
-	Preset      string           `yaml:"preset"`
-	Secrets     []schemas.Secret `yaml:"secrets"`
-	KeyEncoding string           `yaml:"key_encoding"`
-	Verify      *Verify          `yaml:"verify"`
-	Event       *Event           `yaml:"event"`
-	MaxBody     Size             `yaml:"max_body"`
-	Deadline    Duration         `yaml:"deadline"`
-	Rate        *Rate            `yaml:"rate"`
-	Topic       string           `yaml:"topic"`
-	Topics      Topics           `yaml:"topics"`
-	Backfill    *Backfill        `yaml:"backfill"`
-	Thin        *Thin            `yaml:"thin"`
-}
-
-// Verify describes the signature of a generic source, or adjusts that of a preset. The names are those of
-// [verify.Params].
-type Verify struct {
-	Scheme           string   `yaml:"scheme"`
-	Algorithm        string   `yaml:"algorithm"`
-	SignatureHeader  string   `yaml:"signature_header"`
-	Prefix           string   `yaml:"prefix"`
-	Encoding         string   `yaml:"encoding"`
-	Separator        string   `yaml:"separator"`
-	Field            string   `yaml:"field"`
-	ItemSeparator    string   `yaml:"item_separator"`
-	FieldSeparator   string   `yaml:"field_separator"`
-	Signed           string   `yaml:"signed"`
-	IDHeader         string   `yaml:"id_header"`
-	KeyEncoding      string   `yaml:"key_encoding"`
-	KeyPrefix        string   `yaml:"key_prefix"`
-	TimestampHeader  string   `yaml:"timestamp_header"`
-	TimestampField   string   `yaml:"timestamp_field"`
-	TimestampPointer string   `yaml:"timestamp_pointer"`
-	TimestampUnit    string   `yaml:"timestamp_unit"`
-	Tolerance        Duration `yaml:"tolerance"`
-	HeaderPrefix     string   `yaml:"header_prefix"`
-	Header           string   `yaml:"header"`
-	AllowSHA1        bool     `yaml:"allow_sha1"`
-}
-
-// Event says where bodies carry the event's identity: all of it for a generic source, single parts for a preset.
-type Event struct {
-	ID       string        `yaml:"id"`
-	Type     string        `yaml:"type"`
-	Entity   []string      `yaml:"entity"`
-	Version  *EventVersion `yaml:"version"`
-	Payload  string        `yaml:"payload"`
-	First    *int          `yaml:"first"`
-	Deleted  *Deleted      `yaml:"deleted"`
-	Volatile []string      `yaml:"volatile"`
-	Headers  []string      `yaml:"headers"`
-}
-
-// EventVersion says where the version is.
-type EventVersion struct {
-	From       string   `yaml:"from"`
-	Kind       string   `yaml:"kind"`
-	As         string   `yaml:"as"`
-	Clock      string   `yaml:"clock"`
-	Epoch      string   `yaml:"epoch"`
-	Resolution Duration `yaml:"resolution"`
-	Rank       *Rank    `yaml:"rank"`
-}
-
-// Rank breaks ties of one version by a status.
-type Rank struct {
-	From  string   `yaml:"from"`
-	Order []string `yaml:"order"`
-}
-
-// Deleted says which events end their entity.
-type Deleted struct {
-	From string   `yaml:"from"`
-	Is   []string `yaml:"is"`
+	Preset      string                `yaml:"preset"`
+	Secrets     []schemas.Secret      `yaml:"secrets"`
+	KeyEncoding string                `yaml:"key_encoding"`
+	Verify      *verify.Params        `yaml:"verify"`
+	Event       *provider.EventConfig `yaml:"event"`
+	MaxBody     Size                  `yaml:"max_body"`
+	Deadline    Duration              `yaml:"deadline"`
+	Rate        *Rate                 `yaml:"rate"`
+	Topic       string                `yaml:"topic"`
+	Topics      Topics                `yaml:"topics"`
+	Backfill    *Backfill             `yaml:"backfill"`
+	Thin        *Thin                 `yaml:"thin"`
 }
 
 // Backfill says where events that are missing can be asked for.
 type Backfill struct {
-	URL           string         `yaml:"url"`
-	Headers       spec.Headers   `yaml:"headers"`
-	Items         string         `yaml:"items"`
-	Event         *Event         `yaml:"event"`
-	Rate          *Rate          `yaml:"rate"`
-	Timeout       Duration       `yaml:"timeout"`
-	Retry         FetchRetry     `yaml:"retry"`
-	MaxBody       Size           `yaml:"max_body"`
-	AllowNetworks []netip.Prefix `yaml:"allow_networks"`
+	URL           string                `yaml:"url"`
+	Headers       spec.Headers          `yaml:"headers"`
+	Items         string                `yaml:"items"`
+	Event         *provider.EventConfig `yaml:"event"`
+	Rate          *Rate                 `yaml:"rate"`
+	Timeout       Duration              `yaml:"timeout"`
+	Retry         FetchRetry            `yaml:"retry"`
+	MaxBody       Size                  `yaml:"max_body"`
+	AllowNetworks []netip.Prefix        `yaml:"allow_networks"`
 }
 
 // Thin says where the document is that a source's events only name.

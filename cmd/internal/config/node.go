@@ -96,7 +96,7 @@ func wanted(t reflect.Type) string {
 		return "a network"
 	case t == sizeType:
 		return "a size"
-	case t.Kind() == reflect.Int:
+	case isNumber(t):
 		return "a number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"

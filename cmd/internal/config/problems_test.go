@@ -209,7 +209,7 @@ func TestDeclaration(t *testing.T) {
 	for typ, s := range shapes {
 		tags := map[string]bool{}
 		for field := range typ.Fields() {
-			if tag := field.Tag.Get("yaml"); tag != "" {
+			if tag, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); tag != "" {
 				tags[tag] = true
 			}
 		}

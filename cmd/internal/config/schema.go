@@ -98,9 +98,9 @@ func scalarSchema(t reflect.Type, f field) map[string]any {
 			map[string]any{"type": "integer", "minimum": f.minimum},
 			map[string]any{"type": "string", "pattern": `^\$\{|^[0-9]+ ?([KMG]iB)?$`},
 		}}
-	case t.Kind() == reflect.Int && len(f.values) == 0:
+	case isNumber(t) && len(f.values) == 0:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": f.minimum}, reference}}
-	case t.Kind() == reflect.Int:
+	case isNumber(t):
 		return map[string]any{"enum": []any{json.RawMessage(f.values[0])}}
 	case t.Kind() == reflect.Bool:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, reference}}

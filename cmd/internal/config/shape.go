@@ -2,7 +2,9 @@ package config
 
 import (
 	"reflect"
+	"strings"
 
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/sinks/spec"
 )
@@ -119,7 +121,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 	}},
-	reflect.TypeFor[Verify](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
+	reflect.TypeFor[verify.Params](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
 		{name: "scheme", doc: "The rule; another one than the preset's replaces all of its parameters.", computed: "the preset's, hmac for generic", values: verify.Schemes()},
 		{name: "algorithm", doc: "HMAC algorithm.", computed: "sha256 for generic", values: []string{"sha1", "sha256", "sha512"}},
 		{name: "signature_header", doc: "Header with the signature."},
@@ -142,7 +144,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
 		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},
-	reflect.TypeFor[Event](): {doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
+	reflect.TypeFor[provider.EventConfig](): {doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
 		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},
 		{name: "type", doc: "Type of the event; needed for generic."},
 		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
@@ -153,7 +155,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
 		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},
-	reflect.TypeFor[EventVersion](): {doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
+	reflect.TypeFor[provider.VersionConfig](): {doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
 		{name: "from", doc: "Where it is: " + fromForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
 		{name: "as", doc: "What values of kind monotonic are: exact integers, or text that sorts bytewise, 64 characters of ASCII without spaces at most (a ULID, a revision of fixed width).", computed: "integer for kind monotonic", values: []string{"integer", "text"}},
@@ -162,11 +164,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
 		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
 	}},
-	reflect.TypeFor[Rank](): {doc: "The order of what happens within one version.", fields: []field{
+	reflect.TypeFor[provider.RankConfig](): {doc: "The order of what happens within one version.", fields: []field{
 		{name: "from", doc: "Where the status is: " + fromForms + ".", required: true},
 		{name: "order", doc: "Its values, from the first to the last, 100 at most; a delivery with another one goes to quarantine.", required: true},
 	}},
-	reflect.TypeFor[Deleted](): {doc: "Which events end their entity.", fields: []field{
+	reflect.TypeFor[provider.DeletedConfig](): {doc: "Which events end their entity.", fields: []field{
 		{name: "from", doc: "Where to look: " + fromForms + ".", required: true},
 		{name: "is", doc: "Values that mean deletion.", computed: "the text true"},
 	}},
@@ -296,7 +298,8 @@ func members(v reflect.Value) []member {
 	byTag := map[string]reflect.Value{}
 	for i := range v.NumField() {
 		if tag, ok := v.Type().Field(i).Tag.Lookup("yaml"); ok {
-			byTag[tag] = v.Field(i)
+			name, _, _ := strings.Cut(tag, ",")
+			byTag[name] = v.Field(i)
 		}
 	}
 	var list []member

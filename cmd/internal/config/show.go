@@ -97,7 +97,7 @@ func scalarNode(v reflect.Value) *yaml.Node {
 		return text(v.Interface().(netip.Prefix).String())
 	case v.Type() == sizeType:
 		return text(Size(v.Int()).String())
-	case v.Kind() == reflect.Int:
+	case isNumber(v.Type()):
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: itoa(int(v.Int()))}
 	}
 	if v.Kind() == reflect.Bool {
