@@ -32,7 +32,7 @@ func (c *Config) Describe() spec.Description {
 
 // Check implements [spec.Config]. A topic that is not the team's is refused unless the main file allows it.
 func (c *Config) Check(r *spec.Report) {
-	if !r.Known("topic") {
+	if !r.Known("topic") || c.Topic == "" {
 		return
 	}
 	if err := CheckTopic(c.Topic); err != nil {

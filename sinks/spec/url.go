@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// URL checks the value of a key whose URL is called, where it is known.
+// URL checks the value of a key whose URL is called, where there is one and it is known.
 func (r *Report) URL(key, text string) {
-	if !r.Known(key) {
+	if !r.Known(key) || text == "" {
 		return
 	}
 	if err := checkURL(text, r.AllowNetworks); err != nil {

@@ -89,6 +89,7 @@ func TestDestinations(t *testing.T) {
 		{"a long hold", "", "type: log\nmax_hold: 7d", "coder.max_hold: 7d is not between 0s and 1d"},
 		{"a slow recovery", "", "type: log\nrecovery: 2h", "coder.recovery: 2h is not between 0s and 1h"},
 		{"a late pause", "", "type: log\npause: {after: 400d}", "coder.pause.after: 400d is not between 0s and 365d"},
+		{"http with an empty url", "", "type: http\nurl: \"\"", "forebay.yaml:28: teams.acme.destinations.coder.url: is empty"},
 		{"http with a slip", "", "type: http\nurll: https://x.example", "coder.urll: unknown key; did you mean url?"},
 		{"a type behind its keys", "", "url: https://x.example\ntype: http", ""},
 		{"a key of another type before the type", "", "command: [a]\nurl: https://x.example\ntype: http", "forebay.yaml:27: teams.acme.destinations.coder.command: has no meaning for type http"},
