@@ -20,7 +20,7 @@ func (c *Config) Describe() spec.Description {
 		{Name: "env", To: &c.Env, Doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "false",
-			Doc: "Whether the command acts once per FOREBAY_ACTION_ID, however often it is run. Where it does not, a run whose outcome is unknown is left to a person.",
+			Doc: "Whether the command acts once per FOREBAY_ACTION_ID, however often it is run. Where it does not, a run whose outcome is unknown is left to an operator.",
 		},
 	}}
 }

@@ -25,7 +25,7 @@ func (c *Config) Describe() spec.Description {
 		{Name: "topic", To: &c.Topic, Required: true, Doc: "The topic to write to, in the cluster of the log: TEAM.*, or what kafka.publish allows the team; none of Forebay's own."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "true",
-			Doc: "Whether consumers look at forebay-action-id. Where they do not, an attempt whose outcome is unknown is left to a person.",
+			Doc: "Whether consumers look at forebay-action-id. Where they do not, an attempt whose outcome is unknown is left to an operator.",
 		},
 	}}
 }

@@ -18,10 +18,10 @@ func (c *Config) Describe() spec.Description {
 	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
 		{Name: "url", To: &c.URL, Required: true, Doc: "The server's endpoint."},
 		{Name: "headers", To: &c.Headers, Doc: "Request headers, such as Authorization; their values are never shown."},
-		{Name: "tool_errors", To: &c.ToolErrors, Values: []string{ToolErrorDead, ToolErrorRetry}, Computed: ToolErrorDead, Doc: "What follows when a tool says that it failed."},
+		{Name: "tool_errors", To: &c.ToolErrors, Values: []string{ToolErrorDead, ToolErrorRetry}, Default: ToolErrorDead, Doc: "What follows when a tool says that it failed."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "true",
-			Doc: "Whether the tools act once per key, however often they are called. Where they do not, a call whose outcome is unknown is left to a person.",
+			Doc: "Whether the tools act once per key, however often they are called. Where they do not, a call whose outcome is unknown is left to an operator.",
 		},
 	}}
 }

@@ -21,7 +21,7 @@ type Failure struct {
 	Most int
 	// Apart is how long it takes from one of these to the next attempt at least.
 	Apart time.Duration
-	// Alert says that a person is told when the action is dead: something has to be mended. Mend says what; it is there
+	// Alert says that an operator is told when the action is dead: something has to be mended. Mend says what; it is there
 	// with Alert alone.
 	Alert bool
 	Mend  string
@@ -119,8 +119,8 @@ func (c Class) Most() int { return of(c).Most }
 // Apart is how long it takes from an attempt that ends with c to the next at least.
 func (c Class) Apart() time.Duration { return of(c).Apart }
 
-// Mend is what a person has to mend where actions are dead by c; empty for classes that nobody is told of.
+// Mend is what an operator has to mend where actions are dead by c; empty for classes that nobody is told of.
 func (c Class) Mend() string { return of(c).Mend }
 
-// Alerted reports whether a person is told of an action that is dead by c.
+// Alerted reports whether an operator is told of an action that is dead by c.
 func (c Class) Alerted() bool { return of(c).Alert }

@@ -31,7 +31,7 @@ const (
 	Idempotent Idempotency = "idempotent"
 	// Fenced sinks pass the owner's epoch on and the destination refuses lower ones. Retried freely.
 	Fenced Idempotency = "fenced"
-	// Unsafe sinks may act twice: marked before the call, an unknown outcome is parked for a person.
+	// Unsafe sinks may act twice: marked before the call, an unknown outcome is parked for an operator.
 	Unsafe Idempotency = "unsafe"
 )
 
@@ -93,7 +93,7 @@ type Action struct {
 	// while this was the first open action of its entity. DoubtEnd is when that was over; zero: not known.
 	Doubt    bool
 	DoubtEnd time.Time
-	// Twice says that a person runs it again and knows that it may be done twice: a look that cannot tell is no reason not to.
+	// Twice says that an operator runs it again and knows that it may be done twice: a look that cannot tell is no reason not to.
 	Twice   bool
 	Epoch   int64  // of the owner's fence
 	Late    bool   // delivered although newer versions have run

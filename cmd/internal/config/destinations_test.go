@@ -109,6 +109,21 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
+// The keys of a type are shown with their defaults, behind the type.
+func TestKeysOfATypeAreShown(t *testing.T) {
+	t.Parallel()
+	text := withDestination(t, "", "params: {tool: t}\nurl: https://x.example\ntype: mcp\nheaders: {X-Key: \"${env:CODER_SECRET}\"}")
+	c, problems := load(text, designEnv, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	shown, err := c.YAML()
+	want := "type: mcp\n        url: https://x.example\n        headers:\n          X-Key: <redacted>\n        tool_errors: dead\n        timeout: 10s\n"
+	if err != nil || !strings.Contains(string(shown), want) {
+		t.Errorf("no\n%s\nin\n%s%v", want, shown, err)
+	}
+}
+
 // A rate's burst is its limit where nothing else is said, and an action that is dropped continues.
 func TestRateOfADestination(t *testing.T) {
 	t.Parallel()

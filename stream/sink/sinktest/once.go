@@ -37,12 +37,12 @@ type once struct {
 	sink   sink.Sink
 }
 
-var errUnknown = errors.New("the outcome is unknown and left to a person")
+var errUnknown = errors.New("the outcome is unknown and left to an operator")
 
 // Once attempts an action as lanes do, again as long as the sink's errors say so, while its calls fail in every way that
 // [Fault] knows, one by one and in pairs, and while the process is killed before the outcome is recorded. It wants the
 // effect exactly once; of unsafe sinks at most once, and exactly once where they say that it is done. Where a call is
-// refused for good it wants it at most once, whatever was lost before, and exactly once when a person runs the action again.
+// refused for good it wants it at most once, whatever was lost before, and exactly once when an operator runs the action again.
 func Once(t *testing.T, e Effect) {
 	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
 	if e.Action == nil {
@@ -106,7 +106,7 @@ func (e Effect) retried(t *testing.T, script []*Fault) {
 	o.judge(t, o.attempts(t, &a))
 }
 
-// refused attempts until the action is dead, or done; then what was wrong is mended, and a person runs it again.
+// refused attempts until the action is dead, or done; then what was wrong is mended, and an operator runs it again.
 func (e Effect) refused(t *testing.T, script []*Fault) {
 	t.Parallel()
 	o := e.set(t, script)
@@ -116,7 +116,7 @@ func (e Effect) refused(t *testing.T, script []*Fault) {
 		t.Errorf("done %d times after %d calls: %v", n, o.faults.Calls(), err)
 	}
 	if err == nil || errors.Is(err, errUnknown) || o.sink.Idempotency() == sink.Unsafe && o.fake.Done() > 0 {
-		return // a person sees that it is done
+		return // an operator sees that it is done
 	}
 	o.faults.Break()
 	a.Attempt++
@@ -144,7 +144,7 @@ func (o *once) do(t *testing.T, a sink.Action) (sink.Outcome, error) {
 	return o.sink.Do(ctx, a)
 }
 
-// attempts runs an action until it is done, dead or left to a person; a is then as it was at the last attempt.
+// attempts runs an action until it is done, dead or left to an operator; a is then as it was at the last attempt.
 func (o *once) attempts(t *testing.T, a *sink.Action) error {
 	first := time.Now()
 	for {
