@@ -38,9 +38,6 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's, for User-Agent; default "dev".
 	Version string
-	// Resolver and Proxy as in [guard.Config].
-	Resolver guard.Resolver
-	Proxy    *url.URL
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.
 	Now func() time.Time
 }
@@ -77,7 +74,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.headers.Set("User-Agent", "Forebay/"+cmp.Or(cfg.Version, "dev"))
 	if c.guarded, err = guard.New(guard.Config{
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, MaxResponse: maxAnswer,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, MaxResponse: maxAnswer,
 	}); err != nil {
 		return nil, err
 	}

@@ -6,14 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -38,8 +36,6 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
-	Resolver      guard.Resolver
-	Proxy         *url.URL
 	Now           func() time.Time
 }
 
@@ -71,7 +67,7 @@ func New(cfg Config) (*Sink, error) {
 			"Authorization": {"Bearer " + cfg.Token.Reveal()}, "Accept": {"application/vnd.github+json"},
 			http.CanonicalHeaderKey("X-GitHub-Api-Version"): {apiVersion},
 		},
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Now: cfg.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -32,10 +32,7 @@ type Config struct {
 	Timeout time.Duration
 	// MaxResponse bounds the bytes of an answer's body; default 1 MiB. Reading beyond it is ErrTooLarge.
 	MaxResponse int64
-	// Proxy is asked for every call; default none. Its address must be allowed like any other; what it connects to
-	// in turn is its own to judge, and only literal addresses are refused here.
-	Proxy    *url.URL
-	Resolver Resolver // default net.DefaultResolver
+	Resolver    Resolver // default net.DefaultResolver
 	// Dial connects to an address that was resolved and judged; default a socket, whose address is judged once more right
 	// before it connects. For a network in memory.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -117,9 +114,6 @@ func newSide(cfg Config, plain bool) (*side, error) {
 		MaxIdleConnsPerHost:    cfg.MaxIdle,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-	}
-	if cfg.Proxy != nil {
-		s.transport.Proxy = http.ProxyURL(cfg.Proxy)
 	}
 	return s, nil
 }

@@ -120,28 +120,6 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestConfiguredProxyIsUsedAndJudged(t *testing.T) {
-	t.Parallel()
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Host) }))
-	defer proxy.Close()
-	u, _ := url.Parse(proxy.URL)
-	resp, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "http://agents.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if string(body) != "agents.example" {
-		t.Errorf("the proxy was asked for %q", body)
-	}
-	if _, err := get(t, must(t, Config{Proxy: u}), "https://agents.example/"); sink.ClassOf(err) != sink.ClassForbidden {
-		t.Errorf("a private proxy: %v", err)
-	}
-	if _, err := get(t, must(t, Config{Proxy: u, AllowNetworks: loopback}), "https://10.0.0.1/"); sink.ClassOf(err) != sink.ClassForbidden {
-		t.Errorf("a private literal through a proxy: %v", err)
-	}
-}
-
 func TestRedirectIsHandedBack(t *testing.T) {
 	t.Parallel()
 	other := unreachable(t)

@@ -42,9 +42,8 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's, for User-Agent; default "dev".
 	Version string
-	// Resolver, Proxy and Dial as in [guard.Config].
+	// Resolver and Dial as in [guard.Config].
 	Resolver guard.Resolver
-	Proxy    *url.URL
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the clock of signatures; default time.Now.
 	Now func() time.Time
@@ -89,7 +88,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	s.client, err = guard.New(guard.Config{
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Dial: cfg.Dial,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Dial: cfg.Dial,
 		MaxResponse: 1 << 20,
 	})
 	if err != nil {

@@ -42,9 +42,8 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's; default "dev".
 	Version string
-	// Resolver and Proxy as in [guard.Config].
+	// Resolver as in [guard.Config].
 	Resolver guard.Resolver
-	Proxy    *url.URL
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.
 	Now func() time.Time
 }
@@ -102,7 +101,7 @@ func New(cfg Config) (*Sink, error) {
 	version := cmp.Or(cfg.Version, "dev")
 	s.headers.Set("User-Agent", "Forebay/"+version)
 	s.guarded, err = guard.New(guard.Config{
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Proxy: cfg.Proxy, MaxResponse: maxAnswer,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, MaxResponse: maxAnswer,
 	})
 	if err != nil {
 		return nil, err

@@ -7,13 +7,11 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -59,9 +57,6 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
-	Resolver      guard.Resolver
-	Proxy         *url.URL
-	Now           func() time.Time
 }
 
 // Sink sends events about alerts. Safe for concurrent use.
@@ -83,7 +78,7 @@ func New(cfg Config) (*Sink, error) {
 	}
 	client, err := api.New(api.Config{
 		Kind: "pagerduty", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.RoutingKey},
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version,
 	})
 	if err != nil {
 		return nil, err

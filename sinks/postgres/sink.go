@@ -36,8 +36,6 @@ type Config struct {
 	KeyRetention time.Duration
 	// AllowNetworks lists private networks that may be reached, and reached without TLS.
 	AllowNetworks []netip.Prefix
-	// Resolver as in [guard.Config].
-	Resolver guard.Resolver
 	// MaxConns bounds the connections of this process; default 8. It is to be the destination's concurrency: what waits for a
 	// connection waits in the time of its attempt.
 	MaxConns int32
@@ -90,7 +88,7 @@ func New(cfg Config) (*Sink, error) {
 	s.keys = newKeys(cfg.KeyTable)
 	s.pruned.Store(s.now().Unix())
 	var err error
-	if s.guard, err = guard.New(guard.Config{AllowNetworks: cfg.AllowNetworks, Resolver: cfg.Resolver}); err != nil {
+	if s.guard, err = guard.New(guard.Config{AllowNetworks: cfg.AllowNetworks}); err != nil {
 		return nil, err
 	}
 	if cfg.Database == nil || cfg.Database.IsZero() {

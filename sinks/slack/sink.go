@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
-	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -31,9 +29,6 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
-	Resolver      guard.Resolver
-	Proxy         *url.URL
-	Now           func() time.Time
 }
 
 // Sink posts messages. Safe for concurrent use.
@@ -56,7 +51,7 @@ func New(cfg Config) (*Sink, error) {
 	client, err := api.New(api.Config{
 		Kind: "slack", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.Token},
 		Headers:       http.Header{"Authorization": {"Bearer " + cfg.Token.Reveal()}},
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version, Resolver: cfg.Resolver, Proxy: cfg.Proxy, Now: cfg.Now,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version,
 	})
 	if err != nil {
 		return nil, err
