@@ -2,8 +2,8 @@
 //
 // It is strict. Unknown keys, keys whose part is not built yet, duplicate keys, wrong types and unresolved references
 // are problems with a file and a line, and all of them are reported at once. What every key means, its default and
-// its allowed values are declared once, in shape.go; decoding, `config show`, `config schema` and the documentation
-// all read that declaration.
+// its allowed values are declared once, in shape.go, and those of a type of destination in the sink's own spec.go;
+// decoding, `config show`, `config schema` and the documentation all read that declaration.
 //
 //	parse (yaml nodes) ▸ resolve references ▸ decode by shape ▸ merge teams ▸ defaults ▸ check
 //

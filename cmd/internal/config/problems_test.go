@@ -203,7 +203,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestDeclaration holds shape.go against file.go: every key once in both, every default and doc usable.
+// TestDeclaration holds shape.go against the structs that are decoded into: every key once in both, every default and doc usable.
 func TestDeclaration(t *testing.T) {
 	t.Parallel()
 	for typ, s := range shapes {
