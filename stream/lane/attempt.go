@@ -76,8 +76,29 @@ func (l *Lanes) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	event, err := l.fetch(ctx, e)
-	l.loaded(e, event)
+	l.endLoad(e, event)
 	return event, err
+}
+
+// endLoad takes what was read of a payload; event is nil where it could not be read.
+func (l *Lanes) endLoad(e *entry, event *schemas.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.size == 0 {
+		l.budget.endLoad(event)
+		l.wake()
+	}
+	if event != nil {
+		l.budget.hold(e, event)
+	}
+}
+
+// holdExtra counts n bytes that an attempt holds beside its payload, until it is called with -n.
+func (l *Lanes) holdExtra(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.budget.extra += int64(n)
+	l.wake()
 }
 
 func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {

@@ -1,10 +1,8 @@
 package lane
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -38,7 +36,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	if !p.gone {
 		l.forget(p, errClosed)
 	}
-	l.unwrite(p)
+	l.results.waitUnwritten(p)
 	if busy > 0 {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
@@ -79,23 +77,22 @@ func (l *Lanes) forget(p *part, cause error) {
 	p.cancel(cause)
 	delete(l.parts, p.claim)
 	l.unready(p)
-	l.timers = slices.DeleteFunc(l.timers, func(e *entry) bool { return e.lane.part == p })
-	heap.Init(&l.timers)
+	l.timers.removeAll(func(e *entry) bool { return e.lane.part == p })
 	for _, la := range p.lanes {
 		if la.out != nil {
 			l.unlend(la.out)
 		}
 		for e := la.head; e != nil; e = e.next {
 			if busy := e == la.head && (la.state == running || la.state == recording); !busy {
-				l.free(e)
+				l.budget.free(e)
 			}
 		}
 	}
-	l.unrest(p)
+	l.spilled.forget(p, l.turns)
 	l.open -= p.open
 	p.open = 0
-	clear(p.thirsty)
-	l.toRecord.Broadcast()
+	clear(p.needsRefill)
+	l.results.changed.Broadcast()
 	l.wake()
 }
 
@@ -124,18 +121,5 @@ func (l *Lanes) unreadyAt(d *destination, out func(*lane) bool) {
 	}
 	if d.first == nil {
 		d.pass()
-	}
-}
-
-// unwrite makes sure that no Record under way holds a result of p when it returns: it is cut short and waited for.
-func (l *Lanes) unwrite(p *part) {
-	for slices.ContainsFunc(l.committing, func(c completion) bool { return c.e.lane.part == p }) {
-		if l.abort != nil {
-			l.abort(errClosed)
-		}
-		l.toRecord.Wait()
-	}
-	for p.writing > 0 {
-		l.toRecord.Wait()
 	}
 }

@@ -108,8 +108,8 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		away.Store(false)
 		r.Drop(claimOf(9)) // not ours: nothing happens
 		r.mu.Lock()
-		if r.abort != nil {
-			r.abort(errClosed) // the group of the other claim hangs in the double
+		if r.results.abort != nil {
+			r.results.abort(errClosed) // the group of the other claim hangs in the double
 		}
 		r.mu.Unlock()
 		time.Sleep(time.Minute)
@@ -131,7 +131,7 @@ func TestDropWritesNothing(t *testing.T) {
 		same(t, "attempts", len(r.sink.ids()), 2)
 		same(t, "busy slots", r.busySlots(), 0)
 		r.mu.Lock()
-		same(t, "bytes", r.queuedBytes+r.flyingBytes, int64(0))
+		same(t, "bytes", r.budget.bytes(), int64(0))
 		r.mu.Unlock()
 		r.Drop(r.claim)
 		if err := r.Close(t.Context(), r.claim); err != nil {
@@ -329,7 +329,7 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 		same(t, "busy slots", r.busySlots(), 0)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		same(t, "unrecorded", r.unrecorded, 0)
+		same(t, "unrecorded", r.results.unrecorded(), 0)
 	})
 }
 

@@ -1,10 +1,6 @@
 package lane
 
 import (
-	"container/heap"
-	"context"
-	"time"
-
 	shared "github.com/forebay-io/forebay/stream/destination"
 )
 
@@ -13,13 +9,13 @@ import (
 type destination struct {
 	Destination
 	name        string
-	first, last *lane // ready, oldest first
-	n           int   // how many
-	running     int   // attempts of these lanes
-	out         int   // heads that it has taken and not ended
-	resting     []*lane
-	asleep      bool // it waits for its turn; its lanes do not count in Lanes.ready
-	roused      bool // its turn has come and is not taken yet
+	first, last *lane   // ready, oldest first
+	n           int     // how many
+	running     int     // attempts of these lanes
+	out         int     // heads that it has taken and not ended
+	spilled     []*lane // lanes that left everything to the ledger until it takes attempts again
+	asleep      bool    // it waits for its turn; its lanes do not count in Lanes.ready
+	roused      bool    // its turn has come and is not taken yet
 	user        *shared.User
 	metrics     destinationMetrics
 }
@@ -38,8 +34,8 @@ func (l *Lanes) dequeue(d *destination) {
 	if !d.asleep {
 		l.ready--
 	}
-	if len(d.resting) > 0 {
-		l.restock(d)
+	if len(d.spilled) > 0 {
+		l.spilled.reloadFor(d)
 	}
 }
 
@@ -63,6 +59,10 @@ func (d *destination) shift() {
 	}
 }
 
+// blocked reports whether a destination takes next to nothing now, be it asleep or in the middle of its one attempt, or has taken
+// all the long work that it may. One that is only busy is not: a backlog that moves would be read twice.
+func (d *destination) blocked() bool { return d.user.Blocked() || d.full() }
+
 // take removes the head that runs next at d, or gives nil where none may.
 func (d *destination) take(l *Lanes) *entry {
 	if d.asleep {
@@ -71,7 +71,7 @@ func (d *destination) take(l *Lanes) *entry {
 	for d.first != nil && l.aside(d.first) {
 		l.dequeue(d)
 	}
-	if d.first == nil || d.full() || !l.fits(d.first.head) {
+	if d.first == nil || d.full() || !l.budget.fits(d.first.head) {
 		d.pass()
 		return nil
 	}
@@ -100,7 +100,7 @@ func (l *Lanes) aside(la *lane) bool {
 
 // pick takes the next head, destinations in turn, and charges it as running.
 func (l *Lanes) pick() (*entry, *destination) {
-	if l.ready == 0 || l.unrecorded >= l.cfg.MaxUnrecorded {
+	if l.ready == 0 || l.results.full() {
 		return nil, nil
 	}
 	for range l.turns {
@@ -119,7 +119,7 @@ func (l *Lanes) start(e *entry, d *destination) {
 	e.lane.part.busy++
 	e.called = false
 	d.running++
-	l.fly(e)
+	l.budget.start(e)
 }
 
 // release gives a head's slot back and, where it was not called for, its tokens; told is nil where the destination learns
@@ -146,7 +146,7 @@ func (l *Lanes) rouse(d *destination) {
 	}
 	d.asleep, d.roused = false, true
 	l.ready += d.n
-	if d.first == nil || l.unrecorded >= l.cfg.MaxUnrecorded {
+	if d.first == nil || l.results.full() {
 		d.pass()
 	}
 }
@@ -205,77 +205,8 @@ func (l *Lanes) wake() {
 	}
 }
 
-// timers is a heap of heads by the time before which they do not run.
-type timers []*entry
-
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].notBefore.Before(t[j].notBefore) }
-func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)        { *t = append(*t, x.(*entry)) }
-func (t *timers) Pop() any {
-	old := *t
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	return e
-}
-
 // delay lets a head wait for its time.
 func (l *Lanes) delay(e *entry) {
 	e.lane.state = waiting
-	heap.Push(&l.timers, e)
-	if l.timers[0] == e {
-		kick(l.toClock)
-	}
-}
-
-// due arms the heads whose time has come and says how long until the next.
-func (l *Lanes) due() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rouseAll()
-	now := time.Now()
-	for len(l.timers) > 0 && !l.timers[0].notBefore.After(now) {
-		e := heap.Pop(&l.timers).(*entry)
-		if e.lane.state == away {
-			l.overdue = append(l.overdue, e)
-			kick(l.toWatch)
-			continue
-		}
-		e.lane.state = idle
-		l.arm(e.lane)
-	}
-	l.rise(now)
-	l.wake()
-	wait := time.Hour
-	if len(l.timers) > 0 {
-		wait = l.timers[0].notBefore.Sub(now)
-	}
-	if len(l.rests) > 0 {
-		wait = min(wait, l.rests[0].at.Sub(now))
-	}
-	return wait
-}
-
-// clock turns the timers and rouses destinations.
-func (l *Lanes) clock(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Reset(l.due())
-		select {
-		case <-timer.C:
-		case <-l.toClock:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// kick signals a channel of capacity one whose reader looks at everything anyway.
-func kick(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	l.timers.add(e)
 }

@@ -319,6 +319,7 @@ func (r *rig) again(t testing.TB, change func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	r.Lanes = l
+	checked(t, l)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

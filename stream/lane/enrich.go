@@ -37,8 +37,8 @@ func (l *Lanes) enrich(e *entry, d *destination, event *schemas.Event) {
 	case full == event:
 		l.act(e, d, event)
 	default:
-		l.carry(len(full.Data))
-		defer l.carry(-len(full.Data))
+		l.holdExtra(len(full.Data))
+		defer l.holdExtra(-len(full.Data))
 		l.act(e, d, full)
 	}
 }

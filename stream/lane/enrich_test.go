@@ -198,7 +198,7 @@ func TestEnrichedBytesAreCounted(t *testing.T) {
 		held := func() int64 {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.flyingBytes + r.queuedBytes
+			return r.budget.bytes()
 		}
 		answer := make(chan struct{})
 		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {

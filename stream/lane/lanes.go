@@ -35,20 +35,17 @@ type Lanes struct {
 	long       longLedger // nil: the ledger has no such thing
 	superseded prometheus.Counter
 
-	toClock chan struct{} // capacity 1, never closed: the timers' top has changed
 	toLoad  chan struct{} // capacity 1, never closed: a part may have room
 	toWatch chan struct{} // capacity 1, never closed: something is overdue, or the first head is away
 
-	mu       sync.Mutex
+	mu       lock
 	toRun    *sync.Cond // workers wait for ready lanes
-	toRecord *sync.Cond // the completer waits for results; Close for the end of a Record
 	parts    map[*ledger.Claim]*part
 	dests    map[string]*destination
 	turns    []*destination // the values of dests, in the order in which they take turns
 	turn     int
 	timers   timers
-	rests    rests
-	resting  int      // lanes
+	spilled  spillList
 	overdue  []*entry // away for too long, or silent for too long, as far as is known here
 	out      int      // heads away, and those about to be
 	sleeping int      // workers that wait
@@ -56,18 +53,11 @@ type Lanes struct {
 	ready    int      // lanes ready at all destinations that are not asleep
 	open     int      // loaded actions
 
-	queuedBytes, flyingBytes int64
-	loads                    int   // of unknown size, under way
-	guess                    int64 // what one of them counts as
+	budget budget
 
-	pending    []completion
-	unrecorded int // pending and being recorded
-	group      int // how many results the next Record takes at most
-	committing []completion
-	abort      context.CancelCauseFunc // of the Record under way; nil: none
-	stopped    bool                    // Run ends: workers and clock stop
-	drained    bool                    // the workers have stopped: the completer ends when nothing is pending
-	notAlive   bool                    // for logging the change alone
+	results  completions
+	stopped  bool // Run ends: workers and clock stop
+	notAlive bool // for logging the change alone
 }
 
 var _ stream.Lanes = (*Lanes)(nil)
@@ -80,10 +70,13 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l := &Lanes{
 		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
-		toClock: make(chan struct{}, 1), toLoad: make(chan struct{}, 1), toWatch: make(chan struct{}, 1),
-		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{}, group: cfg.MaxGroup, guess: cfg.MaxBody,
+		timers: timers{changed: make(chan struct{}, 1)}, toLoad: make(chan struct{}, 1), toWatch: make(chan struct{}, 1),
+		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{},
+		budget: budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
 	}
-	l.toRun, l.toRecord = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
+	l.spilled = spillList{cfg: &l.cfg, toLoad: l.toLoad}
+	l.toRun = sync.NewCond(&l.mu)
+	l.results = completions{cfg: &l.cfg, group: cfg.MaxGroup, changed: sync.NewCond(&l.mu)}
 	m, err := newMetrics(l)
 	if err != nil {
 		return nil, err
@@ -103,7 +96,7 @@ func New(cfg Config) (*Lanes, error) {
 func (l *Lanes) addDestination(name string, d Destination) *destination {
 	dest := &destination{name: name, Destination: d.withDefaults(name, l.cfg.MaxInFlight), metrics: l.metrics.of(name)}
 	team, _, _ := strings.Cut(l.cfg.Subscription, ".")
-	dest.user = dest.Shared.Join(team, func() { kick(l.toClock) })
+	dest.user = dest.Shared.Join(team, func() { signal(l.timers.changed) })
 	l.dests[name] = dest
 	l.turns = append(l.turns, dest)
 	return dest
@@ -132,7 +125,7 @@ func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 // cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.
 // It may run once.
 func (l *Lanes) Run(ctx context.Context) error {
-	var workers, rest, recorder sync.WaitGroup
+	var workers, rest, writer sync.WaitGroup
 	for range l.cfg.MaxInFlight {
 		workers.Go(l.work)
 	}
@@ -140,7 +133,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	rest.Go(func() { l.load(ctx) })
 	rest.Go(func() { l.watch(ctx) })
 	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	recorder.Go(func() { l.record(recordCtx) })
+	writer.Go(func() { (&recorder{l: l}).run(recordCtx) })
 
 	<-ctx.Done()
 	l.halt()
@@ -148,10 +141,10 @@ func (l *Lanes) Run(ctx context.Context) error {
 	rest.Wait()
 	timer := time.AfterFunc(drainTime, func() { cancel(errStopped) })
 	l.mu.Lock()
-	l.drained = true
-	l.toRecord.Broadcast()
+	l.results.last = true
+	l.results.changed.Broadcast()
 	l.mu.Unlock()
-	recorder.Wait()
+	writer.Wait()
 	timer.Stop()
 	cancel(errStopped)
 	return nil
@@ -173,7 +166,7 @@ func (l *Lanes) halt() {
 
 // Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
-	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, stands: stands{}, thirsty: map[*lane]struct{}{}, more: true, doubts: doubtsOf(c)}
+	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, stands: stands{}, needsRefill: map[*lane]struct{}{}, more: true, doubts: doubtsOf(c)}
 	if c.Unclean {
 		p.safeFrom = time.Now()
 	}
@@ -203,7 +196,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	l.parts[c] = p
 	l.takePage(p, actions, more, 0)
 	l.wake()
-	kick(l.toLoad)
+	signal(l.toLoad)
 	return nil
 }
 
@@ -222,7 +215,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 		if p.more || p.open >= l.cfg.MaxOpen {
 			p.more = true
 			p.adds++
-			kick(l.toLoad)
+			signal(l.toLoad)
 			break
 		}
 		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster

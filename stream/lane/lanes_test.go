@@ -121,22 +121,22 @@ func TestRecordLingersAfterALargeOne(t *testing.T) {
 		}
 		r.add("first")
 		synctest.Wait()
-		for i := range many {
+		for i := range largeGroup {
 			r.add(fmt.Sprint("e", i))
 		}
 		synctest.Wait()
 		close(commit)
-		same(t, "after the first", sizes(), []int{1, many})
+		same(t, "after the first", sizes(), []int{1, largeGroup})
 		r.add("a")
 		r.add("b")
-		same(t, "right after a large one", sizes(), []int{1, many})
+		same(t, "right after a large one", sizes(), []int{1, largeGroup})
 		time.Sleep(linger - 1)
 		r.add("c")
-		same(t, "a moment before the end", sizes(), []int{1, many})
+		same(t, "a moment before the end", sizes(), []int{1, largeGroup})
 		time.Sleep(time.Nanosecond)
-		same(t, "once it has lingered", sizes(), []int{1, many, 3})
+		same(t, "once it has lingered", sizes(), []int{1, largeGroup, 3})
 		r.add("d")
-		same(t, "after a small one", sizes(), []int{1, many, 3, 1})
+		same(t, "after a small one", sizes(), []int{1, largeGroup, 3, 1})
 	})
 }
 

@@ -141,7 +141,7 @@ func (l *Lanes) supersede(la *lane) bool {
 	}
 	la.state = recording
 	la.part.busy++
-	l.queue(c)
+	l.results.add(c)
 	return true
 }
 

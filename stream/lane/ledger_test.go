@@ -120,6 +120,7 @@ func (r *real) start() {
 		r.t.Fatal(err)
 	}
 	r.Lanes = l
+	checked(r.t, l)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = l.Run(ctx) }()

@@ -38,15 +38,15 @@ func (l *Lanes) load(ctx context.Context) {
 // rested waits for something to load, and makes room in full windows meanwhile.
 func (l *Lanes) rested(ctx context.Context) {
 	var again <-chan time.Time
-	if l.uneasy() {
-		timer := time.NewTimer(restEvery)
+	if l.anyUnderPressure() {
+		timer := time.NewTimer(spillEvery)
 		defer timer.Stop()
 		again = timer.C
 	}
 	select {
 	case <-l.toLoad:
 	case <-again:
-		l.shed()
+		l.makeRoom()
 	case <-ctx.Done():
 	}
 }
@@ -73,7 +73,7 @@ func (l *Lanes) roomy() (parts []*part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.parts {
-		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.thirsty) > 0 && l.headroom(p) || p.latest.unread()) {
+		if !p.closing && !p.gone && (l.room(p) > 0 || len(p.needsRefill) > 0 && l.headroom(p) || p.latest.unread()) {
 			parts = append(parts, p)
 		}
 	}
@@ -153,7 +153,7 @@ func (l *Lanes) goals(p *part) (from int64, size int, goals map[*lane]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from, goals = math.MaxInt64, map[*lane]int64{}
-	for la := range p.thirsty {
+	for la := range p.needsRefill {
 		from = min(from, la.tail)
 		if la.first != 0 {
 			goals[la] = la.first
@@ -163,7 +163,7 @@ func (l *Lanes) goals(p *part) (from int64, size int, goals map[*lane]int64) {
 		goals[la] = la.skippedTo
 		size += max(1, l.cfg.LaneWindow-la.n)
 	}
-	clear(p.thirsty)
+	clear(p.needsRefill)
 	if p.gone || p.closing {
 		return from, 0, nil
 	}
@@ -180,7 +180,7 @@ func (l *Lanes) thirstAgain(p *part, goals map[*lane]int64) {
 func (l *Lanes) thirst(p *part, goals map[*lane]int64) {
 	for la := range goals {
 		if !la.still() && la.state != retired && la.overflow() {
-			p.thirsty[la] = struct{}{}
+			p.needsRefill[la] = struct{}{}
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 			continue
 		}
 		if la.still() || la.n >= l.cfg.LaneWindow || la.n > 0 && p.open >= l.cfg.MaxOpen {
-			delete(goals, la) // in overflow still: thirsty again when its head is done
+			delete(goals, la) // in overflow still: needsRefill again when its head is done
 			continue
 		}
 		if !l.headroom(p) {
@@ -229,13 +229,13 @@ func (l *Lanes) quenched(la *lane, goal int64) {
 
 	if la.skippedTo == goal { // else more was left meanwhile
 		la.skippedTo = 0
-		delete(la.part.thirsty, la)
+		delete(la.part.needsRefill, la)
 	} else {
 		la.tail = max(la.tail, goal)
 	}
 	if la.head == nil && la.state == idle {
 		l.arm(la)
-		kick(l.toLoad)
+		signal(l.toLoad)
 	}
 }
 

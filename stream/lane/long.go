@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"container/heap"
 	"context"
 	"slices"
 	"time"
@@ -108,7 +107,7 @@ func (w *long) due() time.Time {
 }
 
 // still reports whether the lane keeps nothing but its head in memory, at most.
-func (la *lane) still() bool { return la.state == away || la.state == resting }
+func (la *lane) still() bool { return la.state == processing || la.state == spilled }
 
 // leave lets a lane wait for what its destination says of its head. What is behind is counted as left in the ledger.
 func (l *Lanes) leave(la *lane) {
@@ -119,36 +118,26 @@ func (l *Lanes) leave(la *lane) {
 	for la.head != nil {
 		l.pop(la)
 	}
-	la.tail, la.state, la.out = e.LaneSeq, away, e
-	delete(la.part.thirsty, la)
+	la.tail, la.state, la.out = e.LaneSeq, processing, e
+	delete(la.part.needsRefill, la)
 	if l.out == 0 {
-		kick(l.toWatch)
+		signal(l.toWatch)
 	}
 	l.lend(e, l.destination(e.Destination))
 	l.watchFor(e)
-	kick(l.toLoad)
+	signal(l.toLoad)
 }
 
 // watchFor sets the timer of a head that is away.
 func (l *Lanes) watchFor(e *entry) {
 	e.notBefore = e.long.due()
-	heap.Push(&l.timers, e)
-	if l.timers[0] == e {
-		kick(l.toClock)
-	}
-}
-
-// unwatch takes a head out of the timers.
-func (l *Lanes) unwatch(e *entry) {
-	if i := slices.Index(l.timers, e); i >= 0 {
-		heap.Remove(&l.timers, i)
-	}
+	l.timers.add(e)
 }
 
 // back makes what was away the head of its lane again.
 func (l *Lanes) back(e *entry) {
 	la := e.lane
-	l.unwatch(e)
+	l.timers.remove(e)
 	l.unlend(e)
 	la.out, la.head, la.last, la.n, la.state = nil, e, e, 1, idle
 	la.part.open++
@@ -170,7 +159,7 @@ func (l *Lanes) conclude(e *entry, res ledger.Result) {
 	l.unlend(e) // where it was said before its lane was away
 	e.lane.state = recording
 	e.lane.part.busy++
-	l.queue(completion{e: e, res: res})
+	l.results.add(completion{e: e, res: res})
 }
 
 // answered applies what was said of a head that has just got its slot, in the place of the attempt.
@@ -182,7 +171,7 @@ func (l *Lanes) answered(e *entry, d *destination) bool {
 		return false
 	}
 	if e.size == 0 { // its payload is not loaded after all
-		l.loads--
+		l.budget.endLoad(nil)
 	}
 	res := l.said(e, &r)
 	l.mu.Unlock()

@@ -199,7 +199,7 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 		same(t, "done meanwhile", r.mem.count(r.claim, ledger.Done), 3)
 		same(t, "calls", len(r.sink.ids()), 13)
 		r.mu.Lock()
-		same(t, "workers, slots, window and bytes held", []int64{int64(r.sleeping), int64(d.running), int64(r.open), r.queuedBytes + r.flyingBytes}, []int64{1, 0, 0, 0})
+		same(t, "workers, slots, window and bytes held", []int64{int64(r.sleeping), int64(d.running), int64(r.open), r.budget.bytes()}, []int64{1, 0, 0, 0})
 		r.mu.Unlock()
 
 		began := time.Now()
@@ -417,7 +417,7 @@ func TestReportOfALaneAtRest(t *testing.T) {
 		var seq int64
 		r.mu.Lock()
 		for _, la := range r.parts[r.claim].lanes {
-			if la.state == resting {
+			if la.state == spilled {
 				seq = la.tail + 1
 			}
 		}
@@ -574,7 +574,7 @@ func TestCloseWithLongWork(t *testing.T) {
 		synctest.Wait()
 		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
 		r.mu.Lock()
-		same(t, "left behind", []int{r.out, r.dests[destName].out, len(r.timers), r.open}, []int{0, 0, 0, 0})
+		same(t, "left behind", []int{r.out, r.dests[destName].out, len(r.timers.heap), r.open}, []int{0, 0, 0, 0})
 		r.mu.Unlock()
 	})
 }

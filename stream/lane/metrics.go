@@ -54,16 +54,16 @@ func newMetrics(l *Lanes) (*metrics, error) {
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(l.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
-			func() float64 { return float64(len(l.timers)) }),
+			func() float64 { return float64(len(l.timers.heap)) }),
 		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
-			func() float64 { return float64(l.resting) }),
+			func() float64 { return float64(l.spilled.count) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
 			func() float64 { return float64(l.out) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
-			func() float64 { return float64(l.unrecorded) }),
+			func() float64 { return float64(l.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
-			func() float64 { return float64(l.queuedBytes + l.flyingBytes) }),
+			func() float64 { return float64(l.budget.bytes()) }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -1,10 +1,8 @@
 package lane
 
 import (
-	"container/heap"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -79,7 +77,7 @@ func (l *Lanes) endWrite(p *part, fenced bool, then func()) (lost bool) {
 	if !p.gone {
 		then()
 	}
-	l.toRecord.Broadcast()
+	l.results.changed.Broadcast()
 	l.wake()
 	return lost
 }
@@ -87,7 +85,7 @@ func (l *Lanes) endWrite(p *part, fenced bool, then func()) (lost bool) {
 // busy reports whether an attempt of the lane's head is under way or not recorded yet.
 func (la *lane) busy() bool {
 	switch la.state {
-	case idle, ready, waiting, resting, retired:
+	case idle, ready, waiting, spilled, retired:
 		return false
 	}
 	return true
@@ -157,10 +155,9 @@ func (l *Lanes) reload(la *lane) {
 	case ready:
 		l.unqueue(la)
 	case waiting:
-		i := slices.Index(l.timers, la.head)
-		heap.Remove(&l.timers, i)
-	case resting:
-		l.getUp(la)
+		l.timers.remove(la.head)
+	case spilled:
+		l.spilled.end(la)
 	}
 	if la.head != nil {
 		after = la.head.LaneSeq - 1
@@ -168,12 +165,12 @@ func (l *Lanes) reload(la *lane) {
 	for la.head != nil {
 		l.pop(la)
 	}
-	delete(p.thirsty, la)
+	delete(p.needsRefill, la)
 	la.state = retired
 	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.again-1), skippedTo: upto, doubtTo: la.doubtTo}
 	p.lanes[la.entity] = fresh
-	p.thirsty[fresh] = struct{}{}
-	kick(l.toLoad)
+	p.needsRefill[fresh] = struct{}{}
+	signal(l.toLoad)
 }
 
 // unqueue takes a lane out of the ready ones of its destination.
@@ -245,7 +242,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 		l.pop(e.lane)
 		l.arm(e.lane)
 	}
-	l.toRecord.Broadcast()
+	l.results.changed.Broadcast()
 	l.wake()
 	l.mu.Unlock()
 	if lost {

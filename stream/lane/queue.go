@@ -33,14 +33,14 @@ type entry struct {
 type state uint8
 
 const (
-	idle      state = iota // no head in memory
-	ready                  // the head waits for a worker
-	running                // an attempt of the head is under way
-	recording              // its result waits for the ledger
-	waiting                // the head waits for its time
-	away                   // the destination has taken the head and says later what came of it
-	resting                // all of it is in the ledger until the head's time comes
-	retired                // no longer the entity's lane: it is read anew under another, or stands
+	idle       state = iota // no head in memory
+	ready                   // the head waits for a worker
+	running                 // an attempt of the head is under way
+	recording               // its result waits for the ledger
+	waiting                 // the head waits for its time
+	processing              // the destination has accepted the head and reports its result later
+	spilled                 // all of it is in the ledger until the head's time comes
+	retired                 // no longer the entity's lane: it is read anew under another, or stands
 )
 
 // lane is the queue of one entity's actions.
@@ -69,15 +69,15 @@ type part struct {
 	stands stands
 	open   int // loaded entries
 	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read: of an attempt one.
-	reports  map[int64][]ledger.OpenReport
-	loadedTo int64
-	more     bool   // the ledger has, or may have, open actions beyond loadedTo
-	adds     uint64 // grows with each Add that was left to the ledger
-	thirsty  map[*lane]struct{}
-	awaited  map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
-	writing  int                         // transactions of commands under way
-	latest   *latest                     // nil: backlog: all
-	doubts   doubts
+	reports     map[int64][]ledger.OpenReport
+	loadedTo    int64
+	more        bool   // the ledger has, or may have, open actions beyond loadedTo
+	adds        uint64 // grows with each Add that was left to the ledger
+	needsRefill map[*lane]struct{}
+	awaited     map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
+	writing     int                         // transactions of commands under way
+	latest      *latest                     // nil: backlog: all
+	doubts      doubts
 
 	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
 	ctx      context.Context
@@ -117,7 +117,7 @@ func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh b
 		e.DoubtEnd = l.doubtEnd(la, a)
 		l.restore(e)
 	}
-	l.hold(e, a.Packed)
+	l.budget.keep(e, a.Packed)
 	if la.last == nil {
 		la.head = e
 	} else {
@@ -154,7 +154,7 @@ func (l *Lanes) restore(e *entry) {
 // pop takes the head off its lane and gives back what it held.
 func (l *Lanes) pop(la *lane) {
 	e := la.head
-	l.free(e)
+	l.budget.free(e)
 	l.unlend(e)
 	la.head, e.next = e.next, nil
 	if la.head == nil {
@@ -165,7 +165,7 @@ func (l *Lanes) pop(la *lane) {
 	l.open--
 	la.state = idle
 	if la.overflow() && la.n <= l.cfg.LaneWindow/2 {
-		la.part.thirsty[la] = struct{}{}
+		la.part.needsRefill[la] = struct{}{}
 	}
 }
 
@@ -179,7 +179,7 @@ func (l *Lanes) arm(la *lane) {
 	case e == nil && !la.overflow():
 		delete(la.part.lanes, la.entity)
 	case e == nil:
-		la.part.thirsty[la] = struct{}{}
+		la.part.needsRefill[la] = struct{}{}
 	case l.concluded(e):
 	case e.Status == ledger.Processing:
 		l.leave(la)

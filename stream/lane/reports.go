@@ -112,16 +112,16 @@ func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
 		if at, ok := p.stands.at(entity); ok && at.head == laneSeq {
 			l.runAgain(p, entity, laneSeq)
 		}
-	case la.state == away && la.out.LaneSeq == laneSeq:
+	case la.state == processing && la.out.LaneSeq == laneSeq:
 		if _, counts := l.reported(la.out); counts {
 			l.back(la.out)
 			l.arm(la)
 		}
 	case la.state == waiting && la.head.LaneSeq == laneSeq:
-		l.unwatch(la.head)
+		l.timers.remove(la.head)
 		la.state = idle
 		l.arm(la)
-	case la.state == resting && la.tail == laneSeq-1:
-		l.wanted(la, true)
+	case la.state == spilled && la.tail == laneSeq-1:
+		l.spilled.reload(la, true)
 	}
 }

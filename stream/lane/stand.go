@@ -56,10 +56,10 @@ func (l *Lanes) stand(la *lane) {
 		l.pop(la)
 	}
 	la.state = retired
-	delete(p.thirsty, la)
+	delete(p.needsRefill, la)
 	delete(p.lanes, la.entity)
 	p.stands[standKey(la.entity)] = at
-	kick(l.toLoad)
+	signal(l.toLoad)
 }
 
 // lane gives the lane of an entity; where there is none, it begins at laneSeq, or at the head at which it stands.

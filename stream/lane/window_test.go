@@ -243,7 +243,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		r.Add(r.claim, items)
 		synctest.Wait()
 		r.mu.Lock()
-		held := r.queuedBytes + r.flyingBytes
+		held := r.budget.bytes()
 		r.mu.Unlock()
 		same(t, "bytes held", held <= 8*size, true)
 		same(t, "attempts under way: what half of the cap allows", len(r.sink.ids()), 4)
@@ -251,7 +251,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		time.Sleep(time.Second)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
 		r.mu.Lock()
-		same(t, "bytes held at the end", r.queuedBytes+r.flyingBytes, int64(0))
+		same(t, "bytes held at the end", r.budget.bytes(), int64(0))
 		r.mu.Unlock()
 		if r.log.loads == 0 {
 			t.Error("nothing was loaded again: the cap was not reached")

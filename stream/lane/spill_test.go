@@ -48,13 +48,13 @@ func (r *rig) atRest() int {
 	n := 0
 	for _, p := range r.parts {
 		for _, la := range p.lanes {
-			if la.state == resting {
+			if la.state == spilled {
 				n++
 			}
 		}
 	}
-	if n != r.resting {
-		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.resting))
+	if n != r.spilled.count {
+		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.spilled.count))
 	}
 	return n
 }
@@ -236,8 +236,8 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "at rest", r.resting, 0)
-		same(t, "timers", len(r.rests)+len(r.timers), 0)
+		same(t, "at rest", r.spilled.count, 0)
+		same(t, "timers", len(r.spilled.byTime)+len(r.timers.heap), 0)
 		r.stop()
 		up.Store(true)
 		r.again(t, crowd)
@@ -284,7 +284,7 @@ func TestHeadThatEndsWhileItsLaneRests(t *testing.T) {
 		r.mu.Lock()
 		r.mem.mu.Lock()
 		for _, la := range r.parts[r.claim].lanes {
-			if la.state == resting {
+			if la.state == spilled {
 				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
 			}
 		}

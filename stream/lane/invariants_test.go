@@ -1,0 +1,216 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// invariants checks every type's state at the end of every critical section, that is after every step.
+type invariants struct {
+	lanes *Lanes
+	parts map[*part]bool // all that were open at the end of a step: what is in flight outlives its claim
+}
+
+// checked has the invariants of l checked from now on, before anything runs.
+func checked(t testing.TB, l *Lanes) {
+	x := &invariants{lanes: l, parts: map[*part]bool{}}
+	failed := false
+	l.mu.check = func() {
+		if err := x.check(); err != nil && !failed {
+			failed = true // the first says most
+			t.Errorf("an invariant does not hold: %v", err)
+		}
+	}
+}
+
+func (x *invariants) check() error {
+	for _, p := range x.lanes.parts {
+		x.parts[p] = true
+	}
+	return errors.Join(x.lanes.budget.check(x), x.lanes.timers.check(x), x.lanes.spilled.check(x), x.lanes.results.check(x))
+}
+
+// entries are all that any lane has, also in flight for claims that are forgotten.
+func (x *invariants) entries(yield func(*entry) bool) {
+	for p := range x.parts {
+		for _, la := range p.lanes {
+			for e := la.head; e != nil; e = e.next {
+				if !yield(e) {
+					return
+				}
+			}
+			if la.out != nil && !yield(la.out) {
+				return
+			}
+		}
+	}
+}
+
+func (b *budget) check(x *invariants) error {
+	var wait, fly int64
+	unknown := 0
+	for e := range x.entries {
+		switch e.charge {
+		case queued:
+			wait += int64(e.size)
+		case inFlight:
+			fly += int64(e.size)
+			if e.size == 0 {
+				unknown++
+			}
+		}
+		if e.charge != inFlight && e.lane.head == e && e.lane.state == running {
+			return fmt.Errorf("budget: action %d runs and is charged to %d", e.LaneSeq, e.charge)
+		}
+		if e.charge == uncharged && (e.event != nil || e.Packed != nil) {
+			return fmt.Errorf("budget: action %d holds a payload that is not charged", e.LaneSeq)
+		}
+	}
+	switch {
+	case wait != b.queued || fly != b.inFlight:
+		return fmt.Errorf("budget: %d bytes are queued, %d counted; %d in flight, %d counted", wait, b.queued, fly, b.inFlight)
+	case b.queued > b.half:
+		return fmt.Errorf("budget: %d bytes are queued, at most %d may be", b.queued, b.half)
+	case b.extra < 0 || b.loads < 0 || b.loads > unknown:
+		return fmt.Errorf("budget: %d bytes extra; %d loads, %d of unknown size in flight", b.extra, b.loads, unknown)
+	}
+	return nil
+}
+
+// lanesOf are the lanes of all parts that are open.
+func (x *invariants) openLanes(yield func(*lane) bool) {
+	for _, p := range x.lanes.parts {
+		for _, la := range p.lanes {
+			if !yield(la) {
+				return
+			}
+		}
+	}
+}
+
+func (t *timers) check(x *invariants) error {
+	in := map[*entry]bool{}
+	for i, e := range t.heap {
+		if i > 0 && t.heap.Less(i, (i-1)/2) {
+			return fmt.Errorf("timers: no heap at %d", i)
+		}
+		la := e.lane
+		if in[e] || la.part.gone || !(la.state == waiting && la.head == e) && !(la.state == processing && la.out == e) {
+			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
+		}
+		in[e] = true
+	}
+	for la := range x.openLanes {
+		if la.state == waiting && !in[la.head] {
+			return fmt.Errorf("timers: the lane of %s waits without a timer", la.entity)
+		}
+	}
+	return nil
+}
+
+func (s *spillList) check(x *invariants) error {
+	in := map[*lane]bool{}
+	for i, r := range s.byTime {
+		if i > 0 && s.byTime.Less(i, (i-1)/2) {
+			return fmt.Errorf("spilled: no heap at %d", i)
+		}
+		in[r.lane] = true
+	}
+	for _, d := range x.lanes.turns {
+		for _, la := range d.spilled {
+			in[la] = true
+		}
+	}
+	n := 0
+	for la := range x.openLanes {
+		if la.state != spilled {
+			continue
+		}
+		n++
+		if !in[la] || la.n > 0 || !la.overflow() {
+			return fmt.Errorf("spilled: the lane of %s waits for nothing, or has %d in memory, or left nothing", la.entity, la.n)
+		}
+	}
+	if n != s.count {
+		return fmt.Errorf("spilled: %d lanes are, %d counted", n, s.count)
+	}
+	return nil
+}
+
+func (c *completions) check(x *invariants) error {
+	in := map[*entry]bool{}
+	for _, done := range append(slices.Clone(c.pending), c.writing...) {
+		la := done.e.lane
+		want := recording
+		if done.marked != nil {
+			want = running
+		}
+		cancelled := done.marked != nil && la.part.ctx.Err() != nil // its worker waits for the mark no more
+		if !la.part.gone && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
+			return fmt.Errorf("completions: action %d is in twice, or not the head of its lane, in state %d", done.e.LaneSeq, la.state)
+		}
+		e := done.e
+		for _, next := range done.rest {
+			if e = e.next; !la.part.gone && e != next {
+				return fmt.Errorf("completions: what is superseded with %d is not right behind it", done.e.LaneSeq)
+			}
+		}
+		in[done.e] = true
+	}
+	for la := range x.openLanes {
+		if la.state == recording && !in[la.head] {
+			return fmt.Errorf("completions: the result of %d is lost", la.head.LaneSeq)
+		}
+	}
+	if c.group < 1 || c.group > c.cfg.MaxGroup || (c.abort == nil) != (len(c.writing) == 0) {
+		return fmt.Errorf("completions: groups of %d; %d are being written", c.group, len(c.writing))
+	}
+	return nil
+}
+
+// Every check sees it when the state it looks at is broken.
+func TestInvariantsSeeWhatIsBroken(t *testing.T) {
+	for name, spoil := range map[string]func(*rig){
+		"budget, queued":     func(r *rig) { r.budget.queued++ },
+		"budget, in flight":  func(r *rig) { r.budget.inFlight-- },
+		"budget, loads":      func(r *rig) { r.budget.loads++ },
+		"timers, twice":      func(r *rig) { r.timers.add(r.timers.heap[0]) },
+		"timers, lost":       func(r *rig) { r.timers.removeAll(func(*entry) bool { return true }) },
+		"spilled, count":     func(r *rig) { r.spilled.count++ },
+		"completions, lost":  func(r *rig) { r.results.pending = nil },
+		"completions, group": func(r *rig) { r.results.group = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, nil, func(t *testing.T, r *rig) {
+				r.sink.do = failWith(sink.ClassBusy)
+				r.add("waits", "waits")
+				synctest.Wait()
+				commit := make(chan struct{})
+				defer close(commit)
+				r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+				r.add("writing")
+				synctest.Wait()
+				r.add("pending")
+				synctest.Wait()
+				r.mu.Lock()
+				defer r.mu.Mutex.Unlock()
+				x := &invariants{lanes: r.Lanes, parts: map[*part]bool{}}
+				if err := x.check(); err != nil {
+					t.Fatalf("before: %v", err)
+				}
+				spoil(r)
+				if x.check() == nil {
+					t.Error("the check saw nothing")
+				}
+				r.mu.check = nil
+			})
+		})
+	}
+}

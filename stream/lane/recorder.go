@@ -1,0 +1,208 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// completion is a result that waits for the ledger.
+type completion struct {
+	e   *entry
+	res ledger.Result
+	// rest are the entries behind e that are superseded with it.
+	rest []*entry
+	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
+	marked chan struct{}
+}
+
+// completions are the results that are not recorded yet. Callers hold mu.
+type completions struct {
+	cfg     *Config
+	pending []completion
+	writing []completion            // those of the Record under way
+	abort   context.CancelCauseFunc // of the Record under way; nil: there is none
+	group   int                     // how many results the next Record takes at most
+	last    bool                    // the workers have stopped: the recorder ends when nothing is pending
+	changed *sync.Cond              // something is pending, or a Record or the transaction of a command has ended
+}
+
+// unrecorded is how many there are.
+func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) }
+
+// full reports whether there are so many that no attempt may start.
+func (c *completions) full() bool { return c.unrecorded() >= c.cfg.MaxUnrecorded }
+
+// add hands a completion to the recorder.
+func (c *completions) add(done completion) {
+	done.res.DoubtEnd = done.e.DoubtEnd
+	c.pending = append(c.pending, done)
+	if len(c.pending) == 1 {
+		c.changed.Broadcast()
+	}
+}
+
+// remove takes back the completions of an entry that no Record has yet.
+func (c *completions) remove(e *entry) {
+	c.pending = slices.DeleteFunc(c.pending, func(done completion) bool { return done.e == e })
+}
+
+// groupHasRoom reports whether the next Record could take more than there is.
+func (c *completions) groupHasRoom() bool { return !c.last && len(c.pending) < c.group }
+
+// groupLen is how many pending completions make a group: at least one.
+func (c *completions) groupLen() (n int) {
+	results := c.group
+	for n < len(c.pending) && (n == 0 || results > len(c.pending[n].rest)) {
+		results -= 1 + len(c.pending[n].rest)
+		n++
+	}
+	return n
+}
+
+// take moves a group from pending to writing, without those that drop takes.
+func (c *completions) take(drop func(completion) bool) []completion {
+	n := c.groupLen()
+	group := c.writing[:0]
+	for _, done := range c.pending[:n] {
+		if !drop(done) {
+			group = append(group, done)
+		}
+	}
+	rest := copy(c.pending, c.pending[n:])
+	clear(c.pending[rest:])
+	c.pending, c.writing = c.pending[:rest], group
+	return group
+}
+
+// requeue puts a group that was not recorded behind the others and makes the next ones smaller, so that a result that the
+// database never takes ends up alone and holds up nobody else.
+func (c *completions) requeue() {
+	c.pending = append(c.pending, c.writing...)
+	c.group = max(1, len(c.writing)/2)
+	c.end()
+}
+
+// end ends a Record, whatever came of it.
+func (c *completions) end() {
+	c.abort(errors.New("record has ended"))
+	c.abort = nil
+	clear(c.writing)
+	c.writing = c.writing[:0]
+	c.changed.Broadcast()
+}
+
+// waitUnwritten cuts a Record short that holds a result of p, and waits for its end and for p's commands.
+func (c *completions) waitUnwritten(p *part) {
+	for slices.ContainsFunc(c.writing, func(done completion) bool { return done.e.lane.part == p }) {
+		if c.abort != nil {
+			c.abort(errClosed)
+		}
+		c.changed.Wait()
+	}
+	for p.writing > 0 {
+		c.changed.Wait()
+	}
+}
+
+// After a Record of at least largeGroup results the next one waits for linger, unless a whole group is there: a transaction
+// costs as much as some fifty results in it.
+const (
+	largeGroup = 64
+	linger     = time.Millisecond
+)
+
+// recorder writes completions to the ledger in groups: whatever is pending, at once when the ledger is idle, more under load.
+type recorder struct {
+	l       *Lanes
+	results []ledger.Result // of the Record under way
+}
+
+// run records until nothing comes any more or ctx ends.
+func (r *recorder) run(ctx context.Context) {
+	wait := time.Duration(0)
+	for {
+		groupCtx, group, ok := r.gather(ctx)
+		if !ok {
+			return
+		}
+		err := r.write(ctx, groupCtx, group)
+		if err == nil {
+			wait = 0
+			continue
+		}
+		if ctx.Err() != nil {
+			return // the next owner finds the actions open
+		}
+		if errors.Is(context.Cause(groupCtx), errClosed) {
+			continue // cut short by Close; the rest goes again at once
+		}
+		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
+		r.l.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
+		sleep(ctx, wait)
+	}
+}
+
+// gather waits for completions and takes a group of them, without those whose claim is forgotten. ok is false when nothing
+// comes any more.
+func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group []completion, ok bool) {
+	l := r.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for len(l.results.pending) == 0 {
+			if l.results.last || ctx.Err() != nil {
+				return nil, nil, false
+			}
+			l.results.changed.Wait()
+		}
+		group = l.results.take(func(c completion) bool {
+			gone := c.e.lane.part.gone
+			if gone {
+				l.drop(c)
+			}
+			return gone
+		})
+		if len(group) > 0 {
+			groupCtx, l.results.abort = context.WithCancelCause(ctx)
+			return groupCtx, group, true
+		}
+	}
+}
+
+// write records a group and moves its lanes on.
+func (r *recorder) write(ctx, groupCtx context.Context, group []completion) error {
+	l := r.l
+	r.results = r.results[:0]
+	for i := range group {
+		r.results = append(r.results, group[i].res)
+		for _, e := range group[i].rest {
+			r.results = append(r.results, supersededResult(e))
+		}
+	}
+	fenced, err := l.cfg.Ledger.Record(groupCtx, r.results)
+	clear(r.results) // lets go of packed copies and answers
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.results.requeue()
+		return err
+	}
+	for _, c := range l.committed(group, fenced) {
+		l.cfg.OnFenced(c)
+	}
+	if len(r.results) >= largeGroup && r.groupHasRoom() {
+		sleep(ctx, linger)
+	}
+	return nil
+}
+
+func (r *recorder) groupHasRoom() bool {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	return r.l.results.groupHasRoom()
+}
