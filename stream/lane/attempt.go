@@ -15,6 +15,17 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
+// work runs attempts until Run ends.
+func (l *Lanes) work() {
+	for {
+		e, d := l.next()
+		if e == nil {
+			return
+		}
+		l.run(e, d)
+	}
+}
+
 // run brings a head from the ready queue to a completion, or puts it back where no attempt could be made.
 func (l *Lanes) run(e *entry, d *destination) {
 	if l.answered(e, d) {
@@ -34,7 +45,7 @@ func (l *Lanes) run(e *entry, d *destination) {
 	case err != nil:
 		l.putOff(e, d, err)
 	case l.overtaken(e, d, event):
-	case e.over:
+	case e.limited:
 		l.limit(e, d)
 	case l.cfg.Enrich != nil:
 		l.enrich(e, d, event)
@@ -86,7 +97,7 @@ func (l *Lanes) endLoad(e *entry, event *schemas.Event) {
 	defer l.mu.Unlock()
 	if e.size == 0 {
 		l.budget.endLoad(event)
-		l.wake()
+		l.dispatch.wake()
 	}
 	if event != nil {
 		l.budget.hold(e, event)
@@ -98,7 +109,7 @@ func (l *Lanes) holdExtra(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.budget.extra += int64(n)
-	l.wake()
+	l.dispatch.wake()
 }
 
 func (l *Lanes) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {

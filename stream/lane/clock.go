@@ -81,26 +81,6 @@ func (l *Lanes) clock(ctx context.Context) {
 	}
 }
 
-// due does what it is time for and says how long until the next.
-func (l *Lanes) due() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rouseAll()
-	now := time.Now()
-	for e := l.timers.pop(now); e != nil; e = l.timers.pop(now) {
-		if e.lane.state == processing {
-			l.overdue = append(l.overdue, e)
-			signal(l.toWatch)
-			continue
-		}
-		e.lane.state = idle
-		l.arm(e.lane)
-	}
-	l.spilled.reloadDue(now)
-	l.wake()
-	return min(l.timers.wait(now), l.spilled.wait(now))
-}
-
 // signal signals a channel of capacity one whose reader looks at everything anyway.
 func signal(c chan<- struct{}) {
 	select {

@@ -56,7 +56,7 @@ func (l *Lanes) unclean(p *part) (left time.Duration) {
 	if p.safeFrom.IsZero() {
 		return 0
 	}
-	for _, d := range l.turns {
+	for _, d := range l.dispatch.order {
 		left = max(left, time.Until(p.safeFrom.Add(d.Timeout)))
 	}
 	return left
@@ -76,11 +76,13 @@ func (l *Lanes) forget(p *part, cause error) {
 	p.gone = true
 	p.cancel(cause)
 	delete(l.parts, p.claim)
-	l.unready(p)
+	for _, d := range l.dispatch.order {
+		l.dispatch.remove(d, func(la *lane) bool { return la.part == p })
+	}
 	l.timers.removeAll(func(e *entry) bool { return e.lane.part == p })
 	for _, la := range p.lanes {
 		if la.out != nil {
-			l.unlend(la.out)
+			l.untrack(la.out)
 		}
 		for e := la.head; e != nil; e = e.next {
 			if busy := e == la.head && (la.state == running || la.state == recording); !busy {
@@ -88,38 +90,10 @@ func (l *Lanes) forget(p *part, cause error) {
 			}
 		}
 	}
-	l.spilled.forget(p, l.turns)
+	l.spilled.forget(p, l.dispatch.order)
 	l.open -= p.open
 	p.open = 0
 	clear(p.needsRefill)
 	l.results.changed.Broadcast()
-	l.wake()
-}
-
-// unready takes the part's lanes out of the ready queues.
-func (l *Lanes) unready(p *part) {
-	for _, d := range l.turns {
-		l.unreadyAt(d, func(la *lane) bool { return la.part == p })
-	}
-}
-
-// unreadyAt takes lanes out of the ready queue of one destination.
-func (l *Lanes) unreadyAt(d *destination, out func(*lane) bool) {
-	la := d.first
-	if !d.asleep {
-		l.ready -= d.n
-	}
-	d.first, d.last, d.n = nil, nil, 0
-	for la != nil {
-		next := la.nextReady
-		if out(la) {
-			la.nextReady, la.state = nil, idle
-		} else {
-			l.enqueue(d, la)
-		}
-		la = next
-	}
-	if d.first == nil {
-		d.pass()
-	}
+	l.dispatch.wake()
 }

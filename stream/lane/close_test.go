@@ -32,7 +32,7 @@ func hanging(r *rig) (release chan struct{}, causes chan error) {
 func (r *rig) busySlots() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.dests[destName].running
+	return r.dispatch.byName[destName].running
 }
 
 func TestCloseDrains(t *testing.T) {

@@ -21,17 +21,17 @@ func (l *Lanes) finish(e *entry, d *destination, res ledger.Result, told *shared
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(e, d, told)
+	l.dispatch.release(e, d, told)
 	if p.gone || cancelled {
 		l.discard(e)
 	} else {
 		e.lane.state = recording
 		if res.Status == ledger.Processing {
-			l.lend(e, d)
+			l.async.track(e, d)
 		}
 		l.results.add(completion{e: e, res: res})
 	}
-	l.wake()
+	l.dispatch.wake()
 }
 
 // submit hands a completion over.
@@ -48,16 +48,16 @@ func (l *Lanes) withdraw(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.results.remove(e)
-	l.wake()
+	l.dispatch.wake()
 }
 
 // abandon gives back a head whose attempt did not come about because its claim is being given up.
 func (l *Lanes) abandon(e *entry, d *destination) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(e, d, nil)
+	l.dispatch.release(e, d, nil)
 	l.discard(e)
-	l.wake()
+	l.dispatch.wake()
 }
 
 // putOff lets a head wait whose payload could not be read. That is no attempt.
@@ -73,7 +73,7 @@ func (l *Lanes) putOff(e *entry, d *destination, err error) {
 func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(e, d, nil)
+	l.dispatch.release(e, d, nil)
 	p := e.lane.part
 	if p.gone {
 		l.discard(e)
@@ -84,13 +84,13 @@ func (l *Lanes) postpone(e *entry, d *destination, wait time.Duration) {
 		e.lane.state = idle
 		l.arm(e.lane)
 	}
-	l.wake()
+	l.dispatch.wake()
 }
 
 // discard ends a running or recorded head without a trace.
 func (l *Lanes) discard(e *entry) {
 	l.budget.free(e)
-	l.unlend(e)
+	l.untrack(e)
 	e.lane.state = idle
 	l.settle(e.lane.part)
 }
@@ -109,7 +109,7 @@ func (l *Lanes) drop(c completion) {
 	if c.marked == nil {
 		l.discard(c.e)
 	}
-	l.wake() // there may be room for an attempt again
+	l.dispatch.wake() // there may be room for an attempt again
 }
 
 // committed moves lanes on after their results are in the ledger. It returns the claims that have lost their fence.
@@ -140,7 +140,7 @@ func (l *Lanes) committed(group []completion, fenced map[int32]bool) (lost []*le
 		}
 	}
 	l.results.end()
-	l.wake()
+	l.dispatch.wake()
 	return lost
 }
 

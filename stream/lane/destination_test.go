@@ -101,7 +101,7 @@ func TestBlockedDestination(t *testing.T) {
 				same(t, "calls as long as it is blocked", r.sink.ids(), tt.ids)
 				same(t, "calls elsewhere", len(other.ids()), 100)
 				r.mu.Lock()
-				same(t, "workers that wait", r.sleeping, r.cfg.MaxInFlight)
+				same(t, "workers that wait", r.dispatch.sleeping, r.cfg.MaxInFlight)
 				r.mu.Unlock()
 				resume()
 				time.Sleep(4 * time.Hour)

@@ -57,7 +57,7 @@ func (d *doubts) passed(loadedTo int64, all bool) {
 // recorded; zero: there was none.
 func (l *Lanes) doubtEnd(la *lane, a *ledger.Action) time.Time {
 	if a.Attempts == 0 && a.LaneSeq <= la.doubtTo {
-		return la.part.doubts.at.Add(l.destination(a.Destination).Timeout)
+		return la.part.doubts.at.Add(l.dispatch.find(a.Destination).Timeout)
 	}
 	return a.DoubtEnd
 }

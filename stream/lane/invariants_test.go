@@ -34,7 +34,7 @@ func (x *invariants) check() error {
 	for _, p := range x.lanes.parts {
 		x.parts[p] = true
 	}
-	return errors.Join(x.lanes.budget.check(x), x.lanes.timers.check(x), x.lanes.spilled.check(x), x.lanes.results.check(x))
+	return errors.Join(x.lanes.budget.check(x), x.lanes.timers.check(x), x.lanes.spilled.check(x), x.lanes.results.check(x), x.lanes.dispatch.check(x), x.lanes.async.check(x))
 }
 
 // entries are all that any lane has, also in flight for claims that are forgotten.
@@ -123,7 +123,7 @@ func (s *spillList) check(x *invariants) error {
 		}
 		in[r.lane] = true
 	}
-	for _, d := range x.lanes.turns {
+	for _, d := range x.lanes.dispatch.order {
 		for _, la := range d.spilled {
 			in[la] = true
 		}
@@ -175,17 +175,86 @@ func (c *completions) check(x *invariants) error {
 	return nil
 }
 
+func (d *dispatcher) check(x *invariants) error {
+	in := map[*lane]bool{}
+	readyLanes, started := 0, map[string]int{}
+	for _, dest := range d.order {
+		n := 0
+		var last *lane
+		for la := dest.first; la != nil; la = la.nextReady {
+			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.part.gone {
+				return fmt.Errorf("dispatcher: the lane of %s is ready at %s twice, or not ready, or for another", la.entity, dest.name)
+			}
+			in[la], last = true, la
+			n++
+		}
+		if n != dest.n || last != dest.last || dest.running < 0 || dest.turn && dest.waits {
+			return fmt.Errorf("dispatcher: %d are ready at %s, %d counted", n, dest.name, dest.n)
+		}
+		if !dest.waits {
+			readyLanes += n
+		}
+	}
+	for e := range x.entries {
+		if e.lane.state == running && e.lane.head == e {
+			started[e.Destination]++
+		}
+	}
+	for _, dest := range d.order {
+		if n := started[dest.name]; n != dest.running {
+			return fmt.Errorf("dispatcher: %d attempts at %s, %d counted", n, dest.name, dest.running)
+		}
+	}
+	for la := range x.openLanes {
+		if la.state == ready && !in[la] {
+			return fmt.Errorf("dispatcher: the lane of %s is ready nowhere", la.entity)
+		}
+	}
+	if readyLanes != d.ready || d.waking && d.sleeping == 0 {
+		return fmt.Errorf("dispatcher: %d lanes are ready, %d counted; %d workers sleep", readyLanes, d.ready, d.sleeping)
+	}
+	return nil
+}
+
+func (a *asyncWork) check(x *invariants) error {
+	n, at := 0, map[*destination]int{}
+	for e := range x.entries {
+		if e.long.dest != nil {
+			n++
+			at[e.long.dest]++
+		}
+	}
+	for la := range x.openLanes {
+		if (la.state == processing) != (la.out != nil) || la.state == processing && (la.head != nil || la.out.long.dest == nil) {
+			return fmt.Errorf("async: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
+		}
+	}
+	for _, d := range x.lanes.dispatch.order {
+		if d.async != at[d] {
+			return fmt.Errorf("async: %d heads at %s, %d counted", at[d], d.name, d.async)
+		}
+	}
+	if n != a.count {
+		return fmt.Errorf("async: %d heads, %d counted", n, a.count)
+	}
+	return nil
+}
+
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
-		"budget, queued":     func(r *rig) { r.budget.queued++ },
-		"budget, in flight":  func(r *rig) { r.budget.inFlight-- },
-		"budget, loads":      func(r *rig) { r.budget.loads++ },
-		"timers, twice":      func(r *rig) { r.timers.add(r.timers.heap[0]) },
-		"timers, lost":       func(r *rig) { r.timers.removeAll(func(*entry) bool { return true }) },
-		"spilled, count":     func(r *rig) { r.spilled.count++ },
-		"completions, lost":  func(r *rig) { r.results.pending = nil },
-		"completions, group": func(r *rig) { r.results.group = 0 },
+		"budget, queued":      func(r *rig) { r.budget.queued++ },
+		"budget, in flight":   func(r *rig) { r.budget.inFlight-- },
+		"budget, loads":       func(r *rig) { r.budget.loads++ },
+		"timers, twice":       func(r *rig) { r.timers.add(r.timers.heap[0]) },
+		"timers, lost":        func(r *rig) { r.timers.removeAll(func(*entry) bool { return true }) },
+		"spilled, count":      func(r *rig) { r.spilled.count++ },
+		"dispatcher, ready":   func(r *rig) { r.dispatch.ready++ },
+		"dispatcher, running": func(r *rig) { r.dispatch.byName[destName].running++ },
+		"dispatcher, lost":    func(r *rig) { r.dispatch.byName[destName].first = nil },
+		"async":               func(r *rig) { r.async.count-- },
+		"completions, lost":   func(r *rig) { r.results.pending = nil },
+		"completions, group":  func(r *rig) { r.results.group = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nil, func(t *testing.T, r *rig) {
@@ -198,6 +267,13 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				r.add("writing")
 				synctest.Wait()
 				r.add("pending")
+				synctest.Wait()
+				hang := make(chan struct{})
+				defer close(hang)
+				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { <-hang; return sink.Outcome{}, nil }
+				for i := range 9 { // one more than there are workers
+					r.add(fmt.Sprint("runs", i))
+				}
 				synctest.Wait()
 				r.mu.Lock()
 				defer r.mu.Mutex.Unlock()

@@ -1,13 +1,10 @@
 package lane
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/sink"
 )
 
 var (
@@ -35,28 +31,17 @@ type Lanes struct {
 	long       longLedger // nil: the ledger has no such thing
 	superseded prometheus.Counter
 
-	toLoad  chan struct{} // capacity 1, never closed: a part may have room
-	toWatch chan struct{} // capacity 1, never closed: something is overdue, or the first head is away
+	toLoad chan struct{} // capacity 1, never closed: a part may have room
 
 	mu       lock
-	toRun    *sync.Cond // workers wait for ready lanes
 	parts    map[*ledger.Claim]*part
-	dests    map[string]*destination
-	turns    []*destination // the values of dests, in the order in which they take turns
-	turn     int
+	open     int // loaded actions
+	dispatch dispatcher
 	timers   timers
 	spilled  spillList
-	overdue  []*entry // away for too long, or silent for too long, as far as is known here
-	out      int      // heads away, and those about to be
-	sleeping int      // workers that wait
-	waking   bool     // one of them has been called and has not looked yet
-	ready    int      // lanes ready at all destinations that are not asleep
-	open     int      // loaded actions
-
-	budget budget
-
+	async    asyncWork
+	budget   budget
 	results  completions
-	stopped  bool // Run ends: workers and clock stop
 	notAlive bool // for logging the change alone
 }
 
@@ -70,12 +55,11 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l := &Lanes{
 		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
-		timers: timers{changed: make(chan struct{}, 1)}, toLoad: make(chan struct{}, 1), toWatch: make(chan struct{}, 1),
-		parts: map[*ledger.Claim]*part{}, dests: map[string]*destination{},
+		toLoad: make(chan struct{}, 1), parts: map[*ledger.Claim]*part{},
+		timers: timers{changed: make(chan struct{}, 1)}, async: asyncWork{changed: make(chan struct{}, 1)},
 		budget: budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
 	}
 	l.spilled = spillList{cfg: &l.cfg, toLoad: l.toLoad}
-	l.toRun = sync.NewCond(&l.mu)
 	l.results = completions{cfg: &l.cfg, group: cfg.MaxGroup, changed: sync.NewCond(&l.mu)}
 	m, err := newMetrics(l)
 	if err != nil {
@@ -86,40 +70,13 @@ func New(cfg Config) (*Lanes, error) {
 	if l.superseded, err = newSuperseded(&cfg); err != nil {
 		return nil, err
 	}
-	for name, d := range cfg.Destinations {
-		l.addDestination(name, d)
+	l.dispatch = dispatcher{
+		cfg: &l.cfg, metrics: m, results: &l.results, spilled: &l.spilled, toClock: l.timers.changed,
+		byName: map[string]*destination{}, work: sync.NewCond(&l.mu),
 	}
-	slices.SortFunc(l.turns, func(a, b *destination) int { return cmp.Compare(a.name, b.name) })
+	l.dispatch.addAll()
 	return l, nil
 }
-
-func (l *Lanes) addDestination(name string, d Destination) *destination {
-	dest := &destination{name: name, Destination: d.withDefaults(name, l.cfg.MaxInFlight), metrics: l.metrics.of(name)}
-	team, _, _ := strings.Cut(l.cfg.Subscription, ".")
-	dest.user = dest.Shared.Join(team, func() { signal(l.timers.changed) })
-	l.dests[name] = dest
-	l.turns = append(l.turns, dest)
-	return dest
-}
-
-// destination finds a destination by name. An action of one that is configured no longer gets a sink that says so, and
-// so ends as a dead letter after its retries instead of vanishing.
-func (l *Lanes) destination(name string) *destination {
-	if d := l.dests[name]; d != nil {
-		return d
-	}
-	return l.addDestination(name, Destination{Sink: missing(name)})
-}
-
-type missing string
-
-func (m missing) Do(context.Context, sink.Action) (sink.Outcome, error) {
-	return sink.Outcome{}, &sink.AttemptError{
-		Class: sink.ClassBug, Err: fmt.Errorf("destination %s is not configured", string(m)),
-	}
-}
-func (missing) Close(context.Context) error   { return nil }
-func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Run runs lanes until ctx ends. Claims should have been closed before: attempts that are still under way then are
 // cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.
@@ -154,14 +111,10 @@ func (l *Lanes) Run(ctx context.Context) error {
 func (l *Lanes) halt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stopped = true
 	for _, p := range l.parts {
 		p.cancel(errStopped)
 	}
-	for _, d := range l.turns {
-		d.user.Leave()
-	}
-	l.toRun.Broadcast()
+	l.dispatch.stop()
 }
 
 // Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
@@ -183,7 +136,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped {
+	if l.dispatch.stopped {
 		p.cancel(errStopped)
 		return errStopped
 	}
@@ -195,7 +148,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	}
 	l.parts[c] = p
 	l.takePage(p, actions, more, 0)
-	l.wake()
+	l.dispatch.wake()
 	signal(l.toLoad)
 	return nil
 }
@@ -223,5 +176,5 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 			l.push(p, items[i].Action, items[i].Event, true)
 		}
 	}
-	l.wake()
+	l.dispatch.wake()
 }

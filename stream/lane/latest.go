@@ -125,7 +125,7 @@ func (l *Lanes) readBacklog(ctx context.Context, p *part) error {
 			l.arm(la)
 		}
 	}
-	l.wake()
+	l.dispatch.wake()
 	return nil
 }
 

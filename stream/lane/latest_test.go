@@ -393,9 +393,9 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.budget.bytes() != 0 || r.results.unrecorded() != 0 || r.budget.loads != 0 || r.open != 0 || r.ready != 0 {
+	if r.budget.bytes() != 0 || r.results.unrecorded() != 0 || r.budget.loads != 0 || r.open != 0 || r.dispatch.ready != 0 {
 		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
-			r.budget.queued, r.budget.inFlight, r.results.unrecorded(), r.budget.loads, r.open, r.ready)
+			r.budget.queued, r.budget.inFlight, r.results.unrecorded(), r.budget.loads, r.open, r.dispatch.ready)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (l *Lanes) advance(ctx context.Context, p *part) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takePage(p, actions, more, adds)
-	l.wake()
+	l.dispatch.wake()
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (l *Lanes) quench(p *part, goals map[*lane]int64, actions []ledger.Action, 
 			l.quenched(la, goal)
 		}
 	}
-	l.wake()
+	l.dispatch.wake()
 }
 
 // quenched ends the scan of a lane that saw everything up to goal.

@@ -108,7 +108,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			t.Errorf("%d of 30 are done", n)
 		}
 		r.mu.Lock()
-		same(t, "left behind", []int{r.out, r.dests[destName].out, r.open, len(r.timers.heap), len(r.parts[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
+		same(t, "left behind", []int{r.async.count, r.dispatch.byName[destName].async, r.open, len(r.timers.heap), len(r.parts[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
 		r.mu.Unlock()
 	})
 }

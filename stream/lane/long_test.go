@@ -179,7 +179,7 @@ var halfHour = LongPolicy{Deadline: 30 * time.Minute}
 
 func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
-		d := r.dests[destName]
+		d := r.dispatch.byName[destName]
 		d.Concurrency = 1
 		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if strings.HasPrefix(string(a.Event.Entity), "slow") {
@@ -199,7 +199,7 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 		same(t, "done meanwhile", r.mem.count(r.claim, ledger.Done), 3)
 		same(t, "calls", len(r.sink.ids()), 13)
 		r.mu.Lock()
-		same(t, "workers, slots, window and bytes held", []int64{int64(r.sleeping), int64(d.running), int64(r.open), r.budget.bytes()}, []int64{1, 0, 0, 0})
+		same(t, "workers, slots, window and bytes held", []int64{int64(r.dispatch.sleeping), int64(d.running), int64(r.open), r.budget.bytes()}, []int64{1, 0, 0, 0})
 		r.mu.Unlock()
 
 		began := time.Now()
@@ -574,7 +574,7 @@ func TestCloseWithLongWork(t *testing.T) {
 		synctest.Wait()
 		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
 		r.mu.Lock()
-		same(t, "left behind", []int{r.out, r.dests[destName].out, len(r.timers.heap), r.open}, []int{0, 0, 0, 0})
+		same(t, "left behind", []int{r.async.count, r.dispatch.byName[destName].async, len(r.timers.heap), r.open}, []int{0, 0, 0, 0})
 		r.mu.Unlock()
 	})
 }

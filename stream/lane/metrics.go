@@ -59,7 +59,7 @@ func newMetrics(l *Lanes) (*metrics, error) {
 			func() float64 { return float64(l.spilled.count) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
-			func() float64 { return float64(l.out) }),
+			func() float64 { return float64(l.async.count) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
 			func() float64 { return float64(l.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",

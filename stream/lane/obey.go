@@ -54,7 +54,7 @@ func (l *Lanes) beginWrite(c *ledger.Claim, cmd ledger.Command) *part {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.parts[c]
-	if p == nil || p.closing || p.gone || l.stopped {
+	if p == nil || p.closing || p.gone || l.dispatch.stopped {
 		return nil
 	}
 	if la := p.lanes[cmd.Line.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
@@ -78,7 +78,7 @@ func (l *Lanes) endWrite(p *part, fenced bool, then func()) (lost bool) {
 		then()
 	}
 	l.results.changed.Broadcast()
-	l.wake()
+	l.dispatch.wake()
 	return lost
 }
 
@@ -175,7 +175,7 @@ func (l *Lanes) reload(la *lane) {
 
 // unqueue takes a lane out of the ready ones of its destination.
 func (l *Lanes) unqueue(la *lane) {
-	l.unreadyAt(l.destination(la.head.Destination), func(o *lane) bool { return o == la })
+	l.dispatch.remove(l.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
 }
 
 // overtaken asks, before an attempt of an action that a person runs again, whether a newer one of its entity has been
@@ -229,7 +229,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 	}
 	l.mu.Lock()
 	p.writing--
-	l.release(e, d, nil)
+	l.dispatch.release(e, d, nil)
 	lost := fenced && !p.gone
 	if lost {
 		l.forget(p, errFenced)
@@ -243,7 +243,7 @@ func (l *Lanes) endStale(e *entry, d *destination, from commander) {
 		l.arm(e.lane)
 	}
 	l.results.changed.Broadcast()
-	l.wake()
+	l.dispatch.wake()
 	l.mu.Unlock()
 	if lost {
 		l.cfg.OnFenced(p.claim)

@@ -55,7 +55,7 @@ func (r *real) rest(standing int) {
 	for limit := time.Now().Add(30 * time.Second); ; {
 		r.mu.Lock()
 		p := r.parts[r.claim]
-		still := p != nil && p.busy == 0 && len(p.stands) == standing && len(p.needsRefill) == 0 && len(r.timers.heap) == 0 && r.ready == 0 && len(r.results.pending) == 0
+		still := p != nil && p.busy == 0 && len(p.stands) == standing && len(p.needsRefill) == 0 && len(r.timers.heap) == 0 && r.dispatch.ready == 0 && len(r.results.pending) == 0
 		r.mu.Unlock()
 		if still {
 			return

@@ -18,7 +18,7 @@ type entry struct {
 	event     *schemas.Event // nil: to be loaded
 	size      int            // payload bytes; 0 as long as they are not known
 	copied    bool           // the ledger holds a payload copy
-	over      bool           // the destination's rate is used up: no attempt
+	limited   bool           // the destination's rate is used up: no attempt
 	called    bool           // the destination was, or is about to be, since it has its slot
 	class     sink.Class     // of the last attempt that was seen to end
 	inARow    int            // how many ended with it
@@ -145,7 +145,7 @@ func (l *Lanes) restore(e *entry) {
 		e.notBefore = time.Now().Add(e.NextIn)
 	}
 	if p := e.lane.part; !p.safeFrom.IsZero() {
-		if safe := p.safeFrom.Add(l.destination(e.Destination).Timeout); safe.After(e.notBefore) {
+		if safe := p.safeFrom.Add(l.dispatch.find(e.Destination).Timeout); safe.After(e.notBefore) {
 			e.notBefore = safe
 		}
 	}
@@ -155,7 +155,7 @@ func (l *Lanes) restore(e *entry) {
 func (l *Lanes) pop(la *lane) {
 	e := la.head
 	l.budget.free(e)
-	l.unlend(e)
+	l.untrack(e)
 	la.head, e.next = e.next, nil
 	if la.head == nil {
 		la.last = nil
@@ -189,7 +189,6 @@ func (l *Lanes) arm(la *lane) {
 	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
 		l.delay(e)
 	default:
-		la.state = ready
-		l.enqueue(l.destination(e.Destination), la)
+		l.dispatch.enqueue(l.dispatch.find(e.Destination), la)
 	}
 }

@@ -99,7 +99,7 @@ func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []l
 			l.heard(p, r.Entity, r.LaneSeq)
 		}
 	}
-	l.wake()
+	l.dispatch.wake()
 	return late
 }
 

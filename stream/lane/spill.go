@@ -138,7 +138,7 @@ func (l *Lanes) anyUnderPressure() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.turns, func(d *destination) bool { return len(d.spilled) > 0 })
+	return slices.ContainsFunc(l.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
 }
 
 // makeRoom spills lanes of full windows, until half of each is free, and looks after destinations whose ready heads have gone
@@ -152,7 +152,7 @@ func (l *Lanes) makeRoom() {
 			l.spillReady(p)
 		}
 	}
-	for _, d := range l.turns {
+	for _, d := range l.dispatch.order {
 		l.spilled.reloadFor(d)
 	}
 }
@@ -176,14 +176,14 @@ func (l *Lanes) spillWaiting(p *part) {
 
 // spillReady spills lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
 func (l *Lanes) spillReady(p *part) {
-	for _, d := range l.turns {
+	for _, d := range l.dispatch.order {
 		if !d.blocked() {
 			continue
 		}
 		kept := 0
 		var out []*lane
 		left := p.open
-		l.unreadyAt(d, func(la *lane) bool {
+		l.dispatch.remove(d, func(la *lane) bool {
 			kept++
 			if la.part != p || kept <= l.spilled.probes() || left <= l.cfg.MaxOpen/2 || l.spilled.count+len(out) >= maxSpilled {
 				return false

@@ -68,24 +68,51 @@ func (d *destination) taken(res *ledger.Result, out sink.Outcome) {
 	}
 }
 
-// full reports whether the destination works on as much as it may.
-func (d *destination) full() bool { return d.Long.Deadline > 0 && d.running+d.out >= d.Long.Most }
+// asyncWork has the heads that destinations have accepted and will report on. Callers hold mu.
+type asyncWork struct {
+	count   int           // heads that are processing, and those that will be once that is recorded
+	overdue []*entry      // heads whose report has not come in time, as far as is known here
+	changed chan struct{} // capacity 1, never closed: something is overdue, or the first head is processing
+}
 
-// lend counts a head as taken by d, unlend as not any more.
-func (l *Lanes) lend(e *entry, d *destination) {
+// track counts a head as accepted by d.
+func (a *asyncWork) track(e *entry, d *destination) {
 	if e.long.dest == nil {
 		e.long.dest = d
-		d.out++
-		l.out++
+		d.async++
+		a.count++
 	}
 }
 
-func (l *Lanes) unlend(e *entry) {
-	if d := e.long.dest; d != nil {
-		e.long.dest = nil
-		d.out--
-		l.out--
-		l.wake()
+// untrack counts a head as ended and reports whether that has made room at its destination.
+func (a *asyncWork) untrack(e *entry) bool {
+	d := e.long.dest
+	if d == nil {
+		return false
+	}
+	e.long.dest = nil
+	d.async--
+	a.count--
+	return true
+}
+
+// expired notes that the report of a head has not come in time.
+func (a *asyncWork) expired(e *entry) {
+	a.overdue = append(a.overdue, e)
+	signal(a.changed)
+}
+
+// takeOverdue gives all that is overdue.
+func (a *asyncWork) takeOverdue() []*entry {
+	list := a.overdue
+	a.overdue = nil
+	return list
+}
+
+// untrack counts a head as ended.
+func (l *Lanes) untrack(e *entry) {
+	if l.async.untrack(e) {
+		l.dispatch.wake()
 	}
 }
 
@@ -120,10 +147,10 @@ func (l *Lanes) leave(la *lane) {
 	}
 	la.tail, la.state, la.out = e.LaneSeq, processing, e
 	delete(la.part.needsRefill, la)
-	if l.out == 0 {
-		signal(l.toWatch)
+	if l.async.count == 0 {
+		signal(l.async.changed)
 	}
-	l.lend(e, l.destination(e.Destination))
+	l.async.track(e, l.dispatch.find(e.Destination))
 	l.watchFor(e)
 	signal(l.toLoad)
 }
@@ -138,7 +165,7 @@ func (l *Lanes) watchFor(e *entry) {
 func (l *Lanes) back(e *entry) {
 	la := e.lane
 	l.timers.remove(e)
-	l.unlend(e)
+	l.untrack(e)
 	la.out, la.head, la.last, la.n, la.state = nil, e, e, 1, idle
 	la.part.open++
 	l.open++
@@ -156,7 +183,7 @@ func (l *Lanes) concluded(e *entry) bool {
 // conclude hands the end of an idle lane's head to the completer.
 func (l *Lanes) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.part.claim, e.LaneSeq, e.ID
-	l.unlend(e) // where it was said before its lane was away
+	l.untrack(e) // where it was said before its lane was away
 	e.lane.state = recording
 	e.lane.part.busy++
 	l.results.add(completion{e: e, res: res})
@@ -205,7 +232,7 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 		end, text = "silence", "no heartbeat for "+e.long.silence.String()
 	}
 	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: l.latency(e)}
-	l.again(e, &res, l.destination(e.Destination).Sink.Idempotency(), sink.ClassTimeout, 0)
+	l.again(e, &res, l.dispatch.find(e.Destination).Sink.Idempotency(), sink.ClassTimeout, 0)
 	l.spare(e, &res)
 	l.metrics.long.WithLabelValues(e.Destination, end).Inc()
 	l.line(e, &res)
@@ -214,7 +241,7 @@ func (l *Lanes) timedOut(e *entry) ledger.Result {
 
 // again judges an attempt that has failed later.
 func (l *Lanes) again(e *entry, res *ledger.Result, kind sink.Idempotency, class sink.Class, asked time.Duration) {
-	d := l.destination(e.Destination)
+	d := l.dispatch.find(e.Destination)
 	tries, since := e.tries(res.Attempt)
 	wait := Delay(d.Retry, tries, asked, l.cfg.Rand())
 	res.Class = string(class)
@@ -244,7 +271,7 @@ func (l *Lanes) watch(ctx context.Context) {
 	for {
 		if !l.expecting() {
 			select {
-			case <-l.toWatch:
+			case <-l.async.changed:
 			case <-ctx.Done():
 				return
 			}
@@ -252,7 +279,7 @@ func (l *Lanes) watch(ctx context.Context) {
 		}
 		select {
 		case <-tick.C:
-		case <-l.toWatch:
+		case <-l.async.changed:
 		case <-ctx.Done():
 			return
 		}
@@ -274,21 +301,19 @@ func (l *Lanes) watch(ctx context.Context) {
 func (l *Lanes) expecting() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.long != nil && (l.out > 0 || slices.ContainsFunc(l.turns, func(d *destination) bool { return d.Long.Deadline > 0 }))
+	return l.long != nil && (l.async.count > 0 || slices.ContainsFunc(l.dispatch.order, func(d *destination) bool { return d.Long.Deadline > 0 }))
 }
 
 func (l *Lanes) takeOverdue() []*entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := l.overdue
-	l.overdue = nil
-	return list
+	return l.async.takeOverdue()
 }
 
 func (l *Lanes) putOverdue(list []*entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.overdue = append(l.overdue, list...)
+	l.async.overdue = append(l.async.overdue, list...)
 }
 
 // expire ends the wait for heads that have been away for too long. Heartbeats are not told to the owner, so it asks for them
@@ -341,5 +366,5 @@ func (l *Lanes) giveUp(list []*entry, quiet map[int64]time.Duration) {
 		l.back(e)
 		l.conclude(e, l.timedOut(e))
 	}
-	l.wake()
+	l.dispatch.wake()
 }
