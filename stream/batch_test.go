@@ -15,7 +15,7 @@ func (k *taker) Open(context.Context, *ledger.Claim) error  { return nil }
 func (k *taker) Add(_ *ledger.Claim, items []Item)          { k.items = append(k.items, items...) }
 func (k *taker) Close(context.Context, *ledger.Claim) error { return nil }
 func (k *taker) Drop(*ledger.Claim)                         {}
-func (k *taker) Obey(context.Context, *ledger.Claim, ledger.Command) (string, error) {
+func (k *taker) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (string, error) {
 	return "", nil
 }
 

@@ -72,7 +72,7 @@ func (l *loop) obeyAll(from CommandLedger) {
 func (l *loop) obeyLane(c *ledger.Claim, cmd ledger.Command) {
 	log := l.log.With("command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", c.Partition.Topic,
 		"partition", c.Partition.Number, "entity", cmd.Line.Entity, "lane_seq", cmd.LaneSeq)
-	outcome, err := l.cfg.Lanes.Obey(l.ctx, c, cmd)
+	outcome, err := l.cfg.Lanes.ApplyCommand(l.ctx, c, cmd)
 	switch {
 	case err != nil && l.ctx.Err() == nil:
 		log.Warn("command not obeyed; it comes again", "error", err)

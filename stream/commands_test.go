@@ -36,7 +36,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			if hears {
 				answers = nil // nobody would tell again
 			}
-			lanes.onObey = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
+			lanes.onCommand = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 				if len(answers) == 0 {
 					o, err := n.ObeyLane(ctx, c, cmd)
 					tries <- o.Outcome
@@ -126,7 +126,7 @@ func TestCommandsThatWaitHoldUpNoOthers(t *testing.T) {
 	var obeyed []int64
 	claim, lanes := &ledger.Claim{ID: 7}, newLanes()
 	lanes.open[claim] = true
-	lanes.onObey = func(_ context.Context, _ *ledger.Claim, cmd ledger.Command) (string, error) {
+	lanes.onCommand = func(_ context.Context, _ *ledger.Claim, cmd ledger.Command) (string, error) {
 		if cmd.ID <= 2*ledger.MaxCommands {
 			return "", nil
 		}

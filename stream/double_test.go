@@ -466,11 +466,11 @@ type lanesDouble struct {
 	open  map[*ledger.Claim]bool
 	wrong []string
 
-	onClose  func(ctx context.Context)
-	onOpen   func() error
-	opened   func(c *ledger.Claim)
-	closeErr error
-	onObey   func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error)
+	onClose   func(ctx context.Context)
+	onOpen    func() error
+	opened    func(c *ledger.Claim)
+	closeErr  error
+	onCommand func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error)
 }
 
 func newLanes() *lanesDouble { return &lanesDouble{open: map[*ledger.Claim]bool{}} }
@@ -524,9 +524,9 @@ func (l *lanesDouble) Drop(c *ledger.Claim) {
 	delete(l.open, c)
 }
 
-func (l *lanesDouble) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
+func (l *lanesDouble) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
 	l.mu.Lock()
-	open, on := l.open[c], l.onObey
+	open, on := l.open[c], l.onCommand
 	l.mu.Unlock()
 	if !open || on == nil {
 		return "", nil

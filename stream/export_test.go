@@ -80,7 +80,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 	lanes := newLanes()
 	claims := make(chan *ledger.Claim, 10)
 	lanes.opened = func(c *ledger.Claim) { claims <- c }
-	lanes.onObey = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
+	lanes.onCommand = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
 		o, err := n.ObeyLane(ctx, c, cmd)
 		return o.Outcome, err
 	}

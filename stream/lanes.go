@@ -21,9 +21,9 @@ type Lanes interface {
 	Close(ctx context.Context, c *ledger.Claim) error
 	// Drop forgets the claim at once: its fence is lost. Attempts in flight are cancelled, nothing is written.
 	Drop(c *ledger.Claim)
-	// Obey does what a command asks of an action of c, in one transaction with the note that it is done. An empty outcome
+	// ApplyCommand does what a command asks of an action of c, in one transaction with the note that it is done. An empty outcome
 	// says not now: the claim is not served here, or an attempt of the action is under way; the command comes again.
-	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
+	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
 }
 
 // Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.

@@ -67,14 +67,14 @@ func (t *timers) wait(now time.Time) time.Duration {
 }
 
 // clock lets heads go on whose time has come, and destinations whose turn has, until ctx ends.
-func (l *Lanes) clock(ctx context.Context) {
+func (s *scheduler) clock(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		timer.Reset(l.due())
+		timer.Reset(s.due())
 		select {
 		case <-timer.C:
-		case <-l.timers.changed:
+		case <-s.timers.changed:
 		case <-ctx.Done():
 			return
 		}

@@ -30,9 +30,9 @@ func hanging(r *rig) (release chan struct{}, causes chan error) {
 }
 
 func (r *rig) busySlots() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.dispatch.byName[destName].running
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.s.dispatch.byName[destName].running
 }
 
 func TestCloseDrains(t *testing.T) {
@@ -107,11 +107,11 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		}
 		away.Store(false)
 		r.Drop(claimOf(9)) // not ours: nothing happens
-		r.mu.Lock()
-		if r.results.abort != nil {
-			r.results.abort(errClosed) // the group of the other claim hangs in the double
+		r.s.mu.Lock()
+		if r.s.results.abort != nil {
+			r.s.results.abort(errClosed) // the group of the other claim hangs in the double
 		}
-		r.mu.Unlock()
+		r.s.mu.Unlock()
 		time.Sleep(time.Minute)
 		same(t, "a is left to the next owner", r.mem.status(r.claim, 1), ledger.Pending)
 		same(t, "b's result was never dropped", r.mem.status(other, 2), ledger.Done)
@@ -130,9 +130,9 @@ func TestDropWritesNothing(t *testing.T) {
 		same(t, "records", len(r.mem.records), 0)
 		same(t, "attempts", len(r.sink.ids()), 2)
 		same(t, "busy slots", r.busySlots(), 0)
-		r.mu.Lock()
-		same(t, "bytes", r.budget.bytes(), int64(0))
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		same(t, "bytes", r.s.budget.bytes(), int64(0))
+		r.s.mu.Unlock()
 		r.Drop(r.claim)
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Error(err)
@@ -327,9 +327,9 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 		time.Sleep(time.Minute)
 		same(t, "calls", len(r.sink.ids()), 0)
 		same(t, "busy slots", r.busySlots(), 0)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		same(t, "unrecorded", r.results.unrecorded(), 0)
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		same(t, "unrecorded", r.s.results.unrecorded(), 0)
 	})
 }
 

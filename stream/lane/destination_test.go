@@ -100,9 +100,9 @@ func TestBlockedDestination(t *testing.T) {
 				synctest.Wait()
 				same(t, "calls as long as it is blocked", r.sink.ids(), tt.ids)
 				same(t, "calls elsewhere", len(other.ids()), 100)
-				r.mu.Lock()
-				same(t, "workers that wait", r.dispatch.sleeping, r.cfg.MaxInFlight)
-				r.mu.Unlock()
+				r.s.mu.Lock()
+				same(t, "workers that wait", r.s.dispatch.sleeping, r.cfg.MaxInFlight)
+				r.s.mu.Unlock()
 				resume()
 				time.Sleep(4 * time.Hour)
 				synctest.Wait()
@@ -424,7 +424,7 @@ func TestMostAndAlerts(t *testing.T) {
 			if len(lines) != 1 || lines[0]["msg"] != "action is dead; "+class.Mend() || lines[0]["destination"] != destName || lines[0]["class"] != string(class) {
 				t.Error(lines)
 			}
-			same(t, "counted", testutil.ToFloat64(r.metrics.alerts.WithLabelValues(destName, string(class))), 1.0)
+			same(t, "counted", testutil.ToFloat64(r.s.metrics.alerts.WithLabelValues(destName, string(class))), 1.0)
 		})
 	}
 }

@@ -196,9 +196,9 @@ func TestEnrichedBytesAreCounted(t *testing.T) {
 	}}
 	enriching(t, x, func(t *testing.T, r *rig) {
 		held := func() int64 {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return r.budget.bytes()
+			r.s.mu.Lock()
+			defer r.s.mu.Unlock()
+			return r.s.budget.bytes()
 		}
 		answer := make(chan struct{})
 		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {

@@ -14,15 +14,15 @@ import (
 
 // invariants checks every type's state at the end of every critical section, that is after every step.
 type invariants struct {
-	lanes *Lanes
-	parts map[*part]bool // all that were open at the end of a step: what is in flight outlives its claim
+	s     *scheduler
+	parts map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
 }
 
 // checked has the invariants of l checked from now on, before anything runs.
 func checked(t testing.TB, l *Lanes) {
-	x := &invariants{lanes: l, parts: map[*part]bool{}}
+	x := &invariants{s: l.s, parts: map[*partition]bool{}}
 	failed := false
-	l.mu.check = func() {
+	l.s.mu.check = func() {
 		if err := x.check(); err != nil && !failed {
 			failed = true // the first says most
 			t.Errorf("an invariant does not hold: %v", err)
@@ -31,10 +31,10 @@ func checked(t testing.TB, l *Lanes) {
 }
 
 func (x *invariants) check() error {
-	for _, p := range x.lanes.parts {
+	for _, p := range x.s.parts {
 		x.parts[p] = true
 	}
-	return errors.Join(x.lanes.budget.check(x), x.lanes.timers.check(x), x.lanes.spilled.check(x), x.lanes.results.check(x), x.lanes.dispatch.check(x), x.lanes.async.check(x))
+	return errors.Join(x.s.budget.check(x), x.s.timers.check(x), x.s.spilled.check(x), x.s.results.check(x), x.s.dispatch.check(x), x.s.async.check(x))
 }
 
 // entries are all that any lane has, also in flight for claims that are forgotten.
@@ -46,7 +46,7 @@ func (x *invariants) entries(yield func(*entry) bool) {
 					return
 				}
 			}
-			if la.out != nil && !yield(la.out) {
+			if la.accepted != nil && !yield(la.accepted) {
 				return
 			}
 		}
@@ -86,7 +86,7 @@ func (b *budget) check(x *invariants) error {
 
 // lanesOf are the lanes of all parts that are open.
 func (x *invariants) openLanes(yield func(*lane) bool) {
-	for _, p := range x.lanes.parts {
+	for _, p := range x.s.parts {
 		for _, la := range p.lanes {
 			if !yield(la) {
 				return
@@ -102,7 +102,7 @@ func (t *timers) check(x *invariants) error {
 			return fmt.Errorf("timers: no heap at %d", i)
 		}
 		la := e.lane
-		if in[e] || la.part.gone || !(la.state == waiting && la.head == e) && !(la.state == processing && la.out == e) {
+		if in[e] || la.part.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
 			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
 		}
 		in[e] = true
@@ -123,7 +123,7 @@ func (s *spillList) check(x *invariants) error {
 		}
 		in[r.lane] = true
 	}
-	for _, d := range x.lanes.dispatch.order {
+	for _, d := range x.s.dispatch.order {
 		for _, la := range d.spilled {
 			in[la] = true
 		}
@@ -153,12 +153,12 @@ func (c *completions) check(x *invariants) error {
 			want = running
 		}
 		cancelled := done.marked != nil && la.part.ctx.Err() != nil // its worker waits for the mark no more
-		if !la.part.gone && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
+		if !la.part.forgotten && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
 			return fmt.Errorf("completions: action %d is in twice, or not the head of its lane, in state %d", done.e.LaneSeq, la.state)
 		}
 		e := done.e
 		for _, next := range done.rest {
-			if e = e.next; !la.part.gone && e != next {
+			if e = e.next; !la.part.forgotten && e != next {
 				return fmt.Errorf("completions: what is superseded with %d is not right behind it", done.e.LaneSeq)
 			}
 		}
@@ -182,7 +182,7 @@ func (d *dispatcher) check(x *invariants) error {
 		n := 0
 		var last *lane
 		for la := dest.first; la != nil; la = la.nextReady {
-			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.part.gone {
+			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.part.forgotten {
 				return fmt.Errorf("dispatcher: the lane of %s is ready at %s twice, or not ready, or for another", la.entity, dest.name)
 			}
 			in[la], last = true, la
@@ -225,11 +225,11 @@ func (a *asyncWork) check(x *invariants) error {
 		}
 	}
 	for la := range x.openLanes {
-		if (la.state == processing) != (la.out != nil) || la.state == processing && (la.head != nil || la.out.long.dest == nil) {
+		if (la.state == processing) != (la.accepted != nil) || la.state == processing && (la.head != nil || la.accepted.long.dest == nil) {
 			return fmt.Errorf("async: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
 		}
 	}
-	for _, d := range x.lanes.dispatch.order {
+	for _, d := range x.s.dispatch.order {
 		if d.async != at[d] {
 			return fmt.Errorf("async: %d heads at %s, %d counted", at[d], d.name, d.async)
 		}
@@ -243,18 +243,18 @@ func (a *asyncWork) check(x *invariants) error {
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
-		"budget, queued":      func(r *rig) { r.budget.queued++ },
-		"budget, in flight":   func(r *rig) { r.budget.inFlight-- },
-		"budget, loads":       func(r *rig) { r.budget.loads++ },
-		"timers, twice":       func(r *rig) { r.timers.add(r.timers.heap[0]) },
-		"timers, lost":        func(r *rig) { r.timers.removeAll(func(*entry) bool { return true }) },
-		"spilled, count":      func(r *rig) { r.spilled.count++ },
-		"dispatcher, ready":   func(r *rig) { r.dispatch.ready++ },
-		"dispatcher, running": func(r *rig) { r.dispatch.byName[destName].running++ },
-		"dispatcher, lost":    func(r *rig) { r.dispatch.byName[destName].first = nil },
-		"async":               func(r *rig) { r.async.count-- },
-		"completions, lost":   func(r *rig) { r.results.pending = nil },
-		"completions, group":  func(r *rig) { r.results.group = 0 },
+		"budget, queued":      func(r *rig) { r.s.budget.queued++ },
+		"budget, in flight":   func(r *rig) { r.s.budget.inFlight-- },
+		"budget, loads":       func(r *rig) { r.s.budget.loads++ },
+		"timers, twice":       func(r *rig) { r.s.timers.add(r.s.timers.heap[0]) },
+		"timers, lost":        func(r *rig) { r.s.timers.removeAll(func(*entry) bool { return true }) },
+		"spilled, count":      func(r *rig) { r.s.spilled.count++ },
+		"dispatcher, ready":   func(r *rig) { r.s.dispatch.ready++ },
+		"dispatcher, running": func(r *rig) { r.s.dispatch.byName[destName].running++ },
+		"dispatcher, lost":    func(r *rig) { r.s.dispatch.byName[destName].first = nil },
+		"async":               func(r *rig) { r.s.async.count-- },
+		"completions, lost":   func(r *rig) { r.s.results.pending = nil },
+		"completions, group":  func(r *rig) { r.s.results.group = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nil, func(t *testing.T, r *rig) {
@@ -275,9 +275,9 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 					r.add(fmt.Sprint("runs", i))
 				}
 				synctest.Wait()
-				r.mu.Lock()
-				defer r.mu.Mutex.Unlock()
-				x := &invariants{lanes: r.Lanes, parts: map[*part]bool{}}
+				r.s.mu.Lock()
+				defer r.s.mu.Mutex.Unlock()
+				x := &invariants{s: r.s, parts: map[*partition]bool{}}
 				if err := x.check(); err != nil {
 					t.Fatalf("before: %v", err)
 				}
@@ -285,7 +285,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				if x.check() == nil {
 					t.Error("the check saw nothing")
 				}
-				r.mu.check = nil
+				r.s.mu.check = nil
 			})
 		})
 	}

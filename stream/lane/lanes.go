@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
@@ -25,24 +22,12 @@ var (
 // Lanes runs the actions of one subscription in this process; it implements [stream.Lanes]. All methods are safe for
 // concurrent use.
 type Lanes struct {
-	cfg        Config
-	log        *slog.Logger
-	metrics    *metrics
-	long       longLedger // nil: the ledger has no such thing
-	superseded prometheus.Counter
-
-	toLoad chan struct{} // capacity 1, never closed: a part may have room
-
-	mu       lock
-	parts    map[*ledger.Claim]*part
-	open     int // loaded actions
-	dispatch dispatcher
-	timers   timers
-	spilled  spillList
-	async    asyncWork
-	budget   budget
-	results  completions
-	notAlive bool // for logging the change alone
+	cfg      *Config
+	s        *scheduler
+	workers  *workers
+	loader   *loader
+	reports  *reportReader
+	commands *commands
 }
 
 var _ stream.Lanes = (*Lanes)(nil)
@@ -53,28 +38,21 @@ func New(cfg Config) (*Lanes, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make lanes of "+cfg.Subscription, "%w", err)
 	}
-	l := &Lanes{
-		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
-		toLoad: make(chan struct{}, 1), parts: map[*ledger.Claim]*part{},
-		timers: timers{changed: make(chan struct{}, 1)}, async: asyncWork{changed: make(chan struct{}, 1)},
-		budget: budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
-	}
-	l.spilled = spillList{cfg: &l.cfg, toLoad: l.toLoad}
-	l.results = completions{cfg: &l.cfg, group: cfg.MaxGroup, changed: sync.NewCond(&l.mu)}
-	m, err := newMetrics(l)
+	s, err := newScheduler(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	l.metrics = m
-	l.long, _ = cfg.Ledger.(longLedger)
-	if l.superseded, err = newSuperseded(&cfg); err != nil {
-		return nil, err
+	l := &Lanes{
+		cfg: &cfg, s: s,
+		workers: &workers{cfg: &cfg, s: s, judge: s.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
+		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
+		reports: &reportReader{s: s, log: s.log},
 	}
-	l.dispatch = dispatcher{
-		cfg: &l.cfg, metrics: m, results: &l.results, spilled: &l.spilled, toClock: l.timers.changed,
-		byName: map[string]*destination{}, work: sync.NewCond(&l.mu),
-	}
-	l.dispatch.addAll()
+	l.commands = &commands{cfg: &cfg, s: s}
+	l.commands.ledger, _ = cfg.Ledger.(commandLedger)
+	l.workers.command = l.commands.ledger
+	l.workers.commit, _ = cfg.Ledger.(committer)
+	l.reports.ledger, _ = cfg.Ledger.(longLedger)
 	return l, nil
 }
 
@@ -82,51 +60,34 @@ func New(cfg Config) (*Lanes, error) {
 // cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.
 // It may run once.
 func (l *Lanes) Run(ctx context.Context) error {
-	var workers, rest, writer sync.WaitGroup
+	var workers, loops, recording sync.WaitGroup
 	for range l.cfg.MaxInFlight {
-		workers.Go(l.work)
+		workers.Go(l.workers.work)
 	}
-	rest.Go(func() { l.clock(ctx) })
-	rest.Go(func() { l.load(ctx) })
-	rest.Go(func() { l.watch(ctx) })
+	loops.Go(func() { l.s.clock(ctx) })
+	loops.Go(func() { l.loader.run(ctx) })
+	loops.Go(func() { l.reports.run(ctx) })
 	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	writer.Go(func() { (&recorder{l: l}).run(recordCtx) })
+	recording.Go(func() { (&recorder{s: l.s}).run(recordCtx) })
 
 	<-ctx.Done()
-	l.halt()
+	l.s.stop()
 	workers.Wait()
-	rest.Wait()
+	loops.Wait()
 	timer := time.AfterFunc(drainTime, func() { cancel(errStopped) })
-	l.mu.Lock()
-	l.results.last = true
-	l.results.changed.Broadcast()
-	l.mu.Unlock()
-	writer.Wait()
+	l.s.lastResults()
+	recording.Wait()
 	timer.Stop()
 	cancel(errStopped)
 	return nil
 }
 
-// halt lets no attempt start and cancels those under way.
-func (l *Lanes) halt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.parts {
-		p.cancel(errStopped)
-	}
-	l.dispatch.stop()
-}
-
 // Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
-	p := &part{claim: c, lanes: map[schemas.EntityKey]*lane{}, stands: stands{}, needsRefill: map[*lane]struct{}{}, more: true, doubts: doubtsOf(c)}
-	if c.Unclean {
-		p.safeFrom = time.Now()
-	}
-	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	err := l.firstReports(ctx, p)
+	p := newPartition(l.cfg, c)
 	var actions []ledger.Action
 	more := false
+	err := l.reports.first(ctx, p)
 	if err == nil {
 		actions, more, err = l.cfg.Ledger.Open(ctx, c, 0, min(l.cfg.MaxOpen, pageSize))
 	}
@@ -134,9 +95,10 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 		p.cancel(errClosed)
 		return fmt.Errorf("read open actions of %s/%d: %w", c.Partition.Topic, c.Partition.Number, err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dispatch.stopped {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dispatch.stopped {
 		p.cancel(errStopped)
 		return errStopped
 	}
@@ -146,18 +108,19 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 			p.latest.read(actions, false)
 		}
 	}
-	l.parts[c] = p
-	l.takePage(p, actions, more, 0)
-	l.dispatch.wake()
-	signal(l.toLoad)
+	s.parts[c] = p
+	l.loader.takePage(p, actions, more, 0)
+	s.dispatch.wake()
+	signal(s.toLoad)
 	return nil
 }
 
 // Add implements [stream.Lanes].
 func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.parts[c]
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parts[c]
 	if p == nil || p.closing {
 		return // the next owner reads them from the ledger
 	}
@@ -168,13 +131,95 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 		if p.more || p.open >= l.cfg.MaxOpen {
 			p.more = true
 			p.adds++
-			signal(l.toLoad)
+			signal(s.toLoad)
 			break
 		}
 		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster
 			p.loadedTo = seq
-			l.push(p, items[i].Action, items[i].Event, true)
+			s.push(p, items[i].Action, items[i].Event, true)
 		}
 	}
-	l.dispatch.wake()
+	s.dispatch.wake()
+}
+
+// ApplyCommand implements [stream.Lanes]. Once begun it goes on until the ledger has answered or the claim is given up, whatever
+// becomes of ctx: what was written must not be forgotten here.
+func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
+	return l.commands.apply(ctx, c, cmd)
+}
+
+// Close implements [stream.Lanes]. It takes the doubt from a claim of which nothing is in doubt any more. An error means that
+// attempts were cancelled or their results not recorded when ctx ended, or that the claim was unclean and what the owner before
+// may have in flight has not timed out yet.
+func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
+	s := l.s
+	s.mu.Lock()
+	p := s.parts[c]
+	if p == nil || p.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	p.closing = true
+	drained := make(chan struct{})
+	if p.busy == 0 {
+		close(drained)
+	} else {
+		p.drained = drained
+	}
+	s.mu.Unlock()
+
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busy := p.busy
+	if !p.forgotten {
+		s.forget(p, errClosed)
+	}
+	s.results.waitUnwritten(p)
+	if busy > 0 {
+		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
+			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
+	}
+	var left time.Duration
+	for _, d := range s.dispatch.order {
+		left = max(left, p.stillInFlight(d.Timeout))
+	}
+	if left > 0 {
+		return fmt.Errorf("close lanes of %s/%d: calls of the owner before may be in flight for another %s",
+			c.Partition.Topic, c.Partition.Number, left)
+	}
+	if p.withoutDoubt() {
+		c.DoubtTo = 0
+	}
+	return nil
+}
+
+// Drop implements [stream.Lanes].
+func (l *Lanes) Drop(c *ledger.Claim) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if p := l.s.parts[c]; p != nil {
+		l.s.forget(p, errFenced)
+	}
+}
+
+// Waiting counts the loaded actions by destination whose attempt is not under way and not recorded: what waits for its
+// turn, its time or the one before it. What was left in the ledger is not in it.
+func (l *Lanes) Waiting() map[string]int {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	n := map[string]int{}
+	for _, p := range l.s.parts {
+		for _, la := range p.lanes {
+			for e := la.head; e != nil; e = e.next {
+				if !e.inFlight() {
+					n[e.Destination]++
+				}
+			}
+		}
+	}
+	return n
 }

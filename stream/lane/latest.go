@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"crypto/sha256"
 	"hash/maphash"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// latest is what a part with backlog: latest knows of all of its open actions, loaded or not: of every line, by action
+// latest is what a partition with backlog: latest knows of all of its open actions, loaded or not: of every line, by action
 // name, which is the newest version. It is read from the ledger before the first attempt, and kept by what is added. All
 // methods take nil, which is backlog: all.
 type latest struct {
@@ -45,7 +44,7 @@ func keyOf(a *ledger.Action) lineKey {
 var versionSeed = maphash.MakeSeed()
 
 // note takes an open action. Versions that the gate did not compare overtake nothing: those of arrival order, late ones, and
-// those that a person let go.
+// those that an operator released.
 func (b *latest) note(a *ledger.Action) {
 	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven {
 		return
@@ -102,35 +101,9 @@ func (b *latest) ended(a *ledger.Action) {
 	}
 }
 
-// readBacklog reads the next page of a part's open actions for what it is to know of them. Once that is all, the lanes go.
-func (l *Lanes) readBacklog(ctx context.Context, p *part) error {
-	l.mu.Lock()
-	reading := p.latest.unread() && !p.closing && !p.gone
-	l.mu.Unlock()
-	if !reading {
-		return nil
-	}
-	actions, more, err := l.cfg.Ledger.Open(ctx, p.claim, p.latest.readTo, pageSize) // readTo is the loader's alone
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p.latest.read(actions, more)
-	if more || p.closing || p.gone {
-		return nil
-	}
-	for _, la := range p.lanes {
-		if la.state == idle && la.head != nil {
-			l.arm(la)
-		}
-	}
-	l.dispatch.wake()
-	return nil
-}
-
-// supersede gives the actions at the front of a lane that are overtaken to the completer. It says whether there were any.
-func (l *Lanes) supersede(la *lane) bool {
+// supersede gives the actions at the front of a lane that are overtaken to the recorder. It says whether there were any.
+// Called with mu held.
+func (s *scheduler) supersede(la *lane) bool {
 	b, e := la.part.latest, la.head
 	if !b.overtaken(e) {
 		return false
@@ -139,9 +112,8 @@ func (l *Lanes) supersede(la *lane) bool {
 	for next := e.next; next != nil && b.overtaken(next); next = next.next {
 		c.rest = append(c.rest, next)
 	}
-	la.state = recording
-	la.part.busy++
-	l.results.add(c)
+	la.part.begin()
+	s.record(c)
 	return true
 }
 
@@ -149,18 +121,18 @@ func supersededResult(e *entry) ledger.Result {
 	return ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
 }
 
-// passOver moves a lane on behind what was superseded and is recorded now.
-func (l *Lanes) passOver(c *completion) {
+// endSuperseded takes a lane on behind the actions that were superseded and are recorded now. Called with mu held.
+func (s *scheduler) endSuperseded(c *completion) {
 	la := c.e.lane
 	la.state = idle
-	l.settle(la.part)
+	la.part.end()
 	for range 1 + len(c.rest) {
-		l.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
+		s.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
 		la.part.latest.ended(&la.head.Action)
-		l.pop(la)
+		s.pop(la)
 	}
-	l.superseded.Add(float64(1 + len(c.rest)))
-	l.arm(la)
+	s.superseded.Add(float64(1 + len(c.rest)))
+	s.schedule(la)
 }
 
 func newSuperseded(cfg *Config) (prometheus.Counter, error) {

@@ -103,8 +103,8 @@ func TestLatest(t *testing.T) {
 					synctest.Wait()
 					same(t, "statuses", strings.Join(r.statuses(1, r.seq), " "), c.want)
 					same(t, "calls", len(r.sink.ids()), strings.Count(c.want, done))
-					same(t, "nothing is remembered", len(r.parts[r.claim].latest.newest), 0)
-					same(t, "or busy", r.parts[r.claim].busy, 0)
+					same(t, "nothing is remembered", len(r.s.parts[r.claim].latest.newest), 0)
+					same(t, "or busy", r.s.parts[r.claim].busy, 0)
 				})
 			})
 		}
@@ -391,11 +391,11 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 		}
 		stands[a.Entity] = stands[a.Entity] || a.Status == ledger.Dead && p.parks
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.budget.bytes() != 0 || r.results.unrecorded() != 0 || r.budget.loads != 0 || r.open != 0 || r.dispatch.ready != 0 {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.budget.bytes() != 0 || r.s.results.unrecorded() != 0 || r.s.budget.loads != 0 || r.s.open != 0 || r.s.dispatch.ready != 0 {
 		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
-			r.budget.queued, r.budget.inFlight, r.results.unrecorded(), r.budget.loads, r.open, r.dispatch.ready)
+			r.s.budget.queued, r.s.budget.inFlight, r.s.results.unrecorded(), r.s.budget.loads, r.s.open, r.s.dispatch.ready)
 	}
 	return nil
 }

@@ -439,9 +439,9 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	close(hold)
 	r.until(1)
 	for {
-		r.mu.Lock()
-		gone := r.parts[r.claim] == nil
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		gone := r.s.parts[r.claim] == nil
+		r.s.mu.Unlock()
 		if gone {
 			break
 		}

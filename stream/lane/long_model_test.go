@@ -107,8 +107,8 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 		if n := r.mem.count(r.claim, ledger.Done); n != 30 {
 			t.Errorf("%d of 30 are done", n)
 		}
-		r.mu.Lock()
-		same(t, "left behind", []int{r.async.count, r.dispatch.byName[destName].async, r.open, len(r.timers.heap), len(r.parts[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		same(t, "left behind", []int{r.s.async.count, r.s.dispatch.byName[destName].async, r.s.open, len(r.s.timers.heap), len(r.s.parts[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
+		r.s.mu.Unlock()
 	})
 }

@@ -179,7 +179,7 @@ var halfHour = LongPolicy{Deadline: 30 * time.Minute}
 
 func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
-		d := r.dispatch.byName[destName]
+		d := r.s.dispatch.byName[destName]
 		d.Concurrency = 1
 		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if strings.HasPrefix(string(a.Event.Entity), "slow") {
@@ -198,9 +198,9 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 		same(t, "processing", r.mem.count(r.claim, ledger.Processing), 10)
 		same(t, "done meanwhile", r.mem.count(r.claim, ledger.Done), 3)
 		same(t, "calls", len(r.sink.ids()), 13)
-		r.mu.Lock()
-		same(t, "workers, slots, window and bytes held", []int64{int64(r.dispatch.sleeping), int64(d.running), int64(r.open), r.budget.bytes()}, []int64{1, 0, 0, 0})
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		same(t, "workers, slots, window and bytes held", []int64{int64(r.s.dispatch.sleeping), int64(d.running), int64(r.s.open), r.s.budget.bytes()}, []int64{1, 0, 0, 0})
+		r.s.mu.Unlock()
 
 		began := time.Now()
 		r.mem.report(1, 1, ledger.Done)
@@ -415,13 +415,13 @@ func TestReportOfALaneAtRest(t *testing.T) {
 		r.add("new")
 		time.Sleep(time.Second)
 		var seq int64
-		r.mu.Lock()
-		for _, la := range r.parts[r.claim].lanes {
+		r.s.mu.Lock()
+		for _, la := range r.s.parts[r.claim].lanes {
 			if la.state == spilled {
 				seq = la.tail + 1
 			}
 		}
-		r.mu.Unlock()
+		r.s.mu.Unlock()
 		if seq == 0 {
 			t.Fatal("no lane rests")
 		}
@@ -573,9 +573,9 @@ func TestCloseWithLongWork(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
-		r.mu.Lock()
-		same(t, "left behind", []int{r.async.count, r.dispatch.byName[destName].async, len(r.timers.heap), r.open}, []int{0, 0, 0, 0})
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		same(t, "left behind", []int{r.s.async.count, r.s.dispatch.byName[destName].async, len(r.s.timers.heap), r.s.open}, []int{0, 0, 0, 0})
+		r.s.mu.Unlock()
 	})
 }
 

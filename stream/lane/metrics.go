@@ -2,14 +2,10 @@ package lane
 
 import (
 	"cmp"
-	"context"
-	"encoding/hex"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -21,7 +17,7 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-func newMetrics(l *Lanes) (*metrics, error) {
+func newMetrics(s *scheduler) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_attempts_total",
@@ -43,27 +39,27 @@ func newMetrics(l *Lanes) (*metrics, error) {
 	}
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			l.mu.Lock()
-			defer l.mu.Unlock()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			return read()
 		})
 	}
-	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": l.cfg.Subscription}, l.cfg.Registerer)
+	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": s.cfg.Subscription}, s.cfg.Registerer)
 	for _, c := range []prometheus.Collector{
 		m.attempts, m.alerts, m.seconds, m.long,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
-			func() float64 { return float64(l.open) }),
+			func() float64 { return float64(s.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
-			func() float64 { return float64(len(l.timers.heap)) }),
+			func() float64 { return float64(len(s.timers.heap)) }),
 		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
-			func() float64 { return float64(l.spilled.count) }),
-		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", l.parkedLanes),
+			func() float64 { return float64(s.spilled.count) }),
+		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
-			func() float64 { return float64(l.async.count) }),
+			func() float64 { return float64(s.async.count) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
-			func() float64 { return float64(l.results.unrecorded()) }),
+			func() float64 { return float64(s.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
-			func() float64 { return float64(l.budget.bytes()) }),
+			func() float64 { return float64(s.budget.bytes()) }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -72,10 +68,10 @@ func newMetrics(l *Lanes) (*metrics, error) {
 	return m, nil
 }
 
-func (l *Lanes) parkedLanes() float64 {
+func (s *scheduler) parkedLanes() float64 {
 	n := 0
-	for _, p := range l.parts {
-		n += len(p.stands)
+	for _, p := range s.parts {
+		n += len(p.parked)
 	}
 	return float64(n)
 }
@@ -108,32 +104,4 @@ func (d *destinationMetrics) observe(class sink.Class, latency time.Duration) {
 	}
 	counter.Inc()
 	d.seconds.Observe(latency.Seconds())
-}
-
-// line logs one attempt: the canonical line.
-func (l *Lanes) line(e *entry, res *ledger.Result) {
-	level := slog.LevelInfo
-	if res.Status != ledger.Done && res.Status != ledger.Processing {
-		level = slog.LevelWarn
-	}
-	ctx := context.Background()
-	if !l.log.Enabled(ctx, level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("event_id", e.EventID), slog.String("source", e.Source), slog.String("entity", string(e.Entity)),
-		slog.String("action_id", string(e.ID)), slog.String("destination", e.Destination),
-		slog.Int("attempt", res.Attempt), slog.String("status", string(res.Status)), slog.String("class", res.Class),
-		slog.Int("code", res.Code), slog.Duration("latency", res.Latency),
-	}
-	if res.Trace != ([16]byte{}) {
-		attrs = append(attrs, slog.String("trace_id", hex.EncodeToString(res.Trace[:])))
-	}
-	if res.Error != "" {
-		attrs = append(attrs, slog.String("error", res.Error))
-	}
-	if res.Status == ledger.Failed {
-		attrs = append(attrs, slog.Duration("next_in", res.NextIn))
-	}
-	l.log.LogAttrs(ctx, level, "attempt", attrs...)
 }

@@ -200,11 +200,11 @@ func (p *plan) check(r *rig) error {
 			stands = stands || a.Status == ledger.Dead && p.parks
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.budget.bytes() != 0 || r.results.unrecorded() != 0 || r.budget.loads != 0 || r.open != 0 || r.dispatch.ready != 0 {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.budget.bytes() != 0 || r.s.results.unrecorded() != 0 || r.s.budget.loads != 0 || r.s.open != 0 || r.s.dispatch.ready != 0 {
 		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
-			r.budget.queued, r.budget.inFlight, r.results.unrecorded(), r.budget.loads, r.open, r.dispatch.ready)
+			r.s.budget.queued, r.s.budget.inFlight, r.s.results.unrecorded(), r.s.budget.loads, r.s.open, r.s.dispatch.ready)
 	}
 	return nil
 }

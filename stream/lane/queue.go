@@ -1,99 +1,21 @@
 package lane
 
 import (
-	"context"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// entry is one loaded action. It is in exactly one lane.
-type entry struct {
-	ledger.Action
-	lane *lane
-	next *entry // behind it in the lane
+// The steps of a lane. All are called with mu held.
 
-	event     *schemas.Event // nil: to be loaded
-	size      int            // payload bytes; 0 as long as they are not known
-	copied    bool           // the ledger holds a payload copy
-	limited   bool           // the destination's rate is used up: no attempt
-	called    bool           // the destination was, or is about to be, since it has its slot
-	class     sink.Class     // of the last attempt that was seen to end
-	inARow    int            // how many ended with it
-	notBefore time.Time      // no attempt earlier; zero: at once
-	loads     int            // loads of the payload that did not work, since the last that did
-	charge    charge         // payload bytes held on its account
-	long      long
-	trace     [16]byte // the event's trace id, once its payload is at hand
-}
-
-// state is where a lane is on its way around.
-type state uint8
-
-const (
-	idle       state = iota // no head in memory
-	ready                   // the head waits for a worker
-	running                 // an attempt of the head is under way
-	recording               // its result waits for the ledger
-	waiting                 // the head waits for its time
-	processing              // the destination has accepted the head and reports its result later
-	spilled                 // all of it is in the ledger until the head's time comes
-	retired                 // no longer the entity's lane: it is read anew under another, or stands
-)
-
-// lane is the queue of one entity's actions.
-type lane struct {
-	part       *part
-	entity     schemas.EntityKey
-	head, last *entry
-	nextReady  *lane // behind it among a destination's ready lanes
-	n          int   // loaded
-	state      state
-	tail       int64 // see the package comment
-	skippedTo  int64
-	first      int64  // its head, which is read back before the rest; 0: not known, or at hand
-	out        *entry // the head, while away: it takes no place in the window
-	again      int64  // read it anew from this action on, as soon as its head is neither running nor recording; 0: no
-	doubtTo    int64  // up to this action, what has no attempt is in doubt; 0: nothing is
-}
-
-// overflow reports whether the lane left actions in the ledger.
-func (la *lane) overflow() bool { return la.skippedTo > la.tail }
-
-// part is the lanes of one claim.
-type part struct {
-	claim  *ledger.Claim
-	lanes  map[schemas.EntityKey]*lane
-	stands stands
-	open   int // loaded entries
-	// reports are what destinations said later and what is not applied yet, by lane_seq, as last read: of an attempt one.
-	reports     map[int64][]ledger.OpenReport
-	loadedTo    int64
-	more        bool   // the ledger has, or may have, open actions beyond loadedTo
-	adds        uint64 // grows with each Add that was left to the ledger
-	needsRefill map[*lane]struct{}
-	awaited     map[int64]schemas.EntityKey // run again beyond loadedTo: the page that is being read may not show it
-	writing     int                         // transactions of commands under way
-	latest      *latest                     // nil: backlog: all
-	doubts      doubts
-
-	safeFrom time.Time // when the claim was opened, where it is unclean; else zero
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	busy     int           // heads running or recording
-	closing  bool          // nothing new starts
-	gone     bool          // forgotten: nothing is written
-	quiet    chan struct{} // made by Close, closed when busy is 0
-}
-
-// push appends an action that belongs into the window, or leaves it to the ledger.
-func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool) {
-	doubt := !fresh && p.doubts.meet(a)
+// push appends an action to its lane, or leaves it in the ledger where the lane's window is full. fresh: a batch has just
+// committed it, so that no attempt of it can have been made.
+func (s *scheduler) push(p *partition, a *ledger.Action, event *schemas.Event, fresh bool) {
+	doubt := !fresh && p.doubts.first(a)
 	la := p.lanes[a.Entity]
 	if la == nil {
-		if p.stands.behind(a, doubt) {
+		if p.parked.leave(a, doubt) {
 			return
 		}
 		la = &lane{part: p, entity: a.Entity}
@@ -102,22 +24,21 @@ func (l *Lanes) push(p *part, a *ledger.Action, event *schemas.Event, fresh bool
 	if doubt {
 		la.doubtTo = a.LaneSeq
 	}
-	if la.still() || la.overflow() || la.n >= l.cfg.LaneWindow {
+	if la.loadsNothing() || la.overflow() || la.n >= s.cfg.LaneWindow {
 		la.skippedTo = a.LaneSeq
 		return
 	}
-	l.append(la, a, event, fresh)
+	s.append(la, a, event, fresh)
 }
 
-// append puts an action at the end of its lane and arms the lane when it is the head.
-func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
+// append puts an action at the end of its lane and schedules the lane where it is the head.
+func (s *scheduler) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
 	e.Packed = nil
 	if !fresh {
-		e.DoubtEnd = l.doubtEnd(la, a)
-		l.restore(e)
+		s.restore(e)
 	}
-	l.budget.keep(e, a.Packed)
+	s.budget.keep(e, a.Packed)
 	if la.last == nil {
 		la.head = e
 	} else {
@@ -128,67 +49,253 @@ func (l *Lanes) append(la *lane, a *ledger.Action, event *schemas.Event, fresh b
 	la.n++
 	la.tail = a.LaneSeq
 	la.part.open++
-	l.open++
+	s.open++
 	if la.head == e && la.state == idle {
-		l.arm(la)
+		s.schedule(la)
 	}
 }
 
-// restore sets when an action read back from the ledger may run: when its retry is due and, after an unclean claim,
-// not before what the owner before may have in flight has timed out.
-func (l *Lanes) restore(e *entry) {
+// restore sets when an action read from the ledger may run: when its retry is due and, after an unclean claim, not before
+// the calls that the owner before may have in flight have timed out.
+func (s *scheduler) restore(e *entry) {
+	p := e.lane.part
+	if e.Attempts == 0 && e.LaneSeq <= e.lane.doubtTo {
+		e.DoubtEnd = p.doubts.at.Add(s.dispatch.find(e.Destination).Timeout)
+	}
 	if e.Status == ledger.Processing {
-		l.waitFor(e, max(e.Left, reportGrace), max(e.Quiet, e.Silence), e.Silence)
+		e.long.waitFor(max(e.Left, reportGrace), max(e.Quiet, e.Silence), e.Silence)
 		return
 	}
 	if e.NextIn > 0 {
 		e.notBefore = time.Now().Add(e.NextIn)
 	}
-	if p := e.lane.part; !p.safeFrom.IsZero() {
-		if safe := p.safeFrom.Add(l.dispatch.find(e.Destination).Timeout); safe.After(e.notBefore) {
+	if !p.uncleanSince.IsZero() {
+		if safe := p.uncleanSince.Add(s.dispatch.find(e.Destination).Timeout); safe.After(e.notBefore) {
 			e.notBefore = safe
 		}
 	}
 }
 
-// pop takes the head off its lane and gives back what it held.
-func (l *Lanes) pop(la *lane) {
+// schedule decides where the head of an idle lane goes, and forgets a lane that has none.
+func (s *scheduler) schedule(la *lane) {
 	e := la.head
-	l.budget.free(e)
-	l.untrack(e)
+	switch {
+	case la.part.ended():
+	case la.rereadFrom > 0:
+		s.reread(la)
+	case e == nil && !la.overflow():
+		delete(la.part.lanes, la.entity)
+	case e == nil:
+		la.part.needsRefill[la] = struct{}{}
+	case s.applyReport(e):
+	case e.Status == ledger.Processing:
+		s.awaitReport(la)
+	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
+		s.park(la)
+	case la.part.latest.unread(): // scheduled when it is read
+	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
+		la.state = waiting
+		s.timers.add(e)
+	default:
+		s.dispatch.enqueue(s.dispatch.find(e.Destination), la)
+	}
+}
+
+// pick takes the next head, destinations in turn, and charges it as running.
+func (s *scheduler) pick() (*entry, *destination) {
+	if s.dispatch.ready == 0 || s.results.full() {
+		return nil, nil
+	}
+	for range s.dispatch.order {
+		d := s.dispatch.nextInTurn()
+		if e := s.take(d); e != nil {
+			e.lane.state = running
+			e.lane.part.begin()
+			e.called = false
+			d.running++
+			s.budget.start(e)
+			return e, d
+		}
+	}
+	return nil, nil
+}
+
+// take removes the head that runs next at d, or gives nil where none may.
+func (s *scheduler) take(d *destination) *entry {
+	if d.waits {
+		return nil
+	}
+	for d.first != nil && s.notToRun(d.first) {
+		s.dispatch.dequeue(d)
+	}
+	if d.first == nil || d.asyncFull() || !s.budget.fits(d.first.head) {
+		d.passTurn()
+		return nil
+	}
+	limited, ok := s.dispatch.admit(d)
+	if !ok {
+		return nil
+	}
+	e := d.first.head
+	e.limited = limited
+	s.dispatch.dequeue(d)
+	return e
+}
+
+// notToRun reports whether the head of a ready lane is not to run any more, and takes the lane on where that is so: its claim
+// is being given up, or a newer version has overtaken the head.
+func (s *scheduler) notToRun(la *lane) bool {
+	if la.part.ended() {
+		la.state = idle
+		return true
+	}
+	return s.supersede(la)
+}
+
+// record hands the result of a head to the recorder. The partition has counted the head as busy.
+func (s *scheduler) record(c completion) {
+	c.e.lane.state = recording
+	s.results.add(c)
+}
+
+// apply takes a lane on whose head's result is in the ledger now.
+func (s *scheduler) apply(e *entry, res *ledger.Result) {
+	la := e.lane
+	e.Attempts = max(e.Attempts, res.Attempt)
+	e.copied = e.copied || res.Packed != nil
+	e.Status = res.Status
+	la.endDoubt(e)
+	la.state = idle
+	la.part.end()
+	switch {
+	case res.Status == ledger.Processing:
+		e.long.waitFor(res.Left, res.Silence, res.Silence)
+	case res.Status == ledger.Failed:
+		e.notBefore = time.Now().Add(res.NextIn)
+		s.budget.requeue(e)
+	case res.Status == ledger.Done, res.Status == ledger.Dead && e.OnDead == ledger.Continue:
+		la.part.latest.ended(&e.Action)
+		s.pop(la)
+	}
+	s.schedule(la) // which parks it at a dead or unknown head
+}
+
+// pop takes the head off its lane and gives back what it held.
+func (s *scheduler) pop(la *lane) {
+	e := la.head
+	s.budget.free(e)
+	s.untrack(e)
 	la.head, e.next = e.next, nil
 	if la.head == nil {
 		la.last = nil
 	}
 	la.n--
 	la.part.open--
-	l.open--
+	s.open--
 	la.state = idle
-	if la.overflow() && la.n <= l.cfg.LaneWindow/2 {
+	if la.overflow() && la.n <= s.cfg.LaneWindow/2 {
 		la.part.needsRefill[la] = struct{}{}
 	}
 }
 
-// arm sets the lane's head going, or forgets a lane that has none.
-func (l *Lanes) arm(la *lane) {
-	e := la.head
-	switch {
-	case la.part.closing || la.part.gone:
-	case la.again > 0:
-		l.reload(la)
-	case e == nil && !la.overflow():
-		delete(la.part.lanes, la.entity)
-	case e == nil:
-		la.part.needsRefill[la] = struct{}{}
-	case l.concluded(e):
-	case e.Status == ledger.Processing:
-		l.leave(la)
-	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
-		l.stand(la)
-	case la.part.latest.unread(): // armed when it is
-	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
-		l.delay(e)
-	default:
-		l.dispatch.enqueue(l.dispatch.find(e.Destination), la)
+// unload takes all of a lane out of memory.
+func (s *scheduler) unload(la *lane) {
+	for la.head != nil {
+		s.pop(la)
 	}
+	delete(la.part.needsRefill, la)
+}
+
+// discard ends a running or recorded head whose result nobody wants any more.
+func (s *scheduler) discard(e *entry) {
+	s.budget.free(e)
+	s.untrack(e)
+	e.lane.state = idle
+	e.lane.part.end()
+}
+
+// drop forgets a completion. Where it is the mark of an unsafe attempt, its worker still has the head.
+func (s *scheduler) drop(c *completion) {
+	if c.marked == nil {
+		s.discard(c.e)
+	}
+	s.dispatch.wake() // there may be room for an attempt again
+}
+
+// spill leaves all of a lane in the ledger until its head may run.
+func (s *scheduler) spill(la *lane) {
+	head := la.head.LaneSeq
+	la.skippedTo = max(la.skippedTo, la.tail)
+	s.unload(la)
+	la.tail = head - 1
+	s.spilled.add(la)
+}
+
+// park stops a lane at its dead or unknown head. Nothing of it stays in memory but where it is parked.
+func (s *scheduler) park(la *lane) {
+	p := la.part
+	at := parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
+	s.unload(la)
+	la.state = retired
+	delete(p.lanes, la.entity)
+	p.parked[parkedKey(la.entity)] = at
+	signal(s.toLoad)
+}
+
+// runAgain lets an action run that is open again, in its place: its lane is read again from there on. If it has ended, that
+// shows it.
+func (s *scheduler) runAgain(p *partition, entity schemas.EntityKey, laneSeq int64) {
+	if laneSeq > p.loadedTo { // once a page reaches it
+		if p.rerun == nil {
+			p.rerun = map[int64]schemas.EntityKey{}
+		}
+		p.rerun[laneSeq] = entity
+		return
+	}
+	la := p.lane(entity, laneSeq)
+	if la.rereadFrom == 0 || laneSeq < la.rereadFrom {
+		la.rereadFrom = laneSeq
+	}
+	if !la.busy() {
+		s.reread(la)
+	}
+}
+
+// reread leaves a lane to the ledger and has it read again, from the action that is open again or from the lane's head,
+// whichever comes first. Another lane takes its place, so that a page that was read before cannot be taken for one that
+// was read after.
+func (s *scheduler) reread(la *lane) {
+	p, after := la.part, la.tail
+	upto := max(la.tail, la.skippedTo, la.rereadFrom)
+	switch la.state {
+	case ready:
+		s.dispatch.remove(s.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
+	case waiting:
+		s.timers.remove(la.head)
+	case spilled:
+		s.spilled.end(la)
+	}
+	if la.head != nil {
+		after = la.head.LaneSeq - 1
+	}
+	s.unload(la)
+	la.state = retired
+	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.rereadFrom-1), skippedTo: upto, doubtTo: la.doubtTo}
+	p.lanes[la.entity] = fresh
+	p.needsRefill[fresh] = struct{}{}
+	signal(s.toLoad)
+}
+
+// staleEnded takes a lane on behind a running head that has ended as stale. Where that was not written, or the claim is given
+// up, the next owner finds the action open, or stale.
+func (s *scheduler) staleEnded(e *entry, d *destination, written bool) {
+	s.dispatch.release(e, d, nil)
+	if e.lane.part.forgotten || !written {
+		s.discard(e)
+		return
+	}
+	e.lane.part.end()
+	e.lane.endDoubt(e)
+	s.pop(e.lane)
+	s.schedule(e.lane)
 }

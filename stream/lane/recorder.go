@@ -65,12 +65,12 @@ func (c *completions) groupLen() (n int) {
 }
 
 // take moves a group from pending to writing, without those that drop takes.
-func (c *completions) take(drop func(completion) bool) []completion {
+func (c *completions) take(drop func(*completion) bool) []completion {
 	n := c.groupLen()
 	group := c.writing[:0]
-	for _, done := range c.pending[:n] {
-		if !drop(done) {
-			group = append(group, done)
+	for i := range c.pending[:n] {
+		if !drop(&c.pending[i]) {
+			group = append(group, c.pending[i])
 		}
 	}
 	rest := copy(c.pending, c.pending[n:])
@@ -87,6 +87,12 @@ func (c *completions) requeue() {
 	c.end()
 }
 
+// committed ends a Record that worked.
+func (c *completions) committed() {
+	c.group = min(2*c.group, c.cfg.MaxGroup)
+	c.end()
+}
+
 // end ends a Record, whatever came of it.
 func (c *completions) end() {
 	c.abort(errors.New("record has ended"))
@@ -97,7 +103,7 @@ func (c *completions) end() {
 }
 
 // waitUnwritten cuts a Record short that holds a result of p, and waits for its end and for p's commands.
-func (c *completions) waitUnwritten(p *part) {
+func (c *completions) waitUnwritten(p *partition) {
 	for slices.ContainsFunc(c.writing, func(done completion) bool { return done.e.lane.part == p }) {
 		if c.abort != nil {
 			c.abort(errClosed)
@@ -118,7 +124,7 @@ const (
 
 // recorder writes completions to the ledger in groups: whatever is pending, at once when the ledger is idle, more under load.
 type recorder struct {
-	l       *Lanes
+	s       *scheduler
 	results []ledger.Result // of the Record under way
 }
 
@@ -142,7 +148,7 @@ func (r *recorder) run(ctx context.Context) {
 			continue // cut short by Close; the rest goes again at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
-		r.l.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
+		r.s.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
 		sleep(ctx, wait)
 	}
 }
@@ -150,25 +156,25 @@ func (r *recorder) run(ctx context.Context) {
 // gather waits for completions and takes a group of them, without those whose claim is forgotten. ok is false when nothing
 // comes any more.
 func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group []completion, ok bool) {
-	l := r.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
-		for len(l.results.pending) == 0 {
-			if l.results.last || ctx.Err() != nil {
+		for len(s.results.pending) == 0 {
+			if s.results.last || ctx.Err() != nil {
 				return nil, nil, false
 			}
-			l.results.changed.Wait()
+			s.results.changed.Wait()
 		}
-		group = l.results.take(func(c completion) bool {
-			gone := c.e.lane.part.gone
-			if gone {
-				l.drop(c)
+		group = s.results.take(func(c *completion) bool {
+			forgotten := c.e.lane.part.forgotten
+			if forgotten {
+				s.drop(c)
 			}
-			return gone
+			return forgotten
 		})
 		if len(group) > 0 {
-			groupCtx, l.results.abort = context.WithCancelCause(ctx)
+			groupCtx, s.results.abort = context.WithCancelCause(ctx)
 			return groupCtx, group, true
 		}
 	}
@@ -176,7 +182,7 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 
 // write records a group and moves its lanes on.
 func (r *recorder) write(ctx, groupCtx context.Context, group []completion) error {
-	l := r.l
+	s := r.s
 	r.results = r.results[:0]
 	for i := range group {
 		r.results = append(r.results, group[i].res)
@@ -184,16 +190,16 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 			r.results = append(r.results, supersededResult(e))
 		}
 	}
-	fenced, err := l.cfg.Ledger.Record(groupCtx, r.results)
+	fenced, err := s.cfg.Ledger.Record(groupCtx, r.results)
 	clear(r.results) // lets go of packed copies and answers
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.results.requeue()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.results.requeue()
 		return err
 	}
-	for _, c := range l.committed(group, fenced) {
-		l.cfg.OnFenced(c)
+	for _, c := range s.committed(group, fenced) {
+		s.cfg.OnFenced(c)
 	}
 	if len(r.results) >= largeGroup && r.groupHasRoom() {
 		sleep(ctx, linger)
@@ -202,7 +208,7 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 }
 
 func (r *recorder) groupHasRoom() bool {
-	r.l.mu.Lock()
-	defer r.l.mu.Unlock()
-	return r.l.results.groupHasRoom()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.s.results.groupHasRoom()
 }

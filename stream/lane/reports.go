@@ -2,21 +2,27 @@ package lane
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// What destinations say later of the actions they have taken, as the ledger keeps it until the owner applies it.
+// reports are what destinations reported on actions that they had accepted, and what is not applied yet, by lane_seq, as last
+// read from the ledger. Callers hold mu.
+type reports map[int64][]ledger.OpenReport
 
-// reported gives what was said of a head and still counts. Its attempt is the last that is recorded, or a later one, which nobody
-// came to record; or it is an earlier one that is done, and what was tried after it has come to nothing.
-func (l *Lanes) reported(e *entry) (last ledger.OpenReport, ok bool) {
+func (m reports) add(r ledger.OpenReport) { m[r.LaneSeq] = append(m[r.LaneSeq], r) }
+
+// current gives what was reported on a head and still counts. Its attempt is the last that is recorded, or a later one, which
+// nobody came to record; or it is an earlier one that is done, and what was tried after it has come to nothing.
+func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 	if e.Status == ledger.Dead {
 		return last, false
 	}
-	for _, r := range e.lane.part.reports[e.LaneSeq] {
+	for _, r := range m[e.LaneSeq] {
 		counts := r.Attempt >= e.Attempts || r.Status == ledger.Done && e.Status != ledger.Processing
 		if counts && r.Attempt != e.long.applied && r.Attempt > last.Attempt {
 			last, ok = r, true
@@ -25,103 +31,213 @@ func (l *Lanes) reported(e *entry) (last ledger.OpenReport, ok bool) {
 	return last, ok
 }
 
-// spare has an attempt that would end its action badly, or leave it to a person, count as one that is tried again where an
-// earlier one is said to be done: that is what is applied next.
-func (l *Lanes) spare(e *entry, res *ledger.Result) {
+// overrule turns a result that would end its action as dead or unknown into one that is tried again, where an earlier attempt
+// is reported as done: that report is applied next.
+func (m reports) overrule(e *entry, res *ledger.Result) {
 	done := func(r ledger.OpenReport) bool { return r.Status == ledger.Done && r.Attempt < res.Attempt }
-	if (res.Status == ledger.Dead || res.Status == ledger.Unknown) && slices.ContainsFunc(e.lane.part.reports[e.LaneSeq], done) {
+	if (res.Status == ledger.Dead || res.Status == ledger.Unknown) && slices.ContainsFunc(m[e.LaneSeq], done) {
 		res.Status, res.NextIn = ledger.Failed, 0
 	}
 }
 
-// firstReports reads what was said of a claim's actions before any of them runs.
-func (l *Lanes) firstReports(ctx context.Context, p *part) error {
-	if l.long == nil {
+// reportReader reads the reports from the ledger and ends the wait for those that do not come. It belongs to one goroutine.
+type reportReader struct {
+	s      *scheduler
+	ledger longLedger // nil: it keeps no reports
+	log    *slog.Logger
+}
+
+// first reads the reports on a claim's actions before any of them runs.
+func (r *reportReader) first(ctx context.Context, p *partition) error {
+	if r.ledger == nil {
 		return nil
 	}
-	list, err := l.long.Reports(ctx, []*ledger.Claim{p.claim})
-	p.reports = map[int64][]ledger.OpenReport{}
-	for _, r := range list {
-		p.reports[r.LaneSeq] = append(p.reports[r.LaneSeq], r)
+	list, err := r.ledger.Reports(ctx, []*ledger.Claim{p.claim})
+	p.reports = reports{}
+	for _, rep := range list {
+		p.reports.add(rep)
 	}
 	return err
 }
 
-// readReports reads what was said and applies what counts; what is late is noted as that.
-func (l *Lanes) readReports(ctx context.Context) error {
-	l.mu.Lock()
-	claims := make([]*ledger.Claim, 0, len(l.parts))
-	for c, p := range l.parts {
-		if !p.closing {
-			claims = append(claims, c)
+// run reads until ctx ends. Where no destination finishes anything later, it only waits.
+func (r *reportReader) run(ctx context.Context) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		if !r.expecting() {
+			select {
+			case <-r.s.async.changed:
+			case <-ctx.Done():
+				return
+			}
+			tick.Reset(reportEvery)
+		}
+		select {
+		case <-tick.C:
+		case <-r.s.async.changed:
+		case <-ctx.Done():
+			return
+		}
+		if err := r.round(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("read what destinations said later, again in a moment", "error", err)
+			sleep(ctx, reportEvery)
 		}
 	}
-	l.mu.Unlock()
+}
+
+// expecting reports whether there may be any reports.
+func (r *reportReader) expecting() bool {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	async := func(d *destination) bool { return d.Long.Deadline > 0 }
+	return r.ledger != nil && (s.async.count > 0 || slices.ContainsFunc(s.dispatch.order, async))
+}
+
+// round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it
+// reads, so that a report that came in time is found.
+func (r *reportReader) round(ctx context.Context) error {
+	r.s.mu.Lock()
+	overdue := r.s.async.takeOverdue()
+	r.s.mu.Unlock()
+	err := r.read(ctx)
+	for err == nil && len(overdue) > 0 {
+		overdue, err = r.expire(ctx, overdue)
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.async.overdue = append(r.s.async.overdue, overdue...)
+	return err
+}
+
+// read reads the reports and applies those that count; late ones are noted as that.
+func (r *reportReader) read(ctx context.Context) error {
+	claims := r.claims()
 	if len(claims) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	list, err := l.long.Reports(ctx, claims)
+	list, err := r.ledger.Reports(ctx, claims)
 	if err != nil {
 		return err
 	}
-	for _, r := range l.hear(claims, list) {
-		if err := l.long.EndReport(ctx, r); err != nil {
+	for _, late := range r.take(claims, list) {
+		if err := r.ledger.EndReport(ctx, late); err != nil {
 			return err
 		}
-		l.log.Info("result came too late and changes nothing", "lane_seq", r.LaneSeq, "attempt", r.Attempt, "result", r.Status)
+		r.log.Info("result came too late and changes nothing", "lane_seq", late.LaneSeq, "attempt", late.Attempt, "result", late.Status)
 	}
 	return nil
 }
 
-// hear gives the parts what was said to them and sets going the lanes that wait for it. It returns what is late.
-func (l *Lanes) hear(claims []*ledger.Claim, list []ledger.OpenReport) (late []ledger.OpenReport) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range claims {
-		if p := l.parts[c]; p != nil {
-			p.reports = map[int64][]ledger.OpenReport{}
+func (r *reportReader) claims() []*ledger.Claim {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	claims := make([]*ledger.Claim, 0, len(r.s.parts))
+	for c, p := range r.s.parts {
+		if !p.closing {
+			claims = append(claims, c)
 		}
 	}
-	for _, r := range list {
-		p := l.parts[r.Claim]
+	return claims
+}
+
+// take gives the partitions their reports and lets the lanes go on that wait for them. It returns those that are late.
+func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (late []ledger.OpenReport) {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range claims {
+		if p := s.parts[c]; p != nil {
+			p.reports = reports{}
+		}
+	}
+	for _, rep := range list {
+		p := s.parts[rep.Claim]
 		switch {
 		case p == nil || p.closing:
-		case r.Past:
-			late = append(late, r)
+		case rep.Past:
+			late = append(late, rep)
 		default:
-			p.reports[r.LaneSeq] = append(p.reports[r.LaneSeq], r)
+			p.reports.add(rep)
 		}
 	}
-	for _, r := range list { // now that all of an action's are known
-		if p := l.parts[r.Claim]; p != nil && !p.closing && !r.Past {
-			l.heard(p, r.Entity, r.LaneSeq)
+	for _, rep := range list { // now that all of an action's are known
+		if p := s.parts[rep.Claim]; p != nil && !p.closing && !rep.Past {
+			r.resume(p, rep.Entity, rep.LaneSeq)
 		}
 	}
-	l.dispatch.wake()
+	s.dispatch.wake()
 	return late
 }
 
-// heard sets a lane going whose head something was said of: it is away, or waits for its next attempt, in memory or at rest, or
-// stands because nobody knew what became of it. Elsewhere the head finds it before its attempt.
-func (l *Lanes) heard(p *part, entity schemas.EntityKey, laneSeq int64) {
-	la := p.lanes[entity]
+// resume lets a lane go on whose head was reported on while it is processing, or waits for its next attempt, in memory or
+// spilled, or is parked since nobody knows what became of it. Elsewhere the report is found before the next attempt.
+func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq int64) {
+	s, la := r.s, p.lanes[entity]
 	switch {
 	case la == nil:
-		if at, ok := p.stands.at(entity); ok && at.head == laneSeq {
-			l.runAgain(p, entity, laneSeq)
+		if at, ok := p.parked.at(entity); ok && at.head == laneSeq {
+			s.runAgain(p, entity, laneSeq)
 		}
-	case la.state == processing && la.out.LaneSeq == laneSeq:
-		if _, counts := l.reported(la.out); counts {
-			l.back(la.out)
-			l.arm(la)
+	case la.state == processing && la.accepted.LaneSeq == laneSeq:
+		if _, counts := p.reports.current(la.accepted); counts {
+			s.endProcessing(la.accepted)
+			s.schedule(la)
 		}
 	case la.state == waiting && la.head.LaneSeq == laneSeq:
-		l.timers.remove(la.head)
+		s.timers.remove(la.head)
 		la.state = idle
-		l.arm(la)
+		s.schedule(la)
 	case la.state == spilled && la.tail == laneSeq-1:
-		l.spilled.reload(la, true)
+		s.spilled.reload(la, true)
 	}
+}
+
+// expire ends the wait for the overdue heads of one claim and gives the others. Heartbeats are written by whoever receives them,
+// so it asks the ledger for them first.
+func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*entry, err error) {
+	c := overdue[0].lane.part.claim
+	var own []*entry
+	var seqs []int64
+	for _, e := range overdue {
+		if e.lane.part.claim != c {
+			others = append(others, e)
+			continue
+		}
+		own, seqs = append(own, e), append(seqs, e.LaneSeq)
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	quiet, err := r.ledger.Quiet(ctx, c, seqs)
+	if err != nil {
+		return overdue, err
+	}
+	r.giveUp(own, quiet)
+	return others, nil
+}
+
+// giveUp ends the wait for heads that are still overdue once their heartbeats are known.
+func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range list {
+		la, now := e.lane, time.Now()
+		if la.accepted != e || la.part.ended() {
+			continue
+		}
+		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {
+			e.long.silent = now.Add(left)
+		}
+		if e.long.due().After(now) {
+			s.setReportTimer(e)
+			continue
+		}
+		s.endProcessing(e)
+		s.conclude(e, s.timedOut(e))
+	}
+	s.dispatch.wake()
 }

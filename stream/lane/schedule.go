@@ -43,8 +43,8 @@ const (
 	unknown
 )
 
-// judge decides what follows from attempt n, the alike-th in a row that ended with class, that began elapsed after the first
-// one. wait is for retry alone.
+// judgeAttempt decides what follows from attempt n, the inARow-th in a row that ended with class, that began elapsed after the
+// first one. wait is for retry alone.
 //
 //	class                                        idempotent, fenced                unsafe
 //	none                                         succeeded                         succeeded
@@ -52,8 +52,9 @@ const (
 //	throttled                                    retry until spent, then dead      the same: the destination did not act
 //	any other                                    retry until spent, then dead      unknown: it may have acted
 //
-// Spent is what the policy says, or fewer in a row where the class has a bound of its own. An unsafe sink that says of an error that the destination is untouched is judged as an idempotent one.
-func judge(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, alike int, elapsed, wait time.Duration) verdict {
+// Spent is what the policy says, or fewer in a row where the class has a bound of its own. An unsafe sink that says of an error
+// that the destination is untouched is judged as an idempotent one.
+func judgeAttempt(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, inARow int, elapsed, wait time.Duration) verdict {
 	most := class.Most()
 	switch {
 	case class == sink.ClassOK:
@@ -62,26 +63,8 @@ func judge(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, alike int,
 		return dead
 	case kind == sink.Unsafe && class != sink.ClassThrottled:
 		return unknown
-	case n >= p.Attempts || most > 0 && alike >= most || elapsed+wait > p.Within:
+	case n >= p.Attempts || most > 0 && inARow >= most || elapsed+wait > p.Within:
 		return dead
 	}
 	return retry
-}
-
-// alike counts the attempts in a row that ended with class, as far as this process has seen them.
-func (e *entry) alike(class sink.Class) int {
-	if e.class != class {
-		e.class, e.inARow = class, 0
-	}
-	e.inARow++
-	return e.inARow
-}
-
-// elapsed is how long an action has been tried, from since to until. A time in which its destination was paused, held or
-// behind an open breaker is no part of it.
-func (d *destination) elapsed(since, until time.Time) time.Duration {
-	if since.IsZero() || !until.After(since) {
-		return 0
-	}
-	return until.Sub(since) - d.Shared.Away(since, until)
 }

@@ -95,7 +95,7 @@ func TestJudgeProperty(t *testing.T) {
 		alike := rapid.IntRange(1, n).Draw(t, "alike")
 		elapsed := time.Duration(rapid.Int64Range(0, int64(2000*time.Hour)).Draw(t, "elapsed"))
 		wait := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "wait"))
-		got := judge(p, kind, class, n, alike, elapsed, wait)
+		got := judgeAttempt(p, kind, class, n, alike, elapsed, wait)
 		switch {
 		case (got == succeeded) != (class == sink.ClassOK):
 			t.Fatalf("class %q: %v", class, got)

@@ -106,111 +106,16 @@ func (s *spillList) reload(la *lane, headOnly bool) {
 	signal(s.toLoad)
 }
 
-// forget lets go of the lanes of a part.
-func (s *spillList) forget(p *part, dests []*destination) {
+// forget lets go of the lanes of a partition.
+func (s *spillList) forget(p *partition) {
 	for _, la := range p.lanes {
 		if la.state == spilled {
 			s.end(la)
 		}
 	}
-	of := func(la *lane) bool { return la.part == p }
-	s.byTime = slices.DeleteFunc(s.byTime, func(r spilledLane) bool { return of(r.lane) })
+	s.byTime = slices.DeleteFunc(s.byTime, func(r spilledLane) bool { return r.lane.part == p })
 	heap.Init(&s.byTime)
-	for _, d := range dests {
-		d.spilled = slices.DeleteFunc(d.spilled, of)
-	}
 }
 
 // probes is how many ready heads a destination that takes none keeps in memory however full the window is.
 func (s *spillList) probes() int { return min(maxProbes, max(1, s.cfg.MaxOpen/4)) }
-
-// underPressure reports whether a part's window keeps something out of memory.
-func (l *Lanes) underPressure(p *part) bool {
-	return !p.closing && !p.gone && (p.more && l.room(p) == 0 || len(p.needsRefill) > 0 && !l.headroom(p))
-}
-
-// anyUnderPressure reports whether it is worth looking through windows and destinations again in a while.
-func (l *Lanes) anyUnderPressure() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.parts {
-		if l.underPressure(p) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(l.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
-}
-
-// makeRoom spills lanes of full windows, until half of each is free, and looks after destinations whose ready heads have gone
-// in another way than by running.
-func (l *Lanes) makeRoom() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.parts {
-		if l.underPressure(p) {
-			l.spillWaiting(p)
-			l.spillReady(p)
-		}
-	}
-	for _, d := range l.dispatch.order {
-		l.spilled.reloadFor(d)
-	}
-}
-
-// spillWaiting spills lanes whose heads wait for their next attempt.
-func (l *Lanes) spillWaiting(p *part) {
-	soon, before := time.Now().Add(spillFrom), l.spilled.count
-	for _, la := range p.lanes {
-		if p.open <= l.cfg.MaxOpen/2 || l.spilled.count >= maxSpilled {
-			break
-		}
-		if la.state == waiting && la.head.notBefore.After(soon) {
-			l.spilled.waitUntil(la.head.notBefore, la)
-			l.spill(la)
-		}
-	}
-	if l.spilled.count > before {
-		l.timers.removeAll(func(e *entry) bool { return e.lane.state == spilled })
-	}
-}
-
-// spillReady spills lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
-func (l *Lanes) spillReady(p *part) {
-	for _, d := range l.dispatch.order {
-		if !d.blocked() {
-			continue
-		}
-		kept := 0
-		var out []*lane
-		left := p.open
-		l.dispatch.remove(d, func(la *lane) bool {
-			kept++
-			if la.part != p || kept <= l.spilled.probes() || left <= l.cfg.MaxOpen/2 || l.spilled.count+len(out) >= maxSpilled {
-				return false
-			}
-			left -= la.n
-			out = append(out, la)
-			return true
-		})
-		for _, la := range out {
-			l.spill(la)
-		}
-		d.spilled = append(d.spilled, out...)
-	}
-}
-
-// spill leaves all of a lane to the ledger.
-func (l *Lanes) spill(la *lane) {
-	head := la.head.LaneSeq
-	la.skippedTo = max(la.skippedTo, la.tail)
-	for la.head != nil {
-		l.pop(la)
-	}
-	la.tail = head - 1
-	delete(la.part.needsRefill, la)
-	l.spilled.add(la)
-}
-
-// headroom is whether a part takes back lanes that left all they had: beyond the window, or what was left to the ledger later
-// would come before them.
-func (l *Lanes) headroom(p *part) bool { return p.open < l.cfg.MaxOpen+max(1, l.cfg.MaxOpen/4) }

@@ -43,18 +43,18 @@ func (r *rig) many(name string, n int, change func(*ledger.Action)) {
 }
 
 func (r *rig) atRest() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.parts {
+	for _, p := range r.s.parts {
 		for _, la := range p.lanes {
 			if la.state == spilled {
 				n++
 			}
 		}
 	}
-	if n != r.spilled.count {
-		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.spilled.count))
+	if n != r.s.spilled.count {
+		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.s.spilled.count))
 	}
 	return n
 }
@@ -236,8 +236,8 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "at rest", r.spilled.count, 0)
-		same(t, "timers", len(r.spilled.byTime)+len(r.timers.heap), 0)
+		same(t, "at rest", r.s.spilled.count, 0)
+		same(t, "timers", len(r.s.spilled.byTime)+len(r.s.timers.heap), 0)
 		r.stop()
 		up.Store(true)
 		r.again(t, crowd)
@@ -281,15 +281,15 @@ func TestHeadThatEndsWhileItsLaneRests(t *testing.T) {
 		r.many("bad", 50, nil)
 		time.Sleep(time.Minute)
 		rested := r.atRest()
-		r.mu.Lock()
+		r.s.mu.Lock()
 		r.mem.mu.Lock()
-		for _, la := range r.parts[r.claim].lanes {
+		for _, la := range r.s.parts[r.claim].lanes {
 			if la.state == spilled {
 				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
 			}
 		}
 		r.mem.mu.Unlock()
-		r.mu.Unlock()
+		r.s.mu.Unlock()
 		up.Store(true)
 		time.Sleep(3 * time.Hour)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 100)

@@ -19,10 +19,10 @@ import (
 func small(c *Config) { c.MaxOpen, c.LaneWindow = 8, 4 }
 
 func (r *rig) loaded() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.parts {
+	for _, p := range r.s.parts {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				n++
@@ -242,17 +242,17 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		}
 		r.Add(r.claim, items)
 		synctest.Wait()
-		r.mu.Lock()
-		held := r.budget.bytes()
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		held := r.s.budget.bytes()
+		r.s.mu.Unlock()
 		same(t, "bytes held", held <= 8*size, true)
 		same(t, "attempts under way: what half of the cap allows", len(r.sink.ids()), 4)
 		close(release)
 		time.Sleep(time.Second)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
-		r.mu.Lock()
-		same(t, "bytes held at the end", r.budget.bytes(), int64(0))
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		same(t, "bytes held at the end", r.s.budget.bytes(), int64(0))
+		r.s.mu.Unlock()
 		if r.log.loads == 0 {
 			t.Error("nothing was loaded again: the cap was not reached")
 		}
@@ -390,10 +390,10 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 		var again atomic.Int64
 		before := r.mem.given()
 		runAgain := func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
+			r.s.mu.Lock()
+			defer r.s.mu.Unlock()
 			again.Add(1)
-			r.runAgain(r.parts[r.claim], "hot", 1)
+			r.s.runAgain(r.s.parts[r.claim], "hot", 1)
 		}
 		r.mem.mu.Lock()
 		r.mem.onOpen = func(after int64, _ int) error {

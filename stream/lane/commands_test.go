@@ -38,7 +38,7 @@ func (r *real) obeyAsked() (out []string) {
 			return out
 		}
 		for _, cmd := range asked {
-			outcome, err := r.Obey(r.t.Context(), r.claim, cmd)
+			outcome, err := r.ApplyCommand(r.t.Context(), r.claim, cmd)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -53,10 +53,10 @@ func (r *real) obeyAsked() (out []string) {
 func (r *real) rest(standing int) {
 	r.t.Helper()
 	for limit := time.Now().Add(30 * time.Second); ; {
-		r.mu.Lock()
-		p := r.parts[r.claim]
-		still := p != nil && p.busy == 0 && len(p.stands) == standing && len(p.needsRefill) == 0 && len(r.timers.heap) == 0 && r.dispatch.ready == 0 && len(r.results.pending) == 0
-		r.mu.Unlock()
+		r.s.mu.Lock()
+		p := r.s.parts[r.claim]
+		still := p != nil && p.busy == 0 && len(p.parked) == standing && len(p.needsRefill) == 0 && len(r.s.timers.heap) == 0 && r.s.dispatch.ready == 0 && len(r.s.results.pending) == 0
+		r.s.mu.Unlock()
 		if still {
 			return
 		}
@@ -407,7 +407,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	if err != nil || len(asked) != 1 {
 		t.Fatal(asked, err)
 	}
-	if outcome, err := r.Obey(t.Context(), r.claim, asked[0]); outcome != "" || err != nil {
+	if outcome, err := r.ApplyCommand(t.Context(), r.claim, asked[0]); outcome != "" || err != nil {
 		t.Errorf("%q %v", outcome, err)
 	}
 	close(hold)
@@ -415,7 +415,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	r.rest(1)
 	old := r.claim
 	r.settled()
-	if outcome, err := r.Obey(t.Context(), old, asked[0]); outcome != "" || err != nil {
+	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err != nil {
 		t.Errorf("after Close: %q %v", outcome, err)
 	}
 	// Somebody else claims; these lanes do not know yet.
@@ -427,7 +427,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	if r.claim, err = r.claimAnew(); err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := r.Obey(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
+	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
 		t.Errorf("fenced: %q %v %d", outcome, err, len(fencedOff))
 	}
 	r.ends(func(sink.Action) sink.Class { return sink.ClassOK })

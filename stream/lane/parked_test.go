@@ -24,14 +24,14 @@ func TestMemoryOfLanesThatStand(t *testing.T) {
 			return int64(m.HeapAlloc)
 		}
 		before := heap()
-		r.mu.Lock()
-		p := r.parts[r.claim]
+		r.s.mu.Lock()
+		p := r.s.parts[r.claim]
 		for i := range n {
-			r.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
+			r.s.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
 		}
 		p.loadedTo = n
-		same(t, "stand, and nothing else is kept", []int{len(p.stands), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})
-		r.mu.Unlock()
+		same(t, "stand, and nothing else is kept", []int{len(p.parked), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})
+		r.s.mu.Unlock()
 		each := (heap() - before) / n
 		t.Logf("%d bytes a lane", each)
 		if each > 80 {
@@ -42,9 +42,9 @@ func TestMemoryOfLanesThatStand(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		same(t, "calls", r.sink.ids(), []string{fmt.Sprint("free#", n+3)})
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		behind, nothing := p.stands[standKey(entity(7))], p.stands[standKey(entity(8))]
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		behind, nothing := p.parked[parkedKey(entity(7))], p.parked[parkedKey(entity(8))]
 		same(t, "behind", []int64{behind.head, behind.last, nothing.head, nothing.last}, []int64{8, n + 1, 9, 9})
 	})
 }

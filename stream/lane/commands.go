@@ -1,0 +1,129 @@
+package lane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// commandLedger is implemented by ledgers that know commands about actions.
+type commandLedger interface {
+	ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Obeyed, error)
+	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
+	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
+}
+
+var errNoCommands = errors.New("the ledger knows no commands about actions")
+
+// commands applies what operators ask for an action. It belongs to no goroutine and has no state of its own.
+type commands struct {
+	cfg    *Config
+	s      *scheduler
+	ledger commandLedger // nil: it knows none
+}
+
+// apply is [Lanes.ApplyCommand].
+func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
+	if x.ledger == nil {
+		return "", errNoCommands
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	p := x.begin(c, cmd)
+	if p == nil {
+		return "", nil
+	}
+	o, err := x.ledger.ObeyLane(p.ctx, c, cmd)
+	fenced := x.s.endWrite(p, err == nil && o.Fenced, func() {
+		p.end()
+		if err == nil && !p.forgotten {
+			x.applied(p, cmd, o.Status)
+		}
+	})
+	switch {
+	case fenced:
+		x.cfg.OnFenced(c)
+		return "", errFenced
+	case err != nil || o.Fenced:
+		return "", err
+	}
+	return o.Outcome, nil
+}
+
+// begin begins the transaction of a command: Close waits for its end. It gives nil where the command has to wait.
+func (x *commands) begin(c *ledger.Claim, cmd ledger.Command) *partition {
+	s := x.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parts[c]
+	if p == nil || p.ended() || s.dispatch.stopped {
+		return nil
+	}
+	if la := p.lanes[cmd.Line.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
+		return nil
+	}
+	p.begin()
+	p.writing++
+	return p
+}
+
+// applied brings the lane of an action to what its row says now. Where the action has ended, its lane is read again if the
+// action is in memory or may be in a page that is being read. Called with mu held.
+func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Status) {
+	switch {
+	case status == ledger.Dead || status == ledger.Unknown: // refused
+	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.has(cmd.Line.Entity, cmd.LaneSeq):
+		x.s.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
+	}
+}
+
+// overtaken asks, before an attempt of an action that an operator runs again, whether a newer one of its entity has been
+// started (P4). A snapshot then ends as stale and true comes back, a delta runs marked late. What cannot be told is dead again.
+func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
+	if e.Redrive == nil || e.Redrive.Force || e.Late || w.command == nil {
+		return false
+	}
+	p := e.lane.part
+	newer, err := w.command.Overtaken(p.ctx, p.claim, e.Action)
+	switch {
+	case p.ctx.Err() != nil:
+		w.s.abandon(e, d)
+		return true
+	case errors.Is(err, ledger.ErrTooFar): // it makes way: dead, it can be forced
+		d.metrics.attempts[sink.ClassOrder].Inc()
+		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassOrder), Error: clean(err)}, nil)
+		return true
+	case err != nil:
+		w.retryLoad(e, d, err)
+		return true
+	case newer && event.Payload == schemas.Snapshot:
+		w.endStale(e, d)
+		return true
+	}
+	e.Late = newer
+	return false
+}
+
+// endStale ends a running head as stale and lets its lane go on.
+func (w *workers) endStale(e *entry, d *destination) {
+	p := e.lane.part
+	w.s.beginWrite(p)
+	fenced, err := w.command.EndStale(p.ctx, p.claim, e.LaneSeq)
+	if err != nil && p.ctx.Err() == nil {
+		w.s.endWrite(p, false, func() {})
+		w.retryLoad(e, d, err)
+		return
+	}
+	if err == nil && !fenced {
+		w.log.Info("stale: a newer one was started before it was to run again", "event_id", e.EventID, "source", e.Source,
+			"action_id", e.ID, "entity", e.Entity)
+	}
+	lost := w.s.endWrite(p, fenced, func() { w.s.staleEnded(e, d, err == nil) })
+	if lost {
+		w.cfg.OnFenced(p.claim)
+	}
+}

@@ -1,0 +1,173 @@
+package lane
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// judge makes of what became of an attempt what is to be recorded of it. It has no state of its own.
+type judge struct {
+	rand func() float64
+	log  *slog.Logger
+	long *prometheus.CounterVec
+}
+
+// ofAttempt is what is to be recorded of an attempt that began at began and has just ended with class.
+func (j *judge) ofAttempt(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+	n, latency := e.Attempts+1, time.Since(began)
+	d.metrics.observe(class, latency)
+	if e.FirstAt.IsZero() {
+		e.FirstAt = began
+	}
+	res := ledger.Result{
+		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Began: began, Error: clean(err), Trace: e.trace,
+		Response: out.Response[:min(len(out.Response), sink.MaxResponse)],
+	}
+	if kind == sink.Unsafe && sink.Untouched(err) {
+		kind = sink.Idempotent
+	}
+	attempts, since := e.countedAttempts(n)
+	var wait time.Duration
+	if class != sink.ClassOK {
+		wait = Delay(d.Retry, attempts, max(out.RetryAfter, class.Apart()), j.rand())
+	}
+	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), d.elapsed(since, began), wait) {
+	case succeeded:
+		res.Status = ledger.Done
+		if out.Later && d.Long.Deadline > 0 {
+			res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
+		}
+	case retry:
+		res.Status, res.NextIn = ledger.Failed, wait
+	case dead:
+		res.Status = ledger.Dead
+	case unknown:
+		res.Status = ledger.Unknown
+	}
+	return res
+}
+
+// ofReport is what is to be recorded of a report. The destination says what it did, so that a failure is judged as if the sink
+// were idempotent.
+func (j *judge) ofReport(e *entry, d *destination, r *ledger.OpenReport) ledger.Result {
+	res := ledger.Result{
+		Attempt: r.Attempt, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
+	}
+	switch r.Status {
+	case ledger.Dead:
+		res.Class = string(sink.ClassRejected)
+	case ledger.Failed:
+		j.failedLater(e, d, &res, sink.Idempotent, sink.ClassBusy, r.Wait)
+	}
+	j.long.WithLabelValues(e.Destination, string(r.Status)).Inc()
+	return res
+}
+
+// ofSilence is what is to be recorded of a head on which its destination has not reported in time.
+func (j *judge) ofSilence(e *entry, d *destination) ledger.Result {
+	end, text := "deadline", "no result before the deadline"
+	if e.long.due().Before(e.long.until) {
+		end, text = "silence", "no heartbeat for "+e.long.silence.String()
+	}
+	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: latencyOf(e)}
+	j.failedLater(e, d, &res, d.Sink.Idempotency(), sink.ClassTimeout, 0)
+	j.long.WithLabelValues(e.Destination, end).Inc()
+	return res
+}
+
+// failedLater judges an attempt that the destination had accepted and that has failed.
+func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
+	attempts, since := e.countedAttempts(res.Attempt)
+	wait := Delay(d.Retry, attempts, retryAfter, j.rand())
+	res.Class = string(class)
+	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), d.elapsed(since, time.Now()), wait) {
+	case retry:
+		res.Status, res.NextIn = ledger.Failed, wait
+	case unknown:
+		res.Status = ledger.Unknown
+	default:
+		res.Status = ledger.Dead
+	}
+}
+
+// latencyOf is how long an attempt has taken, where it is the first; when others began is not kept.
+func latencyOf(e *entry) time.Duration {
+	if e.Attempts > 1 || e.FirstAt.IsZero() {
+		return 0
+	}
+	return time.Since(e.FirstAt)
+}
+
+// elapsed is how long an action has been tried, from since to until. A time in which its destination was paused, held or
+// behind an open breaker is no part of it.
+func (d *destination) elapsed(since, until time.Time) time.Duration {
+	if since.IsZero() || !until.After(since) {
+		return 0
+	}
+	return until.Sub(since) - d.Shared.Away(since, until)
+}
+
+// logAttempt logs one attempt, in one line.
+func (j *judge) logAttempt(e *entry, res *ledger.Result) {
+	level := slog.LevelInfo
+	if res.Status != ledger.Done && res.Status != ledger.Processing {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !j.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("event_id", e.EventID), slog.String("source", e.Source), slog.String("entity", string(e.Entity)),
+		slog.String("action_id", string(e.ID)), slog.String("destination", e.Destination),
+		slog.Int("attempt", res.Attempt), slog.String("status", string(res.Status)), slog.String("class", res.Class),
+		slog.Int("code", res.Code), slog.Duration("latency", res.Latency),
+	}
+	if res.Trace != ([16]byte{}) {
+		attrs = append(attrs, slog.String("trace_id", hex.EncodeToString(res.Trace[:])))
+	}
+	if res.Error != "" {
+		attrs = append(attrs, slog.String("error", res.Error))
+	}
+	if res.Status == ledger.Failed {
+		attrs = append(attrs, slog.Duration("next_in", res.NextIn))
+	}
+	j.log.LogAttrs(ctx, level, "attempt", attrs...)
+}
+
+// alert tells an operator of an action that is dead of something that has to be mended.
+func (j *judge) alert(e *entry, d *destination, res *ledger.Result) {
+	class := sink.Class(res.Class)
+	if res.Status != ledger.Dead || !class.Alerted() {
+		return
+	}
+	d.metrics.alerts[class].Inc()
+	j.log.Error("action is dead; "+class.Mend(), "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
+		"action_id", string(e.ID), "destination", e.Destination, "class", res.Class, "code", res.Code, "error", res.Error)
+}
+
+// maxError is how much of an error's text is recorded.
+const maxError = 1 << 10
+
+// clean is an error's text as the database takes it: valid, without control characters, bounded.
+func clean(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,121 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// payload is the event of an action: at hand, or unpacked, or read from the ledger's copy, or from the log.
+func (w *workers) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
+	if e.event != nil {
+		return e.event, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	event, err := w.fetch(ctx, e)
+	w.s.endLoad(e, event)
+	return event, err
+}
+
+func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
+	var lost error
+	if !e.copied {
+		event, err := w.cfg.Payloads.Load(ctx, e.Pointer)
+		if sink.ClassOf(err) != sink.ClassPayload {
+			return event, err
+		}
+		lost = err // unless the owner's sweep has copied it since the action was loaded
+	}
+	packed := e.Packed
+	if packed == nil {
+		actions, _, err := w.cfg.Ledger.Open(ctx, e.lane.part.claim, e.LaneSeq-1, 1)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(actions) > 0 && actions[0].LaneSeq == e.LaneSeq && len(actions[0].Packed) > 0:
+			packed = actions[0].Packed
+		case lost != nil:
+			return nil, lost
+		default:
+			return nil, &sink.AttemptError{Class: sink.ClassPayload, Err: errors.New("the ledger's payload copy is gone")}
+		}
+	}
+	event, err := w.cfg.Codec.Unpack(packed)
+	if err != nil {
+		return nil, &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("unpack the payload copy: %w", err)}
+	}
+	return event, nil
+}
+
+// retryLoad lets a head wait whose payload could not be read. That is no attempt.
+func (w *workers) retryLoad(e *entry, d *destination, err error) {
+	e.loads++
+	wait := Delay(RetryPolicy{Min: time.Second, Max: time.Minute}, e.loads, 0, w.cfg.Rand())
+	w.log.Warn("load payload, again in a moment", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
+		"error", err, "wait", wait)
+	w.s.postpone(e, d, wait)
+}
+
+// copyFor is the payload copy that goes with an action's first failure: what waits or is dead must outlive the log.
+func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
+	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
+		return nil
+	}
+	packed, err := w.cfg.Codec.Pack(e.event)
+	if err != nil {
+		w.log.Error("pack a payload copy", "event_id", e.EventID, "source", e.Source, "action_id", e.ID, "error", err)
+		return nil
+	}
+	return packed
+}
+
+// Enricher gives an event the body that its sink is to see, right before the action: in thin mode the document that the
+// event only names.
+//
+// Enrich returns e itself where nothing has to be fetched, and otherwise a copy of it: e is never changed, and what the
+// ledger copies is e. It may be called concurrently and returns when ctx is done. Its error is what an attempt's is: it
+// carries a class (see [sink.ClassOf]) and counts as a failed attempt with the Outcome's code and RetryAfter, unless it is
+// a [sink.NotYet]. Neither the error's text nor the Outcome may contain a secret.
+type Enricher interface {
+	Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error)
+}
+
+// enrich completes a head's event and goes on with its attempt. What cannot be completed is a failed attempt without a
+// call: the destination has not acted, so it is judged as if the sink were idempotent.
+func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
+	p, began := e.lane.part, time.Now()
+	full, out, err := w.enriched(p.ctx, event)
+	notYet, later := errors.AsType[*sink.NotYet](err)
+	switch {
+	case p.ctx.Err() != nil, w.s.closing(p): // what was fetched for a claim that is given up starts no attempt
+		w.s.abandon(e, d)
+	case later:
+		w.s.postpone(e, d, notYet.Wait)
+	case err != nil:
+		w.finish(e, d, w.ended(e, d, sink.Idempotent, began, out, sink.ClassOf(err), err), nil)
+	case full == event:
+		w.act(e, d, event)
+	default:
+		w.s.holdExtra(len(full.Data))
+		defer w.s.holdExtra(-len(full.Data))
+		w.act(e, d, full)
+	}
+}
+
+// enriched asks the enricher, with its panics turned into our own fault.
+func (w *workers) enriched(ctx context.Context, event *schemas.Event) (full *schemas.Event, out sink.Outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.Error("enricher panicked", "event_id", event.ID, "source", event.Source, "stack", string(debug.Stack()))
+			full, err = nil, &sink.AttemptError{Class: sink.ClassBug, Err: errors.New("fetching the body panicked; the stack is in the log")}
+		}
+	}()
+	return w.cfg.Enrich.Enrich(ctx, event)
+}

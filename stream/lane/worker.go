@@ -1,0 +1,258 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
+	"github.com/forebay-io/forebay/stream"
+	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// workers bring heads from the ready queues to a result. They share no state but the scheduler's.
+type workers struct {
+	cfg   *Config
+	s     *scheduler
+	judge *judge
+	log   *slog.Logger
+	alive liveness
+	// What the ledger can do beyond [Ledger]; nil where it cannot.
+	commit  committer
+	command commandLedger
+}
+
+// liveness asks whether the process may act, and logs when the answer changes.
+type liveness struct {
+	ask stream.Alive
+	log *slog.Logger
+	no  atomic.Bool // the last answer
+}
+
+func (l *liveness) ok() bool {
+	ok := l.ask()
+	changed := l.no.Load() == ok && l.no.CompareAndSwap(ok, !ok)
+	switch {
+	case changed && ok:
+		l.log.Info("group membership is confirmed again, attempts go on")
+	case changed:
+		l.log.Warn("group membership is not confirmed, attempts wait")
+	}
+	return ok
+}
+
+// work runs heads until Run ends.
+func (w *workers) work() {
+	for {
+		e, d := w.s.next()
+		if e == nil {
+			return
+		}
+		w.run(e, d)
+	}
+}
+
+// run brings a head to a result, or puts it back where no attempt could be made.
+func (w *workers) run(e *entry, d *destination) {
+	if w.reported(e, d) {
+		return
+	}
+	p := e.lane.part
+	event, err := w.payload(p.ctx, e)
+	if event != nil {
+		e.trace = trace.ID(event.TraceParent)
+	}
+	switch {
+	case p.ctx.Err() != nil:
+		w.s.abandon(e, d)
+	case err != nil && sink.ClassOf(err) == sink.ClassPayload:
+		d.metrics.attempts[sink.ClassPayload].Inc()
+		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassPayload), Error: clean(err)}, nil)
+	case err != nil:
+		w.retryLoad(e, d, err)
+	case w.overtaken(e, d, event):
+	case e.limited:
+		w.limit(e, d)
+	case w.cfg.Enrich != nil:
+		w.enrich(e, d, event)
+	default:
+		w.act(e, d, event)
+	}
+}
+
+// reported applies a report on a head that has just got its slot, in the place of the attempt.
+func (w *workers) reported(e *entry, d *destination) bool {
+	s := w.s
+	s.mu.Lock()
+	r, ok := e.lane.part.reports.current(e)
+	if !ok {
+		s.mu.Unlock()
+		return false
+	}
+	if e.size == 0 { // its payload is not loaded after all
+		s.budget.endLoad(nil)
+	}
+	res := s.resultOf(e, &r)
+	s.mu.Unlock()
+	w.finish(e, d, res, nil)
+	return true
+}
+
+// errBlocked is why a marked attempt was not made: a mark is taken back by nothing less than an attempt that failed.
+var errBlocked = errors.New("the destination was paused or held, or its breaker opened, right before the call, which was not made")
+
+// act makes the attempt of a head whose event is as the sink is to see it. Since the head was taken the destination may have
+// been paused, held or given up for a while: then it goes back to wait for its turn.
+func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
+	unsafe := d.Sink.Idempotency() == sink.Unsafe
+	switch {
+	case !w.alive.ok():
+		w.s.postpone(e, d, aliveWait)
+	case !d.user.Stands():
+		w.s.postpone(e, d, 0)
+	case unsafe && !w.mark(e):
+		w.s.abandon(e, d)
+	case unsafe && !d.user.Stands():
+		res := w.ended(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
+		res.Marked = true
+		w.finish(e, d, res, nil)
+	default:
+		e.called = true
+		res, feedback := w.attempt(e, d, event)
+		w.finish(e, d, res, &feedback)
+	}
+}
+
+// mark records that an unsafe attempt is about to begin and waits until that is committed and the process alive. When it is
+// false, the claim is being given up; the mark may stay, and then the outcome counts as unknown.
+func (w *workers) mark(e *entry) bool {
+	ctx := e.lane.part.ctx
+	committed := w.s.mark(e, ledger.Result{
+		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
+		Error: "marked before the call; no end of it is recorded",
+	})
+	select {
+	case <-committed:
+	case <-ctx.Done():
+		w.s.withdraw(e)
+		return false
+	}
+	for !w.alive.ok() {
+		sleep(ctx, aliveWait)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
+func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
+	began := time.Now()
+	ctx := newDeadline(e.lane.part.ctx, d.Timeout, began)
+	out, err := w.call(ctx, d.Sink, sink.Action{
+		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
+		Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
+		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Redrive != nil && e.Redrive.Twice,
+		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
+	})
+	class := sink.ClassOf(err)
+	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.passed() {
+		class = sink.ClassTimeout
+	}
+	ctx.cancel()
+	kind := d.Sink.Idempotency()
+	res := w.ended(e, d, kind, began, out, class, err)
+	res.Marked = kind == sink.Unsafe
+	return res, shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity)}
+}
+
+// call is the sink's Do with its panics turned into our own fault.
+func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sink.Outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.Error("sink panicked", "destination", a.Destination, "action_id", a.ID, "stack", string(debug.Stack()))
+			err = &sink.AttemptError{Class: sink.ClassBug, Err: errors.New("the sink panicked; the stack is in the log")}
+		}
+	}()
+	return s.Do(ctx, a)
+}
+
+// ended is what is to be recorded of an attempt that began at began and has just ended with class.
+func (w *workers) ended(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+	res := w.judge.ofAttempt(e, d, kind, began, out, class, err)
+	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
+		w.s.mu.Lock()
+		e.lane.part.reports.overrule(e, &res)
+		w.s.mu.Unlock()
+	}
+	w.judge.logAttempt(e, &res)
+	return res
+}
+
+// finish hands the result of a head to the recorder. feedback is nil where the destination learns nothing from it.
+func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome) {
+	p := e.lane.part
+	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
+	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
+	if cancelled {
+		feedback = nil // what failed because we cancelled it says nothing about the destination
+	} else {
+		res.Packed = w.copyFor(e, res.Status)
+		w.judge.alert(e, d, &res)
+	}
+	w.s.finish(e, d, res, feedback, cancelled)
+}
+
+// errLimited is why no attempt was made.
+var errLimited = errors.New("the destination's rate is used up")
+
+// limit ends a head that found no token at a destination where that makes nobody wait: it is dropped, or counts as an
+// attempt that failed. The destination is not called.
+func (w *workers) limit(e *entry, d *destination) {
+	if d.user.OnLimit() == shared.Drop {
+		d.metrics.attempts[sink.ClassDropped].Inc()
+		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errLimited)}
+		w.judge.logAttempt(e, &res)
+		w.finish(e, d, res, nil)
+		return
+	}
+	w.finish(e, d, w.ended(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassThrottled, errLimited), nil)
+}
+
+// laterOf is what an attempt carries for its destination to report the result with; nil where it reports none.
+func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
+	if d.Long.Deadline == 0 {
+		return nil
+	}
+	out := w.cfg.Later(ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1}, e.ID)
+	out.Deadline, out.Heartbeat = d.Long.Deadline, d.Long.Heartbeat
+	return &out
+}
+
+// committer is implemented by ledgers that execute an action's statement in the transaction that records its completion.
+type committer interface {
+	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
+}
+
+// commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. What it has recorded
+// comes once more with the attempt's end, as every result does, and changes nothing then.
+func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
+	if w.commit == nil {
+		return nil
+	}
+	if _, wanted := d.Sink.(sink.Joined); !wanted {
+		return nil
+	}
+	r := ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}
+	return func(ctx context.Context, s sink.Statement) (string, error) {
+		r.Latency = time.Since(began)
+		return w.commit.Commit(ctx, r, s)
+	}
+}
