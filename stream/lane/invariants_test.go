@@ -8,22 +8,30 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // invariants checks every type's state at the end of every critical section, that is after every step.
 type invariants struct {
-	s     *scheduler
-	parts map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
+	s      *scheduler
+	loader *loader
+	parts  map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
 }
+
+// checkAll is how many steps are checked of every test; of what comes after them, one in fifty is.
+const checkAll = 20_000
 
 // checked has the invariants of l checked from now on, before anything runs.
 func checked(t testing.TB, l *Lanes) {
-	x := &invariants{s: l.s, parts: map[*partition]bool{}}
-	failed := false
+	x := &invariants{s: l.s, loader: l.loader, parts: map[*partition]bool{}}
+	steps, failed := 0, false
 	l.s.mu.check = func() {
-		if err := x.check(); err != nil && !failed {
+		if steps++; failed || steps > checkAll && steps%50 != 0 {
+			return
+		}
+		if err := x.check(); err != nil {
 			failed = true // the first says most
 			t.Errorf("an invariant does not hold: %v", err)
 		}
@@ -34,7 +42,93 @@ func (x *invariants) check() error {
 	for _, p := range x.s.parts {
 		x.parts[p] = true
 	}
-	return errors.Join(x.s.budget.check(x), x.s.timers.check(x), x.s.spilled.check(x), x.s.results.check(x), x.s.dispatch.check(x), x.s.async.check(x))
+	errs := []error{
+		x.s.check(), x.s.budget.check(x), x.s.timers.check(x), x.s.spilled.check(x), x.s.results.check(x), x.s.dispatch.check(x),
+		x.s.async.check(x),
+	}
+	for p := range x.parts {
+		errs = append(errs, p.check(), x.loader.check(p))
+	}
+	return errors.Join(errs...)
+}
+
+// check: what is counted of all partitions is the sum of theirs.
+func (s *scheduler) check() error {
+	n := 0
+	for c, p := range s.parts {
+		if p.forgotten || p.claim != c {
+			return fmt.Errorf("scheduler: it still has a claim that is forgotten")
+		}
+		n += p.open
+	}
+	if n != s.open {
+		return fmt.Errorf("scheduler: %d actions are loaded, %d counted", n, s.open)
+	}
+	return nil
+}
+
+// check: the window holds what it says, in order, and knows who is in flight.
+func (p *partition) check() error {
+	open, busy := 0, 0
+	for entity, la := range p.lanes {
+		n, before := 0, int64(0)
+		var last *entry
+		for e := la.head; e != nil; e = e.next {
+			if e.LaneSeq <= before || e.lane != la || e.Entity != entity {
+				return fmt.Errorf("partition: action %d is behind %d in the lane of %s", e.LaneSeq, before, entity)
+			}
+			before, last = e.LaneSeq, e
+			n++
+		}
+		switch _, parked := p.parked.at(entity); {
+		case n != la.n || last != la.last:
+			return fmt.Errorf("partition: %d actions are loaded of %s, %d counted", n, entity, la.n)
+		case la.tail < before || la.tail > p.loadedTo || la.skippedTo > p.loadedTo:
+			return fmt.Errorf("partition: the lane of %s is loaded to %d and left %d, its last is %d, the partition's %d",
+				entity, la.tail, la.skippedTo, before, p.loadedTo)
+		case parked || la.state == retired || la.entity != entity || la.part != p:
+			return fmt.Errorf("partition: the lane of %s is parked or retired", entity)
+		}
+		open += n
+		if la.state == running || la.state == recording {
+			busy++
+		}
+	}
+	for _, at := range p.parked {
+		if at.last < at.head || at.last > p.loadedTo {
+			return fmt.Errorf("partition: a lane is parked at %d, with all up to %d behind it", at.head, at.last)
+		}
+	}
+	if !p.forgotten && open != p.open || p.forgotten && p.open != 0 {
+		return fmt.Errorf("partition: %d actions are loaded, %d counted", open, p.open)
+	}
+	if p.busy < busy || p.busy > busy+p.writing || p.writing < 0 {
+		return fmt.Errorf("partition: %d heads are in flight, %d counted, with %d transactions", busy, p.busy, p.writing)
+	}
+	return nil
+}
+
+// check: no lane is forgotten. One without a head in memory is going to be refilled.
+func (l *loader) check(p *partition) error {
+	for la := range p.needsRefill {
+		if p.lanes[la.entity] != la || !la.overflow() || la.loadsNothing() {
+			return fmt.Errorf("loader: the lane of %s, in state %d, needs no refill", la.entity, la.state)
+		}
+	}
+	if p.ended() || p.ctx.Err() != nil { // what is abandoned then is idle
+		return nil
+	}
+	for _, la := range p.lanes {
+		if la.state != idle {
+			continue
+		}
+		_, needs := p.needsRefill[la]
+		_, under := l.refilling[la]
+		if la.head == nil && !needs && !under || la.head != nil && !p.latest.unread() {
+			return fmt.Errorf("loader: the lane of %s is forgotten, with %d actions in memory", la.entity, la.n)
+		}
+	}
+	return nil
 }
 
 // entries are all that any lane has, also in flight for claims that are forgotten.
@@ -240,9 +334,20 @@ func (a *asyncWork) check(x *invariants) error {
 	return nil
 }
 
+// lane is the lane of an entity of claim 1.
+func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.parts[r.claim].lanes[entity] }
+
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
+		"scheduler":           func(r *rig) { r.s.open++ },
+		"partition, open":     func(r *rig) { r.s.parts[r.claim].open++; r.s.open++ },
+		"partition, busy":     func(r *rig) { r.s.parts[r.claim].busy-- },
+		"partition, order":    func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
+		"partition, tail":     func(r *rig) { r.lane("waits").tail = 1 },
+		"partition, parked":   func(r *rig) { r.s.parts[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
+		"loader, no need":     func(r *rig) { r.s.parts[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
+		"loader, forgotten":   func(r *rig) { r.s.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
 		"budget, queued":      func(r *rig) { r.s.budget.queued++ },
 		"budget, in flight":   func(r *rig) { r.s.budget.inFlight-- },
 		"budget, loads":       func(r *rig) { r.s.budget.loads++ },
@@ -277,7 +382,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				synctest.Wait()
 				r.s.mu.Lock()
 				defer r.s.mu.Mutex.Unlock()
-				x := &invariants{s: r.s, parts: map[*partition]bool{}}
+				x := &invariants{s: r.s, loader: r.loader, parts: map[*partition]bool{}}
 				if err := x.check(); err != nil {
 					t.Fatalf("before: %v", err)
 				}
