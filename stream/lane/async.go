@@ -107,76 +107,86 @@ func (a *asyncWork) takeOverdue() []*entry {
 	return list
 }
 
-// The steps of a lane whose head is processing. All are called with mu held.
-
 // untrack counts a head as ended.
-func (s *scheduler) untrack(e *entry) {
-	if s.async.untrack(e) {
-		s.dispatch.wake()
+func (q *queues) untrack(e *entry) {
+	if q.async.untrack(e) {
+		q.dispatch.wake()
 	}
 }
 
 // awaitReport lets a lane wait for the report on its head. What is behind is counted as left in the ledger.
-func (s *scheduler) awaitReport(la *lane) {
+func (q *queues) awaitReport(la *lane) {
 	e := la.head
 	if la.n > 1 || la.overflow() {
 		la.skippedTo = max(la.skippedTo, la.tail)
 	}
-	s.unload(la)
+	q.unload(la)
 	la.tail, la.state, la.accepted = e.LaneSeq, processing, e
-	if s.async.count == 0 {
-		signal(s.async.changed)
+	if q.async.count == 0 {
+		signal(q.async.changed)
 	}
-	s.async.track(e, s.dispatch.find(e.Destination))
-	s.setReportTimer(e)
-	signal(s.toLoad)
+	q.async.track(e, q.dispatch.find(e.Destination))
+	q.setReportTimer(e)
+	signal(q.toLoad)
 }
 
-func (s *scheduler) setReportTimer(e *entry) {
+func (q *queues) setReportTimer(e *entry) {
 	e.notBefore = e.long.due()
-	s.timers.add(e)
+	q.timers.add(e)
 }
 
 // endProcessing makes the accepted head of a lane one in memory again.
-func (s *scheduler) endProcessing(e *entry) {
+func (q *queues) endProcessing(e *entry) {
 	la := e.lane
-	s.timers.remove(e)
-	s.untrack(e)
+	q.timers.remove(e)
+	q.untrack(e)
 	la.accepted, la.head, la.last, la.n, la.state = nil, e, e, 1, idle
 	la.part.open++
-	s.open++
+	q.open++
 }
 
 // applyReport records what was reported on an idle lane's head, in the place of an attempt. It says whether anything was.
-func (s *scheduler) applyReport(e *entry) bool {
+func (q *queues) applyReport(e *entry) bool {
 	r, ok := e.lane.part.reports.current(e)
 	if ok {
-		s.conclude(e, s.resultOf(e, &r))
+		q.conclude(e, q.resultOf(e, &r))
 	}
 	return ok
 }
 
+// reported is the result of a running head on which something was reported; nil: nothing was.
+func (q *queues) reported(e *entry) *ledger.Result {
+	r, ok := e.lane.part.reports.current(e)
+	if !ok {
+		return nil
+	}
+	if e.size == 0 { // its payload is not loaded after all
+		q.budget.endLoad(nil)
+	}
+	return new(q.resultOf(e, &r))
+}
+
 // conclude records the result of an idle lane's head that did not come of an attempt.
-func (s *scheduler) conclude(e *entry, res ledger.Result) {
+func (q *queues) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.part.claim, e.LaneSeq, e.ID
-	s.untrack(e) // where the report came before the head was processing
+	q.untrack(e) // where the report came before the head was processing
 	e.lane.part.begin()
-	s.record(completion{e: e, res: res})
+	q.record(completion{e: e, res: res})
 }
 
 // resultOf is what is to be recorded of a report.
-func (s *scheduler) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
+func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
 	e.long.applied = r.Attempt
-	res := s.judge.ofReport(e, s.dispatch.find(e.Destination), r)
+	res := q.judge.ofReport(e, q.dispatch.find(e.Destination), r)
 	e.lane.part.reports.overrule(e, &res)
-	s.judge.logAttempt(e, &res)
+	q.judge.logAttempt(e, &res)
 	return res
 }
 
 // timedOut is what is to be recorded of a head on which nothing was reported in time.
-func (s *scheduler) timedOut(e *entry) ledger.Result {
-	res := s.judge.ofSilence(e, s.dispatch.find(e.Destination))
+func (q *queues) timedOut(e *entry) ledger.Result {
+	res := q.judge.ofSilence(e, q.dispatch.find(e.Destination))
 	e.lane.part.reports.overrule(e, &res)
-	s.judge.logAttempt(e, &res)
+	q.judge.logAttempt(e, &res)
 	return res
 }

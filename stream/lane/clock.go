@@ -74,7 +74,7 @@ func (s *scheduler) clock(ctx context.Context) {
 		timer.Reset(s.due())
 		select {
 		case <-timer.C:
-		case <-s.timers.changed:
+		case <-s.q.timers.changed:
 		case <-ctx.Done():
 			return
 		}

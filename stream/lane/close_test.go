@@ -32,7 +32,7 @@ func hanging(r *rig) (release chan struct{}, causes chan error) {
 func (r *rig) busySlots() int {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.s.dispatch.byName[destName].running
+	return r.s.q.dispatch.byName[destName].running
 }
 
 func TestCloseDrains(t *testing.T) {
@@ -108,8 +108,8 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		away.Store(false)
 		r.Drop(claimOf(9)) // not ours: nothing happens
 		r.s.mu.Lock()
-		if r.s.results.abort != nil {
-			r.s.results.abort(errClosed) // the group of the other claim hangs in the double
+		if r.s.q.results.abort != nil {
+			r.s.q.results.abort(errClosed) // the group of the other claim hangs in the double
 		}
 		r.s.mu.Unlock()
 		time.Sleep(time.Minute)
@@ -131,7 +131,7 @@ func TestDropWritesNothing(t *testing.T) {
 		same(t, "attempts", len(r.sink.ids()), 2)
 		same(t, "busy slots", r.busySlots(), 0)
 		r.s.mu.Lock()
-		same(t, "bytes", r.s.budget.bytes(), int64(0))
+		same(t, "bytes", r.s.q.budget.bytes(), int64(0))
 		r.s.mu.Unlock()
 		r.Drop(r.claim)
 		if err := r.Close(t.Context(), r.claim); err != nil {
@@ -329,7 +329,7 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 		same(t, "busy slots", r.busySlots(), 0)
 		r.s.mu.Lock()
 		defer r.s.mu.Unlock()
-		same(t, "unrecorded", r.s.results.unrecorded(), 0)
+		same(t, "unrecorded", r.s.q.results.unrecorded(), 0)
 	})
 }
 

@@ -59,8 +59,8 @@ func (x *commands) begin(c *ledger.Claim, cmd ledger.Command) *partition {
 	s := x.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.parts[c]
-	if p == nil || p.ended() || s.dispatch.stopped {
+	p := s.q.parts[c]
+	if p == nil || p.ended() || s.q.dispatch.stopped {
 		return nil
 	}
 	if la := p.lanes[cmd.Line.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
@@ -77,7 +77,7 @@ func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Statu
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // refused
 	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.has(cmd.Line.Entity, cmd.LaneSeq):
-		x.s.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
+		x.s.q.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 
@@ -122,7 +122,7 @@ func (w *workers) endStale(e *entry, d *destination) {
 		w.log.Info("stale: a newer one was started before it was to run again", "event_id", e.EventID, "source", e.Source,
 			"action_id", e.ID, "entity", e.Entity)
 	}
-	lost := w.s.endWrite(p, fenced, func() { w.s.staleEnded(e, d, err == nil) })
+	lost := w.s.endWrite(p, fenced, func() { w.s.q.staleEnded(e, d, err == nil) })
 	if lost {
 		w.cfg.OnFenced(p.claim)
 	}

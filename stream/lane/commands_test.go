@@ -54,8 +54,8 @@ func (r *real) rest(standing int) {
 	r.t.Helper()
 	for limit := time.Now().Add(30 * time.Second); ; {
 		r.s.mu.Lock()
-		p := r.s.parts[r.claim]
-		still := p != nil && p.busy == 0 && len(p.parked) == standing && len(p.needsRefill) == 0 && len(r.s.timers.heap) == 0 && r.s.dispatch.ready == 0 && len(r.s.results.pending) == 0
+		p := r.s.q.parts[r.claim]
+		still := p != nil && p.busy == 0 && len(p.parked) == standing && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
 		r.s.mu.Unlock()
 		if still {
 			return

@@ -101,7 +101,7 @@ func TestBlockedDestination(t *testing.T) {
 				same(t, "calls as long as it is blocked", r.sink.ids(), tt.ids)
 				same(t, "calls elsewhere", len(other.ids()), 100)
 				r.s.mu.Lock()
-				same(t, "workers that wait", r.s.dispatch.sleeping, r.cfg.MaxInFlight)
+				same(t, "workers that wait", r.s.q.dispatch.sleeping, r.cfg.MaxInFlight)
 				r.s.mu.Unlock()
 				resume()
 				time.Sleep(4 * time.Hour)
@@ -424,7 +424,7 @@ func TestMostAndAlerts(t *testing.T) {
 			if len(lines) != 1 || lines[0]["msg"] != "action is dead; "+class.Mend() || lines[0]["destination"] != destName || lines[0]["class"] != string(class) {
 				t.Error(lines)
 			}
-			same(t, "counted", testutil.ToFloat64(r.s.metrics.alerts.WithLabelValues(destName, string(class))), 1.0)
+			same(t, "counted", testutil.ToFloat64(r.s.q.dispatch.metrics.alerts.WithLabelValues(destName, string(class))), 1.0)
 		})
 	}
 }

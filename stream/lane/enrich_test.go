@@ -198,7 +198,7 @@ func TestEnrichedBytesAreCounted(t *testing.T) {
 		held := func() int64 {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
-			return r.s.budget.bytes()
+			return r.s.q.budget.bytes()
 		}
 		answer := make(chan struct{})
 		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {

@@ -39,12 +39,12 @@ func checked(t testing.TB, l *Lanes) {
 }
 
 func (x *invariants) check() error {
-	for _, p := range x.s.parts {
+	for _, p := range x.s.q.parts {
 		x.parts[p] = true
 	}
 	errs := []error{
-		x.s.check(), x.s.budget.check(x), x.s.timers.check(x), x.s.spilled.check(x), x.s.results.check(x), x.s.dispatch.check(x),
-		x.s.async.check(x),
+		x.s.q.check(), x.s.q.budget.check(x), x.s.q.timers.check(x), x.s.q.spilled.check(x), x.s.q.results.check(x), x.s.q.dispatch.check(x),
+		x.s.q.async.check(x),
 	}
 	for p := range x.parts {
 		errs = append(errs, p.check(), x.loader.check(p))
@@ -53,16 +53,16 @@ func (x *invariants) check() error {
 }
 
 // check: what is counted of all partitions is the sum of theirs.
-func (s *scheduler) check() error {
+func (s *queues) check() error {
 	n := 0
 	for c, p := range s.parts {
 		if p.forgotten || p.claim != c {
-			return fmt.Errorf("scheduler: it still has a claim that is forgotten")
+			return fmt.Errorf("queues: it still has a claim that is forgotten")
 		}
 		n += p.open
 	}
 	if n != s.open {
-		return fmt.Errorf("scheduler: %d actions are loaded, %d counted", n, s.open)
+		return fmt.Errorf("queues: %d actions are loaded, %d counted", n, s.open)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (b *budget) check(x *invariants) error {
 
 // lanesOf are the lanes of all parts that are open.
 func (x *invariants) openLanes(yield func(*lane) bool) {
-	for _, p := range x.s.parts {
+	for _, p := range x.s.q.parts {
 		for _, la := range p.lanes {
 			if !yield(la) {
 				return
@@ -217,7 +217,7 @@ func (s *spillList) check(x *invariants) error {
 		}
 		in[r.lane] = true
 	}
-	for _, d := range x.s.dispatch.order {
+	for _, d := range x.s.q.dispatch.order {
 		for _, la := range d.spilled {
 			in[la] = true
 		}
@@ -323,7 +323,7 @@ func (a *asyncWork) check(x *invariants) error {
 			return fmt.Errorf("async: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
 		}
 	}
-	for _, d := range x.s.dispatch.order {
+	for _, d := range x.s.q.dispatch.order {
 		if d.async != at[d] {
 			return fmt.Errorf("async: %d heads at %s, %d counted", at[d], d.name, d.async)
 		}
@@ -335,31 +335,31 @@ func (a *asyncWork) check(x *invariants) error {
 }
 
 // lane is the lane of an entity of claim 1.
-func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.parts[r.claim].lanes[entity] }
+func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.q.parts[r.claim].lanes[entity] }
 
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
-		"scheduler":           func(r *rig) { r.s.open++ },
-		"partition, open":     func(r *rig) { r.s.parts[r.claim].open++; r.s.open++ },
-		"partition, busy":     func(r *rig) { r.s.parts[r.claim].busy-- },
+		"queues":              func(r *rig) { r.s.q.open++ },
+		"partition, open":     func(r *rig) { r.s.q.parts[r.claim].open++; r.s.q.open++ },
+		"partition, busy":     func(r *rig) { r.s.q.parts[r.claim].busy-- },
 		"partition, order":    func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
 		"partition, tail":     func(r *rig) { r.lane("waits").tail = 1 },
-		"partition, parked":   func(r *rig) { r.s.parts[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
-		"loader, no need":     func(r *rig) { r.s.parts[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
-		"loader, forgotten":   func(r *rig) { r.s.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
-		"budget, queued":      func(r *rig) { r.s.budget.queued++ },
-		"budget, in flight":   func(r *rig) { r.s.budget.inFlight-- },
-		"budget, loads":       func(r *rig) { r.s.budget.loads++ },
-		"timers, twice":       func(r *rig) { r.s.timers.add(r.s.timers.heap[0]) },
-		"timers, lost":        func(r *rig) { r.s.timers.removeAll(func(*entry) bool { return true }) },
-		"spilled, count":      func(r *rig) { r.s.spilled.count++ },
-		"dispatcher, ready":   func(r *rig) { r.s.dispatch.ready++ },
-		"dispatcher, running": func(r *rig) { r.s.dispatch.byName[destName].running++ },
-		"dispatcher, lost":    func(r *rig) { r.s.dispatch.byName[destName].first = nil },
-		"async":               func(r *rig) { r.s.async.count-- },
-		"completions, lost":   func(r *rig) { r.s.results.pending = nil },
-		"completions, group":  func(r *rig) { r.s.results.group = 0 },
+		"partition, parked":   func(r *rig) { r.s.q.parts[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
+		"loader, no need":     func(r *rig) { r.s.q.parts[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
+		"loader, forgotten":   func(r *rig) { r.s.q.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
+		"budget, queued":      func(r *rig) { r.s.q.budget.queued++ },
+		"budget, in flight":   func(r *rig) { r.s.q.budget.inFlight-- },
+		"budget, loads":       func(r *rig) { r.s.q.budget.loads++ },
+		"timers, twice":       func(r *rig) { r.s.q.timers.add(r.s.q.timers.heap[0]) },
+		"timers, lost":        func(r *rig) { r.s.q.timers.removeAll(func(*entry) bool { return true }) },
+		"spilled, count":      func(r *rig) { r.s.q.spilled.count++ },
+		"dispatcher, ready":   func(r *rig) { r.s.q.dispatch.ready++ },
+		"dispatcher, running": func(r *rig) { r.s.q.dispatch.byName[destName].running++ },
+		"dispatcher, lost":    func(r *rig) { r.s.q.dispatch.byName[destName].first = nil },
+		"async":               func(r *rig) { r.s.q.async.count-- },
+		"completions, lost":   func(r *rig) { r.s.q.results.pending = nil },
+		"completions, group":  func(r *rig) { r.s.q.results.group = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nil, func(t *testing.T, r *rig) {

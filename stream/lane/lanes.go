@@ -44,7 +44,7 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l := &Lanes{
 		cfg: &cfg, s: s,
-		workers: &workers{cfg: &cfg, s: s, judge: s.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
+		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
 		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
 		reports: &reportReader{s: s, log: s.log},
 	}
@@ -98,7 +98,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dispatch.stopped {
+	if s.q.dispatch.stopped {
 		p.cancel(errStopped)
 		return errStopped
 	}
@@ -108,10 +108,10 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 			p.latest.read(actions, false)
 		}
 	}
-	s.parts[c] = p
+	s.q.parts[c] = p
 	l.loader.takePage(p, actions, more, 0)
-	s.dispatch.wake()
-	signal(s.toLoad)
+	s.q.dispatch.wake()
+	signal(s.q.toLoad)
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.parts[c]
+	p := s.q.parts[c]
 	if p == nil || p.closing {
 		return // the next owner reads them from the ledger
 	}
@@ -131,15 +131,15 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 		if p.more || p.open >= l.cfg.MaxOpen {
 			p.more = true
 			p.adds++
-			signal(s.toLoad)
+			signal(s.q.toLoad)
 			break
 		}
 		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster
 			p.loadedTo = seq
-			s.push(p, items[i].Action, items[i].Event, true)
+			s.q.push(p, items[i].Action, items[i].Event, true)
 		}
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 }
 
 // ApplyCommand implements [stream.Lanes]. Once begun it goes on until the ledger has answered or the claim is given up, whatever
@@ -154,7 +154,7 @@ func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Co
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	s := l.s
 	s.mu.Lock()
-	p := s.parts[c]
+	p := s.q.parts[c]
 	if p == nil || p.closing {
 		s.mu.Unlock()
 		return nil
@@ -176,15 +176,15 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	defer s.mu.Unlock()
 	busy := p.busy
 	if !p.forgotten {
-		s.forget(p, errClosed)
+		s.q.forget(p, errClosed)
 	}
-	s.results.waitUnwritten(p)
+	s.q.results.waitUnwritten(p)
 	if busy > 0 {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
 	}
 	var left time.Duration
-	for _, d := range s.dispatch.order {
+	for _, d := range s.q.dispatch.order {
 		left = max(left, p.stillInFlight(d.Timeout))
 	}
 	if left > 0 {
@@ -201,8 +201,8 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if p := l.s.parts[c]; p != nil {
-		l.s.forget(p, errFenced)
+	if p := l.s.q.parts[c]; p != nil {
+		l.s.q.forget(p, errFenced)
 	}
 }
 
@@ -212,7 +212,7 @@ func (l *Lanes) Waiting() map[string]int {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	n := map[string]int{}
-	for _, p := range l.s.parts {
+	for _, p := range l.s.q.parts {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				if !e.inFlight() {

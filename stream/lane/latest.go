@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"hash/maphash"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -102,8 +100,7 @@ func (b *latest) ended(a *ledger.Action) {
 }
 
 // supersede gives the actions at the front of a lane that are overtaken to the recorder. It says whether there were any.
-// Called with mu held.
-func (s *scheduler) supersede(la *lane) bool {
+func (q *queues) supersede(la *lane) bool {
 	b, e := la.part.latest, la.head
 	if !b.overtaken(e) {
 		return false
@@ -113,7 +110,7 @@ func (s *scheduler) supersede(la *lane) bool {
 		c.rest = append(c.rest, next)
 	}
 	la.part.begin()
-	s.record(c)
+	q.record(c)
 	return true
 }
 
@@ -121,24 +118,16 @@ func supersededResult(e *entry) ledger.Result {
 	return ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
 }
 
-// endSuperseded takes a lane on behind the actions that were superseded and are recorded now. Called with mu held.
-func (s *scheduler) endSuperseded(c *completion) {
+// endSuperseded takes a lane on behind the actions that were superseded and are recorded now.
+func (q *queues) endSuperseded(c *completion) {
 	la := c.e.lane
 	la.state = idle
 	la.part.end()
 	for range 1 + len(c.rest) {
-		s.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
+		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
 		la.part.latest.ended(&la.head.Action)
-		s.pop(la)
+		q.pop(la)
 	}
-	s.superseded.Add(float64(1 + len(c.rest)))
-	s.schedule(la)
-}
-
-func newSuperseded(cfg *Config) (prometheus.Counter, error) {
-	c := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "forebay_lane_superseded_total",
-		Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
-	})
-	return c, prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer).Register(c)
+	q.superseded.Add(float64(1 + len(c.rest)))
+	q.schedule(la)
 }

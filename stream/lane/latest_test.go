@@ -103,8 +103,8 @@ func TestLatest(t *testing.T) {
 					synctest.Wait()
 					same(t, "statuses", strings.Join(r.statuses(1, r.seq), " "), c.want)
 					same(t, "calls", len(r.sink.ids()), strings.Count(c.want, done))
-					same(t, "nothing is remembered", len(r.s.parts[r.claim].latest.newest), 0)
-					same(t, "or busy", r.s.parts[r.claim].busy, 0)
+					same(t, "nothing is remembered", len(r.s.q.parts[r.claim].latest.newest), 0)
+					same(t, "or busy", r.s.q.parts[r.claim].busy, 0)
 				})
 			})
 		}
@@ -393,9 +393,9 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if r.s.budget.bytes() != 0 || r.s.results.unrecorded() != 0 || r.s.budget.loads != 0 || r.s.open != 0 || r.s.dispatch.ready != 0 {
+	if r.s.q.budget.bytes() != 0 || r.s.q.results.unrecorded() != 0 || r.s.q.budget.loads != 0 || r.s.q.open != 0 || r.s.q.dispatch.ready != 0 {
 		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
-			r.s.budget.queued, r.s.budget.inFlight, r.s.results.unrecorded(), r.s.budget.loads, r.s.open, r.s.dispatch.ready)
+			r.s.q.budget.queued, r.s.q.budget.inFlight, r.s.q.results.unrecorded(), r.s.q.budget.loads, r.s.q.open, r.s.q.dispatch.ready)
 	}
 	return nil
 }

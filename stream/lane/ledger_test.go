@@ -440,7 +440,7 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	r.until(1)
 	for {
 		r.s.mu.Lock()
-		gone := r.s.parts[r.claim] == nil
+		gone := r.s.q.parts[r.claim] == nil
 		r.s.mu.Unlock()
 		if gone {
 			break

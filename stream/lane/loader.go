@@ -52,7 +52,7 @@ func (l *loader) wait(ctx context.Context) {
 		look = timer.C
 	}
 	select {
-	case <-l.s.toLoad:
+	case <-l.s.q.toLoad:
 	case <-look:
 		l.makeRoom()
 	case <-ctx.Done():
@@ -75,7 +75,7 @@ func (l *loader) round(ctx context.Context) (worked bool, err error) {
 func (l *loader) worthReading() (parts []*partition) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	for _, p := range l.s.parts {
+	for _, p := range l.s.q.parts {
 		if p.worthReading() {
 			parts = append(parts, p)
 		}
@@ -105,10 +105,10 @@ func (l *loader) readLatest(ctx context.Context, p *partition) error {
 	}
 	for _, la := range p.lanes {
 		if la.state == idle && la.head != nil {
-			s.schedule(la)
+			s.q.schedule(la)
 		}
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (l *loader) readPage(ctx context.Context, p *partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.takePage(p, actions, more, adds)
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 	for i := range actions {
 		if seq := actions[i].LaneSeq; seq > p.loadedTo {
 			p.loadedTo = seq
-			l.s.push(p, &actions[i], nil, false)
+			l.s.q.push(p, &actions[i], nil, false)
 		}
 	}
 	p.doubts.loaded(p.loadedTo, !more)
@@ -149,7 +149,7 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 	for laneSeq, entity := range p.rerun { // the page may have been read before these were to run again
 		if laneSeq <= p.loadedTo {
 			delete(p.rerun, laneSeq)
-			l.s.runAgain(p, entity, laneSeq)
+			l.s.q.runAgain(p, entity, laneSeq)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (l *loader) beginRefill(p *partition) (from int64, size int) {
 			continue
 		}
 		l.refilling[la] = la.skippedTo
-		size += max(1, l.s.cfg.LaneWindow-la.n)
+		size += max(1, l.s.q.cfg.LaneWindow-la.n)
 	}
 	clear(p.needsRefill)
 	return from, min(max(size, smallPage), pageSize)
@@ -231,7 +231,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 		if la == nil || !wanted || actions[i].LaneSeq <= la.tail || actions[i].LaneSeq > goal {
 			continue
 		}
-		if la.loadsNothing() || la.n >= s.cfg.LaneWindow || la.n > 0 && p.open >= s.cfg.MaxOpen {
+		if la.loadsNothing() || la.n >= s.q.cfg.LaneWindow || la.n > 0 && p.open >= s.q.cfg.MaxOpen {
 			delete(l.refilling, la) // it needs a refill again when its head is done
 			continue
 		}
@@ -239,7 +239,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			l.needRefillAgain(p)
 			break
 		}
-		s.append(la, &actions[i], nil, false)
+		s.q.append(la, &actions[i], nil, false)
 	}
 	for la, goal := range l.refilling {
 		if seen >= goal || la.state == retired {
@@ -247,7 +247,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			l.refilled(la, goal)
 		}
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 	return len(l.refilling) == 0
 }
 
@@ -264,8 +264,8 @@ func (l *loader) refilled(la *lane, goal int64) {
 		la.tail = max(la.tail, goal)
 	}
 	if la.head == nil && la.state == idle {
-		l.s.schedule(la)
-		signal(l.s.toLoad)
+		l.s.q.schedule(la)
+		signal(l.s.q.toLoad)
 	}
 }
 
@@ -274,12 +274,12 @@ func (l *loader) underPressure() bool {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.parts {
+	for _, p := range s.q.parts {
 		if p.underPressure() {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
+	return slices.ContainsFunc(s.q.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
 }
 
 // makeRoom spills lanes of full windows, until half of each is free, and reloads lanes for destinations whose ready heads have
@@ -288,48 +288,48 @@ func (l *loader) makeRoom() {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.parts {
+	for _, p := range s.q.parts {
 		if p.underPressure() {
 			l.spillWaiting(p)
 			l.spillReady(p)
 		}
 	}
-	for _, d := range s.dispatch.order {
-		s.spilled.reloadFor(d)
+	for _, d := range s.q.dispatch.order {
+		s.q.spilled.reloadFor(d)
 	}
 }
 
 // spillWaiting spills lanes whose heads wait for their next attempt.
 func (l *loader) spillWaiting(p *partition) {
 	s := l.s
-	soon, before := time.Now().Add(spillFrom), s.spilled.count
+	soon, before := time.Now().Add(spillFrom), s.q.spilled.count
 	for _, la := range p.lanes {
-		if p.open <= s.cfg.MaxOpen/2 || s.spilled.count >= maxSpilled {
+		if p.open <= s.q.cfg.MaxOpen/2 || s.q.spilled.count >= maxSpilled {
 			break
 		}
 		if la.state == waiting && la.head.notBefore.After(soon) {
-			s.spilled.waitUntil(la.head.notBefore, la)
-			s.spill(la)
+			s.q.spilled.waitUntil(la.head.notBefore, la)
+			s.q.spill(la)
 		}
 	}
-	if s.spilled.count > before {
-		s.timers.removeAll(func(e *entry) bool { return e.lane.state == spilled })
+	if s.q.spilled.count > before {
+		s.q.timers.removeAll(func(e *entry) bool { return e.lane.state == spilled })
 	}
 }
 
 // spillReady spills lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
 func (l *loader) spillReady(p *partition) {
 	s := l.s
-	for _, d := range s.dispatch.order {
+	for _, d := range s.q.dispatch.order {
 		if !d.blocked() {
 			continue
 		}
 		kept := 0
 		var out []*lane
 		left := p.open
-		s.dispatch.remove(d, func(la *lane) bool {
+		s.q.dispatch.remove(d, func(la *lane) bool {
 			kept++
-			if la.part != p || kept <= s.spilled.probes() || left <= s.cfg.MaxOpen/2 || s.spilled.count+len(out) >= maxSpilled {
+			if la.part != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || s.q.spilled.count+len(out) >= maxSpilled {
 				return false
 			}
 			left -= la.n
@@ -337,7 +337,7 @@ func (l *loader) spillReady(p *partition) {
 			return true
 		})
 		for _, la := range out {
-			s.spill(la)
+			s.q.spill(la)
 		}
 		d.spilled = append(d.spilled, out...)
 	}

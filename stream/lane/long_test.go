@@ -179,7 +179,7 @@ var halfHour = LongPolicy{Deadline: 30 * time.Minute}
 
 func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
-		d := r.s.dispatch.byName[destName]
+		d := r.s.q.dispatch.byName[destName]
 		d.Concurrency = 1
 		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			if strings.HasPrefix(string(a.Event.Entity), "slow") {
@@ -199,7 +199,7 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 		same(t, "done meanwhile", r.mem.count(r.claim, ledger.Done), 3)
 		same(t, "calls", len(r.sink.ids()), 13)
 		r.s.mu.Lock()
-		same(t, "workers, slots, window and bytes held", []int64{int64(r.s.dispatch.sleeping), int64(d.running), int64(r.s.open), r.s.budget.bytes()}, []int64{1, 0, 0, 0})
+		same(t, "workers, slots, window and bytes held", []int64{int64(r.s.q.dispatch.sleeping), int64(d.running), int64(r.s.q.open), r.s.q.budget.bytes()}, []int64{1, 0, 0, 0})
 		r.s.mu.Unlock()
 
 		began := time.Now()
@@ -416,7 +416,7 @@ func TestReportOfALaneAtRest(t *testing.T) {
 		time.Sleep(time.Second)
 		var seq int64
 		r.s.mu.Lock()
-		for _, la := range r.s.parts[r.claim].lanes {
+		for _, la := range r.s.q.parts[r.claim].lanes {
 			if la.state == spilled {
 				seq = la.tail + 1
 			}
@@ -574,7 +574,7 @@ func TestCloseWithLongWork(t *testing.T) {
 		synctest.Wait()
 		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
 		r.s.mu.Lock()
-		same(t, "left behind", []int{r.s.async.count, r.s.dispatch.byName[destName].async, len(r.s.timers.heap), r.s.open}, []int{0, 0, 0, 0})
+		same(t, "left behind", []int{r.s.q.async.count, r.s.q.dispatch.byName[destName].async, len(r.s.q.timers.heap), r.s.q.open}, []int{0, 0, 0, 0})
 		r.s.mu.Unlock()
 	})
 }

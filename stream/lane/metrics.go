@@ -15,9 +15,11 @@ type metrics struct {
 	long     *prometheus.CounterVec
 	alerts   *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+
+	superseded prometheus.Counter
 }
 
-func newMetrics(s *scheduler) (*metrics, error) {
+func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_attempts_total",
@@ -36,6 +38,10 @@ func newMetrics(s *scheduler) (*metrics, error) {
 			Help:    "Duration of attempts by destination.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
 		}, []string{"destination"}),
+		superseded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "forebay_lane_superseded_total",
+			Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
+		}),
 	}
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
@@ -44,22 +50,22 @@ func newMetrics(s *scheduler) (*metrics, error) {
 			return read()
 		})
 	}
-	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": s.cfg.Subscription}, s.cfg.Registerer)
+	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.alerts, m.seconds, m.long,
+		m.attempts, m.alerts, m.seconds, m.long, m.superseded,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
-			func() float64 { return float64(s.open) }),
+			func() float64 { return float64(s.q.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
-			func() float64 { return float64(len(s.timers.heap)) }),
+			func() float64 { return float64(len(s.q.timers.heap)) }),
 		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
-			func() float64 { return float64(s.spilled.count) }),
-		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.parkedLanes),
+			func() float64 { return float64(s.q.spilled.count) }),
+		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.q.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
-			func() float64 { return float64(s.async.count) }),
+			func() float64 { return float64(s.q.async.count) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
-			func() float64 { return float64(s.results.unrecorded()) }),
+			func() float64 { return float64(s.q.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
-			func() float64 { return float64(s.budget.bytes()) }),
+			func() float64 { return float64(s.q.budget.bytes()) }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -68,9 +74,9 @@ func newMetrics(s *scheduler) (*metrics, error) {
 	return m, nil
 }
 
-func (s *scheduler) parkedLanes() float64 {
+func (q *queues) parkedLanes() float64 {
 	n := 0
-	for _, p := range s.parts {
+	for _, p := range q.parts {
 		n += len(p.parked)
 	}
 	return float64(n)

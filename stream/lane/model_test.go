@@ -202,9 +202,9 @@ func (p *plan) check(r *rig) error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if r.s.budget.bytes() != 0 || r.s.results.unrecorded() != 0 || r.s.budget.loads != 0 || r.s.open != 0 || r.s.dispatch.ready != 0 {
+	if r.s.q.budget.bytes() != 0 || r.s.q.results.unrecorded() != 0 || r.s.q.budget.loads != 0 || r.s.q.open != 0 || r.s.q.dispatch.ready != 0 {
 		return fmt.Errorf("left over: %d and %d bytes, %d unrecorded, %d loads, %d open, %d ready",
-			r.s.budget.queued, r.s.budget.inFlight, r.s.results.unrecorded(), r.s.budget.loads, r.s.open, r.s.dispatch.ready)
+			r.s.q.budget.queued, r.s.q.budget.inFlight, r.s.q.results.unrecorded(), r.s.q.budget.loads, r.s.q.open, r.s.q.dispatch.ready)
 	}
 	return nil
 }

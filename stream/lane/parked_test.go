@@ -25,9 +25,9 @@ func TestMemoryOfLanesThatStand(t *testing.T) {
 		}
 		before := heap()
 		r.s.mu.Lock()
-		p := r.s.parts[r.claim]
+		p := r.s.q.parts[r.claim]
 		for i := range n {
-			r.s.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
+			r.s.q.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
 		}
 		p.loadedTo = n
 		same(t, "stand, and nothing else is kept", []int{len(p.parked), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})

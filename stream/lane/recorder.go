@@ -160,21 +160,21 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		for len(s.results.pending) == 0 {
-			if s.results.last || ctx.Err() != nil {
+		for len(s.q.results.pending) == 0 {
+			if s.q.results.last || ctx.Err() != nil {
 				return nil, nil, false
 			}
-			s.results.changed.Wait()
+			s.q.results.changed.Wait()
 		}
-		group = s.results.take(func(c *completion) bool {
+		group = s.q.results.take(func(c *completion) bool {
 			forgotten := c.e.lane.part.forgotten
 			if forgotten {
-				s.drop(c)
+				s.q.drop(c)
 			}
 			return forgotten
 		})
 		if len(group) > 0 {
-			groupCtx, s.results.abort = context.WithCancelCause(ctx)
+			groupCtx, s.q.results.abort = context.WithCancelCause(ctx)
 			return groupCtx, group, true
 		}
 	}
@@ -190,16 +190,16 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 			r.results = append(r.results, supersededResult(e))
 		}
 	}
-	fenced, err := s.cfg.Ledger.Record(groupCtx, r.results)
+	fenced, err := s.q.cfg.Ledger.Record(groupCtx, r.results)
 	clear(r.results) // lets go of packed copies and answers
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.results.requeue()
+		s.q.results.requeue()
 		return err
 	}
 	for _, c := range s.committed(group, fenced) {
-		s.cfg.OnFenced(c)
+		s.q.cfg.OnFenced(c)
 	}
 	if len(r.results) >= largeGroup && r.groupHasRoom() {
 		sleep(ctx, linger)
@@ -210,5 +210,5 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 func (r *recorder) groupHasRoom() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.s.results.groupHasRoom()
+	return r.s.q.results.groupHasRoom()
 }

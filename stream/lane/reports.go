@@ -67,7 +67,7 @@ func (r *reportReader) run(ctx context.Context) {
 	for {
 		if !r.expecting() {
 			select {
-			case <-r.s.async.changed:
+			case <-r.s.q.async.changed:
 			case <-ctx.Done():
 				return
 			}
@@ -75,7 +75,7 @@ func (r *reportReader) run(ctx context.Context) {
 		}
 		select {
 		case <-tick.C:
-		case <-r.s.async.changed:
+		case <-r.s.q.async.changed:
 		case <-ctx.Done():
 			return
 		}
@@ -92,14 +92,14 @@ func (r *reportReader) expecting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	async := func(d *destination) bool { return d.Long.Deadline > 0 }
-	return r.ledger != nil && (s.async.count > 0 || slices.ContainsFunc(s.dispatch.order, async))
+	return r.ledger != nil && (s.q.async.count > 0 || slices.ContainsFunc(s.q.dispatch.order, async))
 }
 
 // round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it
 // reads, so that a report that came in time is found.
 func (r *reportReader) round(ctx context.Context) error {
 	r.s.mu.Lock()
-	overdue := r.s.async.takeOverdue()
+	overdue := r.s.q.async.takeOverdue()
 	r.s.mu.Unlock()
 	err := r.read(ctx)
 	for err == nil && len(overdue) > 0 {
@@ -107,7 +107,7 @@ func (r *reportReader) round(ctx context.Context) error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	r.s.async.overdue = append(r.s.async.overdue, overdue...)
+	r.s.q.async.overdue = append(r.s.q.async.overdue, overdue...)
 	return err
 }
 
@@ -135,8 +135,8 @@ func (r *reportReader) read(ctx context.Context) error {
 func (r *reportReader) claims() []*ledger.Claim {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	claims := make([]*ledger.Claim, 0, len(r.s.parts))
-	for c, p := range r.s.parts {
+	claims := make([]*ledger.Claim, 0, len(r.s.q.parts))
+	for c, p := range r.s.q.parts {
 		if !p.closing {
 			claims = append(claims, c)
 		}
@@ -150,12 +150,12 @@ func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (l
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range claims {
-		if p := s.parts[c]; p != nil {
+		if p := s.q.parts[c]; p != nil {
 			p.reports = reports{}
 		}
 	}
 	for _, rep := range list {
-		p := s.parts[rep.Claim]
+		p := s.q.parts[rep.Claim]
 		switch {
 		case p == nil || p.closing:
 		case rep.Past:
@@ -165,11 +165,11 @@ func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (l
 		}
 	}
 	for _, rep := range list { // now that all of an action's are known
-		if p := s.parts[rep.Claim]; p != nil && !p.closing && !rep.Past {
+		if p := s.q.parts[rep.Claim]; p != nil && !p.closing && !rep.Past {
 			r.resume(p, rep.Entity, rep.LaneSeq)
 		}
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 	return late
 }
 
@@ -180,19 +180,19 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 	switch {
 	case la == nil:
 		if at, ok := p.parked.at(entity); ok && at.head == laneSeq {
-			s.runAgain(p, entity, laneSeq)
+			s.q.runAgain(p, entity, laneSeq)
 		}
 	case la.state == processing && la.accepted.LaneSeq == laneSeq:
 		if _, counts := p.reports.current(la.accepted); counts {
-			s.endProcessing(la.accepted)
-			s.schedule(la)
+			s.q.endProcessing(la.accepted)
+			s.q.schedule(la)
 		}
 	case la.state == waiting && la.head.LaneSeq == laneSeq:
-		s.timers.remove(la.head)
+		s.q.timers.remove(la.head)
 		la.state = idle
-		s.schedule(la)
+		s.q.schedule(la)
 	case la.state == spilled && la.tail == laneSeq-1:
-		s.spilled.reload(la, true)
+		s.q.spilled.reload(la, true)
 	}
 }
 
@@ -233,11 +233,11 @@ func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 			e.long.silent = now.Add(left)
 		}
 		if e.long.due().After(now) {
-			s.setReportTimer(e)
+			s.q.setReportTimer(e)
 			continue
 		}
-		s.endProcessing(e)
-		s.conclude(e, s.timedOut(e))
+		s.q.endProcessing(e)
+		s.q.conclude(e, s.q.timedOut(e))
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 }

@@ -2,78 +2,49 @@ package lane
 
 import (
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// scheduler decides what the head of each lane does next. The loops of the package call it; it calls none of them, but wakes
-// them. Its methods in this file and in the loops' own lock mu; those in queue.go are called with mu held.
+// scheduler is the door to the queues: each of its methods takes mu for one step. Workers, loader, recorder, reports, clock and
+// commands call it, or take mu themselves for steps of their own; it calls none of them, but wakes them.
 type scheduler struct {
-	cfg        *Config
-	log        *slog.Logger
-	metrics    *metrics
-	superseded prometheus.Counter
-	judge      *judge
-
-	mu       lock // guards all that follows, and every partition, lane, entry and destination
-	parts    map[*ledger.Claim]*partition
-	open     int // loaded actions
-	dispatch dispatcher
-	timers   timers
-	spilled  spillList
-	async    asyncWork
-	budget   budget
-	results  completions
-	toLoad   chan struct{} // capacity 1, never closed: a partition may have room
+	log *slog.Logger
+	mu  lock // guards the queues, and with them every partition, lane, entry and destination
+	q   *queues
 }
 
 func newScheduler(cfg *Config) (*scheduler, error) {
-	s := &scheduler{
-		cfg: cfg, log: cfg.Logger.With("subscription", cfg.Subscription),
-		parts:  map[*ledger.Claim]*partition{},
-		timers: timers{changed: make(chan struct{}, 1)},
-		async:  asyncWork{changed: make(chan struct{}, 1)},
-		budget: budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
-		toLoad: make(chan struct{}, 1),
-	}
-	s.spilled = spillList{cfg: cfg, toLoad: s.toLoad}
-	s.results = completions{cfg: cfg, group: cfg.MaxGroup, changed: sync.NewCond(&s.mu)}
-	var err error
-	if s.metrics, err = newMetrics(s); err != nil {
+	s := &scheduler{log: cfg.Logger.With("subscription", cfg.Subscription)}
+	s.q = newQueues(cfg, s.log, &s.mu)
+	m, err := newMetrics(s, cfg)
+	if err != nil {
 		return nil, err
 	}
-	if s.superseded, err = newSuperseded(cfg); err != nil {
-		return nil, err
-	}
-	s.judge = &judge{rand: cfg.Rand, log: s.log, long: s.metrics.long}
-	s.dispatch = dispatcher{
-		cfg: cfg, metrics: s.metrics, results: &s.results, spilled: &s.spilled, toClock: s.timers.changed,
-		byName: map[string]*destination{}, work: sync.NewCond(&s.mu),
-	}
-	s.dispatch.addAll()
+	s.q.judge = &judge{rand: cfg.Rand, log: s.log, long: m.long}
+	s.q.superseded = m.superseded
+	s.q.dispatch.metrics = m
+	s.q.dispatch.addAll()
 	return s, nil
 }
 
-// next waits for a head that may run; nil means that Run ends. A worker that leaves more behind wakes another, so that whoever
-// makes lanes ready needs to wake only one.
-func (s *scheduler) next() (*entry, *destination) {
+// next waits for a head that may run; nil means that Run ends. Where something was reported on the head that still counts, its
+// result is reported and comes in the place of an attempt. A worker that leaves more behind wakes another, so that whoever makes
+// lanes ready needs to wake only one.
+func (s *scheduler) next() (e *entry, d *destination, reported *ledger.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.dispatch.stopped {
-		if e, d := s.pick(); e != nil {
-			s.dispatch.wake()
-			return e, d
+	for !s.q.dispatch.stopped {
+		if e, d := s.q.pick(); e != nil {
+			s.q.dispatch.wake()
+			return e, d, s.q.reported(e)
 		}
-		s.dispatch.sleep()
+		s.q.dispatch.sleep()
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // finish gives the slot of a head back and hands its result to the recorder, or drops it where the attempt was cancelled with
@@ -81,43 +52,43 @@ func (s *scheduler) next() (*entry, *destination) {
 func (s *scheduler) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch.release(e, d, feedback)
+	s.q.dispatch.release(e, d, feedback)
 	if e.lane.part.forgotten || cancelled {
-		s.discard(e)
+		s.q.discard(e)
 	} else {
 		if res.Status == ledger.Processing {
-			s.async.track(e, d)
+			s.q.async.track(e, d)
 		}
-		s.record(completion{e: e, res: res})
+		s.q.record(completion{e: e, res: res})
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 }
 
 // postpone lets a head wait without an attempt.
 func (s *scheduler) postpone(e *entry, d *destination, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch.release(e, d, nil)
+	s.q.dispatch.release(e, d, nil)
 	p := e.lane.part
 	if p.forgotten {
-		s.discard(e)
+		s.q.discard(e)
 	} else {
 		e.notBefore = time.Now().Add(wait)
-		s.budget.requeue(e)
+		s.q.budget.requeue(e)
 		p.end()
 		e.lane.state = idle
-		s.schedule(e.lane)
+		s.q.schedule(e.lane)
 	}
-	s.dispatch.wake()
+	s.q.dispatch.wake()
 }
 
 // abandon gives back a head whose attempt did not come about because its claim is being given up.
 func (s *scheduler) abandon(e *entry, d *destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch.release(e, d, nil)
-	s.discard(e)
-	s.dispatch.wake()
+	s.q.dispatch.release(e, d, nil)
+	s.q.discard(e)
+	s.q.dispatch.wake()
 }
 
 // mark hands the mark of a running head to the recorder, which closes committed once it is in the ledger.
@@ -126,7 +97,7 @@ func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !e.lane.part.forgotten {
-		s.results.add(c)
+		s.q.results.add(c)
 	}
 	return c.marked
 }
@@ -135,8 +106,8 @@ func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}
 func (s *scheduler) withdraw(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.results.remove(e)
-	s.dispatch.wake()
+	s.q.results.remove(e)
+	s.q.dispatch.wake()
 }
 
 // endLoad takes the event that was read for a running head; nil where it could not be read.
@@ -144,11 +115,11 @@ func (s *scheduler) endLoad(e *entry, event *schemas.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.size == 0 {
-		s.budget.endLoad(event)
-		s.dispatch.wake()
+		s.q.budget.endLoad(event)
+		s.q.dispatch.wake()
 	}
 	if event != nil {
-		s.budget.hold(e, event)
+		s.q.budget.hold(e, event)
 	}
 }
 
@@ -156,8 +127,8 @@ func (s *scheduler) endLoad(e *entry, event *schemas.Event) {
 func (s *scheduler) holdExtra(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.budget.extra += int64(n)
-	s.dispatch.wake()
+	s.q.budget.extra += int64(n)
+	s.q.dispatch.wake()
 }
 
 // closing reports whether a claim is being given up.
@@ -176,25 +147,25 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 		p := c.e.lane.part
 		if fenced[p.claim.ID] && !p.forgotten {
 			s.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
-			s.forget(p, errFenced)
+			s.q.forget(p, errFenced)
 			lost = append(lost, p.claim)
 		}
 		switch {
 		case p.forgotten:
-			s.drop(c)
+			s.q.drop(c)
 		case c.marked != nil:
 			close(c.marked)
 		case c.res.Status == ledger.Superseded:
-			s.endSuperseded(c)
+			s.q.endSuperseded(c)
 		default:
-			s.apply(c.e, &c.res)
+			s.q.apply(c.e, &c.res)
 		}
 		if p.roomForPage() > 0 || len(p.needsRefill) > 0 {
-			signal(s.toLoad)
+			signal(s.q.toLoad)
 		}
 	}
-	s.results.committed()
-	s.dispatch.wake()
+	s.q.results.committed()
+	s.q.dispatch.wake()
 	return lost
 }
 
@@ -211,11 +182,11 @@ func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool)
 	defer s.mu.Unlock()
 	p.writing--
 	if lost = fenced && !p.forgotten; lost {
-		s.forget(p, errFenced)
+		s.q.forget(p, errFenced)
 	}
 	then()
-	s.results.changed.Broadcast()
-	s.dispatch.wake()
+	s.q.results.changed.Broadcast()
+	s.q.dispatch.wake()
 	return lost
 }
 
@@ -223,63 +194,35 @@ func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool)
 func (s *scheduler) due() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch.resumeAll()
+	s.q.dispatch.resumeAll()
 	now := time.Now()
-	for e := s.timers.pop(now); e != nil; e = s.timers.pop(now) {
+	for e := s.q.timers.pop(now); e != nil; e = s.q.timers.pop(now) {
 		if e.lane.state == processing {
-			s.async.expired(e)
+			s.q.async.expired(e)
 			continue
 		}
 		e.lane.state = idle
-		s.schedule(e.lane)
+		s.q.schedule(e.lane)
 	}
-	s.spilled.reloadDue(now)
-	s.dispatch.wake()
-	return min(s.timers.wait(now), s.spilled.wait(now))
+	s.q.spilled.reloadDue(now)
+	s.q.dispatch.wake()
+	return min(s.q.timers.wait(now), s.q.spilled.wait(now))
 }
 
 // stop lets no attempt start any more and cancels those under way.
 func (s *scheduler) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.parts {
+	for _, p := range s.q.parts {
 		p.cancel(errStopped)
 	}
-	s.dispatch.stop()
+	s.q.dispatch.stop()
 }
 
 // lastResults says that no results come any more.
 func (s *scheduler) lastResults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.results.last = true
-	s.results.changed.Broadcast()
-}
-
-// forget lets go of a partition: attempts in flight are cancelled, their results come to nothing. Called with mu held.
-func (s *scheduler) forget(p *partition, cause error) {
-	p.forgotten = true
-	p.cancel(cause)
-	delete(s.parts, p.claim)
-	for _, d := range s.dispatch.order {
-		s.dispatch.remove(d, func(la *lane) bool { return la.part == p })
-		d.spilled = slices.DeleteFunc(d.spilled, func(la *lane) bool { return la.part == p })
-	}
-	s.spilled.forget(p)
-	s.timers.removeAll(func(e *entry) bool { return e.lane.part == p })
-	for _, la := range p.lanes {
-		if la.accepted != nil {
-			s.untrack(la.accepted)
-		}
-		for e := la.head; e != nil; e = e.next {
-			if !e.inFlight() {
-				s.budget.free(e)
-			}
-		}
-	}
-	s.open -= p.open
-	p.open = 0
-	clear(p.needsRefill)
-	s.results.changed.Broadcast()
-	s.dispatch.wake()
+	s.q.results.last = true
+	s.q.results.changed.Broadcast()
 }

@@ -46,15 +46,15 @@ func (r *rig) atRest() int {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.s.parts {
+	for _, p := range r.s.q.parts {
 		for _, la := range p.lanes {
 			if la.state == spilled {
 				n++
 			}
 		}
 	}
-	if n != r.s.spilled.count {
-		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.s.spilled.count))
+	if n != r.s.q.spilled.count {
+		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.s.q.spilled.count))
 	}
 	return n
 }
@@ -236,8 +236,8 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "at rest", r.s.spilled.count, 0)
-		same(t, "timers", len(r.s.spilled.byTime)+len(r.s.timers.heap), 0)
+		same(t, "at rest", r.s.q.spilled.count, 0)
+		same(t, "timers", len(r.s.q.spilled.byTime)+len(r.s.q.timers.heap), 0)
 		r.stop()
 		up.Store(true)
 		r.again(t, crowd)
@@ -283,7 +283,7 @@ func TestHeadThatEndsWhileItsLaneRests(t *testing.T) {
 		rested := r.atRest()
 		r.s.mu.Lock()
 		r.mem.mu.Lock()
-		for _, la := range r.s.parts[r.claim].lanes {
+		for _, la := range r.s.q.parts[r.claim].lanes {
 			if la.state == spilled {
 				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
 			}

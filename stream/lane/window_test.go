@@ -22,7 +22,7 @@ func (r *rig) loaded() int {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.s.parts {
+	for _, p := range r.s.q.parts {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				n++
@@ -243,7 +243,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		r.Add(r.claim, items)
 		synctest.Wait()
 		r.s.mu.Lock()
-		held := r.s.budget.bytes()
+		held := r.s.q.budget.bytes()
 		r.s.mu.Unlock()
 		same(t, "bytes held", held <= 8*size, true)
 		same(t, "attempts under way: what half of the cap allows", len(r.sink.ids()), 4)
@@ -251,7 +251,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		time.Sleep(time.Second)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
 		r.s.mu.Lock()
-		same(t, "bytes held at the end", r.s.budget.bytes(), int64(0))
+		same(t, "bytes held at the end", r.s.q.budget.bytes(), int64(0))
 		r.s.mu.Unlock()
 		if r.log.loads == 0 {
 			t.Error("nothing was loaded again: the cap was not reached")
@@ -393,7 +393,7 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
 			again.Add(1)
-			r.s.runAgain(r.s.parts[r.claim], "hot", 1)
+			r.s.q.runAgain(r.s.q.parts[r.claim], "hot", 1)
 		}
 		r.mem.mu.Lock()
 		r.mem.onOpen = func(after int64, _ int) error {

@@ -50,19 +50,20 @@ func (l *liveness) ok() bool {
 // work runs heads until Run ends.
 func (w *workers) work() {
 	for {
-		e, d := w.s.next()
-		if e == nil {
+		e, d, reported := w.s.next()
+		switch {
+		case e == nil:
 			return
+		case reported != nil:
+			w.finish(e, d, *reported, nil)
+		default:
+			w.run(e, d)
 		}
-		w.run(e, d)
 	}
 }
 
 // run brings a head to a result, or puts it back where no attempt could be made.
 func (w *workers) run(e *entry, d *destination) {
-	if w.reported(e, d) {
-		return
-	}
 	p := e.lane.part
 	event, err := w.payload(p.ctx, e)
 	if event != nil {
@@ -84,24 +85,6 @@ func (w *workers) run(e *entry, d *destination) {
 	default:
 		w.act(e, d, event)
 	}
-}
-
-// reported applies a report on a head that has just got its slot, in the place of the attempt.
-func (w *workers) reported(e *entry, d *destination) bool {
-	s := w.s
-	s.mu.Lock()
-	r, ok := e.lane.part.reports.current(e)
-	if !ok {
-		s.mu.Unlock()
-		return false
-	}
-	if e.size == 0 { // its payload is not loaded after all
-		s.budget.endLoad(nil)
-	}
-	res := s.resultOf(e, &r)
-	s.mu.Unlock()
-	w.finish(e, d, res, nil)
-	return true
 }
 
 // errBlocked is why a marked attempt was not made: a mark is taken back by nothing less than an attempt that failed.
@@ -155,7 +138,7 @@ func (w *workers) mark(e *entry) bool {
 // attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
 func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
-	ctx := newDeadline(e.lane.part.ctx, d.Timeout, began)
+	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
 	out, err := w.call(ctx, d.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
 		Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
@@ -163,10 +146,10 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
 	})
 	class := sink.ClassOf(err)
-	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.passed() {
+	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errTimeout) {
 		class = sink.ClassTimeout
 	}
-	ctx.cancel()
+	cancel()
 	kind := d.Sink.Idempotency()
 	res := w.ended(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
