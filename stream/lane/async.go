@@ -141,13 +141,13 @@ func (q *queues) endProcessing(e *entry) {
 	q.timers.remove(e)
 	q.untrack(e)
 	la.accepted, la.head, la.last, la.n, la.state = nil, e, e, 1, idle
-	la.part.open++
+	la.partition.open++
 	q.open++
 }
 
 // applyReport records what was reported on an idle lane's head, in the place of an attempt. It says whether anything was.
 func (q *queues) applyReport(e *entry) bool {
-	r, ok := e.lane.part.reports.current(e)
+	r, ok := e.lane.partition.reports.current(e)
 	if ok {
 		q.conclude(e, q.resultOf(e, &r))
 	}
@@ -156,7 +156,7 @@ func (q *queues) applyReport(e *entry) bool {
 
 // reported is the result of a running head on which something was reported; nil: nothing was.
 func (q *queues) reported(e *entry) *ledger.Result {
-	r, ok := e.lane.part.reports.current(e)
+	r, ok := e.lane.partition.reports.current(e)
 	if !ok {
 		return nil
 	}
@@ -168,9 +168,9 @@ func (q *queues) reported(e *entry) *ledger.Result {
 
 // conclude records the result of an idle lane's head that did not come of an attempt.
 func (q *queues) conclude(e *entry, res ledger.Result) {
-	res.Claim, res.LaneSeq, res.ID = e.lane.part.claim, e.LaneSeq, e.ID
+	res.Claim, res.LaneSeq, res.ID = e.lane.partition.claim, e.LaneSeq, e.ID
 	q.untrack(e) // where the report came before the head was processing
-	e.lane.part.begin()
+	e.lane.partition.begin()
 	q.record(completion{e: e, res: res})
 }
 
@@ -178,7 +178,7 @@ func (q *queues) conclude(e *entry, res ledger.Result) {
 func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
 	e.long.applied = r.Attempt
 	res := q.judge.ofReport(e, q.dispatch.find(e.Destination), r)
-	e.lane.part.reports.overrule(e, &res)
+	e.lane.partition.reports.overrule(e, &res)
 	q.judge.logAttempt(e, &res)
 	return res
 }
@@ -186,7 +186,7 @@ func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
 // timedOut is what is to be recorded of a head on which nothing was reported in time.
 func (q *queues) timedOut(e *entry) ledger.Result {
 	res := q.judge.ofSilence(e, q.dispatch.find(e.Destination))
-	e.lane.part.reports.overrule(e, &res)
+	e.lane.partition.reports.overrule(e, &res)
 	q.judge.logAttempt(e, &res)
 	return res
 }

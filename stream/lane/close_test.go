@@ -162,7 +162,7 @@ func TestFencedResultDropsTheClaimAlone(t *testing.T) {
 }
 
 // Without it a partition that gets no more records would stay unserved until the process ends.
-func TestFencedClaimIsToldOnceWithoutLocks(t *testing.T) {
+func TestOnFencedIsCalledOnceWithoutLocks(t *testing.T) {
 	var told []*ledger.Claim
 	var r *rig
 	in(t, func(c *Config) {
@@ -270,7 +270,7 @@ func TestUnsafeIsMarkedBeforeTheCall(t *testing.T) {
 	})
 }
 
-func TestUnsafeUnknownStandsAfterARestart(t *testing.T) {
+func TestUnsafeUnknownIsParkedAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, nil)
 		defer r.stop()
@@ -333,7 +333,7 @@ func TestUnsafeDroppedWhileMarking(t *testing.T) {
 	})
 }
 
-// Results that nobody wants any more make room for attempts of others, who are told so.
+// Results that nobody wants any more make room for attempts of others, and these start.
 func TestDroppedResultsMakeRoomForOthers(t *testing.T) {
 	in(t, func(c *Config) { c.MaxUnrecorded, c.MaxGroup = 2, 1 }, func(t *testing.T, r *rig) {
 		other := claimOf(2)

@@ -59,7 +59,7 @@ func (x *commands) begin(c *ledger.Claim, cmd ledger.Command) *partition {
 	s := x.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.q.parts[c]
+	p := s.q.partitions[c]
 	if p == nil || p.ended() || s.q.dispatch.stopped {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (end
 	if e.Redrive == nil || e.Redrive.Force || e.Late || w.command == nil {
 		return false
 	}
-	p := e.lane.part
+	p := e.lane.partition
 	newer, err := w.command.Overtaken(p.ctx, p.claim, e.Action)
 	switch {
 	case p.ctx.Err() != nil:
@@ -110,7 +110,7 @@ func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (end
 
 // endStale ends a running head as stale and lets its lane go on.
 func (w *workers) endStale(e *entry, d *destination) {
-	p := e.lane.part
+	p := e.lane.partition
 	w.s.beginWrite(p)
 	fenced, err := w.command.EndStale(p.ctx, p.claim, e.LaneSeq)
 	if err != nil && p.ctx.Err() == nil {

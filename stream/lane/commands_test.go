@@ -14,7 +14,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// ask asks something of an event's action and has the lanes obey; it gives the outcomes.
+// ask asks something of an event's action and has the lanes apply it; it gives the outcomes.
 func (r *real) ask(kind ledger.CommandKind, d ledger.CommandDetail, events ...string) (out []string) {
 	r.t.Helper()
 	for _, event := range events {
@@ -23,11 +23,11 @@ func (r *real) ask(kind ledger.CommandKind, d ledger.CommandDetail, events ...st
 			r.t.Fatal(err)
 		}
 	}
-	return r.obeyAsked()
+	return r.applyCommands()
 }
 
-// obeyAsked has the lanes obey what is asked, until nothing is left.
-func (r *real) obeyAsked() (out []string) {
+// applyCommands has the lanes apply the commands until none is left.
+func (r *real) applyCommands() (out []string) {
 	r.t.Helper()
 	for {
 		asked, err := r.ns.Commands(r.t.Context(), []*ledger.Claim{r.claim}, 0)
@@ -49,19 +49,19 @@ func (r *real) obeyAsked() (out []string) {
 	}
 }
 
-// rest waits until n lanes stand and nothing is under way.
-func (r *real) rest(standing int) {
+// waitIdle waits until so many lanes are parked and nothing is under way.
+func (r *real) waitIdle(parked int) {
 	r.t.Helper()
 	for limit := time.Now().Add(30 * time.Second); ; {
 		r.s.mu.Lock()
-		p := r.s.q.parts[r.claim]
-		still := p != nil && p.busy == 0 && len(p.parked) == standing && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
+		p := r.s.q.partitions[r.claim]
+		still := p != nil && p.busy == 0 && len(p.parked) == parked && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
 		r.s.mu.Unlock()
 		if still {
 			return
 		}
 		if time.Now().After(limit) {
-			r.t.Fatalf("not at rest: %+v", p)
+			r.t.Fatalf("not idle: %+v", p)
 		}
 		select {
 		case <-time.After(time.Millisecond):
@@ -70,8 +70,8 @@ func (r *real) rest(standing int) {
 	}
 }
 
-// anew goes on with another namespace, with the lane's on_dead and an order by version.
-func (r *real) anew(onDead ledger.OnDead) {
+// newNamespace goes on with another namespace, with the lane's on_dead and an order by version.
+func (r *real) newNamespace(onDead ledger.OnDead) {
 	r.t.Helper()
 	r.settled()
 	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
@@ -108,17 +108,17 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 	for range 40 { // more than a lane's window
 		r.feed("bad")
 	}
-	r.rest(1)
+	r.waitIdle(1)
 	same(t, "dead again", r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1"), []string{"runs again"})
 	r.until(1)
-	r.rest(1)
+	r.waitIdle(1)
 	r.sink.mu.Lock()
 	broken = false
 	r.sink.mu.Unlock()
 	r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1")
 	r.feed("bad", "good")
 	r.until(45)
-	r.rest(0)
+	r.waitIdle(0)
 	want := []string{"bad#1/1", "bad#1/2", "bad#1/3", "bad#3/1", "bad#4/1"}
 	for i := range 41 {
 		want = append(want, fmt.Sprintf("bad#%d/1", 5+i))
@@ -127,7 +127,7 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 	same(t, "open", len(r.openActions()), 0)
 }
 
-// What is given up or told to be done makes way; only the head of its lane holds it.
+// What is given up or resolved as done makes way; only the head of its lane holds it.
 func TestDiscardOfAHead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
@@ -139,23 +139,23 @@ func TestDiscardOfAHead(t *testing.T) {
 	})
 	r.feed("bad", "odd", "bad", "odd", "odd")
 	r.until(2)
-	r.rest(2)
+	r.waitIdle(2)
 	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "bad#1"), []string{"given up"})
 	r.until(1)
-	r.rest(1)
+	r.waitIdle(1)
 	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "odd#2"), []string{"told to be done"})
 	r.until(2)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "calls of bad", calls(r, "bad"), []string{"bad#1/1", "bad#3/1"})
 	same(t, "calls of odd", calls(r, "odd"), []string{"odd#2/1", "odd#4/1", "odd#5/1"})
 }
 
-// What is given up or told to be done while it stands behind another one that runs, makes way too: a person has had the first
+// What is given up or resolved as done while it stands behind another one that runs, makes way too: an operator has had the first
 // run again, so that both are in memory.
 func TestDiscardBehindTheHead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.anew(ledger.Continue)
+	r.newNamespace(ledger.Continue)
 	r.shape = nil // no versions: nothing is newer than anything
 	r.sink.kind = sink.Unsafe
 	hold := make(chan struct{})
@@ -172,7 +172,7 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	})
 	r.feed("a", "a", "a", "a")
 	r.until(2)
-	r.rest(1)
+	r.waitIdle(1)
 	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
 	for len(calls(r, "a")) < 3 {
 		select {
@@ -183,10 +183,10 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	same(t, "while the first runs", r.ask(ledger.Discard, ledger.CommandDetail{}, "a#2"), []string{"given up"})
 	close(hold)
 	r.until(2)
-	r.rest(1)
+	r.waitIdle(1)
 	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "a#3"), []string{"told to be done"})
 	r.until(1)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#1/2", "a#3/1", "a#4/1"})
 }
 
@@ -206,7 +206,7 @@ func (s *slowPages) Open(ctx context.Context, c *ledger.Claim, after int64, limi
 	return list, more, err
 }
 
-// A page that was read before a person gave its dead action up parks nothing.
+// A page that was read before an operator gave its dead action up parks nothing.
 func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
@@ -221,7 +221,7 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 		r.feed(fmt.Sprint("e", i))
 	}
 	r.until(65)
-	r.rest(65)
+	r.waitIdle(65)
 	mended.Store(true)
 	slow := &slowPages{Namespace: r.ns, read: make(chan struct{}, 100), give: make(chan struct{})}
 	r.wrap = func(*ledger.Namespace) Ledger { return slow }
@@ -229,14 +229,14 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 	<-slow.read
 	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "e64#65"), []string{"given up"})
 	close(slow.give)
-	r.rest(64)
+	r.waitIdle(64)
 	r.feed("e64")
 	r.until(1)
-	r.rest(64)
+	r.waitIdle(64)
 	same(t, "calls", calls(r, "e64"), []string{"e64#65/1", "e64#66/1"})
 }
 
-// A person who runs an action again grants all attempts anew.
+// An operator who runs an action again grants all attempts again.
 func TestRedriveGrantsAttemptsAnew(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
@@ -248,10 +248,10 @@ func TestRedriveGrantsAttemptsAnew(t *testing.T) {
 	})
 	r.feed("a", "a")
 	r.until(7)
-	r.rest(1)
+	r.waitIdle(1)
 	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
 	r.until(3 + 7) // the one behind it has its own to make
-	r.rest(1)
+	r.waitIdle(1)
 	same(t, "of the first", len(calls(r, "a")), 7+3+7)
 	same(t, "open", r.openActions(), []string{"a#2 dead_letter 7"})
 }
@@ -261,7 +261,7 @@ func TestRedriveGrantsAttemptsAnew(t *testing.T) {
 func TestRedriveOutOfOrder(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.anew(ledger.Continue)
+	r.newNamespace(ledger.Continue)
 	dead := map[string]bool{"snap#1": true, "forced#2": true, "delta#3": true, "last#4": true}
 	late := map[string]bool{}
 	r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
@@ -283,7 +283,7 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	}
 	r.feed("snap", "forced", "delta", "last", "snap", "forced", "delta")
 	r.until(7)
-	r.rest(0)
+	r.waitIdle(0)
 	r.sink.mu.Lock()
 	clear(dead)
 	r.sink.mu.Unlock()
@@ -292,7 +292,7 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	r.until(3)
 	r.feed("snap")
 	r.until(1)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "snap", calls(r, "snap"), []string{"snap#1/1", "snap#5/1", "snap#8/1"})
 	same(t, "forced", calls(r, "forced"), []string{"forced#2/1", "forced#6/1", "forced#2/2"})
 	same(t, "delta", calls(r, "delta"), []string{"delta#3/1", "delta#7/1", "delta#3/2"})
@@ -317,7 +317,7 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	r.wrap = func(n *ledger.Namespace) Ledger { return farBehind{n} }
-	r.anew(ledger.Continue)
+	r.newNamespace(ledger.Continue)
 	r.ends(func(a sink.Action) sink.Class {
 		if a.Event.ID == "a#1" && a.Attempt == 1 {
 			return sink.ClassRejected
@@ -326,11 +326,11 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	})
 	r.feed("a", "a")
 	r.until(2)
-	r.rest(0)
+	r.waitIdle(0)
 	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
 	r.feed("a")
 	r.until(1)
-	r.rest(0)
+	r.waitIdle(0)
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
 	dead, err := r.l.FindDeadLetter(t.Context(), id)
 	if err != nil || dead.Status != ledger.Dead || dead.Class != string(sink.ClassOrder) || dead.Attempts != 1 || dead.Deaths != 2 ||
@@ -339,15 +339,15 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	}
 	r.ask(ledger.Again, ledger.CommandDetail{Force: true}, "a#1")
 	r.until(1)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#3/1", "a#1/2"})
 }
 
-// An action whose lane is busy with another goes into its place: it runs next, before those that stand behind it.
+// An action whose lane is busy with another goes into its place: it runs next, before those behind it.
 func TestRedriveIntoABusyLane(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
-	r.anew(ledger.Continue)
+	r.newNamespace(ledger.Continue)
 	r.shape = nil // no versions: nothing is newer than anything
 	hold := make(chan struct{})
 	tries := 0
@@ -373,13 +373,13 @@ func TestRedriveIntoABusyLane(t *testing.T) {
 	same(t, "asked", r.ask(ledger.Again, ledger.CommandDetail{}, "a#1"), []string{"runs again"})
 	close(hold)
 	r.until(4)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#1/2", "a#3/1", "a#4/1"})
 }
 
 // While an action's attempt is under way nothing is done about it; a claim that is not served here, or is fenced, leaves
 // the command to its next owner, and then it is done once.
-func TestObeyWaitsForItsTurn(t *testing.T) {
+func TestCommandWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	r.sink.kind = sink.Unsafe
@@ -412,7 +412,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	}
 	close(hold)
 	r.until(1)
-	r.rest(1)
+	r.waitIdle(1)
 	old := r.claim
 	r.settled()
 	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err != nil {
@@ -424,7 +424,7 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	}
 	var fencedOff []*ledger.Claim
 	r.cfg.OnFenced = func(c *ledger.Claim) { fencedOff = append(fencedOff, c) }
-	if r.claim, err = r.claimAnew(); err != nil {
+	if r.claim, err = r.claimAgain(); err != nil {
 		t.Fatal(err)
 	}
 	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
@@ -434,8 +434,8 @@ func TestObeyWaitsForItsTurn(t *testing.T) {
 	if err := r.Open(t.Context(), r.claim); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the next owner", r.obeyAsked(), []string{"runs again"})
+	same(t, "the next owner", r.applyCommands(), []string{"runs again"})
 	r.until(2)
-	r.rest(0)
+	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#2/1"})
 }

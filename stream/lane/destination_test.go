@@ -119,7 +119,7 @@ func TestBlockedDestination(t *testing.T) {
 	}
 }
 
-// pause pauses a destination, as a person does.
+// pause pauses a destination, as an operator does.
 func pause(t *testing.T, d *shared.Destination) (resume func()) {
 	t.Helper()
 	kept := &kept{states: map[string]ledger.DestinationState{destName: {
@@ -158,7 +158,7 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newShared(t, shared.Policy{Concurrency: 2, Rate: shared.Rate{Limit: 1, Per: 24 * time.Hour, Burst: 1, OnLimit: shared.Queue}})
 				r, gate := &rig{mem: newMemory(), log: &eventLog{events: map[int64]*schemas.Event{}}, sink: &script{}, claim: claimOf(1)}, make(chan struct{})
-				r.again(t, func(c *Config) {
+				r.relaunch(t, func(c *Config) {
 					sharing(d, &script{})(c)
 					slow(c, r, gate)
 				})
@@ -235,7 +235,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 				if err := k.Learn(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				r.again(t, sharing(d, &script{}))
+				r.relaunch(t, sharing(d, &script{}))
 				r.begin(t)
 			} else {
 				resume()
@@ -252,7 +252,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 }
 
 // TestBoundOfAClassIsItsOwn: failures of other classes do not count against a name that does not resolve, and what fails in
-// between begins its row anew.
+// between begins its row again.
 func TestBoundOfAClassIsItsOwn(t *testing.T) {
 	in(t, func(c *Config) {
 		d := c.Destinations[destName]
@@ -392,7 +392,7 @@ func TestRateOfADestination(t *testing.T) {
 	}
 }
 
-// TestMostAndAlerts: a class's own bound counts, and whoever has to mend it is told.
+// TestMostAndAlerts: a class's own bound counts, and it is alerted.
 func TestMostAndAlerts(t *testing.T) {
 	for _, class := range sink.Classes() {
 		if class == sink.ClassOK {

@@ -299,11 +299,11 @@ func claimOf(id int32) *ledger.Claim {
 func setup(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{mem: newMemory(), log: &eventLog{events: map[int64]*schemas.Event{}}, sink: &script{}, claim: claimOf(1)}
-	return r.again(t, change)
+	return r.relaunch(t, change)
 }
 
-// again makes new lanes on the same ledger, log and sink: a restart.
-func (r *rig) again(t testing.TB, change func(*Config)) *rig {
+// relaunch makes new lanes on the same ledger, log and sink: a restart.
+func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	cfg := Config{
 		Subscription: "acme.triage", Ledger: r.mem, Payloads: r.log, Codec: jsonCodec, MaxInFlight: 8,

@@ -25,7 +25,7 @@ func (r *rig) handOver(t *testing.T, change func(*Config)) {
 	}
 	r.stop()
 	r.claimed(true)
-	r.again(t, change)
+	r.relaunch(t, change)
 	r.begin(t)
 }
 
@@ -192,7 +192,7 @@ func TestDoubtThatStays(t *testing.T) {
 	}
 }
 
-// An action that a person runs again is in doubt only where its row says so. What it was put in front of may have been busy.
+// An action that an operator runs again is in doubt only where its row says so. What it was put in front of may have been busy.
 func TestDoubtOfWhatRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, nil)
@@ -272,7 +272,7 @@ type round struct {
 	killed bool
 }
 
-// TestDoubtModel holds what an attempt is told of those before it against the calls that were made: whoever looks through
+// TestDoubtModel holds what an attempt says of those before it against the calls that were made: whoever looks through
 // the spans finds every one of them, over any number of owners that are killed or release their claim.
 func TestDoubtModel(t *testing.T) {
 	one := rapid.Custom(func(t *rapid.T) round {
@@ -351,7 +351,7 @@ func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.D
 		}
 		r.stop()
 		r.claimed(released)
-		r.again(t, change)
+		r.relaunch(t, change)
 		r.begin(t)
 	}
 	if n := r.mem.count(r.claim, ledger.Done) + r.mem.count(r.claim, ledger.Superseded); n != int(r.seq) {

@@ -44,7 +44,7 @@ const (
 
 // lane is the queue of one entity's actions. Only its head runs.
 type lane struct {
-	part       *partition
+	partition  *partition
 	entity     schemas.EntityKey
 	head, last *entry
 	n          int   // loaded

@@ -15,9 +15,9 @@ import (
 
 // invariants checks every type's state at the end of every critical section, that is after every step.
 type invariants struct {
-	s      *scheduler
-	loader *loader
-	parts  map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
+	s          *scheduler
+	loader     *loader
+	partitions map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
 }
 
 // checkAll is how many steps are checked of every test; of what comes after them, one in fifty is.
@@ -25,7 +25,7 @@ const checkAll = 20_000
 
 // checked has the invariants of l checked from now on, before anything runs.
 func checked(t testing.TB, l *Lanes) {
-	x := &invariants{s: l.s, loader: l.loader, parts: map[*partition]bool{}}
+	x := &invariants{s: l.s, loader: l.loader, partitions: map[*partition]bool{}}
 	steps, failed := 0, false
 	l.s.mu.check = func() {
 		if steps++; failed || steps > checkAll && steps%50 != 0 {
@@ -39,14 +39,14 @@ func checked(t testing.TB, l *Lanes) {
 }
 
 func (x *invariants) check() error {
-	for _, p := range x.s.q.parts {
-		x.parts[p] = true
+	for _, p := range x.s.q.partitions {
+		x.partitions[p] = true
 	}
 	errs := []error{
 		x.s.q.check(), x.s.q.budget.check(x), x.s.q.timers.check(x), x.s.q.spilled.check(x), x.s.q.results.check(x), x.s.q.dispatch.check(x),
 		x.s.q.async.check(x),
 	}
-	for p := range x.parts {
+	for p := range x.partitions {
 		errs = append(errs, p.check(), x.loader.check(p))
 	}
 	return errors.Join(errs...)
@@ -55,7 +55,7 @@ func (x *invariants) check() error {
 // check: what is counted of all partitions is the sum of theirs.
 func (s *queues) check() error {
 	n := 0
-	for c, p := range s.parts {
+	for c, p := range s.partitions {
 		if p.forgotten || p.claim != c {
 			return fmt.Errorf("queues: it still has a claim that is forgotten")
 		}
@@ -86,7 +86,7 @@ func (p *partition) check() error {
 		case la.tail < before || la.tail > p.loadedTo || la.skippedTo > p.loadedTo:
 			return fmt.Errorf("partition: the lane of %s is loaded to %d and left %d, its last is %d, the partition's %d",
 				entity, la.tail, la.skippedTo, before, p.loadedTo)
-		case parked || la.state == retired || la.entity != entity || la.part != p:
+		case parked || la.state == retired || la.entity != entity || la.partition != p:
 			return fmt.Errorf("partition: the lane of %s is parked or retired", entity)
 		}
 		open += n
@@ -133,7 +133,7 @@ func (l *loader) check(p *partition) error {
 
 // entries are all that any lane has, also in flight for claims that are forgotten.
 func (x *invariants) entries(yield func(*entry) bool) {
-	for p := range x.parts {
+	for p := range x.partitions {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				if !yield(e) {
@@ -178,9 +178,9 @@ func (b *budget) check(x *invariants) error {
 	return nil
 }
 
-// lanesOf are the lanes of all parts that are open.
+// lanesOf are the lanes of all partitions that are open.
 func (x *invariants) openLanes(yield func(*lane) bool) {
-	for _, p := range x.s.q.parts {
+	for _, p := range x.s.q.partitions {
 		for _, la := range p.lanes {
 			if !yield(la) {
 				return
@@ -196,7 +196,7 @@ func (t *timers) check(x *invariants) error {
 			return fmt.Errorf("timers: no heap at %d", i)
 		}
 		la := e.lane
-		if in[e] || la.part.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
+		if in[e] || la.partition.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
 			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
 		}
 		in[e] = true
@@ -246,13 +246,13 @@ func (c *completions) check(x *invariants) error {
 		if done.marked != nil {
 			want = running
 		}
-		cancelled := done.marked != nil && la.part.ctx.Err() != nil // its worker waits for the mark no more
-		if !la.part.forgotten && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
+		cancelled := done.marked != nil && la.partition.ctx.Err() != nil // its worker waits for the mark no more
+		if !la.partition.forgotten && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
 			return fmt.Errorf("completions: action %d is in twice, or not the head of its lane, in state %d", done.e.LaneSeq, la.state)
 		}
 		e := done.e
 		for _, next := range done.rest {
-			if e = e.next; !la.part.forgotten && e != next {
+			if e = e.next; !la.partition.forgotten && e != next {
 				return fmt.Errorf("completions: what is superseded with %d is not right behind it", done.e.LaneSeq)
 			}
 		}
@@ -276,7 +276,7 @@ func (d *dispatcher) check(x *invariants) error {
 		n := 0
 		var last *lane
 		for la := dest.first; la != nil; la = la.nextReady {
-			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.part.forgotten {
+			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.partition.forgotten {
 				return fmt.Errorf("dispatcher: the lane of %s is ready at %s twice, or not ready, or for another", la.entity, dest.name)
 			}
 			in[la], last = true, la
@@ -335,18 +335,18 @@ func (a *asyncWork) check(x *invariants) error {
 }
 
 // lane is the lane of an entity of claim 1.
-func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.q.parts[r.claim].lanes[entity] }
+func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.q.partitions[r.claim].lanes[entity] }
 
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
 		"queues":              func(r *rig) { r.s.q.open++ },
-		"partition, open":     func(r *rig) { r.s.q.parts[r.claim].open++; r.s.q.open++ },
-		"partition, busy":     func(r *rig) { r.s.q.parts[r.claim].busy-- },
+		"partition, open":     func(r *rig) { r.s.q.partitions[r.claim].open++; r.s.q.open++ },
+		"partition, busy":     func(r *rig) { r.s.q.partitions[r.claim].busy-- },
 		"partition, order":    func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
 		"partition, tail":     func(r *rig) { r.lane("waits").tail = 1 },
-		"partition, parked":   func(r *rig) { r.s.q.parts[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
-		"loader, no need":     func(r *rig) { r.s.q.parts[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
+		"partition, parked":   func(r *rig) { r.s.q.partitions[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
+		"loader, no need":     func(r *rig) { r.s.q.partitions[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
 		"loader, forgotten":   func(r *rig) { r.s.q.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
 		"budget, queued":      func(r *rig) { r.s.q.budget.queued++ },
 		"budget, in flight":   func(r *rig) { r.s.q.budget.inFlight-- },
@@ -382,7 +382,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				synctest.Wait()
 				r.s.mu.Lock()
 				defer r.s.mu.Mutex.Unlock()
-				x := &invariants{s: r.s, loader: r.loader, parts: map[*partition]bool{}}
+				x := &invariants{s: r.s, loader: r.loader, partitions: map[*partition]bool{}}
 				if err := x.check(); err != nil {
 					t.Fatalf("before: %v", err)
 				}

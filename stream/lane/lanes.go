@@ -108,7 +108,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 			p.latest.read(actions, false)
 		}
 	}
-	s.q.parts[c] = p
+	s.q.partitions[c] = p
 	l.loader.takePage(p, actions, more, 0)
 	s.q.dispatch.wake()
 	signal(s.q.toLoad)
@@ -120,7 +120,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.q.parts[c]
+	p := s.q.partitions[c]
 	if p == nil || p.closing {
 		return // the next owner reads them from the ledger
 	}
@@ -154,7 +154,7 @@ func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Co
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	s := l.s
 	s.mu.Lock()
-	p := s.q.parts[c]
+	p := s.q.partitions[c]
 	if p == nil || p.closing {
 		s.mu.Unlock()
 		return nil
@@ -201,7 +201,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if p := l.s.q.parts[c]; p != nil {
+	if p := l.s.q.partitions[c]; p != nil {
 		l.s.q.forget(p, errFenced)
 	}
 }
@@ -212,7 +212,7 @@ func (l *Lanes) Waiting() map[string]int {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	n := map[string]int{}
-	for _, p := range l.s.q.parts {
+	for _, p := range l.s.q.partitions {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				if !e.inFlight() {

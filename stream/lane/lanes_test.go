@@ -167,7 +167,7 @@ func TestParkStopsOneEntity(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.stop()
-		r.again(t, nil)
+		r.relaunch(t, nil)
 		defer r.stop()
 		r.begin(t)
 		r.add("bad", "good")
@@ -261,7 +261,7 @@ func TestRestartResumes(t *testing.T) {
 		left := time.Until(r.mem.rows[1][1].due)
 		r.sink.do = nil
 		clear(r.log.events) // the payload copies must do
-		r.again(t, nil)
+		r.relaunch(t, nil)
 		defer r.stop()
 		began := time.Now()
 		r.begin(t)

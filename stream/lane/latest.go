@@ -101,7 +101,7 @@ func (b *latest) ended(a *ledger.Action) {
 
 // supersede gives the actions at the front of a lane that are overtaken to the recorder. It says whether there were any.
 func (q *queues) supersede(la *lane) bool {
-	b, e := la.part.latest, la.head
+	b, e := la.partition.latest, la.head
 	if !b.overtaken(e) {
 		return false
 	}
@@ -109,23 +109,23 @@ func (q *queues) supersede(la *lane) bool {
 	for next := e.next; next != nil && b.overtaken(next); next = next.next {
 		c.rest = append(c.rest, next)
 	}
-	la.part.begin()
+	la.partition.begin()
 	q.record(c)
 	return true
 }
 
 func supersededResult(e *entry) ledger.Result {
-	return ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
+	return ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
 }
 
 // endSuperseded takes a lane on behind the actions that were superseded and are recorded now.
 func (q *queues) endSuperseded(c *completion) {
 	la := c.e.lane
 	la.state = idle
-	la.part.end()
+	la.partition.end()
 	for range 1 + len(c.rest) {
 		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
-		la.part.latest.ended(&la.head.Action)
+		la.partition.latest.ended(&la.head.Action)
 		q.pop(la)
 	}
 	q.superseded.Add(float64(1 + len(c.rest)))

@@ -116,7 +116,7 @@ func TestPostgresLatest(t *testing.T) {
 	r.stop()
 	fill := func(entity string, n int64) {
 		var err error
-		if r.claim, err = r.claimAnew(); err != nil {
+		if r.claim, err = r.claimAgain(); err != nil {
 			t.Fatal(err)
 		}
 		for v := range n { // nobody runs them: r's lanes have been stopped

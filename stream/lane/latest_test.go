@@ -103,8 +103,8 @@ func TestLatest(t *testing.T) {
 					synctest.Wait()
 					same(t, "statuses", strings.Join(r.statuses(1, r.seq), " "), c.want)
 					same(t, "calls", len(r.sink.ids()), strings.Count(c.want, done))
-					same(t, "nothing is remembered", len(r.s.q.parts[r.claim].latest.newest), 0)
-					same(t, "or busy", r.s.q.parts[r.claim].busy, 0)
+					same(t, "nothing is remembered", len(r.s.q.partitions[r.claim].latest.newest), 0)
+					same(t, "or busy", r.s.q.partitions[r.claim].busy, 0)
 				})
 			})
 		}
@@ -200,7 +200,7 @@ func TestLatestKeepsTheDoubt(t *testing.T) {
 			}
 			r.stop()
 			r.claimed(true)
-			r.again(t, change)
+			r.relaunch(t, change)
 		}
 		alive.Store(true)
 		r.begin(t)
@@ -347,7 +347,7 @@ func (p *backlogPlan) restart(t *testing.T, r *rig, change func(*Config), h *his
 			met[a.Entity] = true
 		}
 	}
-	r.again(t, change)
+	r.relaunch(t, change)
 	r.begin(t)
 }
 

@@ -126,7 +126,7 @@ func (r *real) start() {
 	go func() { defer close(ended); _ = l.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() { cancel(); <-ended })
 	r.t.Cleanup(r.stop)
-	if r.claim, err = r.claimAnew(); err != nil {
+	if r.claim, err = r.claimAgain(); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := l.Open(r.t.Context(), r.claim); err != nil {
@@ -134,7 +134,7 @@ func (r *real) start() {
 	}
 }
 
-func (r *real) claimAnew() (*ledger.Claim, error) {
+func (r *real) claimAgain() (*ledger.Claim, error) {
 	return r.ns.Claim(r.t.Context(), ledger.ClaimRequest{Partition: topic, Partitions: 1,
 		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 			if stored != nil {
@@ -432,7 +432,7 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	hold := make(chan struct{})
 	r.ends(func(sink.Action) sink.Class { <-hold; return sink.ClassOK })
 	r.feed("a", "a")
-	next, err := r.claimAnew() // another process takes the partition
+	next, err := r.claimAgain() // another process takes the partition
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	r.until(1)
 	for {
 		r.s.mu.Lock()
-		gone := r.s.q.parts[r.claim] == nil
+		gone := r.s.q.partitions[r.claim] == nil
 		r.s.mu.Unlock()
 		if gone {
 			break

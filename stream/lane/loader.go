@@ -72,15 +72,15 @@ func (l *loader) round(ctx context.Context) (worked bool, err error) {
 	return worked, nil
 }
 
-func (l *loader) worthReading() (parts []*partition) {
+func (l *loader) worthReading() (partitions []*partition) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	for _, p := range l.s.q.parts {
+	for _, p := range l.s.q.partitions {
 		if p.worthReading() {
-			parts = append(parts, p)
+			partitions = append(partitions, p)
 		}
 	}
-	return parts
+	return partitions
 }
 
 // readLatest reads the next page of all open actions, for what a partition with backlog: latest has to know of them. Once that
@@ -259,7 +259,7 @@ func (l *loader) refilled(la *lane, goal int64) {
 	la.first = 0 // also where it is not there any more
 	if la.skippedTo == goal {
 		la.skippedTo = 0
-		delete(la.part.needsRefill, la)
+		delete(la.partition.needsRefill, la)
 	} else { // more was left meanwhile
 		la.tail = max(la.tail, goal)
 	}
@@ -274,7 +274,7 @@ func (l *loader) underPressure() bool {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.q.parts {
+	for _, p := range s.q.partitions {
 		if p.underPressure() {
 			return true
 		}
@@ -288,7 +288,7 @@ func (l *loader) makeRoom() {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.q.parts {
+	for _, p := range s.q.partitions {
 		if p.underPressure() {
 			l.spillWaiting(p)
 			l.spillReady(p)
@@ -329,7 +329,7 @@ func (l *loader) spillReady(p *partition) {
 		left := p.open
 		s.q.dispatch.remove(d, func(la *lane) bool {
 			kept++
-			if la.part != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || s.q.spilled.count+len(out) >= maxSpilled {
+			if la.partition != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || s.q.spilled.count+len(out) >= maxSpilled {
 				return false
 			}
 			left -= la.n

@@ -108,7 +108,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			t.Errorf("%d of 30 are done", n)
 		}
 		r.s.mu.Lock()
-		same(t, "left behind", []int{r.s.q.async.count, r.s.q.dispatch.byName[destName].async, r.s.q.open, len(r.s.q.timers.heap), len(r.s.q.parts[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
+		same(t, "left behind", []int{r.s.q.async.count, r.s.q.dispatch.byName[destName].async, r.s.q.open, len(r.s.q.timers.heap), len(r.s.q.partitions[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
 		r.s.mu.Unlock()
 	})
 }

@@ -169,7 +169,7 @@ func (r *longRig) restart(t *testing.T, unclean bool) {
 	t.Helper()
 	r.stop()
 	r.claimed(!unclean)
-	r.again(t, r.change)
+	r.relaunch(t, r.change)
 	r.begin(t)
 }
 
@@ -244,7 +244,7 @@ func TestReportsAreJudged(t *testing.T) {
 	})
 }
 
-// What is not heard of until its deadline is judged as a timeout, by the kind of its sink.
+// What is not reported before its deadline is judged as a timeout, by the kind of its sink.
 func TestDeadline(t *testing.T) {
 	for kind, want := range map[sink.Idempotency]ledger.Status{sink.Idempotent: ledger.Failed, sink.Fenced: ledger.Failed, sink.Unsafe: ledger.Unknown} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestReportsOfTwoAttempts(t *testing.T) {
 }
 
 // A result of a head that waits for its next attempt in the ledger, since the window is full, is applied at once all the same.
-func TestReportOfALaneAtRest(t *testing.T) {
+func TestReportOfASpilledLane(t *testing.T) {
 	longWork(t, halfHour, func(c *Config) {
 		small(c)
 		d := c.Destinations[destName]
@@ -416,7 +416,7 @@ func TestReportOfALaneAtRest(t *testing.T) {
 		time.Sleep(time.Second)
 		var seq int64
 		r.s.mu.Lock()
-		for _, la := range r.s.q.parts[r.claim].lanes {
+		for _, la := range r.s.q.partitions[r.claim].lanes {
 			if la.state == spilled {
 				seq = la.tail + 1
 			}

@@ -76,7 +76,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 
 func (q *queues) parkedLanes() float64 {
 	n := 0
-	for _, p := range q.parts {
+	for _, p := range q.partitions {
 		n += len(p.parked)
 	}
 	return float64(n)

@@ -113,7 +113,7 @@ func (p *plan) run(t *testing.T) error {
 				r.mem.mu.Lock()
 				opened = false
 				r.mem.mu.Unlock()
-				r.again(t, change)
+				r.relaunch(t, change)
 				r.begin(t)
 			}
 		}

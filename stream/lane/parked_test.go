@@ -11,9 +11,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// An agent that refuses everything parks every entity: 200,000 lanes that stand take some bytes each, and none of them runs
+// An agent that refuses everything parks every entity: 200,000 parked lanes take some bytes each, and none of them runs
 // what comes behind its head.
-func TestMemoryOfLanesThatStand(t *testing.T) {
+func TestMemoryOfParkedLanes(t *testing.T) {
 	const n = 200_000
 	in(t, nil, func(t *testing.T, r *rig) {
 		entity := func(i int) schemas.EntityKey { return schemas.EntityKey(fmt.Sprintf("186853002/%d", i)) }
@@ -25,7 +25,7 @@ func TestMemoryOfLanesThatStand(t *testing.T) {
 		}
 		before := heap()
 		r.s.mu.Lock()
-		p := r.s.q.parts[r.claim]
+		p := r.s.q.partitions[r.claim]
 		for i := range n {
 			r.s.q.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
 		}

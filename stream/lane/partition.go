@@ -68,7 +68,7 @@ func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	if la != nil {
 		return la
 	}
-	la = &lane{part: p, entity: entity, tail: laneSeq}
+	la = &lane{partition: p, entity: entity, tail: laneSeq}
 	if at, ok := p.parked.at(entity); ok {
 		la.tail, la.skippedTo, la.doubtTo = at.head-1, at.last, at.doubtTo
 		delete(p.parked, parkedKey(entity))

@@ -35,7 +35,7 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 	}
 	packed := e.Packed
 	if packed == nil {
-		actions, _, err := w.cfg.Ledger.Open(ctx, e.lane.part.claim, e.LaneSeq-1, 1)
+		actions, _, err := w.cfg.Ledger.Open(ctx, e.lane.partition.claim, e.LaneSeq-1, 1)
 		switch {
 		case err != nil:
 			return nil, err
@@ -90,7 +90,7 @@ type Enricher interface {
 // enrich completes a head's event and goes on with its attempt. What cannot be completed is a failed attempt without a
 // call: the destination has not acted, so it is judged as if the sink were idempotent.
 func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
-	p, began := e.lane.part, time.Now()
+	p, began := e.lane.partition, time.Now()
 	full, out, err := w.enriched(p.ctx, event)
 	notYet, later := errors.AsType[*sink.NotYet](err)
 	switch {

@@ -20,26 +20,26 @@ type queues struct {
 	judge      *judge
 	superseded prometheus.Counter
 
-	parts    map[*ledger.Claim]*partition
-	open     int // loaded actions
-	dispatch dispatcher
-	timers   timers
-	spilled  spillList
-	async    asyncWork
-	budget   budget
-	results  completions
-	toLoad   chan struct{} // capacity 1, never closed: a partition may have room
+	partitions map[*ledger.Claim]*partition
+	open       int // loaded actions
+	dispatch   dispatcher
+	timers     timers
+	spilled    spillList
+	async      asyncWork
+	budget     budget
+	results    completions
+	toLoad     chan struct{} // capacity 1, never closed: a partition may have room
 }
 
 func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	q := &queues{
 		cfg: cfg, log: log,
-		parts:   map[*ledger.Claim]*partition{},
-		timers:  timers{changed: make(chan struct{}, 1)},
-		async:   asyncWork{changed: make(chan struct{}, 1)},
-		budget:  budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
-		results: completions{cfg: cfg, group: cfg.MaxGroup, changed: sync.NewCond(mu)},
-		toLoad:  make(chan struct{}, 1),
+		partitions: map[*ledger.Claim]*partition{},
+		timers:     timers{changed: make(chan struct{}, 1)},
+		async:      asyncWork{changed: make(chan struct{}, 1)},
+		budget:     budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
+		results:    completions{cfg: cfg, group: cfg.MaxGroup, changed: sync.NewCond(mu)},
+		toLoad:     make(chan struct{}, 1),
 	}
 	q.spilled = spillList{cfg: cfg, toLoad: q.toLoad}
 	q.dispatch = dispatcher{
@@ -58,7 +58,7 @@ func (q *queues) push(p *partition, a *ledger.Action, event *schemas.Event, fres
 		if p.parked.leave(a, doubt) {
 			return
 		}
-		la = &lane{part: p, entity: a.Entity}
+		la = &lane{partition: p, entity: a.Entity}
 		p.lanes[a.Entity] = la
 	}
 	if doubt {
@@ -88,7 +88,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	la.first = 0
 	la.n++
 	la.tail = a.LaneSeq
-	la.part.open++
+	la.partition.open++
 	q.open++
 	if la.head == e && la.state == idle {
 		q.schedule(la)
@@ -98,7 +98,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 // restore sets when an action read from the ledger may run: when its retry is due and, after an unclean claim, not before
 // the calls that the owner before may have in flight have timed out.
 func (q *queues) restore(e *entry) {
-	p := e.lane.part
+	p := e.lane.partition
 	if e.Attempts == 0 && e.LaneSeq <= e.lane.doubtTo {
 		e.DoubtEnd = p.doubts.at.Add(q.dispatch.find(e.Destination).Timeout)
 	}
@@ -120,19 +120,19 @@ func (q *queues) restore(e *entry) {
 func (q *queues) schedule(la *lane) {
 	e := la.head
 	switch {
-	case la.part.ended():
+	case la.partition.ended():
 	case la.rereadFrom > 0:
 		q.reread(la)
 	case e == nil && !la.overflow():
-		delete(la.part.lanes, la.entity)
+		delete(la.partition.lanes, la.entity)
 	case e == nil:
-		la.part.needsRefill[la] = struct{}{}
+		la.partition.needsRefill[la] = struct{}{}
 	case q.applyReport(e):
 	case e.Status == ledger.Processing:
 		q.awaitReport(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		q.park(la)
-	case la.part.latest.unread(): // scheduled when it is read
+	case la.partition.latest.unread(): // scheduled when it is read
 	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
 		la.state = waiting
 		q.timers.add(e)
@@ -150,7 +150,7 @@ func (q *queues) pick() (*entry, *destination) {
 		d := q.dispatch.nextInTurn()
 		if e := q.take(d); e != nil {
 			e.lane.state = running
-			e.lane.part.begin()
+			e.lane.partition.begin()
 			e.called = false
 			d.running++
 			q.budget.start(e)
@@ -185,7 +185,7 @@ func (q *queues) take(d *destination) *entry {
 // notToRun reports whether the head of a ready lane is not to run any more, and takes the lane on where that is so: its claim
 // is being given up, or a newer version has overtaken the head.
 func (q *queues) notToRun(la *lane) bool {
-	if la.part.ended() {
+	if la.partition.ended() {
 		la.state = idle
 		return true
 	}
@@ -206,7 +206,7 @@ func (q *queues) apply(e *entry, res *ledger.Result) {
 	e.Status = res.Status
 	la.endDoubt(e)
 	la.state = idle
-	la.part.end()
+	la.partition.end()
 	switch {
 	case res.Status == ledger.Processing:
 		e.long.waitFor(res.Left, res.Silence, res.Silence)
@@ -214,7 +214,7 @@ func (q *queues) apply(e *entry, res *ledger.Result) {
 		e.notBefore = time.Now().Add(res.NextIn)
 		q.budget.requeue(e)
 	case res.Status == ledger.Done, res.Status == ledger.Dead && e.OnDead == ledger.Continue:
-		la.part.latest.ended(&e.Action)
+		la.partition.latest.ended(&e.Action)
 		q.pop(la)
 	}
 	q.schedule(la) // which parks it at a dead or unknown head
@@ -230,11 +230,11 @@ func (q *queues) pop(la *lane) {
 		la.last = nil
 	}
 	la.n--
-	la.part.open--
+	la.partition.open--
 	q.open--
 	la.state = idle
 	if la.overflow() && la.n <= q.cfg.LaneWindow/2 {
-		la.part.needsRefill[la] = struct{}{}
+		la.partition.needsRefill[la] = struct{}{}
 	}
 }
 
@@ -243,7 +243,7 @@ func (q *queues) unload(la *lane) {
 	for la.head != nil {
 		q.pop(la)
 	}
-	delete(la.part.needsRefill, la)
+	delete(la.partition.needsRefill, la)
 }
 
 // discard ends a running or recorded head whose result nobody wants any more.
@@ -251,7 +251,7 @@ func (q *queues) discard(e *entry) {
 	q.budget.free(e)
 	q.untrack(e)
 	e.lane.state = idle
-	e.lane.part.end()
+	e.lane.partition.end()
 }
 
 // drop forgets a completion. Where it is the mark of an unsafe attempt, its worker still has the head.
@@ -273,7 +273,7 @@ func (q *queues) spill(la *lane) {
 
 // park stops a lane at its dead or unknown head. Nothing of it stays in memory but where it is parked.
 func (q *queues) park(la *lane) {
-	p := la.part
+	p := la.partition
 	at := parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
 	q.unload(la)
 	la.state = retired
@@ -305,7 +305,7 @@ func (q *queues) runAgain(p *partition, entity schemas.EntityKey, laneSeq int64)
 // whichever comes first. Another lane takes its place, so that a page that was read before cannot be taken for one that
 // was read after.
 func (q *queues) reread(la *lane) {
-	p, after := la.part, la.tail
+	p, after := la.partition, la.tail
 	upto := max(la.tail, la.skippedTo, la.rereadFrom)
 	switch la.state {
 	case ready:
@@ -320,7 +320,7 @@ func (q *queues) reread(la *lane) {
 	}
 	q.unload(la)
 	la.state = retired
-	fresh := &lane{part: p, entity: la.entity, tail: min(after, la.rereadFrom-1), skippedTo: upto, doubtTo: la.doubtTo}
+	fresh := &lane{partition: p, entity: la.entity, tail: min(after, la.rereadFrom-1), skippedTo: upto, doubtTo: la.doubtTo}
 	p.lanes[la.entity] = fresh
 	p.needsRefill[fresh] = struct{}{}
 	signal(q.toLoad)
@@ -330,11 +330,11 @@ func (q *queues) reread(la *lane) {
 // up, the next owner finds the action open, or stale.
 func (q *queues) staleEnded(e *entry, d *destination, written bool) {
 	q.dispatch.release(e, d, nil)
-	if e.lane.part.forgotten || !written {
+	if e.lane.partition.forgotten || !written {
 		q.discard(e)
 		return
 	}
-	e.lane.part.end()
+	e.lane.partition.end()
 	e.lane.endDoubt(e)
 	q.pop(e.lane)
 	q.schedule(e.lane)
@@ -344,13 +344,13 @@ func (q *queues) staleEnded(e *entry, d *destination, written bool) {
 func (q *queues) forget(p *partition, cause error) {
 	p.forgotten = true
 	p.cancel(cause)
-	delete(q.parts, p.claim)
+	delete(q.partitions, p.claim)
 	for _, d := range q.dispatch.order {
-		q.dispatch.remove(d, func(la *lane) bool { return la.part == p })
-		d.spilled = slices.DeleteFunc(d.spilled, func(la *lane) bool { return la.part == p })
+		q.dispatch.remove(d, func(la *lane) bool { return la.partition == p })
+		d.spilled = slices.DeleteFunc(d.spilled, func(la *lane) bool { return la.partition == p })
 	}
 	q.spilled.forget(p)
-	q.timers.removeAll(func(e *entry) bool { return e.lane.part == p })
+	q.timers.removeAll(func(e *entry) bool { return e.lane.partition == p })
 	for _, la := range p.lanes {
 		if la.accepted != nil {
 			q.untrack(la.accepted)

@@ -104,7 +104,7 @@ func (c *completions) end() {
 
 // waitUnwritten cuts a Record short that holds a result of p, and waits for its end and for p's commands.
 func (c *completions) waitUnwritten(p *partition) {
-	for slices.ContainsFunc(c.writing, func(done completion) bool { return done.e.lane.part == p }) {
+	for slices.ContainsFunc(c.writing, func(done completion) bool { return done.e.lane.partition == p }) {
 		if c.abort != nil {
 			c.abort(errClosed)
 		}
@@ -167,7 +167,7 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 			s.q.results.changed.Wait()
 		}
 		group = s.q.results.take(func(c *completion) bool {
-			forgotten := c.e.lane.part.forgotten
+			forgotten := c.e.lane.partition.forgotten
 			if forgotten {
 				s.q.drop(c)
 			}

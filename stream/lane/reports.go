@@ -135,8 +135,8 @@ func (r *reportReader) read(ctx context.Context) error {
 func (r *reportReader) claims() []*ledger.Claim {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	claims := make([]*ledger.Claim, 0, len(r.s.q.parts))
-	for c, p := range r.s.q.parts {
+	claims := make([]*ledger.Claim, 0, len(r.s.q.partitions))
+	for c, p := range r.s.q.partitions {
 		if !p.closing {
 			claims = append(claims, c)
 		}
@@ -150,12 +150,12 @@ func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (l
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range claims {
-		if p := s.q.parts[c]; p != nil {
+		if p := s.q.partitions[c]; p != nil {
 			p.reports = reports{}
 		}
 	}
 	for _, rep := range list {
-		p := s.q.parts[rep.Claim]
+		p := s.q.partitions[rep.Claim]
 		switch {
 		case p == nil || p.closing:
 		case rep.Past:
@@ -165,7 +165,7 @@ func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (l
 		}
 	}
 	for _, rep := range list { // now that all of an action's are known
-		if p := s.q.parts[rep.Claim]; p != nil && !p.closing && !rep.Past {
+		if p := s.q.partitions[rep.Claim]; p != nil && !p.closing && !rep.Past {
 			r.resume(p, rep.Entity, rep.LaneSeq)
 		}
 	}
@@ -199,11 +199,11 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 // expire ends the wait for the overdue heads of one claim and gives the others. Heartbeats are written by whoever receives them,
 // so it asks the ledger for them first.
 func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*entry, err error) {
-	c := overdue[0].lane.part.claim
+	c := overdue[0].lane.partition.claim
 	var own []*entry
 	var seqs []int64
 	for _, e := range overdue {
-		if e.lane.part.claim != c {
+		if e.lane.partition.claim != c {
 			others = append(others, e)
 			continue
 		}
@@ -226,7 +226,7 @@ func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 	defer s.mu.Unlock()
 	for _, e := range list {
 		la, now := e.lane, time.Now()
-		if la.accepted != e || la.part.ended() {
+		if la.accepted != e || la.partition.ended() {
 			continue
 		}
 		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {

@@ -53,7 +53,7 @@ func (s *scheduler) finish(e *entry, d *destination, res ledger.Result, feedback
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, feedback)
-	if e.lane.part.forgotten || cancelled {
+	if e.lane.partition.forgotten || cancelled {
 		s.q.discard(e)
 	} else {
 		if res.Status == ledger.Processing {
@@ -69,7 +69,7 @@ func (s *scheduler) postpone(e *entry, d *destination, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, nil)
-	p := e.lane.part
+	p := e.lane.partition
 	if p.forgotten {
 		s.q.discard(e)
 	} else {
@@ -96,7 +96,7 @@ func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}
 	c := completion{e: e, res: res, marked: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !e.lane.part.forgotten {
+	if !e.lane.partition.forgotten {
 		s.q.results.add(c)
 	}
 	return c.marked
@@ -144,7 +144,7 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 	defer s.mu.Unlock()
 	for i := range group {
 		c := &group[i]
-		p := c.e.lane.part
+		p := c.e.lane.partition
 		if fenced[p.claim.ID] && !p.forgotten {
 			s.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
 			s.q.forget(p, errFenced)
@@ -213,7 +213,7 @@ func (s *scheduler) due() time.Duration {
 func (s *scheduler) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.q.parts {
+	for _, p := range s.q.partitions {
 		p.cancel(errStopped)
 	}
 	s.q.dispatch.stop()

@@ -102,7 +102,7 @@ func (s *spillList) reload(la *lane, headOnly bool) {
 	if headOnly {
 		la.first = la.tail + 1
 	}
-	la.part.needsRefill[la] = struct{}{}
+	la.partition.needsRefill[la] = struct{}{}
 	signal(s.toLoad)
 }
 
@@ -113,7 +113,7 @@ func (s *spillList) forget(p *partition) {
 			s.end(la)
 		}
 	}
-	s.byTime = slices.DeleteFunc(s.byTime, func(r spilledLane) bool { return r.lane.part == p })
+	s.byTime = slices.DeleteFunc(s.byTime, func(r spilledLane) bool { return r.lane.partition == p })
 	heap.Init(&s.byTime)
 }
 

@@ -42,11 +42,11 @@ func (r *rig) many(name string, n int, change func(*ledger.Action)) {
 	r.Add(r.claim, items)
 }
 
-func (r *rig) atRest() int {
+func (r *rig) spilledLanes() int {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.s.q.parts {
+	for _, p := range r.s.q.partitions {
 		for _, la := range p.lanes {
 			if la.state == spilled {
 				n++
@@ -82,7 +82,7 @@ func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
 		if n := r.loaded(); n > 8+2 {
 			t.Errorf("%d actions loaded", n)
 		}
-		if n := r.atRest(); n < 40 {
+		if n := r.spilledLanes(); n < 40 {
 			t.Errorf("%d lanes rest", n)
 		}
 		up.Store(true)
@@ -92,7 +92,7 @@ func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
 		same(t, "calls", len(r.sink.ids()), 250)
 		same(t, "loaded", r.loaded(), 0)
-		same(t, "at rest", r.atRest(), 0)
+		same(t, "at rest", r.spilledLanes(), 0)
 		checkRepeats(t, r)
 	})
 }
@@ -141,7 +141,7 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
-		same(t, "at rest", r.atRest(), 0)
+		same(t, "at rest", r.spilledLanes(), 0)
 		checkRepeats(t, r)
 	})
 }
@@ -171,7 +171,7 @@ func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
-		same(t, "at rest", r.atRest(), 0)
+		same(t, "at rest", r.spilledLanes(), 0)
 		checkRepeats(t, r)
 	})
 }
@@ -189,7 +189,7 @@ func TestTokenReadsBackOneHead(t *testing.T) {
 		r.many("bad", 1024, func(a *ledger.Action) { a.Destination = downName })
 		r.many("good", 1024, nil)
 		time.Sleep(time.Minute + time.Second) // the window is full of the good ones
-		if n := r.atRest(); n < 300 {
+		if n := r.spilledLanes(); n < 300 {
 			t.Errorf("%d lanes rest", n)
 		}
 		gave := r.mem.given()
@@ -211,15 +211,15 @@ func TestBusyDestinationKeepsItsWindow(t *testing.T) {
 		}
 		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
 		time.Sleep(time.Minute)
-		same(t, "at rest", r.atRest(), 0)
+		same(t, "at rest", r.spilledLanes(), 0)
 		close(release)
 		time.Sleep(time.Minute)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 100)
 	})
 }
 
-// Lanes at rest are let go of with their claim, and the next owner finds everything.
-func TestRestEndsWithTheClaim(t *testing.T) {
+// Spilled lanes are let go of with their claim, and the next owner finds everything.
+func TestSpillEndsWithTheClaim(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
 		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
@@ -230,7 +230,7 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 		}
 		r.many("bad", 50, nil)
 		time.Sleep(time.Minute)
-		if r.atRest() == 0 {
+		if r.spilledLanes() == 0 {
 			t.Error("none rests")
 		}
 		if err := r.Close(t.Context(), r.claim); err != nil {
@@ -240,7 +240,7 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 		same(t, "timers", len(r.s.q.spilled.byTime)+len(r.s.q.timers.heap), 0)
 		r.stop()
 		up.Store(true)
-		r.again(t, crowd)
+		r.relaunch(t, crowd)
 		defer r.stop()
 		r.begin(t)
 		time.Sleep(time.Hour)
@@ -250,7 +250,7 @@ func TestRestEndsWithTheClaim(t *testing.T) {
 }
 
 // The ledger that fails while heads are read back loses none of them.
-func TestHeadsAtRestAreReadAgain(t *testing.T) {
+func TestSpilledHeadsAreReadAgain(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
 		r.sink.do = badUntil(&up)
@@ -274,16 +274,16 @@ func TestHeadsAtRestAreReadAgain(t *testing.T) {
 }
 
 // A head that has ended in another way while its lane rested lets what is behind it run.
-func TestHeadThatEndsWhileItsLaneRests(t *testing.T) {
+func TestHeadThatEndsWhileItsLaneIsSpilled(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var up atomic.Bool
 		r.sink.do = badUntil(&up)
 		r.many("bad", 50, nil)
 		time.Sleep(time.Minute)
-		rested := r.atRest()
+		rested := r.spilledLanes()
 		r.s.mu.Lock()
 		r.mem.mu.Lock()
-		for _, la := range r.s.q.parts[r.claim].lanes {
+		for _, la := range r.s.q.partitions[r.claim].lanes {
 			if la.state == spilled {
 				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
 			}

@@ -22,7 +22,7 @@ func (r *rig) loaded() int {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	n := 0
-	for _, p := range r.s.q.parts {
+	for _, p := range r.s.q.partitions {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				n++
@@ -107,7 +107,7 @@ func TestParkedBacklogLeavesTheWindowToOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.stop()
-		r.again(t, small)
+		r.relaunch(t, small)
 		defer r.stop()
 		r.make("good", nil)
 		r.begin(t)
@@ -362,7 +362,7 @@ func TestRefillReadsWhatItTakes(t *testing.T) {
 	})
 }
 
-// A lane that is read anew while it is read back is read for no further: its backlog may be the whole topic's.
+// A lane that is read again while it is refilled is read for no further: its backlog may be the whole topic's.
 func TestRefillEndsWithItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, func(c *Config) {
@@ -393,7 +393,7 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
 			again.Add(1)
-			r.s.q.runAgain(r.s.q.parts[r.claim], "hot", 1)
+			r.s.q.runAgain(r.s.q.partitions[r.claim], "hot", 1)
 		}
 		r.mem.mu.Lock()
 		r.mem.onOpen = func(after int64, _ int) error {

@@ -64,7 +64,7 @@ func (w *workers) work() {
 
 // run brings a head to a result, or puts it back where no attempt could be made.
 func (w *workers) run(e *entry, d *destination) {
-	p := e.lane.part
+	p := e.lane.partition
 	event, err := w.payload(p.ctx, e)
 	if event != nil {
 		e.trace = trace.ID(event.TraceParent)
@@ -115,9 +115,9 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 // mark records that an unsafe attempt is about to begin and waits until that is committed and the process alive. When it is
 // false, the claim is being given up; the mark may stay, and then the outcome counts as unknown.
 func (w *workers) mark(e *entry) bool {
-	ctx := e.lane.part.ctx
+	ctx := e.lane.partition.ctx
 	committed := w.s.mark(e, ledger.Result{
-		Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
+		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
 		Error: "marked before the call; no end of it is recorded",
 	})
 	select {
@@ -138,10 +138,10 @@ func (w *workers) mark(e *entry) bool {
 // attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
 func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(e.lane.part.ctx, d.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(e.lane.partition.ctx, d.Timeout, errTimeout)
 	out, err := w.call(ctx, d.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
-		Attempt: e.Attempts + 1, Epoch: e.lane.part.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
+		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Redrive != nil && e.Redrive.Twice,
 		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
 	})
@@ -172,7 +172,7 @@ func (w *workers) ended(e *entry, d *destination, kind sink.Idempotency, began t
 	res := w.judge.ofAttempt(e, d, kind, began, out, class, err)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
 		w.s.mu.Lock()
-		e.lane.part.reports.overrule(e, &res)
+		e.lane.partition.reports.overrule(e, &res)
 		w.s.mu.Unlock()
 	}
 	w.judge.logAttempt(e, &res)
@@ -181,7 +181,7 @@ func (w *workers) ended(e *entry, d *destination, kind sink.Idempotency, began t
 
 // finish hands the result of a head to the recorder. feedback is nil where the destination learns nothing from it.
 func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome) {
-	p := e.lane.part
+	p := e.lane.partition
 	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
 	if cancelled {
@@ -233,7 +233,7 @@ func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(conte
 	if _, wanted := d.Sink.(sink.Joined); !wanted {
 		return nil
 	}
-	r := ledger.Result{Claim: e.lane.part.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}
+	r := ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}
 	return func(ctx context.Context, s sink.Statement) (string, error) {
 		r.Latency = time.Since(began)
 		return w.commit.Commit(ctx, r, s)
