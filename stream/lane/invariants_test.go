@@ -191,12 +191,13 @@ func (x *invariants) openLanes(yield func(*lane) bool) {
 
 func (t *timers) check(x *invariants) error {
 	in := map[*entry]bool{}
-	for i, e := range t.heap {
+	for i, timer := range t.heap {
+		e := timer.of
 		if i > 0 && t.heap.Less(i, (i-1)/2) {
 			return fmt.Errorf("timers: no heap at %d", i)
 		}
 		la := e.lane
-		if in[e] || la.partition.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
+		if in[e] || !timer.at.Equal(e.notBefore) || la.partition.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
 			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
 		}
 		in[e] = true
@@ -215,7 +216,7 @@ func (s *spillList) check(x *invariants) error {
 		if i > 0 && s.byTime.Less(i, (i-1)/2) {
 			return fmt.Errorf("spilled: no heap at %d", i)
 		}
-		in[r.lane] = true
+		in[r.of] = true
 	}
 	for _, d := range x.s.q.dispatch.order {
 		for _, la := range d.spilled {
@@ -351,8 +352,8 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 		"budget, queued":      func(r *rig) { r.s.q.budget.queued++ },
 		"budget, in flight":   func(r *rig) { r.s.q.budget.inFlight-- },
 		"budget, loads":       func(r *rig) { r.s.q.budget.loads++ },
-		"timers, twice":       func(r *rig) { r.s.q.timers.add(r.s.q.timers.heap[0]) },
-		"timers, lost":        func(r *rig) { r.s.q.timers.removeAll(func(*entry) bool { return true }) },
+		"timers, twice":       func(r *rig) { r.s.q.timers.add(r.s.q.timers.heap[0].of) },
+		"timers, lost":        func(r *rig) { r.s.q.timers.heap.removeAll(func(*entry) bool { return true }) },
 		"spilled, count":      func(r *rig) { r.s.q.spilled.count++ },
 		"dispatcher, ready":   func(r *rig) { r.s.q.dispatch.ready++ },
 		"dispatcher, running": func(r *rig) { r.s.q.dispatch.byName[destName].running++ },

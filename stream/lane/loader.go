@@ -313,7 +313,7 @@ func (l *loader) spillWaiting(p *partition) {
 		}
 	}
 	if s.q.spilled.count > before {
-		s.q.timers.removeAll(func(e *entry) bool { return e.lane.state == spilled })
+		s.q.timers.heap.removeAll(func(e *entry) bool { return e.lane.state == spilled })
 	}
 }
 

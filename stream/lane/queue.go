@@ -350,7 +350,7 @@ func (q *queues) forget(p *partition, cause error) {
 		d.spilled = slices.DeleteFunc(d.spilled, func(la *lane) bool { return la.partition == p })
 	}
 	q.spilled.forget(p)
-	q.timers.removeAll(func(e *entry) bool { return e.lane.partition == p })
+	q.timers.heap.removeAll(func(e *entry) bool { return e.lane.partition == p })
 	for _, la := range p.lanes {
 		if la.accepted != nil {
 			q.untrack(la.accepted)

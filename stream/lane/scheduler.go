@@ -196,7 +196,7 @@ func (s *scheduler) due() time.Duration {
 	defer s.mu.Unlock()
 	s.q.dispatch.resumeAll()
 	now := time.Now()
-	for e := s.q.timers.pop(now); e != nil; e = s.q.timers.pop(now) {
+	for e, ok := s.q.timers.heap.pop(now); ok; e, ok = s.q.timers.heap.pop(now) {
 		if e.lane.state == processing {
 			s.q.async.expired(e)
 			continue
@@ -206,7 +206,7 @@ func (s *scheduler) due() time.Duration {
 	}
 	s.q.spilled.reloadDue(now)
 	s.q.dispatch.wake()
-	return min(s.q.timers.wait(now), s.q.spilled.wait(now))
+	return min(s.q.timers.heap.wait(now), s.q.spilled.byTime.wait(now))
 }
 
 // stop lets no attempt start any more and cancels those under way.

@@ -2,7 +2,6 @@ package lane
 
 import (
 	"container/heap"
-	"slices"
 	"time"
 )
 
@@ -20,29 +19,9 @@ const (
 // list. Callers hold mu.
 type spillList struct {
 	cfg    *Config
-	byTime spillHeap
+	byTime timeHeap[*lane] // one that was reloaded for another reason stays until its time
 	count  int
 	toLoad chan<- struct{}
-}
-
-// spillHeap is a heap of spilled lanes by when their heads are due. One that was reloaded for another reason stays until then.
-type spillHeap []spilledLane
-
-type spilledLane struct {
-	at   time.Time
-	lane *lane
-}
-
-func (h spillHeap) Len() int           { return len(h) }
-func (h spillHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h spillHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *spillHeap) Push(x any)        { *h = append(*h, x.(spilledLane)) }
-func (h *spillHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = spilledLane{}
-	*h = old[:len(old)-1]
-	return last
 }
 
 // add counts a lane that is spilled from now on.
@@ -58,20 +37,12 @@ func (s *spillList) end(la *lane) {
 }
 
 // waitUntil has a lane reloaded when its head is due.
-func (s *spillList) waitUntil(at time.Time, la *lane) { heap.Push(&s.byTime, spilledLane{at, la}) }
-
-// wait is how long until the first lane is due.
-func (s *spillList) wait(now time.Time) time.Duration {
-	if len(s.byTime) == 0 {
-		return time.Hour
-	}
-	return s.byTime[0].at.Sub(now)
-}
+func (s *spillList) waitUntil(at time.Time, la *lane) { heap.Push(&s.byTime, timed[*lane]{at, la}) }
 
 // reloadDue has the lanes reloaded whose time has come.
 func (s *spillList) reloadDue(now time.Time) {
-	for len(s.byTime) > 0 && !s.byTime[0].at.After(now) {
-		s.reload(heap.Pop(&s.byTime).(spilledLane).lane, true)
+	for la, ok := s.byTime.pop(now); ok; la, ok = s.byTime.pop(now) {
+		s.reload(la, true)
 	}
 }
 
@@ -113,8 +84,7 @@ func (s *spillList) forget(p *partition) {
 			s.end(la)
 		}
 	}
-	s.byTime = slices.DeleteFunc(s.byTime, func(r spilledLane) bool { return r.lane.partition == p })
-	heap.Init(&s.byTime)
+	s.byTime.removeAll(func(la *lane) bool { return la.partition == p })
 }
 
 // probes is how many ready heads a destination that takes none keeps in memory however full the window is.
