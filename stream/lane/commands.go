@@ -82,7 +82,8 @@ func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Statu
 }
 
 // overtaken asks, before an attempt of an action that an operator runs again, whether a newer one of its entity has been
-// started (P4). A snapshot then ends as stale and true comes back, a delta runs marked late. What cannot be told is dead again.
+// started (P4). If so, a snapshot ends as stale, and a delta runs marked late. Where the ledger no longer knows, the action is
+// dead again. ended: it does not run.
 func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
 	if e.Redrive == nil || e.Redrive.Force || e.Late || w.command == nil {
 		return false
@@ -93,7 +94,7 @@ func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (end
 	case p.ctx.Err() != nil:
 		w.s.abandon(e, d)
 		return true
-	case errors.Is(err, ledger.ErrTooFar): // it makes way: dead, it can be forced
+	case errors.Is(err, ledger.ErrTooFar): // as a dead letter it can be forced
 		d.metrics.attempts[sink.ClassOrder].Inc()
 		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassOrder), Error: clean(err)}, nil)
 		return true

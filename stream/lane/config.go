@@ -57,29 +57,30 @@ type RetryPolicy struct {
 type Config struct {
 	Subscription string // "<team>.<subscription>"
 	Generation   int32
-	// Latest ends what a newer version overtook before it was tried (backlog: latest). The ledger's Spec says so, too.
+	// Latest is backlog: latest, as in the ledger's Spec: an action that a newer version overtakes before its first attempt ends
+	// as superseded.
 	Latest   bool
 	Ledger   Ledger
 	Payloads stream.Payloads
 	Codec    Codec
-	// Enrich is asked for every event before its attempt; nil leaves events as they are.
+	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich       Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
 	// Later gives URL and token of an attempt at a destination that may finish later; required where there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
 	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
 	Alive stream.Alive
-	// OnFenced is told once of every claim whose fence a Record found lost, after the lanes have dropped it: on a
-	// partition without new records nobody else would notice. Called without locks; it must not wait. Nil tells nobody.
+	// OnFenced is called once for every claim whose fence was found lost, after the lanes have dropped it: on a partition
+	// without new records nobody else would notice. It is called without locks and must not wait. Nil: nobody is called.
 	OnFenced func(*ledger.Claim)
 	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
 	MaxInFlight int
 	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
 	// 64 MiB. A single payload larger than the cap runs alone.
 	MaxBytes int64
-	// MaxBody is what an event's body may weigh; default 1 MiB. Actions whose size is not known before they are loaded count as
-	// the largest that was loaded lately, at first as this: as many are loaded at once as fit into half of MaxBytes, at least
-	// one and at most sixteen. What they exceed that by goes beyond the cap.
+	// MaxBody is the largest body of an event; default 1 MiB. A payload whose size is not known counts as the largest that was
+	// loaded lately, at first as MaxBody: as many are loaded at once as fit into half of MaxBytes, at least one and at most
+	// sixteen. If they turn out to be larger, the cap is exceeded by that.
 	MaxBody int64
 	// MaxOpen caps loaded actions per partition; default 4096. LaneWindow caps them per lane; default 128.
 	MaxOpen, LaneWindow int

@@ -252,7 +252,7 @@ func (c *completions) check(x *invariants) error {
 			return fmt.Errorf("completions: action %d is in twice, or not the head of its lane, in state %d", done.e.LaneSeq, la.state)
 		}
 		e := done.e
-		for _, next := range done.rest {
+		for _, next := range done.behind {
 			if e = e.next; !la.partition.forgotten && e != next {
 				return fmt.Errorf("completions: what is superseded with %d is not right behind it", done.e.LaneSeq)
 			}

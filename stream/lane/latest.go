@@ -9,20 +9,20 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// latest is what a partition with backlog: latest knows of all of its open actions, loaded or not: of every line, by action
-// name, which is the newest version. It is read from the ledger before the first attempt, and kept by what is added. All
-// methods take nil, which is backlog: all.
+// latest knows of a partition with backlog: latest which version is the newest of each version line and action name, among all
+// open actions, loaded or not. It reads them from the ledger before the first attempt; later ones are added. All methods take
+// nil, which is backlog: all. Callers hold mu.
 type latest struct {
 	newest  map[lineKey]newest
-	readTo  int64
-	reading bool // not all open actions are known yet: no head runs
+	readTo  int64 // lane_seq; the loader's alone
+	reading bool  // not all open actions are known yet: no head runs
 }
 
 // lineKey is a digest of entity, clock and action name.
 type lineKey [16]byte
 
-// newest is the first and the last action of a line's newest version. Everything before the first is overtaken: the gate
-// applies in order. What was late when it came is, before the last one.
+// newest has the first and the last action of a line's newest version. All that stand before the first are overtaken, since the
+// gate applies versions in order. One that came late is overtaken if it stands before the last.
 type newest struct {
 	first, last int64
 	version     uint64 // a digest, to tell another action of the same version
@@ -60,7 +60,7 @@ func (b *latest) note(a *ledger.Action) {
 	b.newest[key] = now
 }
 
-// add takes an action that is younger than the claim.
+// add takes an action that was committed after the claim.
 func (b *latest) add(a *ledger.Action) {
 	if b != nil {
 		b.note(a)
@@ -79,7 +79,7 @@ func (b *latest) read(actions []ledger.Action, more bool) {
 
 func (b *latest) unread() bool { return b != nil && b.reading }
 
-// overtaken reports whether an action has surely never been tried, carries a whole state, and stands before a newer one.
+// overtaken reports whether an action is a snapshot that was surely never attempted, and a newer version is behind it.
 func (b *latest) overtaken(e *entry) bool {
 	a := &e.Action
 	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
@@ -107,7 +107,7 @@ func (q *queues) supersede(la *lane) bool {
 	}
 	c := completion{e: e, res: supersededResult(e)}
 	for next := e.next; next != nil && b.overtaken(next); next = next.next {
-		c.rest = append(c.rest, next)
+		c.behind = append(c.behind, next)
 	}
 	la.partition.begin()
 	q.record(c)
@@ -123,11 +123,11 @@ func (q *queues) endSuperseded(c *completion) {
 	la := c.e.lane
 	la.state = idle
 	la.partition.end()
-	for range 1 + len(c.rest) {
+	for range 1 + len(c.behind) {
 		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
 		la.partition.latest.ended(&la.head.Action)
 		q.pop(la)
 	}
-	q.superseded.Add(float64(1 + len(c.rest)))
+	q.superseded.Add(float64(1 + len(c.behind)))
 	q.schedule(la)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// metrics are the lanes' figures; every one carries the subscription.
+// metrics are the figures of the lanes; each is labelled with the subscription.
 type metrics struct {
 	attempts *prometheus.CounterVec
 	long     *prometheus.CounterVec

@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// payload is the event of an action: at hand, or unpacked, or read from the ledger's copy, or from the log.
+// payload is the event of an action: from memory, from the ledger's copy, or from the log.
 func (w *workers) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
 	if e.event != nil {
 		return e.event, nil
@@ -31,7 +31,7 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 		if sink.ClassOf(err) != sink.ClassPayload {
 			return event, err
 		}
-		lost = err // unless the owner's sweep has copied it since the action was loaded
+		lost = err // unless the owner has copied it into the ledger since the action was loaded
 	}
 	packed := e.Packed
 	if packed == nil {
@@ -63,7 +63,8 @@ func (w *workers) retryLoad(e *entry, d *destination, err error) {
 	w.s.postpone(e, d, wait)
 }
 
-// copyFor is the payload copy that goes with an action's first failure: what waits or is dead must outlive the log.
+// copyFor is the payload copy that is recorded with an action's first failure: an action that waits or is dead must outlive
+// the log.
 func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
 	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
 		return nil
@@ -87,8 +88,8 @@ type Enricher interface {
 	Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error)
 }
 
-// enrich completes a head's event and goes on with its attempt. What cannot be completed is a failed attempt without a
-// call: the destination has not acted, so it is judged as if the sink were idempotent.
+// enrich completes a head's event and goes on with its attempt. If that fails, it is a failed attempt without a call: the
+// destination has not acted, so it is judged as if the sink were idempotent.
 func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
 	p, began := e.lane.partition, time.Now()
 	full, out, err := w.enriched(p.ctx, event)

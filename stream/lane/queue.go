@@ -340,7 +340,7 @@ func (q *queues) staleEnded(e *entry, d *destination, written bool) {
 	q.schedule(e.lane)
 }
 
-// forget lets go of a partition: attempts in flight are cancelled, their results come to nothing.
+// forget lets go of a partition: attempts in flight are cancelled, and their results are not recorded.
 func (q *queues) forget(p *partition, cause error) {
 	p.forgotten = true
 	p.cancel(cause)

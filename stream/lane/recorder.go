@@ -14,8 +14,8 @@ import (
 type completion struct {
 	e   *entry
 	res ledger.Result
-	// rest are the entries behind e that are superseded with it.
-	rest []*entry
+	// behind are the entries behind e that are superseded with it.
+	behind []*entry
 	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
 	marked chan struct{}
 }
@@ -57,8 +57,8 @@ func (c *completions) groupHasRoom() bool { return !c.last && len(c.pending) < c
 // groupLen is how many pending completions make a group: at least one.
 func (c *completions) groupLen() (n int) {
 	results := c.group
-	for n < len(c.pending) && (n == 0 || results > len(c.pending[n].rest)) {
-		results -= 1 + len(c.pending[n].rest)
+	for n < len(c.pending) && (n == 0 || results > len(c.pending[n].behind)) {
+		results -= 1 + len(c.pending[n].behind)
 		n++
 	}
 	return n
@@ -186,7 +186,7 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 	r.results = r.results[:0]
 	for i := range group {
 		r.results = append(r.results, group[i].res)
-		for _, e := range group[i].rest {
+		for _, e := range group[i].behind {
 			r.results = append(r.results, supersededResult(e))
 		}
 	}

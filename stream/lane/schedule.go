@@ -16,7 +16,7 @@ func Delay(p RetryPolicy, n int, atLeast time.Duration, u float64) time.Duration
 	return min(max(delay, atLeast, 0), p.Max)
 }
 
-// Bounds grow at least twofold, so that many attempts lie apart, and at most tenfold, so that few do not end with a leap.
+// Bounds grow at least twofold, so that many attempts lie apart, and at most tenfold, so that the last of few is not far off.
 const minGrowth, maxGrowth = 2, 10
 
 // bound is what the n-th delay stays below.

@@ -87,11 +87,11 @@ func (w *workers) run(e *entry, d *destination) {
 	}
 }
 
-// errBlocked is why a marked attempt was not made: a mark is taken back by nothing less than an attempt that failed.
+// errBlocked is why a marked attempt was not made. Only a failed attempt takes a mark back.
 var errBlocked = errors.New("the destination was paused or held, or its breaker opened, right before the call, which was not made")
 
-// act makes the attempt of a head whose event is as the sink is to see it. Since the head was taken the destination may have
-// been paused, held or given up for a while: then it goes back to wait for its turn.
+// act makes the attempt of a head whose event is as the sink is to see it. If the destination has been paused or held since the
+// head was taken, or its breaker has opened, the head goes back to wait for its turn.
 func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	unsafe := d.Sink.Idempotency() == sink.Unsafe
 	switch {
@@ -112,8 +112,8 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	}
 }
 
-// mark records that an unsafe attempt is about to begin and waits until that is committed and the process alive. When it is
-// false, the claim is being given up; the mark may stay, and then the outcome counts as unknown.
+// mark records that an unsafe attempt is about to begin. It waits until that is committed and the process may act. It gives
+// false where the claim is given up: the mark may be in the ledger then, and the outcome counts as unknown.
 func (w *workers) mark(e *entry) bool {
 	ctx := e.lane.partition.ctx
 	committed := w.s.mark(e, ledger.Result{
@@ -196,8 +196,8 @@ func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *
 // errLimited is why no attempt was made.
 var errLimited = errors.New("the destination's rate is used up")
 
-// limit ends a head that found no token at a destination where that makes nobody wait: it is dropped, or counts as an
-// attempt that failed. The destination is not called.
+// limit ends a head at a destination whose rate is used up and which lets nobody wait for it: the action is dropped, or this
+// counts as a failed attempt. The destination is not called.
 func (w *workers) limit(e *entry, d *destination) {
 	if d.user.OnLimit() == shared.Drop {
 		d.metrics.attempts[sink.ClassDropped].Inc()
@@ -224,8 +224,8 @@ type committer interface {
 	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
 }
 
-// commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. What it has recorded
-// comes once more with the attempt's end, as every result does, and changes nothing then.
+// commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. It records the result; the
+// recorder records it again with the attempt's end, which changes nothing.
 func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
 	if w.commit == nil {
 		return nil
