@@ -53,16 +53,16 @@ func (x *invariants) check() error {
 }
 
 // check: what is counted of all partitions is the sum of theirs.
-func (s *queues) check() error {
+func (q *queues) check() error {
 	n := 0
-	for c, p := range s.partitions {
+	for c, p := range q.partitions {
 		if p.forgotten || p.claim != c {
 			return fmt.Errorf("queues: it still has a claim that is forgotten")
 		}
 		n += p.open
 	}
-	if n != s.open {
-		return fmt.Errorf("queues: %d actions are loaded, %d counted", n, s.open)
+	if n != q.open {
+		return fmt.Errorf("queues: %d actions are loaded, %d counted", n, q.open)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (l *loader) check(p *partition) error {
 			return fmt.Errorf("loader: the lane of %s, in state %d, needs no refill", la.entity, la.state)
 		}
 	}
-	if p.ended() || p.ctx.Err() != nil { // what is abandoned then is idle
+	if p.ended() || errors.Is(context.Cause(p.ctx), errStopped) { // what is abandoned then is idle
 		return nil
 	}
 	for _, la := range p.lanes {
@@ -270,10 +270,10 @@ func (c *completions) check(x *invariants) error {
 	return nil
 }
 
-func (d *dispatcher) check(x *invariants) error {
+func (x *dispatcher) check(all *invariants) error {
 	in := map[*lane]bool{}
 	readyLanes, started := 0, map[string]int{}
-	for _, dest := range d.order {
+	for _, dest := range x.order {
 		n := 0
 		var last *lane
 		for la := dest.first; la != nil; la = la.nextReady {
@@ -290,23 +290,23 @@ func (d *dispatcher) check(x *invariants) error {
 			readyLanes += n
 		}
 	}
-	for e := range x.entries {
+	for e := range all.entries {
 		if e.lane.state == running && e.lane.head == e {
 			started[e.Destination]++
 		}
 	}
-	for _, dest := range d.order {
+	for _, dest := range x.order {
 		if n := started[dest.name]; n != dest.running {
 			return fmt.Errorf("dispatcher: %d attempts at %s, %d counted", n, dest.name, dest.running)
 		}
 	}
-	for la := range x.openLanes {
+	for la := range all.openLanes {
 		if la.state == ready && !in[la] {
 			return fmt.Errorf("dispatcher: the lane of %s is ready nowhere", la.entity)
 		}
 	}
-	if readyLanes != d.ready || d.waking && d.sleeping == 0 {
-		return fmt.Errorf("dispatcher: %d lanes are ready, %d counted; %d workers sleep", readyLanes, d.ready, d.sleeping)
+	if readyLanes != x.ready || x.waking && x.sleeping == 0 {
+		return fmt.Errorf("dispatcher: %d lanes are ready, %d counted; %d workers sleep", readyLanes, x.ready, x.sleeping)
 	}
 	return nil
 }

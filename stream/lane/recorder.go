@@ -159,7 +159,7 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
+	for len(group) == 0 {
 		for len(s.q.results.pending) == 0 {
 			if s.q.results.last || ctx.Err() != nil {
 				return nil, nil, false
@@ -173,11 +173,9 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 			}
 			return forgotten
 		})
-		if len(group) > 0 {
-			groupCtx, s.q.results.abort = context.WithCancelCause(ctx)
-			return groupCtx, group, true
-		}
 	}
+	groupCtx, s.q.results.abort = context.WithCancelCause(ctx)
+	return groupCtx, group, true
 }
 
 // write records a group and moves its lanes on.
