@@ -163,12 +163,12 @@ func TestFencedResultDropsTheClaimAlone(t *testing.T) {
 
 // Without it a partition that gets no more records would stay unserved until the process ends.
 func TestOnFencedIsCalledOnceWithoutLocks(t *testing.T) {
-	var told []*ledger.Claim
+	var fenced []*ledger.Claim
 	var r *rig
 	in(t, func(c *Config) {
 		c.OnFenced = func(c *ledger.Claim) {
 			r.Drop(c) // would deadlock under the lanes' lock
-			told = append(told, c)
+			fenced = append(fenced, c)
 		}
 	}, func(t *testing.T, lanes *rig) {
 		r = lanes
@@ -177,8 +177,8 @@ func TestOnFencedIsCalledOnceWithoutLocks(t *testing.T) {
 		synctest.Wait()
 		r.add("e")
 		synctest.Wait()
-		same(t, "told", len(told), 1)
-		same(t, "of the claim", told[0] == r.claim, true)
+		same(t, "calls", len(fenced), 1)
+		same(t, "of the claim", fenced[0] == r.claim, true)
 	})
 }
 

@@ -237,7 +237,7 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 }
 
 // An operator who runs an action again grants all attempts again.
-func TestRedriveGrantsAttemptsAnew(t *testing.T) {
+func TestRedriveGrantsAttemptsAgain(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	r.ends(func(a sink.Action) sink.Class {

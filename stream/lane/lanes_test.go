@@ -162,7 +162,7 @@ func TestParkStopsOneEntity(t *testing.T) {
 		if got := r.mem.action(r.claim, 1).Packed; got == nil {
 			t.Error("a dead letter has no payload copy")
 		}
-		// after a restart it stands still all the same
+		// after a restart it is parked all the same
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}

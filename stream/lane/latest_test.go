@@ -80,7 +80,7 @@ func TestLatest(t *testing.T) {
 		"failed before":                {func(r *rig) { r.state("a", 1, failed); r.state("a", 2); r.state("a", 3) }, "done superseded done"},
 		"a late one overtakes nothing": {func(r *rig) { r.state("a", 3); r.state("a", 2, lately) }, "done done"},
 		"a late one is overtaken":      {func(r *rig) { r.state("a", 3); r.state("a", 2, lately); r.state("a", 4) }, "superseded superseded done"},
-		"at a person's word":           {func(r *rig) { r.state("a", 5, redriven); r.state("a", 6); r.state("a", 3, redriven) }, "done done done"},
+		"released by an operator":      {func(r *rig) { r.state("a", 5, redriven); r.state("a", 6); r.state("a", 3, redriven) }, "done done done"},
 		"order of arrival":             {func(r *rig) { r.state("a", 1, arrived); r.state("a", 2, arrived) }, "done done"},
 		"no versions":                  {func(r *rig) { r.state("a", 0, withoutVersion); r.state("a", 0, withoutVersion) }, "done done"},
 		"of another epoch":             {func(r *rig) { r.state("a", 9); r.state("a", 1, func(a *ledger.Action) { a.Version.Epoch = 1 }) }, "superseded done"},
@@ -267,7 +267,7 @@ type drawnAction struct {
 
 var kinds = []func(*ledger.Action){func(*ledger.Action) {}, func(*ledger.Action) {}, func(*ledger.Action) {}, delta, lately, unwritten}
 
-// TestLatestModel holds backlog: latest against what it says: whatever is superseded was whole, never called and stands
+// TestLatestModel holds backlog: latest against what it says: whatever is superseded was whole, never called and is
 // before a newer version; whatever is called for the first time had nothing newer behind it then. Over windows that hold
 // next to nothing, errors, clean and unclean restarts.
 func TestLatestModel(t *testing.T) {
@@ -372,7 +372,7 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 		}
 		return 0
 	}
-	stands := map[schemas.EntityKey]bool{}
+	parked := map[schemas.EntityKey]bool{}
 	for seq := int64(1); seq <= r.seq; seq++ {
 		a := &all[seq]
 		newer := overtakes(a)
@@ -382,14 +382,14 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 			return fmt.Errorf("%s (%s, called %v) is superseded, by %d", a.EventID, a.Payload, called, newer)
 		case called && a.Payload == schemas.Snapshot && newer > 0 && h.at[newer].Before(began) && !h.doubt[seq]:
 			return fmt.Errorf("%s was called at %v, %d had come at %v", a.EventID, began, newer, h.at[newer])
-		case stands[a.Entity] && a.Status != ledger.Pending:
+		case parked[a.Entity] && a.Status != ledger.Pending:
 			return fmt.Errorf("%s is %s behind a dead head", a.EventID, a.Status)
-		case !stands[a.Entity] && a.Status != ledger.Done && a.Status != ledger.Dead && a.Status != ledger.Superseded:
+		case !parked[a.Entity] && a.Status != ledger.Done && a.Status != ledger.Dead && a.Status != ledger.Superseded:
 			return fmt.Errorf("%s is %s in the end", a.EventID, a.Status)
-		case !stands[a.Entity] && !called && a.Status != ledger.Superseded:
+		case !parked[a.Entity] && !called && a.Status != ledger.Superseded:
 			return fmt.Errorf("%s is %s and was never called", a.EventID, a.Status)
 		}
-		stands[a.Entity] = stands[a.Entity] || a.Status == ledger.Dead && p.parks
+		parked[a.Entity] = parked[a.Entity] || a.Status == ledger.Dead && p.parks
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

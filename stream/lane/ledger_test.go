@@ -265,7 +265,7 @@ func TestPostgresOrderRetryParkRestart(t *testing.T) {
 	r.feed("bad", "good")
 	r.until(1)
 	r.settled()
-	same(t, "after a restart bad stands still", len(calls(r, "bad")), 1)
+	same(t, "after a restart bad is parked", len(calls(r, "bad")), 1)
 	same(t, "good ran", len(calls(r, "good")), 1)
 }
 
@@ -398,7 +398,7 @@ func TestPostgresUnsafeIsMarked(t *testing.T) {
 	r.feed("n", "n")
 	r.until(1)
 	r.settledReopen()
-	same(t, "unknown stands", r.openActions(), []string{"n#2 unknown 1", "n#3 pending 0"})
+	same(t, "unknown is parked", r.openActions(), []string{"n#2 unknown 1", "n#3 pending 0"})
 	r.feed("n")
 	r.settled()
 	same(t, "never retried by itself", len(calls(r, "n")), 1)

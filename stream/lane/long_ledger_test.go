@@ -63,7 +63,7 @@ func TestPostgresLongWorkOverARestart(t *testing.T) {
 	same(t, "reported", r.statusOf(ref(1)), ledger.Done)
 	same(t, "beating", r.statusOf(ref(2)), ledger.Processing)
 	same(t, "beating is called once", fmt.Sprint(calls(r, "beating")), "[beating#2/1]")
-	eventually(t, "what was silent is attempted anew, and what was behind the reported one ran", func() bool {
+	eventually(t, "what was silent is attempted again, and what was behind the reported one ran", func() bool {
 		return len(calls(r, "silent")) >= 2 && len(calls(r, "reported")) >= 2
 	})
 	same(t, "calls", fmt.Sprint(calls(r, "reported")[:2], calls(r, "silent")[:2]), "[reported#1/1 reported#4/1] [silent#3/1 silent#3/2]")

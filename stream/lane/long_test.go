@@ -318,7 +318,7 @@ func TestLateReport(t *testing.T) {
 		same(t, "it counts, at once", r.status(1), ledger.Done)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		same(t, "the other one is attempted anew", r.status(2), ledger.Processing)
+		same(t, "the other one is attempted again", r.status(2), ledger.Processing)
 		r.mem.report(2, 1, ledger.Done)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -423,7 +423,7 @@ func TestReportOfASpilledLane(t *testing.T) {
 		}
 		r.s.mu.Unlock()
 		if seq == 0 {
-			t.Fatal("no lane rests")
+			t.Fatal("no lane is spilled")
 		}
 		r.mem.report(seq, 1, ledger.Done)
 		time.Sleep(time.Second)

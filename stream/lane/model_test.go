@@ -187,17 +187,17 @@ func (p *plan) check(r *rig) error {
 		called[c.Event.ID] = true
 	}
 	for _, lane := range lanes {
-		stands := false
+		parked := false
 		for _, a := range lane {
 			switch {
-			case stands && (a.Status != ledger.Pending || called[a.EventID]):
+			case parked && (a.Status != ledger.Pending || called[a.EventID]):
 				return fmt.Errorf("%s is %s behind a dead head", a.EventID, a.Status)
-			case !stands && a.Status != ledger.Done && a.Status != ledger.Dead:
+			case !parked && a.Status != ledger.Done && a.Status != ledger.Dead:
 				return fmt.Errorf("%s is %s in the end", a.EventID, a.Status)
-			case !stands && !called[a.EventID]:
+			case !parked && !called[a.EventID]:
 				return fmt.Errorf("%s is %s and was never called", a.EventID, a.Status)
 			}
-			stands = stands || a.Status == ledger.Dead && p.parks
+			parked = parked || a.Status == ledger.Dead && p.parks
 		}
 	}
 	r.s.mu.Lock()

@@ -30,7 +30,7 @@ func TestMemoryOfParkedLanes(t *testing.T) {
 			r.s.q.push(p, &ledger.Action{LaneSeq: int64(i + 1), Entity: entity(i), Status: ledger.Dead, Destination: destName}, nil, false)
 		}
 		p.loadedTo = n
-		same(t, "stand, and nothing else is kept", []int{len(p.parked), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})
+		same(t, "parked, and nothing else is kept", []int{len(p.parked), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})
 		r.s.mu.Unlock()
 		each := (heap() - before) / n
 		t.Logf("%d bytes a lane", each)

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -89,3 +90,77 @@ func (s *spillList) forget(p *partition) {
 
 // probes is how many ready heads a destination that takes none keeps in memory however full the window is.
 func (s *spillList) probes() int { return min(maxProbes, max(1, s.cfg.MaxOpen/4)) }
+
+// underPressure reports whether it is worth looking through windows and destinations again in a while.
+func (l *loader) underPressure() bool {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.q.partitions {
+		if p.underPressure() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.q.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
+}
+
+// makeRoom spills lanes of full windows, until half of each is free, and reloads lanes for destinations whose ready heads have
+// gone in another way than by running.
+func (l *loader) makeRoom() {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.q.partitions {
+		if p.underPressure() {
+			l.spillWaiting(p)
+			l.spillReady(p)
+		}
+	}
+	for _, d := range s.q.dispatch.order {
+		s.q.spilled.reloadFor(d)
+	}
+}
+
+// spillWaiting spills lanes whose heads wait for their next attempt.
+func (l *loader) spillWaiting(p *partition) {
+	s := l.s
+	soon, before := time.Now().Add(spillFrom), s.q.spilled.count
+	for _, la := range p.lanes {
+		if p.open <= s.q.cfg.MaxOpen/2 || s.q.spilled.count >= maxSpilled {
+			break
+		}
+		if la.state == waiting && la.head.notBefore.After(soon) {
+			s.q.spilled.waitUntil(la.head.notBefore, la)
+			s.q.spill(la)
+		}
+	}
+	if s.q.spilled.count > before {
+		s.q.timers.heap.removeAll(func(e *entry) bool { return e.lane.state == spilled })
+	}
+}
+
+// spillReady spills lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
+func (l *loader) spillReady(p *partition) {
+	s := l.s
+	for _, d := range s.q.dispatch.order {
+		if !d.blocked() {
+			continue
+		}
+		kept := 0
+		var out []*lane
+		left := p.open
+		s.q.dispatch.remove(d, func(la *lane) bool {
+			kept++
+			if la.partition != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || s.q.spilled.count+len(out) >= maxSpilled {
+				return false
+			}
+			left -= la.n
+			out = append(out, la)
+			return true
+		})
+		for _, la := range out {
+			s.q.spill(la)
+		}
+		d.spilled = append(d.spilled, out...)
+	}
+}

@@ -54,7 +54,7 @@ func (r *rig) spilledLanes() int {
 		}
 	}
 	if n != r.s.q.spilled.count {
-		panic(fmt.Sprintf("%d lanes rest, %d counted", n, r.s.q.spilled.count))
+		panic(fmt.Sprintf("%d lanes are spilled, %d counted", n, r.s.q.spilled.count))
 	}
 	return n
 }
@@ -83,7 +83,7 @@ func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
 			t.Errorf("%d actions loaded", n)
 		}
 		if n := r.spilledLanes(); n < 40 {
-			t.Errorf("%d lanes rest", n)
+			t.Errorf("%d lanes are spilled", n)
 		}
 		up.Store(true)
 		time.Sleep(8 * time.Minute)
@@ -190,7 +190,7 @@ func TestTokenReadsBackOneHead(t *testing.T) {
 		r.many("good", 1024, nil)
 		time.Sleep(time.Minute + time.Second) // the window is full of the good ones
 		if n := r.spilledLanes(); n < 300 {
-			t.Errorf("%d lanes rest", n)
+			t.Errorf("%d lanes are spilled", n)
 		}
 		gave := r.mem.given()
 		time.Sleep(5 * time.Minute)
@@ -231,7 +231,7 @@ func TestSpillEndsWithTheClaim(t *testing.T) {
 		r.many("bad", 50, nil)
 		time.Sleep(time.Minute)
 		if r.spilledLanes() == 0 {
-			t.Error("none rests")
+			t.Error("none is spilled")
 		}
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
