@@ -138,7 +138,7 @@ func (w *workers) mark(e *entry) bool {
 // attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
 func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(e.lane.partition.ctx, d.Timeout, errTimeout)
+	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(d.Timeout))
 	out, err := w.call(ctx, d.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
@@ -146,10 +146,10 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
 	})
 	class := sink.ClassOf(err)
-	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errTimeout) {
+	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
 		class = sink.ClassTimeout
 	}
-	cancel()
+	ctx.end()
 	kind := d.Sink.Idempotency()
 	res := w.ended(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
