@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -47,7 +48,7 @@ func (x *invariants) check() error {
 		x.s.q.async.check(x),
 	}
 	for p := range x.partitions {
-		errs = append(errs, p.check(), x.loader.check(p))
+		errs = append(errs, p.check(), p.latest.check(p), p.doubts.check(p), x.loader.check(p))
 	}
 	return errors.Join(errs...)
 }
@@ -104,6 +105,33 @@ func (p *partition) check() error {
 	}
 	if p.busy < busy || p.busy > busy+p.writing || p.writing < 0 {
 		return fmt.Errorf("partition: %d heads are in flight, %d counted, with %d transactions", busy, p.busy, p.writing)
+	}
+	return nil
+}
+
+// check: of every line, the newest version is not before what is loaded.
+func (b *latest) check(p *partition) error {
+	if b.unread() || b == nil || p.forgotten {
+		return nil
+	}
+	for _, la := range p.lanes {
+		for e := la.head; e != nil; e = e.next {
+			fresh := latest{newest: map[lineKey]newest{}}
+			if fresh.note(&e.Action); len(fresh.newest) == 0 || e.Attempts > 0 || e.Status != ledger.Pending || e.Redrive != nil {
+				continue
+			}
+			if n := b.newest[keyOf(&e.Action)]; n.last < e.LaneSeq || n.first > n.last {
+				return fmt.Errorf("latest: action %d is loaded, the newest is %d to %d", e.LaneSeq, n.first, n.last)
+			}
+		}
+	}
+	return nil
+}
+
+// check: as long as it is not over, what is in doubt is still to be loaded.
+func (d *doubts) check(p *partition) error {
+	if d.seen != nil && !p.ended() && p.loadedTo >= d.to-1 {
+		return fmt.Errorf("doubts: all up to %d is loaded, and doubts up to %d are kept", p.loadedTo, d.to)
 	}
 	return nil
 }
@@ -347,6 +375,8 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 		"partition, order":    func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
 		"partition, tail":     func(r *rig) { r.lane("waits").tail = 1 },
 		"partition, parked":   func(r *rig) { r.s.q.partitions[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
+		"latest":              func(r *rig) { clear(r.s.q.partitions[r.claim].latest.newest) },
+		"doubts":              func(r *rig) { r.s.q.partitions[r.claim].doubts = doubts{to: 1, seen: map[uint64]struct{}{}} },
 		"loader, no need":     func(r *rig) { r.s.q.partitions[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
 		"loader, forgotten":   func(r *rig) { r.s.q.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
 		"budget, queued":      func(r *rig) { r.s.q.budget.queued++ },
@@ -363,7 +393,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 		"completions, group":  func(r *rig) { r.s.q.results.group = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, nil, func(t *testing.T, r *rig) {
+			in(t, withLatest, func(t *testing.T, r *rig) {
 				r.sink.do = failWith(sink.ClassBusy)
 				r.add("waits", "waits")
 				synctest.Wait()
@@ -377,6 +407,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				hang := make(chan struct{})
 				defer close(hang)
 				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { <-hang; return sink.Outcome{}, nil }
+				r.Add(r.claim, []stream.Item{r.state("latest", 1)})
 				for i := range 9 { // one more than there are workers
 					r.add(fmt.Sprint("runs", i))
 				}

@@ -32,7 +32,7 @@ type workers struct {
 type liveness struct {
 	ask stream.Alive
 	log *slog.Logger
-	no  atomic.Bool // the last answer
+	no  atomic.Bool // the last answer was no
 }
 
 func (l *liveness) ok() bool {
