@@ -105,7 +105,7 @@ func (q *queues) supersede(la *lane) bool {
 	if !b.overtaken(e) {
 		return false
 	}
-	c := completion{e: e, res: supersededResult(e)}
+	c := &completion{e: e, res: supersededResult(e)}
 	for next := e.next; next != nil && b.overtaken(next); next = next.next {
 		c.behind = append(c.behind, next)
 	}

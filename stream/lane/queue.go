@@ -193,7 +193,7 @@ func (q *queues) notToRun(la *lane) bool {
 }
 
 // record hands the result of a head to the recorder. The partition has counted the head as busy.
-func (q *queues) record(c completion) {
+func (q *queues) record(c *completion) {
 	c.e.lane.state = recording
 	q.results.add(c)
 }

@@ -38,9 +38,9 @@ func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) 
 func (c *completions) full() bool { return c.unrecorded() >= c.cfg.MaxUnrecorded }
 
 // add hands a completion to the recorder.
-func (c *completions) add(done completion) {
+func (c *completions) add(done *completion) {
 	done.res.DoubtEnd = done.e.DoubtEnd
-	c.pending = append(c.pending, done)
+	c.pending = append(c.pending, *done)
 	if len(c.pending) == 1 {
 		c.changed.Broadcast()
 	}

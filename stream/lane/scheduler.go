@@ -49,7 +49,7 @@ func (s *scheduler) next() (e *entry, d *destination, reported *ledger.Result) {
 
 // finish gives the slot of a head back and hands its result to the recorder, or drops it where the attempt was cancelled with
 // its claim. feedback is nil where the destination learns nothing from it.
-func (s *scheduler) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome, cancelled bool) {
+func (s *scheduler) finish(e *entry, d *destination, res *ledger.Result, feedback *shared.Outcome, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, feedback)
@@ -59,7 +59,7 @@ func (s *scheduler) finish(e *entry, d *destination, res ledger.Result, feedback
 		if res.Status == ledger.Processing {
 			s.q.async.track(e, d)
 		}
-		s.q.record(completion{e: e, res: res})
+		s.q.record(&completion{e: e, res: *res})
 	}
 	s.q.dispatch.wake()
 }
@@ -93,7 +93,7 @@ func (s *scheduler) abandon(e *entry, d *destination) {
 
 // mark hands the mark of a running head to the recorder, which closes committed once it is in the ledger.
 func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}) {
-	c := completion{e: e, res: res, marked: make(chan struct{})}
+	c := &completion{e: e, res: res, marked: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !e.lane.partition.forgotten {

@@ -190,7 +190,7 @@ func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *
 		res.Packed = w.copyFor(e, res.Status)
 		w.judge.alert(e, d, &res)
 	}
-	w.s.finish(e, d, res, feedback, cancelled)
+	w.s.finish(e, d, &res, feedback, cancelled)
 }
 
 // errLimited is why no attempt was made.
