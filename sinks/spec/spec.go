@@ -26,7 +26,7 @@ type Row struct {
 	Of       string // right behind the type's name, where it has several rows: ", `do: labels`"
 	Does     string
 	Declared sink.Idempotency
-	Harmless string // a repeated attempt is harmless because ...
+	Harmless string // how "a repeated attempt is harmless because" goes on
 }
 
 // Config is the configuration of one destination, and knows what its type knows.
@@ -129,7 +129,8 @@ type Destination struct {
 // AllowNetworks is the doc of the key allow_networks, wherever there is one.
 const AllowNetworks = "Private networks (CIDR) that may be called; plain http is only allowed to those."
 
-// BaseURL is the key of an API's address. Its default is the provider's own.
+// BaseURL is the key of an API's address. Its default is the provider's own, which the sink knows. Where each customer has
+// an address of its own, write a required [Field] instead.
 func BaseURL(to *string) Field {
 	return Field{Name: "base_url", To: to, Doc: "Where the API is, in front of its paths.", Computed: "the provider's own"}
 }

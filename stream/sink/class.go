@@ -7,7 +7,8 @@ import (
 )
 
 // Class says what an attempt's error means for the lane; what follows from each stands in the failure table, see
-// [Failures]. It is recorded with every attempt and a metric label.
+// [Failures]. It is recorded with every attempt, and is a metric label. The text is not always the constant's name:
+// [ClassBusy] is "unavailable", [ClassBug] "internal".
 type Class string
 
 const (

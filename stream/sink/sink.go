@@ -6,9 +6,15 @@
 // A sink whose destination takes no idempotency key can look whether an earlier attempt has acted, at the times that
 // [Action.Earlier] gives: from the first recorded attempt on and, where an owner was killed that may have made one, from when
 // the event was taken in until that was over. In each of these times it looks at no more than a thousand messages, issues or
-// comments. Where that tells nothing, the action is dead with what to do, and nothing is sent: rather an operator's glance than
-// a second message. Run again with `dlq replay --outcome-unknown` ([Action.Twice]) it looks all the same, and a look that cannot
-// tell does not stop it any more. What a look cannot see is a call that the API carries out only afterwards.
+// comments.
+//
+// Where the look finds the action's id, Do returns without an error and sends nothing. Where it finds none, Do makes its
+// attempt. A look that fails ends the attempt with the class of that failure. Where it cannot tell, because there is too much
+// to look at, Do sends nothing and returns an error of [ClassRejected] that says what an operator can do, as sinks/slack/look.go
+// does: rather an operator's glance than a second message. Errors of a look are [AttemptError.Untouched].
+//
+// Run again with `dlq replay --outcome-unknown` ([Action.Twice]) it looks all the same, and a look that cannot tell or may not
+// look does not stop it any more. What a look cannot see is a call that the API carries out only afterwards.
 //
 // # Unsafe sinks
 //
@@ -27,7 +33,8 @@ import (
 type Idempotency string
 
 const (
-	// Idempotent sinks take the key with every attempt; the destination acts once per key. Retried freely.
+	// Idempotent sinks do no harm by repeating: the destination acts once per key, or once anyway, or the sink looks first
+	// for what an earlier attempt did. Retried freely.
 	Idempotent Idempotency = "idempotent"
 	// Fenced sinks pass the owner's epoch on and the destination refuses lower ones. Retried freely.
 	Fenced Idempotency = "fenced"
@@ -42,7 +49,7 @@ const (
 // with its class (see [ClassOf]) what the lane does next; the Outcome is recorded in both cases. Neither the error
 // text nor the Outcome may contain a secret of the destination.
 //
-// Close is called once, after the last Do has returned, and gives back what the sink holds.
+// Close is called once, after the last Do has returned, and gives back what the sink holds. Closing again is no error.
 //
 // A sink may implement [Checker], [Endpoint] and [Joined]; more such interfaces may follow, found by assertion.
 type Sink interface {
@@ -126,7 +133,8 @@ func (a Action) Earlier() (spans []Span) {
 	return spans
 }
 
-// Stops reports whether the error of a look for an earlier attempt keeps this one from being made.
+// Stops reports whether the error of a look for an earlier attempt keeps this one from being made. nil, of a look that
+// found nothing, does not.
 func (a Action) Stops(look error) bool {
 	class := ClassOf(look)
 	return class != ClassOK && !(a.Twice && (class == ClassRejected || class == ClassDenied))

@@ -22,9 +22,10 @@ type Fake interface {
 // Effect makes a sink and the fake that it acts on, for [Once].
 type Effect struct {
 	Fake func() Fake
-	// Make points a sink at the fake. Calls take longer than its timeout only where they hang.
+	// Make points a sink at the fake. An attempt has one second, whatever the sink's own timeout is.
 	Make func(t testing.TB, url string) sink.Sink
-	// Calls is the most that one attempt makes when all goes well; each of them is broken in turn.
+	// Calls is how many calls the longest attempt makes when none is broken: 2, say, where a repeated attempt looks first.
+	// Each of them is broken in turn; with too few here the rest is not tested, and nothing says so.
 	Calls int
 	// Action is what is attempted; nil: Action(1).
 	Action func() sink.Action

@@ -26,12 +26,13 @@ type Target struct {
 
 // Harness makes a sink for the suite.
 type Harness struct {
-	// Make gives a sink of its own to each call. It must not register anything global.
+	// Make gives a sink of its own to each call. It must not register anything global. Its templates must not need the
+	// event's body: one of the actions has none.
 	Make func(t testing.TB, target Target) sink.Sink
-	// Key finds the idempotency key in a request that the sink made; nil for sinks that do not speak HTTP, which the
-	// tests of the wire leave out.
+	// Key finds the action's id in a request that acts: the idempotency key, or the marker that a look finds. What it gives
+	// holds the id. nil for sinks that do not speak HTTP, which the tests of the wire leave out.
 	Key func(r *http.Request, body []byte) string
-	// Answer is the body of the destination's answers, for sinks that read them; nil: text that means nothing.
+	// Answer is the body of the destination's answers to requests that act, for sinks that read it; nil: text that means nothing.
 	Answer func(code int) string
 	// Lookup answers a request that only looks for what an earlier attempt did, as if there were nothing to find, and
 	// reports whether r is one. Those requests do not count. nil: the sink makes none.
