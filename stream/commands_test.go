@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -66,7 +67,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			if _, err := n.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
 				t.Fatal(err)
 			}
-			command, err := l.AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{}, "jo", "mended")
+			command, err := inbox.New(l).AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{}, "jo", "mended")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +90,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 				t.Errorf("obeyed again: %q", again)
 			case <-time.After(50 * time.Millisecond):
 			}
-			for s, err := l.CommandStatus(t.Context(), command); ; s, err = l.CommandStatus(t.Context(), command) {
+			for s, err := inbox.New(l).CommandStatus(t.Context(), command); ; s, err = inbox.New(l).CommandStatus(t.Context(), command) {
 				if err != nil {
 					t.Fatal(err)
 				}

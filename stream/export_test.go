@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -104,10 +105,10 @@ func TestDeadLettersAreExported(t *testing.T) {
 	// The topic does not exist yet: nothing is lost by that, and the first is run again before it does.
 	die(c, 1, 1)
 	untilCounted(t, cfg, "failed")
-	if _, err := l.AskAction(t.Context(), ids["e1"], ledger.Again, ledger.CommandDetail{}, "jo", "mended"); err != nil {
+	if _, err := inbox.New(l).AskAction(t.Context(), ids["e1"], ledger.Again, ledger.CommandDetail{}, "jo", "mended"); err != nil {
 		t.Fatal(err)
 	}
-	for d, err := l.DeadLetter(t.Context(), ids["e1"]); err != nil || d.Status != ledger.Failed; d, err = l.DeadLetter(t.Context(), ids["e1"]) {
+	for d, err := inbox.New(l).DeadLetter(t.Context(), ids["e1"]); err != nil || d.Status != ledger.Failed; d, err = inbox.New(l).DeadLetter(t.Context(), ids["e1"]) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -336,7 +337,7 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 	}
 	run.untilRunning(t, 1)
 	run.untilCommitted(t, r, 0, e.Stop.To)
-	status, err := l.Subscriptions(t.Context())
+	status, err := inbox.New(l).Subscriptions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

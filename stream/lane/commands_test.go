@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -19,7 +20,7 @@ func (r *real) ask(kind ledger.CommandKind, d ledger.CommandDetail, events ...st
 	r.t.Helper()
 	for _, event := range events {
 		id := schemas.NewActionID("acme.triage", 0, "/acme/orders", event, "run")
-		if _, err := r.l.AskAction(r.t.Context(), id, kind, d, "jo", "mended"); err != nil {
+		if _, err := inbox.New(r.l).AskAction(r.t.Context(), id, kind, d, "jo", "mended"); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -299,7 +300,7 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	same(t, "last", calls(r, "last"), []string{"last#4/1", "last#4/2"})
 	same(t, "late", late["delta#3/2"], true)
 	same(t, "not late", late["last#4/2"] || late["forced#2/2"], false)
-	ref, err := r.l.FindAction(t.Context(), schemas.NewActionID("acme.triage", 0, "/acme/orders", "snap#1", "run"))
+	ref, err := inbox.New(r.l).FindAction(t.Context(), schemas.NewActionID("acme.triage", 0, "/acme/orders", "snap#1", "run"))
 	if err != nil || ref.Status != ledger.Stale {
 		t.Error(ref, err)
 	}
@@ -332,7 +333,7 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	r.until(1)
 	r.waitIdle(0)
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
-	dead, err := r.l.FindDeadLetter(t.Context(), id)
+	dead, err := inbox.New(r.l).FindDeadLetter(t.Context(), id)
 	if err != nil || dead.Status != ledger.Dead || dead.Class != string(sink.ClassOrder) || dead.Attempts != 1 || dead.Deaths != 2 ||
 		!strings.Contains(dead.Error, "--force") {
 		t.Errorf("%+v %v", dead, err)
@@ -400,7 +401,7 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 	}
 	// The mark of the attempt says unknown for as long as it lasts.
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
-	if _, err := r.l.AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
+	if _, err := inbox.New(r.l).AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := r.ns.Commands(t.Context(), []*ledger.Claim{r.claim}, 0)

@@ -9,6 +9,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -143,7 +144,7 @@ func TestPostgresLatest(t *testing.T) {
 	r.drained()
 	same(t, "what may have been tried, a delta and the newest state", calls(r, "b"), []string{"b#220/1", "b#420/1", "b#422/1"})
 
-	page, err := l.Inbox(t.Context(), ledger.InboxQuery{Status: "superseded", Limit: 1000})
+	page, err := inbox.New(l).List(t.Context(), inbox.Query{Status: "superseded", Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

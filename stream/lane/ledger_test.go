@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -403,7 +404,7 @@ func TestPostgresUnsafeIsMarked(t *testing.T) {
 	r.settled()
 	same(t, "never retried by itself", len(calls(r, "n")), 1)
 	for event, want := range map[string]string{"g#1": "1 done  200 ok\x00", "n#2": "1 unknown network 500 "} {
-		item, err := r.l.InboxItem(t.Context(), "acme", "triage", "/acme/orders", event)
+		item, err := inbox.New(r.l).Item(t.Context(), "acme", "triage", "/acme/orders", event)
 		if err != nil || len(item.Actions) != 1 {
 			t.Fatal(item, err)
 		}

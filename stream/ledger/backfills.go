@@ -88,7 +88,7 @@ func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end Bac
 		var k gate.LineKey
 		err = tx.QueryRow(ctx, `UPDATE backfills SET ended_at = now(), failure = $3, detail = nullif($4, ''), code = nullif($5, 0), produced = $6
 			WHERE id = $1 AND fence = $2 AND ended_at IS NULL RETURNING entity, clock`,
-			id, c.ID, end.Failure, clean(end.Detail, maxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)
+			id, c.ID, end.Failure, clean(end.Detail, MaxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)
 		if err == pgx.ErrNoRows { //nolint:errorlint // Scan's own
 			return nil
 		}

@@ -94,11 +94,11 @@ func TestSeekIsRecordedAndRewindSkipsWhatIsDone(t *testing.T) {
 	if c.Next.Offset != 10 || c.Seek == nil {
 		t.Errorf("%+v", c.Next)
 	}
-	status, err := f.l.Subscriptions(t.Context())
+	status, err := f.partitions()
 	if err != nil || len(status) != 1 || status[0].Seeks != 2 || status[0].Skipped != 7 {
 		t.Fatalf("%+v %v", status, err)
 	}
-	for i, want := range []PastSeek{{From: 3, To: 10, Skipped: 7, Owner: "test"}, {From: 2, Owner: "test"}} {
+	for i, want := range []seenSeek{{From: 3, To: 10, Skipped: 7, Owner: "test"}, {From: 2, Owner: "test"}} {
 		got := status[0].LastSeeks[i]
 		if found := time.Since(got.FoundAt); found < -time.Minute || found > 10*time.Minute {
 			t.Errorf("found %s ago", found)
@@ -111,7 +111,7 @@ func TestSeekIsRecordedAndRewindSkipsWhatIsDone(t *testing.T) {
 	for i := range int64(5) {
 		f.seek(10+i, 11+i)
 	}
-	status, err = f.l.Subscriptions(t.Context())
+	status, err = f.partitions()
 	if err != nil || status[0].Seeks != 7 || len(status[0].LastSeeks) != 5 || status[0].LastSeeks[0].To != 15 {
 		t.Errorf("%+v %v", status, err)
 	}

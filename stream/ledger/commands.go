@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -37,53 +35,6 @@ type Command struct {
 	Detail  CommandDetail
 	By      string
 	Reason  string
-}
-
-// CommandStatus is what became of a command.
-type CommandStatus struct {
-	ID      int64       `json:"id"`
-	Kind    CommandKind `json:"kind"`
-	By      string      `json:"by"`
-	Reason  string      `json:"reason"`
-	AskedAt time.Time   `json:"asked_at"`
-	EndedAt *time.Time  `json:"ended_at"` // null: not yet
-	Outcome string      `json:"outcome"`
-	Owner   string      `json:"owner"` // of the partition, empty where nobody owns it
-}
-
-// Ask writes a command about an item of the inbox that waits or is set aside. Kinds: Invalid where there is nothing to ask for.
-func (l *Ledger) Ask(ctx context.Context, item InboxItem, kind CommandKind, by, reason string) (id int64, err error) {
-	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
-	if by == "" || reason == "" {
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
-	}
-	err = l.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
-		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
-		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
-		item.fence, item.Offset, string(kind), clean(by, 200), clean(reason, 1000), [16]byte(item.pointer.Key)).Scan(&id)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return 0, schemas.Errorf(schemas.Invalid, op, "it is %s (%s): only what waits or is held can be released, and only what is held discarded",
-			item.Decision, item.Reason)
-	case err != nil:
-		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-	}
-	return id, nil
-}
-
-// CommandStatus says what became of a command. Kind NotFound where there is none of that id.
-func (l *Ledger) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
-	op := fmt.Sprintf("read command %d", id)
-	err = l.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
-		CASE WHEN f.released THEN '' ELSE f.owner END FROM commands c JOIN fences f ON f.id = c.fence WHERE c.id = $1`, id).
-		Scan(&s.ID, &s.Kind, &s.By, &s.Reason, &s.AskedAt, &s.EndedAt, &s.Outcome, &s.Owner)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return s, schemas.Errorf(schemas.NotFound, op, "there is none")
-	case err != nil:
-		return s, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-	}
-	return s, nil
 }
 
 // MaxCommands is how many commands are read at once.

@@ -11,11 +11,11 @@ import (
 // ask asks for something about an event.
 func (f *fixture) ask(id string, kind CommandKind) (int64, error) {
 	f.t.Helper()
-	item, err := f.l.InboxItem(f.t.Context(), "acme", "triage", "/acme/github", id)
+	item, err := f.item(id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return f.l.Ask(f.t.Context(), item, kind, "jo", "it is wanted after all")
+	return TestInbox.Ask(f.t.Context(), f.l, item.of, kind, "jo", "it is wanted after all")
 }
 
 // obey does all that is asked and gives what became of it.
@@ -33,7 +33,7 @@ func (f *fixture) obey(c *Claim) (done []string, actions []Action) {
 			}
 			done, actions = append(done, decisions(a)...), append(actions, a.Actions...)
 		}
-		s, err := f.l.CommandStatus(f.t.Context(), cmd.ID)
+		s, err := f.asked(cmd.ID)
 		if err != nil || s.EndedAt == nil || s.Outcome == "" || s.By != "jo" {
 			f.t.Errorf("%+v %v", s, err)
 		}
@@ -129,7 +129,7 @@ func TestFencedOwnerObeysNothing(t *testing.T) {
 	if a, err := f.n.Obey(t.Context(), zombie, asked[0]); err != nil || !a.Fenced {
 		t.Error(a, err)
 	}
-	if s, err := f.l.CommandStatus(t.Context(), id); err != nil || s.EndedAt != nil {
+	if s, err := f.asked(id); err != nil || s.EndedAt != nil {
 		t.Error(s, err)
 	}
 	if _, actions := f.obey(c); len(actions) != 1 {

@@ -118,7 +118,7 @@ func newJoint(conn *pgxpool.Conn, r *Result) *joint {
 	tokens.uuid(c.Token)
 	return &joint{
 		conn: conn, r: r, fence: [][]byte{ids.param(), epochs.param(), tokens.param()},
-		done: newStatement(ofWindow(window, actionDone)),
+		done: newStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
 			int32Param(c.ID), int64Param(r.LaneSeq), int64Param(r.LaneSeq >> bucketBits), int32Param(int32(r.LaneSeq & (bucketSize - 1))),
 		},

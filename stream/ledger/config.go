@@ -106,32 +106,32 @@ func (c Config) settings(hot bool) map[string]string {
 	return s
 }
 
-func (l *Ledger) hotPool(ctx context.Context) (*pool, error) {
+func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
 	return l.poolOf(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
 // readPool is for what people ask: a filter that finds little reads much.
-func (l *Ledger) readPool(ctx context.Context) (*pool, error) {
+func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout * 5 / 4)
 	return l.poolOf(ctx, settings, 2, l.cfg.TxTimeout*7/5)
 }
 
 // quickPool is for probes by key that somebody waits for, or that are read every second.
-func (l *Ledger) quickPool(ctx context.Context) (*pool, error) {
+func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout / 4)
 	return l.poolOf(ctx, settings, 4, l.cfg.TxTimeout/2)
 }
 
 // joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
-func (l *Ledger) joinedPool(ctx context.Context) (*pool, error) {
+func (l *Ledger) joinedPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"
 	return l.poolOf(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)
 }
 
-func (l *Ledger) poolOf(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*pool, error) {
+func (l *Ledger) poolOf(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(l.cfg.URL.Reveal())
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "open the ledger", "postgres url cannot be parsed")
@@ -149,7 +149,7 @@ func (l *Ledger) poolOf(ctx context.Context, settings map[string]string, conns i
 	cfg.AfterConnect = d.limitTransactions
 	cfg.ShouldPing = l.dead
 	made, err := pgxpool.NewWithConfig(ctx, cfg)
-	return &pool{made, l, within}, err
+	return &Pool{made, l, within}, err
 }
 
 // dead finds out whether a connection that was idle for a while answers. The pool throws away one that it is told of, since

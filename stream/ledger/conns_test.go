@@ -160,23 +160,23 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 		do   func() error
 	}{
 		{"a heartbeat", func() error {
-			alive, err := f.l.Beat(ctx, attempt)
+			alive, err := TestInbox.Beat(ctx, f.l, attempt)
 			if !alive && err == nil {
 				err = errors.New("not alive")
 			}
 			return err
 		}},
-		{"where it stands", func() error { _, err := f.l.ActionState(ctx, attempt); return err }},
+		{"where it stands", func() error { _, err := TestInbox.ActionState(ctx, f.l, attempt); return err }},
 		{"a result", func() error {
-			_, err := f.l.Report(ctx, Report{AttemptRef: attempt, Status: Done})
+			_, err := TestInbox.Report(ctx, f.l, Report{AttemptRef: attempt, Status: Done})
 			return err
 		}},
-		{"what a command is about", func() (err error) { dead, err = f.l.FindDeadLetter(ctx, actionID("a-1")); return err }},
+		{"what a command is about", func() (err error) { dead, err = TestInbox.FindDeadLetter(ctx, f.l, actionID("a-1")); return err }},
 		{"a command", func() (err error) {
-			command, err = f.l.AskAction(ctx, dead.ID, Again, CommandDetail{}, "jo", "mended")
+			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Again, CommandDetail{}, "jo", "mended")
 			return err
 		}},
-		{"what became of it", func() error { _, err := f.l.CommandStatus(ctx, command); return err }},
+		{"what became of it", func() error { _, err := TestInbox.CommandStatus(ctx, f.l, command); return err }},
 		{"a pause", func() error {
 			_, err := f.l.PauseDestination(ctx, "acme/coder", Pause{By: "jo", Reason: "broken"})
 			return err

@@ -106,9 +106,9 @@ func pageOf(walked []lookedAt, before int64, limit int) (page UncopiedPage) {
 func uncopiedRowsRead(live []int32) string {
 	walks := make([]string, len(live))
 	for i, w := range live {
-		walks[i] = ofWindow(w, uncopiedWalk)
+		walks[i] = OfWindow(w, uncopiedWalk)
 	}
-	return ofWindows(live, `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of each window's events for each action
+	return OfWindows(live, `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of each window's events for each action
 WITH walked AS MATERIALIZED (
     SELECT * FROM (`+strings.Join(walks, "UNION ALL\n")+`) w ORDER BY lane_seq LIMIT $3
 )
@@ -141,7 +141,7 @@ func (n *Namespace) uncopiedPlain(ctx context.Context, win *windowSet, c *Claim,
 	if !slices.Contains(win.live, window) {
 		return nil, errRotated
 	}
-	rows, err := n.ledger.hot.Query(ctx, ofWindow(window, uncopiedPlainRead), c.ID, seqs)
+	rows, err := n.ledger.hot.Query(ctx, OfWindow(window, uncopiedPlainRead), c.ID, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			if cols.n() == 0 {
 				continue
 			}
-			s := newFresh(ofWindow(window, sql))
+			s := newFresh(OfWindow(window, sql))
 			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
 				return 0, false, err
 			}

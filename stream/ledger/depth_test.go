@@ -45,9 +45,9 @@ func TestWordsOrderTheirLine(t *testing.T) {
 	if err != nil || len(open) != 2 || open[1].Version.Word != "01HC" {
 		t.Fatal(open, err)
 	}
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Stale})
-	if want := (schemas.Version{Kind: schemas.Monotonic, Word: "01HB"}).Text(); err != nil || len(page.Items) != 1 || page.Items[0].Version != want {
-		t.Errorf("%+v %v", page.Items, err)
+	items, err := f.list("", gate.Stale)
+	if want := (schemas.Version{Kind: schemas.Monotonic, Word: "01HB"}).Text(); err != nil || len(items) != 1 || items[0].Version != want {
+		t.Errorf("%+v %v", items, err)
 	}
 	if a := f.apply(c, word(4, "e", "01HD")); a.Outcomes[0].Reason != gate.ReasonNext {
 		t.Error(decisions(a))
@@ -80,11 +80,11 @@ func TestHeldIsSetAsideAlone(t *testing.T) {
 	if d := cmp.Diff([]string{"0:duplicate/seen", "1:duplicate/seen"}, decisions(f.apply(c, old, twin))); d != "" {
 		t.Error(d)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "twin")
+	item, err := f.item("twin")
 	if err != nil || item.Status != "parked" || item.Reason != gate.ReasonEqualHeld || len(item.Actions) != 0 {
 		t.Errorf("%+v %v", item, err)
 	}
-	if packed, _, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "packed twin" {
+	if packed, _, err := f.bytes(item); err != nil || string(packed) != "packed twin" {
 		t.Errorf("%q %v", packed, err)
 	}
 }
@@ -129,11 +129,11 @@ func TestGapEndsInDeadLetters(t *testing.T) {
 	if d := cmp.Diff([]string{"1:e-1:run", "4:e-5:run"}, f.open(c)); d != "" {
 		t.Error(d)
 	}
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "dead_letter"})
-	if err != nil || len(page.Items) != 2 {
-		t.Errorf("%+v %v", page.Items, err)
+	items, err := f.list("dead_letter", "")
+	if err != nil || len(items) != 2 {
+		t.Errorf("%+v %v", items, err)
 	}
-	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-5"); err != nil || item.Status != "received" {
+	if item, err := f.item("e-5"); err != nil || item.Status != "received" {
 		t.Errorf("stands behind a dead letter of a gap: %+v %v", item, err)
 	}
 }

@@ -50,11 +50,11 @@ func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 		FROM buffer b JOIN events e ON e.fence = b.fence AND e.log_offset = b.log_offset AND e.event_key = b.event_key`); got != "a-3 out, a-5, b-3 out, b-5" {
 		t.Errorf("waiting are %s", got)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-3")
+	item, err := f.item("a-3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if packed, _, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "packed a-3" {
+	if packed, _, err := f.bytes(item); err != nil || string(packed) != "packed a-3" {
 		t.Errorf("the bytes of what waits: %q %v", packed, err)
 	}
 	// The fillers come, and what waited runs, in order, with its own bytes.

@@ -7,7 +7,8 @@
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim
 //
-// It is the only package besides sinks/postgres that knows pgx. Lock order, everywhere: fences, events, version lines,
+// It knows pgx, as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
+// door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,
 // actions, each sorted; events of one batch are written in record order.
 //
 // # What has no row
@@ -32,7 +33,7 @@
 // # Pools
 //
 //	hot      MaxConns (8)        batches, claims, results; claims hold half of it at most
-//	read     2, 25 s a statement operators' questions
+//	read     2, 25 s a statement operators' questions: stream/inbox
 //	quick    4, 5 s a statement  what somebody waits for or is read every second: heartbeats, results of long work,
 //	                             commands, pauses, exports, readiness
 //	joined   StatementConns      actions' own statements (Commit)

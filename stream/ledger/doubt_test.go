@@ -42,11 +42,11 @@ func TestCompletionThatStandsTwice(t *testing.T) {
 		}
 		c = g.claim(0)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1")
+	item, err := f.item("a-1")
 	if err != nil || item.Status != "done" || item.Attempts != 1 || len(item.Actions) != 1 || string(item.Actions[0].Response) != "ok" {
 		t.Errorf("%+v %v", item, err)
 	}
-	if s, err := f.l.Subscriptions(t.Context()); err != nil || s[0].OpenActions != 1 {
+	if s, err := f.partitions(); err != nil || s[0].OpenActions != 1 {
 		t.Errorf("%+v %v", s, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestDoneInDoubtIsNotOpenedAgain(t *testing.T) {
 				if n := one[int](f, `SELECT count(*) FROM actions WHERE open`); n != 0 {
 					t.Errorf("%d rows say that it is open", n)
 				}
-				item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1")
+				item, err := f.item("a-1")
 				if err != nil || item.Status != "done" {
 					t.Errorf("%q %v", item.Status, err)
 				}

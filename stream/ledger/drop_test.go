@@ -152,7 +152,7 @@ func TestWhatRanIsToldByThePlanThatRan(t *testing.T) {
 	if s := f.sweep(); len(s.Dropped) != 1 {
 		t.Fatalf("dropped %d", s.Dropped)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "w-3")
+	item, err := f.item("w-3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,19 +117,19 @@ func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
 
 // Ask asks about an event that waits or is set aside.
 func (d *TestDatabase) Ask(ctx context.Context, source, id string, kind CommandKind, by, reason string) (int64, error) {
-	var item InboxItem
+	var fence int32
+	var offset int64
 	key := schemas.NewEventKey(source, id)
-	item.pointer.Key = key
-	err := d.eye.QueryRow(ctx, `SELECT fence, log_offset FROM buffer WHERE event_key = $1`, [16]byte(key)).Scan(&item.fence, &item.Offset)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // of what is not there the ledger itself is to say so
+	err := d.eye.QueryRow(ctx, `SELECT fence, log_offset FROM buffer WHERE event_key = $1`, [16]byte(key)).Scan(&fence, &offset)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // of what is not there the inbox itself is to say so
 		return 0, err
 	}
-	return d.l.Ask(ctx, item, kind, by, reason)
+	return TestInbox.Ask(ctx, d.l, TestInbox.Place(fence, offset, key), kind, by, reason)
 }
 
-// AskAction is Ledger.AskAction.
+// AskAction asks about an action.
 func (d *TestDatabase) AskAction(ctx context.Context, id schemas.ActionID, kind CommandKind, detail CommandDetail, by, reason string) (int64, error) {
-	return d.l.AskAction(ctx, id, kind, detail, by, reason)
+	return TestInbox.AskAction(ctx, d.l, id, kind, detail, by, reason)
 }
 
 // Accept is Ledger.Accept.

@@ -14,7 +14,7 @@ const unexported = `exported < deaths + (status = 'dead_letter')::int`
 var unexportedRead = `-- unexportedRead
 WITH keys AS MATERIALIZED (SELECT k.fence, k.lane_seq FROM unnest($1::int[]) AS u(fence) CROSS JOIN LATERAL (
     SELECT fence, lane_seq FROM {actions} a WHERE fence = u.fence AND ` + unexported + ` ORDER BY fence, lane_seq LIMIT $2) k ORDER BY 1, 2 LIMIT $2)
-` + deadSelect + ` WHERE (a.fence, a.lane_seq) IN (SELECT fence, lane_seq FROM keys)) d ORDER BY fence, lane_seq LIMIT $2`
+` + DeadSelect + ` WHERE (a.fence, a.lane_seq) IN (SELECT fence, lane_seq FROM keys)) d ORDER BY fence, lane_seq LIMIT $2`
 
 // Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
 // limit. What runs again or was discarded meanwhile is among them.
@@ -24,8 +24,11 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 		ids[i] = c.ID
 	}
 	var list []DeadLetter
-	err := n.inWindows(ctx, func(win *windowSet) (err error) {
-		list, err = deadLetters(ctx, n.ledger.quick, win.own(unexportedRead), []any{ids, limit})
+	err := n.inWindows(ctx, func(win *windowSet) error {
+		rows, err := n.ledger.quick.Query(ctx, win.own(unexportedRead), ids, limit)
+		if err == nil {
+			list, err = pgx.CollectRows(rows, ScanDeadLetter)
+		}
 		return err
 	})
 	if err != nil {
@@ -59,12 +62,12 @@ func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLe
 			var fences, deaths []int32
 			var lanes []int64
 			for i := range list {
-				if d := &list[i]; held[d.fence] {
-					fences, lanes, deaths = append(fences, d.fence), append(lanes, d.LaneSeq), append(deaths, d.Deaths)
+				if d := &list[i]; held[d.Fence] {
+					fences, lanes, deaths = append(fences, d.Fence), append(lanes, d.LaneSeq), append(deaths, d.Deaths)
 				}
 			}
 			for _, w := range win.live {
-				if _, err := tx.Exec(ctx, ofWindow(w, exportedWrite), fences, lanes, deaths); err != nil {
+				if _, err := tx.Exec(ctx, OfWindow(w, exportedWrite), fences, lanes, deaths); err != nil {
 					return err
 				}
 			}

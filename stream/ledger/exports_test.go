@@ -39,8 +39,8 @@ func TestPageOfExportsReadsAPage(t *testing.T) {
 		t.Fatal(len(list), err)
 	}
 	for i := range list {
-		if list[i].fence != min(c.ID, other.ID) || list[i].LaneSeq != int64(i+1) {
-			t.Fatalf("%d is %d of %d", i, list[i].LaneSeq, list[i].fence)
+		if list[i].Fence != min(c.ID, other.ID) || list[i].LaneSeq != int64(i+1) {
+			t.Fatalf("%d is %d of %d", i, list[i].LaneSeq, list[i].Fence)
 		}
 	}
 	rows, err := f.l.quick.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+f.n.windows.Load().own(unexportedRead), []int32{c.ID, other.ID}, page)

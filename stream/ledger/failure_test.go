@@ -120,11 +120,11 @@ func TestUndecodableRecordIsKeptWithItsBytes(t *testing.T) {
 	if raw := one[[]byte](f, `SELECT raw FROM asides WHERE error LIKE 'ce_id is missing%'`); string(raw) != "\x00\x01\xff" {
 		t.Errorf("%x", raw)
 	}
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Quarantined})
-	if err != nil || len(page.Items) != 1 {
-		t.Fatal(page, err)
+	items, err := f.list("", gate.Quarantined)
+	if err != nil || len(items) != 1 {
+		t.Fatal(items, err)
 	}
-	raw, p, err := f.l.Payload(t.Context(), page.Items[0])
+	raw, p, err := f.bytes(items[0])
 	if err != nil || string(raw) != "\x00\x01\xff" || p.Offset != 0 || p.Topic != "events.acme.github" {
 		t.Error(raw, p, err)
 	}

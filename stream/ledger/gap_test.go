@@ -123,7 +123,7 @@ func TestParkedAndReleasedInOneBatch(t *testing.T) {
 	if d := cmp.Diff([]string{"1:e-1:run", "2:e-2:run", "3:e-3:run", "4:e-4:run"}, f.open(f.claim(0))); d != "" {
 		t.Error(d)
 	}
-	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-3"); err != nil || item.Status != "received" {
+	if item, err := f.item("e-3"); err != nil || item.Status != "received" {
 		t.Error(item.Status, err)
 	}
 }

@@ -211,7 +211,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			s.c = c
 			return err
 		}},
-		"a question": {now: true, do: func(s *scene) error { _, err := s.l.Inbox(s.ctx, InboxQuery{}); return err }},
+		"a question": {now: true, do: func(s *scene) error { _, err := TestInbox.List(s.ctx, s.l, "", ""); return err }},
 		"readiness":  {now: true, do: func(s *scene) error { return s.l.Ping(s.ctx) }},
 		"deadlines":  {at: "-- nextDeadline", do: func(s *scene) error { _, err := s.n.NextDeadline(s.ctx, []*Claim{s.c}); return err }},
 		"commands":   {at: "-- commands", do: func(s *scene) error { _, err := s.n.Commands(s.ctx, []*Claim{s.c}, 0); return err }},

@@ -1,183 +1,57 @@
-package ledger
+package ledger_test
 
 import (
-	"strings"
-	"testing"
-	"time"
+	"context"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
-	"github.com/google/go-cmp/cmp"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-func TestInbox(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	filtered := seq(7, "f", 1)
-	filtered.Filtered = true
-	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "g", 1), seq(5, "g", 3), seq(6, "a", 1), filtered)
-	f.apply(c, record(8, "old", "a", schemas.Version{Kind: schemas.Sequence}))
-	_, err := f.n.Record(t.Context(), []Result{
-		{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200},
-		{Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", NextIn: time.Minute},
-		{Claim: c, LaneSeq: 3, Status: Dead, Attempt: 1, Class: "rejected", Code: 410, Error: "gone", Response: []byte("no")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := func(q InboxQuery) string {
-		t.Helper()
-		page, err := f.l.Inbox(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
+func init() {
+	in := &ledger.TestInbox
+	in.List = func(ctx context.Context, l *ledger.Ledger, status string, d gate.Decision) (items []any, err error) {
+		page, err := inbox.New(l).List(ctx, inbox.Query{Status: status, Decision: d})
 		for _, i := range page.Items {
-			got = append(got, i.EventID+":"+i.Status)
+			items = append(items, i)
 		}
-		return strings.Join(got, " ")
+		return items, err
 	}
-	tests := map[string]struct {
-		q    InboxQuery
-		want string
-	}{
-		"all, newest first":     {InboxQuery{}, "old:stale f-1:filtered g-3:buffered g-1:received d-1:received c-1:dead_letter b-1:failed a-1:done"},
-		"team":                  {InboxQuery{Team: "other"}, ""},
-		"team and subscription": {InboxQuery{Team: "acme", Subscription: "triage", Status: "done"}, "a-1:done"},
-		"source":                {InboxQuery{Source: "/acme/github", Status: "failed"}, "b-1:failed"},
-		"entity":                {InboxQuery{Entity: "g"}, "g-3:buffered g-1:received"},
-		"type":                  {InboxQuery{Type: "nothing"}, ""},
-		"decision":              {InboxQuery{Decision: gate.Filtered}, "f-1:filtered"},
-		"duplicate":             {InboxQuery{Decision: gate.Duplicate}, "a-1:done"},
-		"since":                 {InboxQuery{Since: time.Now().Add(time.Hour)}, ""},
+	in.Item = func(ctx context.Context, l *ledger.Ledger, source, id string) (any, error) {
+		return inbox.New(l).Item(ctx, "acme", "triage", source, id)
 	}
-	for name, tt := range tests {
-		if d := cmp.Diff(tt.want, list(tt.q)); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+	in.Payload = func(ctx context.Context, l *ledger.Ledger, item any) ([]byte, ledger.Pointer, error) {
+		return inbox.New(l).Payload(ctx, item.(inbox.Item))
 	}
-	var pages []string
-	for q := (InboxQuery{Limit: 3}); ; {
-		page, err := f.l.Inbox(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range page.Items {
-			pages = append(pages, i.EventID)
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			break
-		}
+	in.Subscriptions = func(ctx context.Context, l *ledger.Ledger) (any, error) { return inbox.New(l).Subscriptions(ctx) }
+	in.Ask = func(ctx context.Context, l *ledger.Ledger, item any, kind ledger.CommandKind, by, reason string) (int64, error) {
+		return inbox.New(l).Ask(ctx, item.(inbox.Item), kind, by, reason)
 	}
-	if got := strings.Join(pages, " "); got != "old f-1 g-3 g-1 d-1 c-1 b-1 a-1" {
-		t.Errorf("in pages: %s", got)
+	in.Place = func(fence int32, offset int64, key schemas.EventKey) any {
+		return inbox.Item{Fence: fence, Offset: offset, Pointer: ledger.Pointer{Key: key}}
 	}
-	for name, q := range map[string]InboxQuery{"cursor": {Cursor: "?"}, "status": {Status: "lost"}, "decision": {Decision: "x"}, "limit": {Limit: 1001}, "NUL": {Type: "\x00"}} {
-		if _, err := f.l.Inbox(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
-			t.Errorf("%s: %v", name, err)
-		}
+	in.AskAction = func(ctx context.Context, l *ledger.Ledger, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
+		return inbox.New(l).AskAction(ctx, id, kind, d, by, reason)
 	}
-}
-
-func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	a := f.apply(c, seq(0, "a", 1), seq(1, "g", 2), seq(2, "g", 4))
-	_, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", Error: "no answer", Trace: [16]byte{0x0a, 15: 0x9c}, NextIn: time.Minute, Packed: []byte("kept")}})
-	if err != nil {
-		t.Fatal(err)
+	in.CommandStatus = func(ctx context.Context, l *ledger.Ledger, id int64) (any, error) {
+		return inbox.New(l).CommandStatus(ctx, id)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-1")
-	if err != nil {
-		t.Fatal(err)
+	in.DeadLetter = func(ctx context.Context, l *ledger.Ledger, id schemas.ActionID) (any, error) {
+		return inbox.New(l).DeadLetter(ctx, id)
 	}
-	if item.Status != "failed" || item.Version != "00000000000000000001" || item.Attempts != 1 || item.NextActionAt == nil || item.LastError != "no answer" ||
-		item.Topic != "events.acme.github" || item.Owner != "test" || item.ReceivedAt == nil || len(item.Actions) != 1 {
-		t.Errorf("%+v", item)
+	in.FindDeadLetter = func(ctx context.Context, l *ledger.Ledger, id schemas.ActionID) (ledger.DeadLetter, error) {
+		d, err := inbox.New(l).FindDeadLetter(ctx, id)
+		return d.DeadLetter, err
 	}
-	if got := item.Actions[0]; got.ID != a.Actions[0].ID || got.Name != "run" || len(got.History) != 1 || got.History[0].Class != "timeout" ||
-		got.History[0].TraceID != "0a00000000000000000000000000009c" {
-		t.Errorf("%+v", got)
+	in.Report = func(ctx context.Context, l *ledger.Ledger, r ledger.Report) (string, error) {
+		state, err := inbox.New(l).Report(ctx, r)
+		return string(state), err
 	}
-	if packed, p, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "kept" || p != a.Actions[0].Pointer {
-		t.Error(string(packed), p, err)
+	in.Beat = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (bool, error) {
+		return inbox.New(l).Beat(ctx, r)
 	}
-	item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "g-4")
-	if err != nil || item.Status != "buffered" || item.NextActionAt == nil || item.Actions != nil {
-		t.Errorf("%+v %v", item, err)
-	}
-	if packed, _, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "packed g-4" {
-		t.Error(string(packed), err)
-	}
-	if item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "g-2"); err != nil {
-		t.Fatal(err)
-	}
-	if packed, p, err := f.l.Payload(t.Context(), item); err != nil || packed != nil || p.Offset != 1 {
-		t.Error(packed, p, err)
-	}
-	if _, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "nobody\x00"); schemas.KindOf(err) != schemas.NotFound {
-		t.Error(err)
-	}
-	status, err := f.l.Subscriptions(t.Context())
-	if err != nil || len(status) != 1 {
-		t.Fatal(status, err)
-	}
-	if s := status[0]; s.Team != "acme" || s.Subscription != "triage" || s.NextOffset != 3 || s.OpenActions != 1 || s.HeldActions != 1 || s.Buffered != 1 || s.Owner != "test" {
-		t.Errorf("%+v", s)
-	}
-}
-
-// TestInboxTellsWhatStandsBehindADeadHead: parked is what waits for a person, of that entity and no other.
-func TestInboxTellsWhatStandsBehindADeadHead(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "a", 3))
-	status := func(want map[string]string) {
-		t.Helper()
-		for id, s := range want {
-			if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", id); err != nil || item.Status != s {
-				t.Errorf("%s: %q, want %q (%v)", id, item.Status, s, err)
-			}
-		}
-	}
-	record := func(r Result) {
-		t.Helper()
-		r.Claim, r.LaneSeq, r.Class = c, 1, "rejected"
-		if _, err := f.n.Record(t.Context(), []Result{r}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	record(Result{Status: Failed, Attempt: 1, NextIn: time.Minute})
-	status(map[string]string{"a-1": "failed", "a-2": "received", "b-1": "received"})
-	record(Result{Status: Dead, Attempt: 2})
-	status(map[string]string{"a-1": "dead_letter", "a-2": "parked", "a-3": "parked", "b-1": "received"})
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "parked"})
-	if err != nil || len(page.Items) != 2 {
-		t.Errorf("parked: %+v %v", page.Items, err)
-	}
-}
-
-// TestInboxCountsEveryDuplicate: also those that come in one batch, beside the event or after it.
-func TestInboxCountsEveryDuplicate(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	again := func(offset int64) Record { return seq(offset, "a", 1) }
-	f.apply(c, again(0), again(1), again(2))
-	f.duplicates(t, "beside it", 2)
-	f.apply(c, again(3), seq(4, "b", 1), again(5), again(6))
-	f.duplicates(t, "after it", 5)
-	f.apply(c, again(7))
-	f.duplicates(t, "one more", 6)
-}
-
-func (f *fixture) duplicates(t *testing.T, when string, want int) {
-	t.Helper()
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Duplicate})
-	if err != nil || len(page.Items) != 1 || page.Items[0].EventID != "a-1" || page.Items[0].Duplicates != want {
-		t.Errorf("%s: %+v %v, want %d duplicates of a-1", when, page.Items, err, want)
+	in.ActionState = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (any, error) {
+		return inbox.New(l).ActionState(ctx, r)
 	}
 }

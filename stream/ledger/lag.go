@@ -163,7 +163,7 @@ func fold(ctx context.Context, tx pgx.Tx, fence int32) error {
 		windows, err = windowsOf(ctx, tx, fence)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, ofWindows(windows, linesFold), fence, low, next)
+		_, err = tx.Exec(ctx, OfWindows(windows, linesFold), fence, low, next)
 		err = orMissed("linesFold", err)
 	}
 	if err == nil {

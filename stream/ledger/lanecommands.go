@@ -19,91 +19,6 @@ type CommandDetail struct {
 	Status Status `json:"status,omitempty"`
 }
 
-// ActionRef is where an action stands.
-type ActionRef struct {
-	Fence   int32
-	LaneSeq int64
-	Status  Status
-}
-
-// FindAction finds the row of an action by its id. Kind NotFound where none has it: most actions that were done at their
-// first attempt have no row of their own.
-func (l *Ledger) FindAction(ctx context.Context, id schemas.ActionID) (ref ActionRef, err error) {
-	op := fmt.Sprintf("find action %s", clean(string(id), 64))
-	hash, ok := id.Hash()
-	if !ok {
-		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
-	}
-	err = l.quick.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
-WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
-SELECT fence, lane_seq, status FROM known
-UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
-    JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
-    WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
-      AND action_id(s.name, s.generation, e.source, e.event_id, x.name) = $1)
-LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
-	case err != nil:
-		return ref, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-	}
-	return ref, nil
-}
-
-// AskAction writes a command about an action. It is obeyed by whoever owns the action's partition, or will. Kinds: NotFound
-// where there is no such action, Conflict where it is neither dead nor unknown, or is asked about already, Invalid where
-// the command does not fit.
-func (l *Ledger) AskAction(ctx context.Context, id schemas.ActionID, kind CommandKind, d CommandDetail, by, reason string) (command int64, err error) {
-	op := fmt.Sprintf("%s action %s", kind, clean(string(id), 64))
-	switch {
-	case by == "" || reason == "":
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
-	case kind != Again && kind != Discard && kind != Tell:
-		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
-	case kind == Tell && d.Status != Done:
-		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
-	}
-	ref, err := l.FindAction(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	if err := mayAsk(op, ref.Status, kind, d); err != nil {
-		return 0, err
-	}
-	err = l.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
-		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
-		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
-		WHERE a.fence = $1 AND a.lane_seq = $2
-		ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`,
-		ref.Fence, ref.LaneSeq, string(kind), clean(by, 200), clean(reason, 1000), d).Scan(&command)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return 0, schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
-	case err != nil:
-		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
-	}
-	return command, nil
-}
-
-func mayAsk(op string, is Status, kind CommandKind, d CommandDetail) error {
-	switch {
-	case is != Dead && is != Unknown:
-		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", is)
-	case kind == Again && is == Unknown && !d.OutcomeUnknown:
-		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
-	}
-	return nil
-}
-
-// MayAsk says whether AskAction would take a command about a dead letter, as it was read.
-func (l *Ledger) MayAsk(dead DeadLetter, kind CommandKind, d CommandDetail) error {
-	if dead.Asked {
-		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")
-	}
-	return mayAsk(fmt.Sprintf("%s action %s", kind, dead.ID), dead.Status, kind, d)
-}
-
 // Obeyed is what a command about an action came to.
 type Obeyed struct {
 	Fenced  bool // somebody else holds the fence: nothing was written
@@ -144,7 +59,7 @@ func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, 
 	}
 	w := win.windowOf(c, cmd.LaneSeq)
 	if w != 0 {
-		err = tx.QueryRow(ctx, ofWindow(w, `SELECT status FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`), c.ID, cmd.LaneSeq).Scan(&o.Status)
+		err = tx.QueryRow(ctx, OfWindow(w, `SELECT status FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`), c.ID, cmd.LaneSeq).Scan(&o.Status)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -180,8 +95,8 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) er
 	switch cmd.Kind {
 	case Again:
 		o.Status, o.Outcome = Failed, "runs again"
-		return exactly(tx.Exec(ctx, ofWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
-			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+parksLane+`, twice = $4 FROM effects x
+		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
+			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+ParksLane+`, twice = $4 FROM effects x
 			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`), cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
 	case Discard:
 		o.Status, o.Outcome = Discarded, "given up"
@@ -191,6 +106,6 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) er
 		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
 		return nil
 	}
-	return exactly(tx.Exec(ctx, ofWindow(w, `UPDATE actions_w{w} SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,
+	return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,
 		packed = CASE WHEN `+unexported+` THEN packed END WHERE fence = $1 AND lane_seq = $2`), cmd.Claim, cmd.LaneSeq, string(o.Status)))
 }

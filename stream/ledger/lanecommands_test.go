@@ -27,7 +27,7 @@ func (f *fixture) die(c *Claim, laneSeq int64, event string, attempt int) {
 // askAction asks something of an action.
 func (f *fixture) askAction(event string, kind CommandKind, d CommandDetail) int64 {
 	f.t.Helper()
-	id, err := f.l.AskAction(f.t.Context(), actionID(event), kind, d, "jo", "the repository is back")
+	id, err := TestInbox.AskAction(f.t.Context(), f.l, actionID(event), kind, d, "jo", "the repository is back")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -92,13 +92,13 @@ func TestRedriveOfADeadAction(t *testing.T) {
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
 	f.die(c, 1, "e-1", 3)
 	command := f.askAction("e-1", Again, CommandDetail{})
-	if _, err := f.l.AskAction(t.Context(), actionID("e-1"), Again, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Again, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("asked twice: %v", err)
 	}
 	if d := cmp.Diff([]string{"1:runs again:failed"}, f.obeyLane(c)); d != "" {
 		t.Error(d)
 	}
-	if s, err := f.l.CommandStatus(t.Context(), command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Again {
+	if s, err := f.asked(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Again {
 		t.Errorf("%+v %v", s, err)
 	}
 	for range 2 { // in the memory of the claim, and read back by the next one
@@ -119,7 +119,7 @@ func TestRedriveOfADeadAction(t *testing.T) {
 	if got := one[string](f, `SELECT concat_ws(' ', status, deaths, spent, open, packed IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 2 4 f t" {
 		t.Error(got)
 	}
-	if _, err := f.l.AskAction(t.Context(), actionID("e-1"), Again, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Again, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("it is done: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestDiscardAndTell(t *testing.T) {
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2))
 	f.die(c, 1, "a-1", 1)
 	f.record(Result{Claim: c, LaneSeq: 3, ID: actionID("b-1"), Status: Unknown, Attempt: 1, Packed: []byte("packed")})
-	if _, err := f.l.AskAction(t.Context(), actionID("b-1"), Again, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("b-1"), Again, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("run again without a word about the outcome: %v", err)
 	}
 	f.askAction("a-1", Discard, CommandDetail{})
@@ -219,7 +219,7 @@ func TestAskActionRefusesNonsense(t *testing.T) {
 		"release":             {actionID("e-1"), Release, CommandDetail{}, "jo", schemas.Invalid},
 		"told to be nonsense": {actionID("e-1"), Tell, CommandDetail{Status: "nonsense"}, "jo", schemas.Invalid},
 	} {
-		if _, err := f.l.AskAction(t.Context(), ask.id, ask.kind, ask.d, ask.by, "because"); schemas.KindOf(err) != ask.want {
+		if _, err := TestInbox.AskAction(t.Context(), f.l, ask.id, ask.kind, ask.d, ask.by, "because"); schemas.KindOf(err) != ask.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -392,7 +392,7 @@ func TestOneCommandAtATime(t *testing.T) {
 	}
 	second := make(chan error, 1)
 	go func() {
-		_, err := f.l.AskAction(t.Context(), actionID("a-1"), Again, CommandDetail{}, "jo", "mended")
+		_, err := TestInbox.AskAction(t.Context(), f.l, actionID("a-1"), Again, CommandDetail{}, "jo", "mended")
 		second <- err
 	}()
 	for waits := false; !waits && len(second) == 0; {

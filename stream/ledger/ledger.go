@@ -13,11 +13,11 @@ import (
 // Ledger is a pool on one ledger database. Safe for concurrent use.
 type Ledger struct {
 	cfg   Config
-	hot   *pool // batches, claims, results: generic plans over indexes
-	read  *pool // people's questions: planned as they come
-	quick *pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
+	hot   *Pool // batches, claims, results: generic plans over indexes
+	read  *Pool // people's questions: planned as they come
+	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
 	// joined runs what actions do in this database; no connection is made before the first of them.
-	joined *pool
+	joined *Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
@@ -28,7 +28,6 @@ type Ledger struct {
 	suspected   sync.Mutex
 	suspectedAt time.Time // when all idle connections were given up last
 
-	behindWalk int           // events; see the constant
 	walkWithin time.Duration // overtakenWithin
 }
 
@@ -42,10 +41,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), behindWalk: behindWalk, walkWithin: overtakenWithin}
+	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), walkWithin: overtakenWithin}
 	for _, p := range []struct {
-		pool **pool
-		make func(context.Context) (*pool, error)
+		pool **Pool
+		make func(context.Context) (*Pool, error)
 	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.joined, l.joinedPool}} {
 		made, err := p.make(ctx)
 		if err != nil {
@@ -82,8 +81,8 @@ func (l *Ledger) Close() {
 	}
 }
 
-func (l *Ledger) pools() (made []*pool) {
-	for _, p := range []*pool{l.hot, l.read, l.quick, l.joined} {
+func (l *Ledger) pools() (made []*Pool) {
+	for _, p := range []*Pool{l.hot, l.read, l.quick, l.joined} {
 		if p != nil {
 			made = append(made, p)
 		}

@@ -106,7 +106,7 @@ func TestEveryWriteThatMustHitARowSaysThatItDidNot(t *testing.T) {
 			c := f.claim(0)
 			waiting := seq(1, "e", 3)
 			f.apply(c, seq(0, "e", 1), waiting, seq(2, "x", 1))
-			if _, err := f.l.Ask(t.Context(), InboxItem{fence: c.ID, Offset: 1, pointer: Pointer{Key: waiting.Key}}, Release, "ann", "now"); err != nil {
+			if _, err := TestInbox.Ask(t.Context(), f.l, TestInbox.Place(c.ID, 1, waiting.Key), Release, "ann", "now"); err != nil {
 				t.Fatal(err)
 			}
 			f.exec(`CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)

@@ -112,7 +112,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	}
 	f.copy(c, Copy{LaneSeq: 5, Packed: []byte("copy")}, Copy{LaneSeq: 8, Packed: []byte("copy")})
 
-	if alive, err := f.l.Beat(t.Context(), ref(c, 4, 1)); !alive || err != nil {
+	if alive, err := TestInbox.Beat(t.Context(), f.l, ref(c, 4, 1)); !alive || err != nil {
 		t.Error("a heartbeat: ", alive, err)
 	}
 	if quiet, err := f.n.Quiet(t.Context(), c, []int64{4}); len(quiet) != 1 || err != nil {
@@ -142,7 +142,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	f.createdAgain(TopicID{2})
 	f.silent()
 	f.leave()
-	if _, err := f.l.Subscriptions(t.Context()); err == nil {
+	if _, err := f.partitions(); err == nil {
 		t.Error("a question about all subscriptions has not met the lock: the test shows nothing")
 	}
 }

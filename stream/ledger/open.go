@@ -106,7 +106,7 @@ const openRowsRead = `-- openRowsRead: index scans of each window, merged by lan
 WITH found AS (
     SELECT a.lane_seq, a.window_id FROM {actions} a JOIN effects x ON x.id = a.effect
      WHERE a.fence = $1 AND a.lane_seq > $2 AND a.open
-       AND ` + parksLane + `
+       AND ` + ParksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint,
@@ -146,7 +146,7 @@ func (n *Namespace) openPlain(ctx context.Context, win *windowSet, c *Claim, win
 	if !slices.Contains(win.live, window) {
 		return nil, errRotated
 	}
-	sql := ofWindow(window, openPlainRead)
+	sql := OfWindow(window, openPlainRead)
 	rows, err := n.ledger.hot.Query(ctx, sql, c.ID, seqs)
 	if err != nil {
 		return nil, err

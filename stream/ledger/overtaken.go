@@ -45,7 +45,7 @@ const newestBy = `-- newestBy: probes by key
 WITH behind AS (SELECT * FROM {events} v WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
 
 const startedBehind = `
-SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + actionStates + `
+SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ActionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR e.lane_seq + n.i < $6 AND coalesce(x.status, 'pending') = 'pending')`
 
@@ -150,7 +150,7 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 				if fenced = !held; err != nil || fenced || w == 0 {
 					return err
 				}
-				_, err = tx.Exec(ctx, ofWindow(w, staleWrite), c.ID, laneSeq)
+				_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)
 				return err
 			})
 		})

@@ -23,7 +23,7 @@ func hotStatements(win *windowSet) map[string]statement {
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": quietRead, "placesTaken": placesTaken,
 		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "uncopiedRowsRead": uncopiedRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "uncopiedPlainRead": uncopiedPlainRead, "staleWrite": staleWrite} {
-		all[name] = newStatement(ofWindow(win.current, win.own(sql)))
+		all[name] = newStatement(OfWindow(win.current, win.own(sql)))
 	}
 	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
 		for w, s := range by {

@@ -74,7 +74,7 @@ func operations() map[string]operation {
 		}},
 		"obey": {func(s *scene, c *Claim) {
 			waiting(s, c)
-			if _, err := s.l.Ask(s.t.Context(), InboxItem{fence: c.ID, Offset: 4, pointer: Pointer{Key: s.seq(4, "g", 4).Key}}, Release, "ann", "now"); err != nil {
+			if _, err := TestInbox.Ask(s.t.Context(), s.l, TestInbox.Place(c.ID, 4, s.seq(4, "g", 4).Key), Release, "ann", "now"); err != nil {
 				s.t.Fatal(err)
 			}
 		}, func(ctx context.Context, s *scene, n *Namespace, c *Claim) error {

@@ -9,35 +9,35 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pool is a pool whose questions and transactions have deadlines of their own: see deadlines. What is sent on an acquired
+// Pool is a pool whose questions and transactions have deadlines of their own: see deadlines. What is sent on an acquired
 // connection has those that its sender gives it.
-type pool struct {
+type Pool struct {
 	*pgxpool.Pool
 	ledger *Ledger
 	within time.Duration
 }
 
 // Query is [pgxpool.Pool.Query] with the pool's deadline, up to the last row.
-func (p *pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+func (p *Pool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	ctx, done := p.ledger.bounded(ctx, p.within)
 	return boundedRows(p.Pool.Query(ctx, sql, args...))(done)
 }
 
 // QueryRow is [pgxpool.Pool.QueryRow] with the pool's deadline.
-func (p *pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+func (p *Pool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	ctx, done := p.ledger.bounded(ctx, p.within)
 	return timedRow{p.Pool.QueryRow(ctx, sql, args...), done}
 }
 
 // Exec is [pgxpool.Pool.Exec] with the pool's deadline.
-func (p *pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+func (p *Pool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	ctx, done := p.ledger.bounded(ctx, p.within)
 	tag, err := p.Pool.Exec(ctx, sql, args...)
 	return tag, done(err)
 }
 
 // Begin begins a transaction that has the pool's deadline as a whole.
-func (p *pool) Begin(ctx context.Context) (pgx.Tx, error) {
+func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 	conn, err := p.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (p *pool) Begin(ctx context.Context) (pgx.Tx, error) {
 }
 
 // begin begins a transaction on a connection, each of whose statements has the pool's deadline.
-func (p *pool) begin(ctx context.Context, conn *pgxpool.Conn) (*timedTx, error) {
+func (p *Pool) begin(ctx context.Context, conn *pgxpool.Conn) (*timedTx, error) {
 	t := &timedTx{ledger: p.ledger, each: p.within, began: time.Now()}
 	ctx, done := t.bounded(ctx)
 	tx, err := conn.Conn().Begin(ctx)

@@ -155,22 +155,22 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
 		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{}, standing: map[int32]statement{}, known: map[int32]statement{},
 	}
-	of := func(w int32, sql string) statement { return newStatement(ofWindow(w, sql)) }
-	fresh := func(w int32, sql string) statement { return newFresh(ofWindow(w, sql)) }
+	of := func(w int32, sql string) statement { return newStatement(OfWindow(w, sql)) }
+	fresh := func(w int32, sql string) statement { return newFresh(OfWindow(w, sql)) }
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
-	q.actionsFreed = newCounted(ofWindow(current, actionsOfFreed), "$1::int[]").planned()
+	q.actionsFreed = newCounted(OfWindow(current, actionsOfFreed), "$1::int[]").planned()
 	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
 	var before, first []string
 	for _, l := range live {
 		if l != current {
-			before = append(before, ofWindow(l, seenIn))
+			before = append(before, OfWindow(l, seenIn))
 		}
-		first = append(first, ofWindow(l, `SELECT {w} AS w, least(
+		first = append(first, OfWindow(l, `SELECT {w} AS w, least(
     (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
     (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`))
 	}
@@ -181,13 +181,13 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
-		q.duplicates[w] = newCounted(ofWindow(w, duplicatesUpdate), "$1::uuid[]")
-		q.decided[w] = newCounted(ofWindow(w, decidedUpdate), "$3::uuid[]").planned()
+		q.duplicates[w] = newCounted(OfWindow(w, duplicatesUpdate), "$1::uuid[]")
+		q.decided[w] = newCounted(OfWindow(w, decidedUpdate), "$3::uuid[]").planned()
 		q.forget[w] = fresh(w, asidesDelete)
-		q.complete[w], q.attempt[w] = newCountedAs(ofWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
+		q.complete[w], q.attempt[w] = newCountedAs(OfWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
-		q.standing[w] = newFresh(ofWindow(w, actionsStand)).counting("actionsStand")
-		q.known[w] = newFresh(ofWindow(w, actionsKnown)).counting("actionsKnown")
+		q.standing[w] = newFresh(OfWindow(w, actionsStand)).counting("actionsStand")
+		q.known[w] = newFresh(OfWindow(w, actionsKnown)).counting("actionsKnown")
 	}
 	return q
 }
@@ -221,7 +221,7 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid
           value, word, sub, clock, entity, source, event_id, type, error, raw)`
 
 // The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
-// letters is dead from the start; see deadClass.
+// letters is dead from the start; see DeadClass.
 const actionsOfFreed = `-- actionsOfFreed
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
@@ -237,15 +237,15 @@ SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.pac
 FROM (SELECT true AS dead, unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::uuid[]) AS event_key,
              unnest($4::int[]) AS effect, unnest($5::bytea[]) AS packed) AS u`
 
-// deadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
+// DeadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
 // what follows was asked to go on.
-const deadClass = "gap"
+const DeadClass = "gap"
 
-const deadColumns = `CASE WHEN u.dead THEN '` + deadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,
+const deadColumns = `CASE WHEN u.dead THEN '` + DeadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,
        CASE WHEN u.dead THEN now() END`
 
-// parksLane is whether an action in a and its effect in x keep their lane from going on.
-const parksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + deadClass + `')`
+// ParksLane is whether an action in a and its effect in x keep their lane from going on.
+const ParksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`
 
 const duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
@@ -268,9 +268,9 @@ WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 func asidesAgain(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
-		gone = append(gone, ofWindow(w, `g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
     WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`))
-		all = append(all, ofWindow(w, "SELECT * FROM g{w}"))
+		all = append(all, OfWindow(w, "SELECT * FROM g{w}"))
 	}
 	return strings.NewReplacer(
 		"-- asidesInsert\n", "-- asidesAgain\nWITH "+strings.Join(gone, ",\n")+"\n",

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxErrorText = 4 << 10
-	maxResponse  = 4 << 10
+	MaxErrorText = 4 << 10
+	MaxResponse  = 4 << 10
 	// laneLowEvery is how many settled actions the mark of a claim may lag behind: a claim reads that many for nothing.
 	laneLowEvery = 8192
 )
@@ -184,7 +184,7 @@ func response(r *Result) []byte {
 	if len(r.Response) == 0 {
 		return nil
 	}
-	return r.Response[:min(len(r.Response), maxResponse)]
+	return r.Response[:min(len(r.Response), MaxResponse)]
 }
 
 func microseconds(d time.Duration) int32 {

@@ -84,11 +84,11 @@ func TestMarkGivesWayToItsEnd(t *testing.T) {
 	history := func(when string, want ...string) {
 		t.Helper()
 		var got []string
-		dead, err := f.l.DeadLetter(t.Context(), id)
+		said, err := TestInbox.DeadLetter(t.Context(), f.l, id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range dead.History {
+		for _, h := range seenAs[struct{ History []seenAttempt }](t, said).History {
 			got = append(got, fmt.Sprintf("%d %s %s %d %gms %s %q %.4s", h.Attempt, h.Status, h.Class, h.Code, h.LatencyMS, h.Error, h.Response, h.TraceID))
 		}
 		if d := cmp.Diff(want, got); d != "" {
@@ -110,7 +110,7 @@ func TestMarkGivesWayToItsEnd(t *testing.T) {
 	f.apply(c, seq(1, "b", 1))
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Unknown, Attempt: 1})
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1, Marked: true, Code: 7, Trace: [16]byte{1}})
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "b-1")
+	item, err := f.item("b-1")
 	if err != nil || len(item.Actions) != 1 || len(item.Actions[0].History) != 1 {
 		t.Fatalf("%+v %v", item.Actions, err)
 	}

@@ -199,7 +199,7 @@ func (wr *windowResults) row(c rows, r *Result) {
 	c[5].text(clean(r.Class, 40))
 	c[6].int32(int32(r.Code))
 	c[7].int32(microseconds(r.Latency))
-	c[8].text(clean(r.Error, maxErrorText))
+	c[8].text(clean(r.Error, MaxErrorText))
 	c[9].bytes(response(r))
 	if r.Status == Done || r.Status == Superseded {
 		c[10].null()
@@ -240,7 +240,7 @@ func (wr *windowResults) attempt(r *Result) {
 	c[4].text(clean(r.Class, 40))
 	c[5].int32(int32(r.Code))
 	c[6].int32(microseconds(r.Latency))
-	c[7].text(clean(r.Error, maxErrorText))
+	c[7].text(clean(r.Error, MaxErrorText))
 	c[8].bytes(response(r))
 	if r.Trace == ([16]byte{}) {
 		c[9].null()

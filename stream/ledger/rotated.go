@@ -11,17 +11,17 @@ import (
 // windows; what people ask of the whole ledger names the parents. A statement says {actions} for either.
 var rotated = []string{"events", "asides", "actions", "completions", "attempts"}
 
-// ofAll is a statement on the windows of all subscriptions.
-func ofAll(sql string) string {
+// OfAll is a statement on the windows of all subscriptions.
+func OfAll(sql string) string {
 	for _, table := range rotated {
 		sql = strings.ReplaceAll(sql, "{"+table+"}", table)
 	}
 	return sql
 }
 
-// ofWindows is a statement on some windows, at least one. A table in braces has an alias behind it: of several windows it
+// OfWindows is a statement on some windows, at least one. A table in braces has an alias behind it: of several windows it
 // is a subquery, which the planner takes apart into scans of the children.
-func ofWindows(windows []int32, sql string) string {
+func OfWindows(windows []int32, sql string) string {
 	for _, table := range rotated {
 		if !strings.Contains(sql, "{"+table+"}") {
 			continue
@@ -39,7 +39,7 @@ func ofWindows(windows []int32, sql string) string {
 	return sql
 }
 
-// ofWindow is a statement on one window, which it says as {w}.
-func ofWindow(window int32, sql string) string {
+// OfWindow is a statement on one window, which it says as {w}.
+func OfWindow(window int32, sql string) string {
 	return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window)))
 }

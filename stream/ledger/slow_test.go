@@ -218,11 +218,11 @@ func TestRefusalOfWaitsAndCommands(t *testing.T) {
 	}
 	a, err := f.n.Expire(t.Context(), c)
 	refused("waits", a, err)
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: "buffered"})
-	if err != nil || len(page.Items) != 1 {
-		t.Fatal(page.Items, err)
+	items, err := f.list("", "buffered")
+	if err != nil || len(items) != 1 {
+		t.Fatal(items, err)
 	}
-	if _, err := f.l.Ask(t.Context(), page.Items[0], Release, "jo", "now"); err != nil {
+	if _, err := TestInbox.Ask(t.Context(), f.l, items[0].of, Release, "jo", "now"); err != nil {
 		t.Fatal(err)
 	}
 	commands, err := f.n.Commands(t.Context(), []*Claim{c}, 0)

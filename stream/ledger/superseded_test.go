@@ -15,12 +15,12 @@ func latest(s *Spec) { s.Latest = true }
 // statusesOf are what the inbox says of every event and its actions: "<id> <status> <attempts>: <action status>...".
 func statusesOf(f *fixture) (out []string) {
 	f.t.Helper()
-	page, err := f.l.Inbox(f.t.Context(), InboxQuery{})
+	items, err := f.list("", "")
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, i := range page.Items {
-		item, err := f.l.InboxItem(f.t.Context(), i.Team, i.Subscription, i.Source, i.EventID)
+	for _, i := range items {
+		item, err := f.item(i.EventID)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -77,9 +77,9 @@ func TestSupersededHasEnded(t *testing.T) {
 	if d := cmp.Diff("a-2 done 1: superseded/0 done/1", statusesOf(f)[1]); d != "" {
 		t.Error(d)
 	}
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "superseded"})
-	if err != nil || len(page.Items) != 1 || page.Items[0].EventID != "a-1" {
-		t.Errorf("%+v, %v", page.Items, err)
+	items, err := f.list("superseded", "")
+	if err != nil || len(items) != 1 || items[0].EventID != "a-1" {
+		t.Errorf("%+v, %v", items, err)
 	}
 	if got := c.low(); got != 7 {
 		t.Errorf("settled below %d", got)

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // swallow has the database leave out rows that are written to a table, without an error; event is INSERT or UPDATE, and where says
@@ -84,11 +83,6 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 			_, err := f.n.Report(f.t.Context(), belowStart(0, 1, 7), c.Epoch)
 			return err
 		}, notOne},
-		"that a record was redriven": {func(f *fixture, c *Claim) { f.apply(c, aside(1, gate.ReasonUndecodable)) }, "UPDATE", "asides_w{w}", "true",
-			func(f *fixture, _ *Claim) error {
-				_, err := f.redrive(f.place(1), false)
-				return err
-			}, notOne},
 		"the beginning of a subscription": {none, "UPDATE", "subscriptions", "true", func(f *fixture, _ *Claim) error {
 			_, err := f.n.Begin(f.t.Context(), nil)
 			return err

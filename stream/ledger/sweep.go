@@ -244,7 +244,7 @@ ORDER BY w.id`
 const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
 SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
-                     AND (` + parksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $2::interval)))
+                     AND (` + ParksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $2::interval)))
   AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
                     CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events_w{w}
                          WHERE fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
@@ -300,7 +300,7 @@ func (l *Ledger) mayDrop(ctx context.Context, subscription, id int32, cfg SweepC
 	if err != nil || !slices.Contains(live, id) {
 		return false, err
 	}
-	err = l.read.QueryRow(ctx, ofWindow(id, ofWindows(live, droppable)), subscription, cfg.Dead).Scan(&may)
+	err = l.read.QueryRow(ctx, OfWindow(id, OfWindows(live, droppable)), subscription, cfg.Dead).Scan(&may)
 	if troubleOf(err) == oldWindows {
 		return false, nil
 	}

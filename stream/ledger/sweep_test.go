@@ -226,13 +226,13 @@ func TestStatusOfWhatRanInADroppedWindow(t *testing.T) {
 	if s := f.sweep(); len(s.Dropped) != 1 {
 		t.Fatalf("dropped %v", s.Dropped)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-3")
+	item, err := f.item("e-3")
 	if err != nil || item.Status != "done" {
 		t.Errorf("%q %v", item.Status, err)
 	}
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "received"})
-	if err != nil || len(page.Items) != 0 {
-		t.Errorf("%+v %v", page.Items, err)
+	items, err := f.list("received", "")
+	if err != nil || len(items) != 0 {
+		t.Errorf("%+v %v", items, err)
 	}
 	if open := f.open(f.claim(0)); len(open) != 0 {
 		t.Error(open)
@@ -353,7 +353,7 @@ func TestDropQueuesNobodyBehindAReader(t *testing.T) {
 	for next, ended := int64(2), false; !ended; next++ {
 		began := time.Now()
 		f.apply(c, seq(next, "e", next+1))
-		if _, err := f.l.Inbox(t.Context(), InboxQuery{}); err != nil { // which asks for all windows, and always meets a DROP that waits
+		if _, err := f.list("", ""); err != nil { // which asks for all windows, and always meets a DROP that waits
 			t.Fatal(err)
 		}
 		longest = max(longest, time.Since(began))

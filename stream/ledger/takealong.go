@@ -87,7 +87,7 @@ func moveWaiting(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entit
 	}
 	var all []string
 	for _, w := range windows {
-		all = append(all, ofWindow(w, goingAlong+`UPDATE events_w{w} v SET fence = $1, log_offset = g.place FROM g
+		all = append(all, OfWindow(w, goingAlong+`UPDATE events_w{w} v SET fence = $1, log_offset = g.place FROM g
 			WHERE g.window_id = {w} AND v.event_key = g.event_key AND v.fence = g.fence AND v.log_offset = g.log_offset`))
 	}
 	all = append(all,

@@ -76,11 +76,11 @@ func TestWaitingEventsGoAlong(t *testing.T) {
 	if d := cmp.Diff(moved, f.texts(whereWaits)); d != "" {
 		t.Error(d)
 	}
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "a-3")
+	item, err := f.item("a-3")
 	if err != nil || item.Topic != h.To.Topic || item.Partition != placed("a") {
 		t.Fatalf("%+v %v", item, err)
 	}
-	if packed, _, err := f.l.Payload(t.Context(), item); err != nil || string(packed) != "packed a-3" {
+	if packed, _, err := f.bytes(item); err != nil || string(packed) != "packed a-3" {
 		t.Errorf("the bytes of what waits: %q %v", packed, err)
 	}
 	for _, c := range claims {

@@ -50,7 +50,7 @@ func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e
 	var lost, waits int64
 	err := tx.QueryRow(ctx, n.windows.Load().own(`SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
 		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
-		FROM (SELECT f.partition, `+openCount+` + `+heldCount+` AS open, `+waitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
+		FROM (SELECT f.partition, `+OpenCount+` + `+HeldCount+` AS open, `+WaitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
 		      WHERE f.subscription = $1 AND f.topic = $2 AND (f.partition = $3 OR f.partition >= $4) AND f.epoch > 0 AND NOT EXISTS (SELECT FROM fences u
 		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`),
 		n.id, e.Topic, req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
@@ -136,7 +136,7 @@ func (c *Claim) topicOf(laneSeq int64) TopicID {
 	return c.Partition.TopicID
 }
 
-// topicThen is topicOf in SQL, of a fence in f, by a lane_seq.
-func topicThen(laneSeq string) string {
+// TopicThen is topicOf in SQL, of a fence in f, by a lane_seq.
+func TopicThen(laneSeq string) string {
 	return fmt.Sprintf(`CASE WHEN %s < f.lanes_from THEN coalesce(f.former, f.topic_id) ELSE f.topic_id END AS topic_id`, laneSeq)
 }

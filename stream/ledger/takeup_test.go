@@ -90,7 +90,9 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	if err != nil || len(page.Actions) != 3 || page.Actions[0].Pointer.TopicID != (TopicID{1}) {
 		t.Errorf("%+v %v", page, err)
 	}
-	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "untried-1"); err != nil || item.pointer.TopicID != (TopicID{1}) {
+	if item, err := f.item("untried-1"); err != nil {
+		t.Error(err)
+	} else if _, at, err := f.bytes(item); err != nil || at.TopicID != (TopicID{1}) {
 		t.Errorf("%+v %v", item, err)
 	}
 	if d := cmp.Diff([]string{"4:runs again:failed"}, f.obeyLane(c)); d != "" {
@@ -112,9 +114,9 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken where untried-1 was another" {
 		t.Errorf("set aside are %q", got)
 	}
-	if item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "untried-1"); err != nil {
+	if item, err := f.item("untried-1"); err != nil {
 		t.Error(err)
-	} else if packed, at, err := f.l.Payload(t.Context(), item); err != nil || packed != nil || at.TopicID != (TopicID{1}) {
+	} else if packed, at, err := f.bytes(item); err != nil || packed != nil || at.TopicID != (TopicID{1}) {
 		t.Errorf("another record's bytes: %q %+v %v", packed, at, err)
 	}
 	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered'`); !slices.Equal(got, []string{"unwanted-2"}) {

@@ -201,7 +201,7 @@ func TestUncopiedStopsAtItsLimit(t *testing.T) {
 	window := f.n.windows.Load().current
 	for name, sql := range map[string]string{
 		"rows":  uncopiedRowsRead([]int32{window}),
-		"plain": ofWindow(window, uncopiedPlainRead),
+		"plain": OfWindow(window, uncopiedPlainRead),
 	} {
 		args := []any{c.ID, int64(17), 11}
 		if name == "plain" {

@@ -28,8 +28,8 @@ func (w *windowSet) same(current int32, live []int32) bool {
 	return w.current == current && slices.Equal(w.live, live)
 }
 
-// own is a statement on the subscription's windows; see ofWindows.
-func (w *windowSet) own(sql string) string { return ofWindows(w.live, sql) }
+// own is a statement on the subscription's windows; see OfWindows.
+func (w *windowSet) own(sql string) string { return OfWindows(w.live, sql) }
 
 // loadWindows reads the rotation of the subscription.
 func (n *Namespace) loadWindows(ctx context.Context) error { return n.readWindows(ctx, n.ledger.hot) }
@@ -97,9 +97,9 @@ func windowsOf(ctx context.Context, from interface {
 	return windows, err
 }
 
-// inWindowsOf runs f with the windows of a fence's subscription, for those who do not own the fence. It is pgx.ErrNoRows where
+// InWindowsOf runs f with the windows of a fence's subscription, for those who do not own the fence. It is pgx.ErrNoRows where
 // there is no such fence.
-func (l *Ledger) inWindowsOf(ctx context.Context, fence int32, f func(windows []int32) error) error {
+func (l *Ledger) InWindowsOf(ctx context.Context, fence int32, f func(windows []int32) error) error {
 	for refreshed := 0; ; refreshed++ {
 		windows, err := windowsOf(ctx, l.quick, fence)
 		if err != nil {
@@ -124,6 +124,6 @@ func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, ofWindow(id, windowTemplate))
+	_, err = tx.Exec(ctx, OfWindow(id, windowTemplate))
 	return err
 }

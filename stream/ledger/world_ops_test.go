@@ -396,8 +396,8 @@ func (w *world) command(h *holding) {
 	}
 	v := p.waits[offsets[w.rng.IntN(len(offsets))]]
 	kind := pick(w.rng, Release, Release, Discard)
-	item := InboxItem{fence: p.fence, Offset: v.Offset, pointer: Pointer{Key: v.Key}}
-	id, err := h.proc.f.l.Ask(w.t.Context(), item, kind, "ann", "it is time")
+	item := TestInbox.Place(p.fence, v.Offset, v.Key)
+	id, err := TestInbox.Ask(w.t.Context(), h.proc.f.l, item, kind, "ann", "it is time")
 	w.log("a person asks to %s what is %s at %d of partition %d: %v", kind, v.Decision, v.Offset, h.part, err)
 	if allowed := v.Decision == rowHeld || kind == Release; (err == nil) != allowed {
 		w.fatalf("asked: %v", err)

@@ -70,7 +70,7 @@ func (w *world) promises(what string) {
 	rows, err := w.eye.Query(w.t.Context(), `SELECT f.partition, e.lane_seq + n.i, e.event_id, w.name,
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), e.entity, e.clock, e.kind, e.epoch, e.value, e.sub, e.decision = 'late',
 		e.kind <> 'none' AND e.reason <> 'arrival', n.i = 0
-		FROM fences f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+ofAll(actionStates)+`
+		FROM fences f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+OfAll(ActionStates)+`
 		LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1])
 		WHERE f.subscription = $1 AND e.lane_seq IS NOT NULL ORDER BY 1, 2`, w.subscription)
 	if err != nil {

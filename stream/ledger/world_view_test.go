@@ -24,8 +24,8 @@ UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FR
 UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
 UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
     coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), 'attempts', coalesce(x.attempts, (c.at IS NOT NULL)::int),
-    CASE WHEN x.status <> 'done' AND x.class IN ('payload_lost', '` + deadClass + `') THEN x.class END, 'copy', convert_from(x.packed, 'UTF8')) -- null: left out
-  FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ofAll(actionStates) + `
+    CASE WHEN x.status <> 'done' AND x.class IN ('payload_lost', '` + DeadClass + `') THEN x.class END, 'copy', convert_from(x.packed, 'UTF8')) -- null: left out
+  FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + OfAll(ActionStates) + `
   LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
 
 // linesNow is the table of lines with what only events tell of them.
@@ -106,7 +106,7 @@ func (m *modelLedger) view() (lines []string) {
 			case a.lost:
 				class = "payload_lost"
 			case a.gap:
-				class = deadClass
+				class = DeadClass
 			}
 			add(p.number, "action", lane, m.events[a.key].ID, a.effect.Name, a.effect.Destination, a.effect.OnDead, a.status, "attempts", a.attempts, class, "copy", a.packed)
 		}

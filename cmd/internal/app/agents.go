@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -81,17 +82,17 @@ type desk struct{ s *streams }
 
 var _ callback.Ledger = desk{}
 
-func (d desk) ledger() (*ledger.Ledger, error) {
+func (d desk) open() (*inbox.Inbox, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.s.ledger == nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "answer an agent", "the ledger is not open yet")
 	}
-	return d.s.ledger, nil
+	return inbox.New(d.s.ledger), nil
 }
 
-func (d desk) Report(ctx context.Context, r ledger.Report) (ledger.ReportState, error) {
-	l, err := d.ledger()
+func (d desk) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
+	l, err := d.open()
 	if err != nil {
 		return "", err
 	}
@@ -99,17 +100,17 @@ func (d desk) Report(ctx context.Context, r ledger.Report) (ledger.ReportState, 
 }
 
 func (d desk) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
-	l, err := d.ledger()
+	l, err := d.open()
 	if err != nil {
 		return false, err
 	}
 	return l.Beat(ctx, r)
 }
 
-func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.ActionState, error) {
-	l, err := d.ledger()
+func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
+	l, err := d.open()
 	if err != nil {
-		return ledger.ActionState{}, err
+		return inbox.ActionState{}, err
 	}
 	return l.ActionState(ctx, r)
 }
@@ -117,7 +118,7 @@ func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.Acti
 // Event asks every subscription of the source.
 func (d desk) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
-	l, err := d.ledger()
+	l, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -130,7 +131,7 @@ func (d desk) Event(ctx context.Context, team, source, id string) (callback.Even
 		if !slices.Contains(t.Subscriptions[name].Sources, source) {
 			continue
 		}
-		item, err := l.InboxItem(ctx, team, name, fullSource(team, source), id)
+		item, err := l.Item(ctx, team, name, fullSource(team, source), id)
 		if schemas.KindOf(err) == schemas.NotFound {
 			continue
 		}
@@ -148,7 +149,7 @@ func (d desk) Event(ctx context.Context, team, source, id string) (callback.Even
 // fromDone are the statuses of an event by how far from done they are; others are an end as done is.
 var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
 
-func eventIn(subscription string, i *ledger.InboxItem) callback.EventInItem {
+func eventIn(subscription string, i *inbox.Item) callback.EventInItem {
 	out := callback.EventInItem{Subscription: subscription, Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Actions: []callback.EventActionItem{}}
 	for n := range i.Actions {
 		a := &i.Actions[n]

@@ -131,8 +131,8 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
 	}
 	if a.stream != nil {
-		cfg.Inbox, cfg.Stops, cfg.Destinations = &inbox{a.stream}, &stops{a}, places{a.stream}
-		cfg.DeadLetters = &deadLetters{inbox{a.stream}}
+		cfg.Inbox, cfg.Stops, cfg.Destinations = &events{a.stream}, &stops{a}, places{a.stream}
+		cfg.DeadLetters = &deadLetters{events{a.stream}}
 	}
 	return api.New(cfg)
 }

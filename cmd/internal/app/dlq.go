@@ -8,14 +8,15 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // deadLetters answers about actions that were given up, or whose outcome is unknown, from the ledger.
-type deadLetters struct{ inbox }
+type deadLetters struct{ events }
 
 // query is a filter as the ledger takes it. Destinations, like sources, may be named by their last part.
-func (d *deadLetters) query(f api.DeadLetterFilter) (q ledger.DeadLetterQuery, err error) {
+func (d *deadLetters) query(f api.DeadLetterFilter) (q inbox.DeadLetterQuery, err error) {
 	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
 		if f.Team == "" {
 			return q, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
@@ -23,12 +24,12 @@ func (d *deadLetters) query(f api.DeadLetterFilter) (q ledger.DeadLetterQuery, e
 		f.Destination = f.Team + "/" + f.Destination
 	}
 	source, err := d.source(f.Team, f.Source)
-	return ledger.DeadLetterQuery{Team: f.Team, Subscription: f.Subscription, Source: source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
+	return inbox.DeadLetterQuery{Team: f.Team, Subscription: f.Subscription, Source: source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
 		Destination: f.Destination, Class: f.Class, Fingerprint: f.Group, Since: f.Since, Limit: f.Limit, Cursor: f.Cursor}, err
 }
 
 func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
-	l, _, err := d.ledger()
+	l, _, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -45,7 +46,7 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 }
 
 func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
-	l, _, err := d.ledger()
+	l, _, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -63,7 +64,7 @@ func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilt
 }
 
 func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
-	l, _, err := d.ledger()
+	l, _, err := d.open()
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLette
 	return out, nil
 }
 
-func deadItem(d *ledger.DeadLetter) api.DeadLetterItem {
+func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 	behind, least := behindOf(d.Behind)
 	if !d.Parks {
 		behind = new(int64(0))
@@ -98,7 +99,7 @@ func deadItem(d *ledger.DeadLetter) api.DeadLetterItem {
 
 // AskDeadLetter asks the owner of an action's partition to run it again, to give it up, or to take it as done.
 func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
-	l, _, err := d.ledger()
+	l, _, err := d.open()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	r.By = cmp.Or(r.By, "unknown")
 	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: would}
 	if r.DryRun {
-		return out, l.MayAsk(dead, kind, detail)
+		return out, inbox.MayAsk(dead, kind, detail)
 	}
 	if out.Command, err = l.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 }
 
 // stateOf says how far the owner is with a command.
-func stateOf(s ledger.CommandStatus) (state, detail string) {
+func stateOf(s inbox.CommandStatus) (state, detail string) {
 	switch {
 	case s.EndedAt != nil:
 		return api.StateDone, s.Outcome
@@ -148,7 +149,7 @@ func stateOf(s ledger.CommandStatus) (state, detail string) {
 
 // DeadRecord is a dead letter as it is exported.
 func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
-	l, payloads, err := d.ledger()
+	l, payloads, err := d.open()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecor
 		return nil, err
 	}
 	out := &api.DeadRecord{ID: id}
-	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead)
+	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead.DeadLetter)
 	if err != nil {
 		return nil, err
 	}

@@ -12,25 +12,25 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
-	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// inbox answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
-type inbox struct{ s *streams }
+// events answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
+type events struct{ s *streams }
 
-func (i *inbox) ledger() (*ledger.Ledger, *stream.LogPayloads, error) {
+func (i *events) open() (*inbox.Inbox, *stream.LogPayloads, error) {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	if i.s.ledger == nil || i.s.payloads == nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "read the inbox", "the ledger is not open yet; /readyz says why")
 	}
-	return i.s.ledger, i.s.payloads, nil
+	return inbox.New(i.s.ledger), i.s.payloads, nil
 }
 
 // Items lists events, newest decision first.
-func (i *inbox) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
-	l, _, err := i.ledger()
+func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
+	l, _, err := i.open()
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
@@ -38,7 +38,7 @@ func (i *inbox) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inbo
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	page, err := l.Inbox(ctx, ledger.InboxQuery{Team: f.Team, Subscription: f.Subscription, Source: source,
+	page, err := l.List(ctx, inbox.Query{Team: f.Team, Subscription: f.Subscription, Source: source,
 		Entity: schemas.EntityKey(f.Entity), Type: f.Type, Status: f.Status, Decision: gate.Decision(f.Decision),
 		Since: f.Since, Limit: f.Limit, Cursor: f.Cursor})
 	if err != nil {
@@ -52,7 +52,7 @@ func (i *inbox) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inbo
 }
 
 // source is the CloudEvents source that people name by its last part. Without a team it must be the only one.
-func (i *inbox) source(team, name string) (string, error) {
+func (i *events) source(team, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, "/") {
 		return name, nil
 	}
@@ -74,7 +74,7 @@ func (i *inbox) source(team, name string) (string, error) {
 	return "", schemas.Errorf(schemas.Invalid, "", "several teams have a source %s; name the team as well", name)
 }
 
-func itemOf(i *ledger.InboxItem) api.InboxItem {
+func itemOf(i *inbox.Item) api.InboxItem {
 	behind, least := behindOf(i.Behind)
 	return api.InboxItem{
 		Team: i.Team, Subscription: i.Subscription, Generation: i.Generation, Source: strings.TrimPrefix(i.Source, "/"+i.Team+"/"),
@@ -86,7 +86,7 @@ func itemOf(i *ledger.InboxItem) api.InboxItem {
 }
 
 // behindOf is a count as it is told: exact, or how far it came.
-func behindOf(b *ledger.Behind) (exact, least *int64) {
+func behindOf(b *inbox.Behind) (exact, least *int64) {
 	switch {
 	case b == nil:
 		return nil, nil
@@ -96,7 +96,7 @@ func behindOf(b *ledger.Behind) (exact, least *int64) {
 	return &b.Events, nil
 }
 
-func redrivenOf(r *ledger.Redriven) *api.RedrivenItem {
+func redrivenOf(r *inbox.Redriven) *api.RedrivenItem {
 	if r == nil {
 		return nil
 	}
@@ -108,20 +108,20 @@ func redrivenOf(r *ledger.Redriven) *api.RedrivenItem {
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
 // find finds an event, or what was set aside at a place.
-func (i *inbox) find(ctx context.Context, l *ledger.Ledger, team, subscription, source, eventID string) (ledger.InboxItem, error) {
+func (i *events) find(ctx context.Context, l *inbox.Inbox, team, subscription, source, eventID string) (inbox.Item, error) {
 	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
 		number, errN := strconv.ParseInt(m[1], 10, 32)
 		offset, errO := strconv.ParseInt(m[2], 10, 64)
 		if errN == nil && errO == nil {
-			return l.InboxPlace(ctx, team, subscription, source, int32(number), offset)
+			return l.Place(ctx, team, subscription, source, int32(number), offset)
 		}
 	}
-	return l.InboxItem(ctx, team, subscription, fullSource(team, source), eventID)
+	return l.Item(ctx, team, subscription, fullSource(team, source), eventID)
 }
 
 // Item is one event with its actions and attempts.
-func (i *inbox) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
-	l, _, err := i.ledger()
+func (i *events) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
+	l, _, err := i.open()
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func fullSource(team, source string) string {
 
 // actionOf tells an action with its attempts. The ledger keeps no row of an attempt that succeeded at once: the
 // action's own row tells it.
-func actionOf(a *ledger.InboxAction) api.ActionItem {
+func actionOf(a *inbox.Action) api.ActionItem {
 	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
 		NextAt: a.NextAt, Attempts: []api.AttemptItem{}}
 	for _, h := range a.History {
@@ -160,8 +160,8 @@ func actionOf(a *ledger.InboxAction) api.ActionItem {
 }
 
 // Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
-func (i *inbox) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
-	l, payloads, err := i.ledger()
+func (i *events) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
+	l, payloads, err := i.open()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -24,8 +25,8 @@ const (
 )
 
 // Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
-func (i *inbox) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
-	l, _, err := i.ledger()
+func (i *events) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
+	l, _, err := i.open()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (i *inbox) Redrive(ctx context.Context, team, subscription, source, eventID
 }
 
 // notRedriven says why there is nothing to do for an event, and what there is instead.
-func notRedriven(item ledger.InboxItem) error {
+func notRedriven(item inbox.Item) error {
 	const op = "redrive"
 	switch {
 	case item.Decision == gate.Conflict:
@@ -70,7 +71,7 @@ func notRedriven(item ledger.InboxItem) error {
 }
 
 // ask asks the owner of the partition about an event that waits or is held.
-func (i *inbox) ask(ctx context.Context, l *ledger.Ledger, item ledger.InboxItem, r api.RedriveRequest, out *api.RedriveItem) error {
+func (i *events) ask(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	kind, held := ledger.Release, item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
 	out.Action, out.Detail = api.ActionRelease, "everything that waits on its line runs, across the gap"
 	if held {
@@ -111,7 +112,7 @@ func (i *inbox) ask(ctx context.Context, l *ledger.Ledger, item ledger.InboxItem
 }
 
 // answer waits until a command has ended, at most for patience.
-func (i *inbox) answer(ctx context.Context, l *ledger.Ledger, id int64, patience time.Duration) (ledger.CommandStatus, error) {
+func (i *events) answer(ctx context.Context, l *inbox.Inbox, id int64, patience time.Duration) (inbox.CommandStatus, error) {
 	until := time.NewTimer(patience)
 	defer until.Stop()
 	for {
@@ -133,7 +134,7 @@ func (i *inbox) answer(ctx context.Context, l *ledger.Ledger, id int64, patience
 }
 
 // again produces a quarantined record to the partition of its key, where it is decided like any other.
-func (i *inbox) again(ctx context.Context, l *ledger.Ledger, item ledger.InboxItem, r api.RedriveRequest, out *api.RedriveItem) error {
+func (i *events) again(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	if r.Discard {
 		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
 	}
@@ -172,7 +173,7 @@ func (i *inbox) again(ctx context.Context, l *ledger.Ledger, item ledger.InboxIt
 
 // unpackedAgain is the record in what is kept of a quarantined one, where it can be produced again and would not be
 // quarantined for what it is once more.
-func unpackedAgain(item ledger.InboxItem, raw []byte) (*kgo.Record, error) {
+func unpackedAgain(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	const op = "redrive"
 	refuse := func(format string, args ...any) (*kgo.Record, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, format, args...)
@@ -197,7 +198,7 @@ func unpackedAgain(item ledger.InboxItem, raw []byte) (*kgo.Record, error) {
 
 // topicAgain is the topic in which the subscription finds the record: its own, or its source's where that has another one
 // by now.
-func topicAgain(c *config.Config, item ledger.InboxItem, rec *kgo.Record) (string, error) {
+func topicAgain(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
 	if team == nil || team.Subscriptions[item.Subscription] == nil {
 		return "", schemas.Errorf(schemas.Conflict, "redrive", "this process has no subscription %s.%s; ask one that has", item.Team, item.Subscription)

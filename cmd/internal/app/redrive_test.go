@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -231,7 +232,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 			}
 		}
 	})
-	s, err := f.inbox.answer(t.Context(), f.l, free.Command, ownerPatience)
+	s, err := f.inbox.answer(t.Context(), inbox.New(f.l), free.Command, ownerPatience)
 	if err != nil || s.EndedAt == nil || s.Outcome != "1 of 1 events run" {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -257,7 +258,7 @@ type idle struct {
 	t     *testing.T
 	l     *ledger.Ledger
 	ns    *ledger.Namespace
-	inbox *inbox
+	inbox *events
 }
 
 func unowned(t *testing.T, url string) *idle {
@@ -285,7 +286,7 @@ func unowned(t *testing.T, url string) *idle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &idle{t: t, l: l, ns: ns, inbox: &inbox{a.stream}}
+	return &idle{t: t, l: l, ns: ns, inbox: &events{a.stream}}
 }
 
 func (f *idle) claim() *ledger.Claim {

@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -56,7 +57,7 @@ func (s *stops) Subscription(ctx context.Context, team, name string) (*api.Subsc
 
 // addPositions says where the ledger stands in each partition. Of a topic that was created again the newest counts.
 func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
-	status, err := l.Subscriptions(ctx)
+	status, err := inbox.New(l).Subscriptions(ctx)
 	if err != nil {
 		return err
 	}

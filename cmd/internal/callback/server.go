@@ -17,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/redact"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -183,7 +184,7 @@ func bearer(r *http.Request) string {
 }
 
 // attempt is the attempt whose token the request has, and where its action stands. The token is looked at before anything else.
-func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state ledger.ActionState, err error) {
+func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.ActionState, err error) {
 	id := r.PathValue("id")
 	ref, ok := s.Keys.OpenAction(bearer(r), id)
 	if !ok {
@@ -217,18 +218,18 @@ func (s *server) result(r *http.Request) (int, any, error) {
 		"attempt", ref.Attempt, "result", report.Status, "state", became)
 	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(became)}
 	switch became {
-	case ledger.Differs:
+	case inbox.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
-	case ledger.Late:
+	case inbox.Late:
 		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", ended(ref, &state))
-	case ledger.Repeated:
+	case inbox.Repeated:
 		return http.StatusOK, item, nil
 	}
 	return http.StatusAccepted, item, nil
 }
 
 // ended says why an attempt is past.
-func ended(ref ledger.AttemptRef, s *ledger.ActionState) string {
+func ended(ref ledger.AttemptRef, s *inbox.ActionState) string {
 	if s.Attempts > ref.Attempt {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
 	}
@@ -264,7 +265,7 @@ func (s *server) action(r *http.Request) (int, any, error) {
 	return http.StatusOK, itemOf(ref, &state), nil
 }
 
-func itemOf(ref ledger.AttemptRef, s *ledger.ActionState) ActionItem {
+func itemOf(ref ledger.AttemptRef, s *inbox.ActionState) ActionItem {
 	item := ActionItem{ID: string(s.ID), Name: s.Name, Subscription: s.Subscription, Destination: s.Destination, Source: s.Source,
 		EventID: s.EventID, Status: s.Status, Attempt: ref.Attempt, Attempts: s.Attempts, ResultBy: utc(s.ResultBy)}
 	if s.Silence > 0 && s.BeatAt != nil {
@@ -274,7 +275,7 @@ func itemOf(ref ledger.AttemptRef, s *ledger.ActionState) ActionItem {
 	if s.Reported != "" {
 		item.Result = &SaidItem{Status: said(s.Reported), State: s.Outcome}
 		if s.Outcome == "" {
-			item.Result.State = string(ledger.Recorded)
+			item.Result.State = string(inbox.Recorded)
 		}
 	}
 	return item

@@ -16,20 +16,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // fake is a ledger with one action.
 type fake struct {
-	state ledger.ActionState
+	state inbox.ActionState
 	err   error
 	alive bool
 	said  []ledger.Report
 	beats []ledger.AttemptRef
-	as    ledger.ReportState
+	as    inbox.ReportState
 }
 
-func (f *fake) Report(_ context.Context, r ledger.Report) (ledger.ReportState, error) {
+func (f *fake) Report(_ context.Context, r ledger.Report) (inbox.ReportState, error) {
 	f.said = append(f.said, r)
 	return f.as, f.err
 }
@@ -39,7 +40,7 @@ func (f *fake) Beat(_ context.Context, r ledger.AttemptRef) (bool, error) {
 	return f.alive, f.err
 }
 
-func (f *fake) ActionState(context.Context, ledger.AttemptRef) (ledger.ActionState, error) {
+func (f *fake) ActionState(context.Context, ledger.AttemptRef) (inbox.ActionState, error) {
 	return f.state, f.err
 }
 
@@ -61,7 +62,7 @@ type desk struct {
 }
 
 func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, keys: keys("the server's secret"), log: &bytes.Buffer{}, fake: &fake{as: ledger.Recorded, alive: true, state: ledger.ActionState{
+	d := &desk{t: t, keys: keys("the server's secret"), log: &bytes.Buffer{}, fake: &fake{as: inbox.Recorded, alive: true, state: inbox.ActionState{
 		ID: actionID, Subscription: "acme.triage", Name: "run", Destination: "acme/coder", Source: "/acme/github", EventID: "e-1",
 		Status: ledger.Processing, Attempts: 2, ResultBy: new(time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)),
 		BeatAt: new(time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)), Silence: time.Minute,
@@ -137,7 +138,7 @@ func TestResultsAreRecorded(t *testing.T) {
 	if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Body.String() != `{"id":"`+actionID+`","attempt":2,"state":"recorded"}`+"\n" {
 		t.Error(w.Body)
 	}
-	d.as = ledger.Repeated
+	d.as = inbox.Repeated
 	if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"state":"repeated"`) {
 		t.Error(w.Code, w.Body)
 	}
@@ -167,9 +168,9 @@ func TestResultsAreRefused(t *testing.T) {
 	if len(d.said) > 0 {
 		t.Errorf("recorded all the same: %+v", d.said)
 	}
-	d.as = ledger.Differs
+	d.as = inbox.Differs
 	d.refused("another result", d.ask("POST", resultPath, `{"status":"done"}`), 409, "another result of attempt 2")
-	d.as, d.state.Attempts = ledger.Late, 3
+	d.as, d.state.Attempts = inbox.Late, 3
 	d.refused("a later attempt", d.ask("POST", resultPath, `{"status":"done"}`), 409, "attempt 3 of the action has begun")
 	d.state.Attempts, d.state.Status = 2, ledger.Dead
 	d.refused("a dead action", d.ask("POST", resultPath, `{"status":"done"}`), 409, "the action is dead_letter")

@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // Ledger is what the listener asks. Errors are *schemas.Error.
 type Ledger interface {
-	Report(ctx context.Context, r ledger.Report) (ledger.ReportState, error)
+	Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error)
 	Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error)
-	ActionState(ctx context.Context, r ledger.AttemptRef) (ledger.ActionState, error)
+	ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error)
 	// Event says what became of an event of a source, in all subscriptions that know it.
 	Event(ctx context.Context, team, source, id string) (EventItem, error)
 }

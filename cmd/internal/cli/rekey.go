@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -175,7 +176,7 @@ func (r *rekeying) look(ctx context.Context) error {
 
 // drained looks whether anything is open that nobody would run after the switch.
 func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
-	status, err := r.ledger.Subscriptions(ctx)
+	status, err := inbox.New(r.ledger).Subscriptions(ctx)
 	if err != nil {
 		return rekeyStep{}, err
 	}
@@ -187,7 +188,7 @@ func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
 }
 
 // drain is the step: actions that are open block it. What is unread is read from the copy, and what waits goes along.
-func (r *rekeying) drain(status []ledger.SubscriptionStatus, blocked []string) rekeyStep {
+func (r *rekeying) drain(status []inbox.SubscriptionStatus, blocked []string) rekeyStep {
 	left, waits := r.open(status)
 	detail := []string{"nothing is open"}
 	if open := strings.Join(left, "; "); open != "" && r.cmd.LeaveOpen {
@@ -213,7 +214,7 @@ func (r *rekeying) drain(status []ledger.SubscriptionStatus, blocked []string) r
 }
 
 // open says where actions of the topic are open, and counts the events that wait.
-func (r *rekeying) open(status []ledger.SubscriptionStatus) (left []string, waits int64) {
+func (r *rekeying) open(status []inbox.SubscriptionStatus) (left []string, waits int64) {
 	for _, s := range status {
 		if s.Topic != r.cmd.Topic {
 			continue

@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/google/go-cmp/cmp"
 )
@@ -12,14 +13,14 @@ import (
 func TestRekeyDrain(t *testing.T) {
 	t.Parallel()
 	const read = "acme.triage has 5 records to read, from the copy then"
-	at := func(open, held, waits int64) []ledger.SubscriptionStatus {
-		return []ledger.SubscriptionStatus{
+	at := func(open, held, waits int64) []inbox.SubscriptionStatus {
+		return []inbox.SubscriptionStatus{
 			{Team: "acme", Subscription: "triage", Topic: "events.acme.github", Partition: 1, OpenActions: open, HeldActions: held, Buffered: waits},
 			{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", OpenActions: 7, HeldActions: 7, Buffered: 7},
 		}
 	}
 	for name, tt := range map[string]struct {
-		status  []ledger.SubscriptionStatus
+		status  []inbox.SubscriptionStatus
 		waiting int64
 		stops   []string
 		leave   bool

@@ -55,6 +55,10 @@ var rules = []rule{
 		reason: "ingest needs Kafka only: it takes deliveries in while Postgres is away",
 	},
 	{
+		scope: []string{"stream"}, except: []string{"stream/inbox"}, forbid: []string{"stream/inbox"}, deep: true,
+		reason: "the inbox is what people ask: nothing on the way of an event rests on it, and the ledger least of all",
+	},
+	{
 		scope:  []string{"stream/gate"},
 		forbid: []string{"context", "database/sql", "log", "net", "os", "math/rand", "github.com/twmb", "github.com/jackc"},
 		reason: "the gate is pure: no I/O, no chance, no clock of its own",
@@ -66,9 +70,9 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{""},
-		except: []string{"stream/ledger", "sinks/postgres", "cmd/internal/embedded", "cmd/internal/bench", "cmd/internal/testrig", "cmd/forebay-bench"},
+		except: []string{"stream/ledger", "stream/inbox", "sinks/postgres", "cmd/internal/embedded", "cmd/internal/bench", "cmd/internal/testrig", "cmd/forebay-bench"},
 		forbid: []string{"github.com/jackc/pgx", "database/sql", "github.com/pressly/goose"},
-		reason: "the ledger is the one place that speaks SQL to Postgres; the others named run or measure servers",
+		reason: "the ledger and its inbox are what speaks SQL to Postgres; the others named run or measure servers",
 	},
 	{
 		scope: []string{""}, except: []string{"schemas"}, forbid: []string{"github.com/cloudevents"}, tests: true,

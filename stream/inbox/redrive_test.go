@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // aside is a record that is quarantined.
-func aside(offset int64, why gate.Reason) Record {
-	r := Record{LeaderEpoch: 1, Error: "no event", Packed: func() []byte { return fmt.Appendf(nil, "raw %d", offset) }}
+func aside(offset int64, why gate.Reason) ledger.Record {
+	r := ledger.Record{LeaderEpoch: 1, Error: "no event", Packed: func() []byte { return fmt.Appendf(nil, "raw %d", offset) }}
 	r.Offset, r.Broken = offset, why
 	return r
 }
 
 // place is the item at an offset of partition 0.
-func (f *fixture) place(offset int64) InboxItem {
+func (f *fixture) place(offset int64) Item {
 	f.t.Helper()
-	item, err := f.l.InboxPlace(f.t.Context(), "acme", "triage", "events.acme.github", 0, offset)
+	item, err := f.Place(f.t.Context(), "acme", "triage", "events.acme.github", 0, offset)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -30,9 +31,9 @@ func (f *fixture) place(offset int64) InboxItem {
 }
 
 // redrive redrives as jo and gives what was produced.
-func (f *fixture) redrive(item InboxItem, once bool) (raw string, err error) {
+func (f *fixture) redrive(item Item, once bool) (raw string, err error) {
 	f.t.Helper()
-	err = f.l.Redrive(f.t.Context(), item, "jo", "it is mended", once, func(_ context.Context, b []byte) error {
+	err = f.Redrive(f.t.Context(), item, "jo", "it is mended", once, func(_ context.Context, b []byte) error {
 		raw = string(b)
 		return nil
 	})
@@ -49,7 +50,7 @@ func TestRedriveMarksWhatItProduced(t *testing.T) {
 		t.Errorf("%+v", item)
 	}
 	away := errors.New("no broker answers")
-	if err := f.l.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { return away }); !errors.Is(err, away) {
+	if err := f.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { return away }); !errors.Is(err, away) {
 		t.Errorf("the producer's error came back as %v", err)
 	}
 	if got := f.place(0); got.Redriven != nil {
@@ -69,20 +70,20 @@ func TestRedriveMarksWhatItProduced(t *testing.T) {
 		t.Errorf("again, as asked: %q %v", raw, err)
 	}
 	for status, want := range map[string]int{"quarantined": 1, "redriven": 1, "": 2} {
-		page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: gate.Quarantined, Status: status})
+		page, err := f.List(t.Context(), Query{Decision: gate.Quarantined, Status: status})
 		if err != nil || len(page.Items) != want {
 			t.Errorf("%q: %+v %v", status, page, err)
 		}
 	}
 	for name, ask := range map[string]func() error{
-		"who is missing": func() error { return f.l.Redrive(t.Context(), item, "", "x", true, nil) },
-		"why is missing": func() error { return f.l.Redrive(t.Context(), item, "jo", "", true, nil) },
+		"who is missing": func() error { return f.Redrive(t.Context(), item, "", "x", true, nil) },
+		"why is missing": func() error { return f.Redrive(t.Context(), item, "jo", "", true, nil) },
 	} {
 		if err := ask(); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	event, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1")
+	event, err := f.Item(t.Context(), "acme", "triage", "/acme/github", "e-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestRedriveOfTwoAtOnceProducesOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			err := f.l.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { produced.Add(1); return nil })
+			err := f.Redrive(t.Context(), item, "jo", "x", true, func(context.Context, []byte) error { produced.Add(1); return nil })
 			if schemas.KindOf(err) == schemas.Conflict {
 				refused.Add(1)
 			}
@@ -144,16 +145,16 @@ func TestRedriveOfWhatIsNotThere(t *testing.T) {
 	if _, err := f.redrive(gone, true); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("what was decided otherwise since: %v", err)
 	}
-	if _, err := f.l.InboxPlace(t.Context(), "acme", "triage", "events.acme.github", 0, 2); schemas.KindOf(err) != schemas.NotFound {
+	if _, err := f.Place(t.Context(), "acme", "triage", "events.acme.github", 0, 2); schemas.KindOf(err) != schemas.NotFound {
 		t.Errorf("nothing is set aside there: %v", err)
 	}
 }
 
 // rewind claims anew at a lower offset, as after a seek.
-func (f *fixture) rewind(c *Claim, to int64) *Claim {
+func (f *fixture) rewind(c *ledger.Claim, to int64) *ledger.Claim {
 	f.t.Helper()
-	again, err := f.n.Claim(f.t.Context(), ClaimRequest{Partition: c.Partition, Partitions: 8, Confirm: func(_ context.Context, stored *Position) (Start, error) {
-		return Start{Position: Position{Offset: to, LeaderEpoch: -1}, Seek: &Seek{From: stored.Offset, To: to}}, nil
+	again, err := f.n.Claim(f.t.Context(), ledger.ClaimRequest{Partition: c.Partition, Partitions: 8, Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+		return ledger.Start{Position: ledger.Position{Offset: to, LeaderEpoch: -1}, Seek: &ledger.Seek{From: stored.Offset, To: to}}, nil
 	}})
 	if err != nil {
 		f.t.Fatal(err)
@@ -169,7 +170,7 @@ func TestMisplacedIsKnownByItsEventAndRunsOnce(t *testing.T) {
 	stray := seq(0, "e", 1)
 	stray.Broken, stray.Error = gate.ReasonMisplaced, "belongs elsewhere"
 	f.apply(c, stray)
-	item, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1")
+	item, err := f.Item(t.Context(), "acme", "triage", "/acme/github", "e-1")
 	if err != nil || item.Decision != gate.Quarantined || item.Reason != gate.ReasonMisplaced || item.Entity != "e" || item.Version != "00000000000000000001" {
 		t.Fatalf("%+v %v", item, err)
 	}
@@ -181,7 +182,7 @@ func TestMisplacedIsKnownByItsEventAndRunsOnce(t *testing.T) {
 			t.Errorf("produced again: %v, want %s", got, want)
 		}
 	}
-	if item, err = f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || item.Decision != gate.Applied || item.Partition != 1 {
+	if item, err = f.Item(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || item.Decision != gate.Applied || item.Partition != 1 {
 		t.Errorf("the event is known as %+v %v", item, err)
 	}
 	if got := f.place(0); got.Status != "redriven" || got.EventID != "e-1" {
@@ -192,7 +193,7 @@ func TestMisplacedIsKnownByItsEventAndRunsOnce(t *testing.T) {
 // Each list reads only what can hold what it asks for, and shows what the whole inbox shows of it.
 func TestInboxByDecisionIsTheInbox(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualHold })
+	f := setup(t, func(s *ledger.Spec) { s.Policy.Equal = gate.EqualHold })
 	c := f.claim(0)
 	twin := record(3, "twin", "e", schemas.Version{Kind: schemas.Sequence, Value: 1})
 	forged := seq(4, "e", 1)
@@ -200,13 +201,13 @@ func TestInboxByDecisionIsTheInbox(t *testing.T) {
 	filtered := seq(5, "f", 1)
 	filtered.Filtered = true
 	f.apply(c, aside(0, gate.ReasonUndecodable), seq(1, "e", 1), seq(2, "g", 1), twin, forged, filtered, seq(6, "g", 3), seq(7, "e", 1))
-	whole, err := f.l.Inbox(t.Context(), InboxQuery{})
+	whole, err := f.List(t.Context(), Query{})
 	if err != nil || len(whole.Items) != 7 {
 		t.Fatalf("%+v %v", whole, err)
 	}
 	all := 0
 	for _, d := range gate.Decisions() {
-		page, err := f.l.Inbox(t.Context(), InboxQuery{Decision: d})
+		page, err := f.List(t.Context(), Query{Decision: d})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"cmp"
@@ -10,23 +10,24 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
 )
 
 // crowd fills an inbox: two subscriptions, three partitions, five windows each, events of every decision and status.
 func crowd(t *testing.T, rng *rand.Rand) *fixture {
-	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualFirst })
+	f := setup(t, func(s *ledger.Spec) { s.Policy.Equal = gate.EqualFirst })
 	offset, values := map[int32]int64{}, map[string]int64{}
 	for window := range 5 {
 		for _, name := range []string{"acme.triage", "acme.other"} {
-			n := f.namespace(func(s *Spec) { s.Name, s.Policy.Equal = name, gate.EqualFirst })
+			n := f.namespace(func(s *ledger.Spec) { s.Name, s.Policy.Equal = name, gate.EqualFirst })
 			for part := range int32(3) {
-				c, err := n.Claim(t.Context(), ClaimRequest{Partition: partition(part), Partitions: 8, Confirm: at(0)})
+				c, err := n.Claim(t.Context(), ledger.ClaimRequest{Partition: partition(part), Partitions: 8, Confirm: at(0)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				offset[c.ID] = c.Next.Offset
-				var records []Record
+				var records []ledger.Record
 				for range 15 {
 					entity := fmt.Sprintf("%s-%d/e%d", name, part, rng.IntN(3))
 					values[entity] += rng.Int64N(3)
@@ -40,7 +41,7 @@ func crowd(t *testing.T, rng *rand.Rand) *fixture {
 					case 1:
 						r.Hash[0]++
 					case 2:
-						r = Record{LeaderEpoch: 3, Record: gate.Record{Offset: r.Offset, Broken: gate.ReasonUndecodable}, Error: "no event", Packed: func() []byte { return []byte("raw") }}
+						r = ledger.Record{LeaderEpoch: 3, Record: gate.Record{Offset: r.Offset, Broken: gate.ReasonUndecodable}, Error: "no event", Packed: func() []byte { return []byte("raw") }}
 					case 3:
 						r.Source = "/acme/gitlab"
 						r.Key = schemas.NewEventKey(r.Source, r.ID)
@@ -48,14 +49,14 @@ func crowd(t *testing.T, rng *rand.Rand) *fixture {
 					records = append(records, r)
 					offset[c.ID] += 1 + rng.Int64N(2)
 				}
-				out, err := n.Apply(t.Context(), []Slice{slice(c, records...)})
+				out, err := n.Apply(t.Context(), []ledger.Slice{slice(c, records...)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				var results []Result
+				var results []ledger.Result
 				for _, a := range out[0].Actions {
-					if s := pick(rng, Done, Done, Failed, Dead, Unknown, Pending); s != Pending {
-						results = append(results, Result{Claim: c, LaneSeq: a.LaneSeq, Status: s, Attempt: 1, Class: map[bool]string{true: "timeout"}[s != Done]})
+					if s := pick(rng, ledger.Done, ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Pending); s != ledger.Pending {
+						results = append(results, ledger.Result{Claim: c, LaneSeq: a.LaneSeq, Status: s, Attempt: 1, Class: map[bool]string{true: "timeout"}[s != ledger.Done]})
 					}
 				}
 				if _, err := n.Record(t.Context(), results); err != nil {
@@ -65,7 +66,7 @@ func crowd(t *testing.T, rng *rand.Rand) *fixture {
 		}
 		if window < 4 {
 			f.exec(`UPDATE windows SET opened_at = opened_at - interval '100 days' WHERE state = 'current'`)
-			if _, err := f.l.Sweep(t.Context(), SweepConfig{}); err != nil {
+			if _, err := f.l.Sweep(t.Context(), ledger.SweepConfig{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,8 +89,8 @@ type inboxPlace struct {
 	ID     string
 }
 
-func placeOf(i *InboxItem) inboxPlace {
-	return inboxPlace{i.DecidedAt.UTC(), i.fence, i.Offset, i.EventID}
+func placeOf(i *Item) inboxPlace {
+	return inboxPlace{i.DecidedAt.UTC(), i.Fence, i.Offset, i.EventID}
 }
 
 // Whatever is asked for, in pages of whatever size, over windows and years: no item twice, none missing, newest first.
@@ -101,7 +102,7 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 	f := crowd(t, rng)
 	f.scatter(rng)
 	all := f.naive()
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Limit: 1000})
+	page, err := f.List(t.Context(), Query{Limit: 1000})
 	if err != nil || page.Next != "" || len(page.Items) != len(all) {
 		t.Fatalf("%d items of %d: %v", len(page.Items), len(all), err)
 	}
@@ -117,7 +118,7 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 		t.Errorf("%d windows, statuses %v", len(windows), statuses)
 	}
 	for range 25 {
-		q := InboxQuery{Limit: 3 + rng.IntN(60)}
+		q := Query{Limit: 3 + rng.IntN(60)}
 		some := func() bool { return rng.IntN(5) == 0 }
 		if some() {
 			q.Team, q.Subscription = "acme", pick(rng, "triage", "other", "none")
@@ -132,7 +133,7 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 			q.Type = pick(rng, "opened", "closed")
 		}
 		if some() {
-			q.Status = pick(rng, InboxStatuses()...)
+			q.Status = pick(rng, Statuses()...)
 		}
 		if some() {
 			q.Decision = pick(rng, gate.Decisions()...)
@@ -152,7 +153,7 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 	}
 	// Behind the newest items the slices of time begin where others stand exactly.
 	for i := 0; i < len(all) && all[i].At.Equal(all[0].At); i++ {
-		next, err := f.l.Inbox(t.Context(), InboxQuery{Limit: 60, Cursor: cursorOf(&page.Items[i])})
+		next, err := f.List(t.Context(), Query{Limit: 60, Cursor: cursorOf(&page.Items[i])})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func (f *fixture) scatter(rng *rand.Rand) {
 	now := one[time.Time](f, `SELECT now()`)
 	ages := agesOf(rng)
 	for _, table := range []string{"events", "asides"} {
-		rows, err := f.l.read.Query(f.t.Context(), `SELECT fence, log_offset, window_id FROM `+table)
+		rows, err := f.read.Query(f.t.Context(), `SELECT fence, log_offset, window_id FROM `+table)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func (f *fixture) scatter(rng *rand.Rand) {
 // naive is the whole inbox, of the tables and sorted here.
 func (f *fixture) naive() []inboxPlace {
 	f.t.Helper()
-	rows, err := f.l.read.Query(f.t.Context(), `SELECT decided_at, fence, log_offset, event_id FROM events UNION ALL SELECT decided_at, fence, log_offset, event_id FROM asides`)
+	rows, err := f.read.Query(f.t.Context(), `SELECT decided_at, fence, log_offset, event_id FROM events UNION ALL SELECT decided_at, fence, log_offset, event_id FROM asides`)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -210,17 +211,17 @@ func (f *fixture) naive() []inboxPlace {
 	return all
 }
 
-func (q *InboxQuery) selects(i *InboxItem) bool {
+func (q *Query) selects(i *Item) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return is(q.Team, i.Team) && is(q.Subscription, i.Subscription) && is(q.Source, i.Source) && is(string(q.Entity), i.Entity) && is(q.Type, i.Type) &&
 		is(q.Status, i.Status) && (is(string(q.Decision), string(i.Decision)) || q.Decision == gate.Duplicate && i.Duplicates > 0) && !i.DecidedAt.Before(q.Since)
 }
 
 // pages reads all pages of a query.
-func (f *fixture) pages(q InboxQuery) (all []inboxPlace) {
+func (f *fixture) pages(q Query) (all []inboxPlace) {
 	f.t.Helper()
 	for {
-		page, err := f.l.Inbox(f.t.Context(), q)
+		page, err := f.List(f.t.Context(), q)
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -23,7 +24,7 @@ type Redriven struct {
 // record was produced all the same; dedupe keeps an event from running twice. once: a record that was redriven before is
 // refused. Errors of produce come back as they are. Kinds: Conflict where the item is not quarantined any more or was
 // redriven before, Invalid where there is nothing to produce.
-func (l *Ledger) Redrive(ctx context.Context, item InboxItem, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
+func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
 	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
 	switch {
 	case by == "" || reason == "":
@@ -32,36 +33,36 @@ func (l *Ledger) Redrive(ctx context.Context, item InboxItem, by, reason string,
 		return schemas.Errorf(schemas.Conflict, op, "it is %s (%s)", item.Decision, item.Reason)
 	}
 	produced := false
-	err := pgx.BeginFunc(ctx, l.read, func(tx pgx.Tx) error {
-		raw, err := markRedriven(ctx, tx, item, clean(by, 200), clean(reason, 1000), once, op)
+	err := pgx.BeginFunc(ctx, b.read, func(tx pgx.Tx) error {
+		raw, err := markRedriven(ctx, tx, item, ledger.Clean(by, 200), ledger.Clean(reason, 1000), once, op)
 		if err != nil {
 			return err
 		}
 		if err := produce(ctx, raw); err != nil {
-			return confirmError{err}
+			return produceError{err}
 		}
 		produced = true
 		return nil
 	})
-	if theirs, ok := errors.AsType[confirmError](err); ok {
+	if theirs, ok := errors.AsType[produceError](err); ok {
 		return theirs.error
 	}
 	if _, ok := errors.AsType[*schemas.Error](err); ok || err == nil {
 		return err
 	}
 	if produced {
-		return schemas.Errorf(schemas.Unavailable, op, "it was produced again, and that is not noted, so that it can be redriven once more: %w", redact(err))
+		return schemas.Errorf(schemas.Unavailable, op, "it was produced again, and that is not noted, so that it can be redriven once more: %w", ledger.Redact(err))
 	}
-	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	return ledger.Unavailable(op, err)
 }
 
 // markRedriven marks the row, which stays locked until the transaction ends, and gives the record's bytes.
-func markRedriven(ctx context.Context, tx pgx.Tx, item InboxItem, by, reason string, once bool, op string) (raw []byte, err error) {
+func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, once bool, op string) (raw []byte, err error) {
 	var before *time.Time
 	var who *string
 	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM asides
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision = 'quarantined' FOR UPDATE`,
-		item.window, item.fence, item.Offset).Scan(&before, &who, &raw)
+		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined any more: after a rewind it was decided anew")
@@ -72,6 +73,13 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item InboxItem, by, reason str
 	case raw == nil:
 		return nil, schemas.Errorf(schemas.Invalid, op, "its bytes were not kept")
 	}
-	return raw, exactly(tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
-		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.fence, item.Offset, by, reason))
+	marked, err := tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
+		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.Fence, item.Offset, by, reason)
+	if err == nil && marked.RowsAffected() != 1 {
+		err = fmt.Errorf("%d rows were marked, not one", marked.RowsAffected())
+	}
+	return raw, err
 }
+
+// produceError marks what produce returned.
+type produceError struct{ error }

@@ -1,14 +1,14 @@
-package ledger
+package inbox
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/forebay-io/forebay/stream/gate"
 )
 
 func (b *Behind) text() string {
@@ -25,14 +25,14 @@ func (b *Behind) text() string {
 // more. What left the gap buffer counts like the rest.
 func TestBehindIsCountedAsFarAsTheWalkGoes(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Policy.Then, s.Policy.Start = gate.ThenSkip, gate.StartFirst })
+	f := setup(t, func(s *ledger.Spec) { s.Policy.Then, s.Policy.Start = gate.ThenSkip, gate.StartFirst })
 	c, d := f.claim(0), f.claim(1)
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 3), seq(2, "b", 1))
 	f.apply(c, seq(3, "a", 2), seq(4, "b", 2), seq(5, "c", 1), seq(6, "b", 3))
 	f.apply(d, seq(0, "d", 1), seq(1, "d", 2))
-	f.record(Result{Claim: c, LaneSeq: 1, ID: actionID("a-1"), Status: Dead, Attempt: 1, Class: "x"},
-		Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: Dead, Attempt: 1, Class: "x"},
-		Result{Claim: d, LaneSeq: 1, ID: actionID("d-1"), Status: Dead, Attempt: 1, Class: "x"})
+	f.record(ledger.Result{Claim: c, LaneSeq: 1, ID: actionID("a-1"), Status: ledger.Dead, Attempt: 1, Class: "x"},
+		ledger.Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: ledger.Dead, Attempt: 1, Class: "x"},
+		ledger.Result{Claim: d, LaneSeq: 1, ID: actionID("d-1"), Status: ledger.Dead, Attempt: 1, Class: "x"})
 	for _, tt := range []struct {
 		walk int
 		want []string
@@ -42,8 +42,8 @@ func TestBehindIsCountedAsFarAsTheWalkGoes(t *testing.T) {
 		{6, []string{"a-1 2 or more", "b-1 1 or more", "d-1 1"}},
 		{2, []string{"a-1 0 or more", "b-1 0 or more", "d-1 1 or more"}},
 	} {
-		f.l.behindWalk = tt.walk
-		page, err := f.l.DeadLetters(t.Context(), DeadLetterQuery{})
+		f.behindWalk = tt.walk
+		page, err := f.DeadLetters(t.Context(), DeadLetterQuery{})
 		var got []string
 		for _, i := range page.Items {
 			got = append(got, i.EventID+" "+i.Behind.text())
@@ -62,7 +62,7 @@ func TestBehindThatCannotBeCountedIsNotKnown(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
 	f.die(c, 1, "a-1", 1)
-	found, err := f.l.FindDeadLetter(t.Context(), actionID("a-1"))
+	found, err := f.FindDeadLetter(t.Context(), actionID("a-1"))
 	if err != nil || found.Behind != nil || !found.Parks {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -73,7 +73,7 @@ func TestBehindThatCannotBeCountedIsNotKnown(t *testing.T) {
 		var h heads
 		h.add(c.ID, 1, "a")
 		began := time.Now()
-		at, err := f.l.countBehind(t.Context(), h)
+		at, err := f.countBehind(t.Context(), h)
 		if took := time.Since(began); err != nil || at[ActionRef{Fence: c.ID, LaneSeq: 1}].text() != "0 or more" || took > 10*time.Second {
 			t.Errorf("%v %v after %s", at, err, took)
 		}

@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/google/go-cmp/cmp"
 )
 
 func (f *fixture) dead(q DeadLetterQuery) (list []string) {
 	f.t.Helper()
 	for {
-		page, err := f.l.DeadLetters(f.t.Context(), q)
+		page, err := f.DeadLetters(f.t.Context(), q)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -34,9 +35,9 @@ func TestDeadLetters(t *testing.T) {
 	before := time.Now().Add(-time.Minute)
 	f.die(c, 1, "a-1", 2)
 	f.die(d, 1, "d-1", 1)
-	f.record(Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: Unknown, Attempt: 1},
-		Result{Claim: c, LaneSeq: 4, ID: actionID("c-1"), Status: Dead, Attempt: 1, Class: "timeout"}, Result{Claim: c, LaneSeq: 6, Status: Done, Attempt: 1})
-	page, err := f.l.Inbox(t.Context(), InboxQuery{Status: "dead_letter", Entity: "a"})
+	f.record(ledger.Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: ledger.Unknown, Attempt: 1},
+		ledger.Result{Claim: c, LaneSeq: 4, ID: actionID("c-1"), Status: ledger.Dead, Attempt: 1, Class: "timeout"}, ledger.Result{Claim: c, LaneSeq: 6, Status: ledger.Done, Attempt: 1})
+	page, err := f.List(t.Context(), Query{Status: "dead_letter", Entity: "a"})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Behind.text() != "2" {
 		t.Errorf("in the inbox: %+v %v", page.Items, err)
 	}
@@ -46,7 +47,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("pages of %d: %s", limit, diff)
 		}
 	}
-	groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{})
+	groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{})
 	if err != nil || len(groups) == 0 {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%+v %v", groups, err)
 	}
 	for _, q := range []DeadLetterQuery{{Limit: 1001}, {Limit: -1}, {Cursor: "nonsense"}, {Type: "a\x00"}} {
-		if _, err := f.l.DeadLetters(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
+		if _, err := f.DeadLetters(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
@@ -83,19 +84,19 @@ func TestMoreGroupsThanAreTold(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
-	var records []Record
-	var results []Result
+	var records []ledger.Record
+	var results []ledger.Result
 	for i := range int64(maxGroups + 1) {
 		records = append(records, seq(i, fmt.Sprint("e", i), 1))
-		results = append(results, Result{Claim: c, LaneSeq: i + 1, Status: Dead, Attempt: 1, Class: fmt.Sprint("class-", i)})
+		results = append(results, ledger.Result{Claim: c, LaneSeq: i + 1, Status: ledger.Dead, Attempt: 1, Class: fmt.Sprint("class-", i)})
 	}
 	f.apply(c, records...)
 	f.record(results[1:]...)
-	if groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || more || len(groups) != maxGroups {
+	if groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || more || len(groups) != maxGroups {
 		t.Errorf("%d groups, more %v, %v", len(groups), more, err)
 	}
 	f.record(results[0])
-	if groups, more, err := f.l.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || !more || len(groups) != maxGroups {
+	if groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || !more || len(groups) != maxGroups {
 		t.Errorf("%d groups, more %v, %v", len(groups), more, err)
 	}
 }
@@ -115,36 +116,36 @@ func TestDeadLetterIsFlagged(t *testing.T) {
 	f.apply(c, seq(0, "e", 1))
 	for i := range 3 {
 		f.die(c, 1, "e-1", i+1)
-		d, err := f.l.DeadLetter(t.Context(), actionID("e-1"))
+		d, err := f.DeadLetter(t.Context(), actionID("e-1"))
 		if err != nil || d.Flagged() != (i == 2) || int(d.Deaths) != i+1 || len(d.History) != i+1 || len(d.Commands) != i || d.Code != 400 ||
-			d.Error != "no such repository" || d.DiedAt.IsZero() || d.Status != Dead || !d.Parks || d.ID != actionID("e-1") || d.Owner != "test" {
+			d.Error != "no such repository" || d.DiedAt.IsZero() || d.Status != ledger.Dead || !d.Parks || d.ID != actionID("e-1") || d.Owner != "test" {
 			t.Errorf("%d: %+v %v", i, d, err)
 		}
 		if i < 2 {
-			f.askAction("e-1", Again, CommandDetail{})
-			if d, err := f.l.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.Asked {
+			f.askAction("e-1", ledger.Again, ledger.CommandDetail{})
+			if d, err := f.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.Asked {
 				t.Errorf("%d: %+v %v", i, d, err)
 			}
 			f.obeyLane(c)
 		}
 	}
-	packed, _, err := f.l.DeadPayload(t.Context(), must(f.l.DeadLetter(t.Context(), actionID("e-1"))).DeadLetter)
+	packed, _, err := f.DeadPayload(t.Context(), must(f.DeadLetter(t.Context(), actionID("e-1"))).DeadLetter.DeadLetter)
 	if err != nil || string(packed) != "packed e-1" {
 		t.Errorf("%q %v", packed, err)
 	}
-	f.askAction("e-1", Discard, CommandDetail{})
+	f.askAction("e-1", ledger.Discard, ledger.CommandDetail{})
 	f.obeyLane(c)
-	d, err := f.l.DeadLetter(t.Context(), actionID("e-1"))
-	if err != nil || d.Status != Discarded || d.Parks || len(d.Commands) != 3 || d.Commands[2].Outcome != "given up" {
+	d, err := f.DeadLetter(t.Context(), actionID("e-1"))
+	if err != nil || d.Status != ledger.Discarded || d.Parks || len(d.Commands) != 3 || d.Commands[2].Outcome != "given up" {
 		t.Errorf("%+v %v", d, err)
 	}
-	if i, err := f.l.InboxItem(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || i.Status != "discarded" {
+	if i, err := f.Item(t.Context(), "acme", "triage", "/acme/github", "e-1"); err != nil || i.Status != "discarded" {
 		t.Errorf("in the inbox: %+v %v", i, err)
 	}
 	if got := f.dead(DeadLetterQuery{}); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
-	if _, err := f.l.DeadLetter(t.Context(), actionID("nothing")); schemas.KindOf(err) != schemas.NotFound {
+	if _, err := f.DeadLetter(t.Context(), actionID("nothing")); schemas.KindOf(err) != schemas.NotFound {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -35,7 +36,7 @@ WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, 
            WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND open ORDER BY fence, lane_seq LIMIT $4) a),
      e AS (SELECT * FROM own UNION ALL SELECT e.fence, e.lane_seq, e.entity FROM rowed a
            JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.lane_window IS NOT NULL
-           WHERE a.class IS DISTINCT FROM '` + deadClass + `'),
+           WHERE a.class IS DISTINCT FROM '` + ledger.DeadClass + `'),
      more AS (SELECT fence FROM own GROUP BY fence HAVING count(*) >= $4 UNION SELECT fence FROM rowed GROUP BY fence HAVING count(*) >= $4)
 SELECT h.fence, h.lane_seq, count(DISTINCT e.lane_seq), h.fence IN (SELECT fence FROM more)
 FROM h LEFT JOIN e ON e.fence = h.fence AND e.entity = h.entity AND e.lane_seq > h.lane_seq GROUP BY h.fence, h.lane_seq`
@@ -61,7 +62,7 @@ func (h *heads) partitions() int {
 }
 
 // countBehind says how many events stand behind each head, as far as it can be counted in time.
-func (l *Ledger) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
+func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
 	at := make(map[ActionRef]*Behind, len(h.fences))
 	for i := range h.fences {
 		at[ActionRef{Fence: h.fences[i], LaneSeq: h.lanes[i]}] = &Behind{More: true}
@@ -69,8 +70,8 @@ func (l *Ledger) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behin
 	if len(at) == 0 {
 		return at, nil
 	}
-	err := within(ctx, l.read, behindWithin, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, behindCount, h.fences, h.lanes, h.entities, max(l.behindWalk/h.partitions(), l.behindWalk/100))
+	err := within(ctx, b.read, behindWithin, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, behindCount, h.fences, h.lanes, h.entities, max(b.behindWalk/h.partitions(), b.behindWalk/100))
 		if err != nil {
 			return err
 		}
@@ -86,8 +87,8 @@ func (l *Ledger) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behin
 }
 
 // within asks in a transaction whose statements the server ends (SQLSTATE 57014) when they take longer than limit each.
-func within(ctx context.Context, pool *pool, limit time.Duration, ask func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+func within(ctx context.Context, from pool, limit time.Duration, ask func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1::bigint::text, true)`, limit.Milliseconds()); err != nil {
 			return err
 		}
@@ -96,37 +97,37 @@ func within(ctx context.Context, pool *pool, limit time.Duration, ask func(pgx.T
 }
 
 // deadBehind counts what stands behind those that park their entity.
-func (l *Ledger) deadBehind(ctx context.Context, items []DeadLetter) error {
+func (b *Inbox) deadBehind(ctx context.Context, items []DeadLetter) error {
 	var h heads
 	for i := range items {
 		if d := &items[i]; d.Parks {
-			h.add(d.fence, d.LaneSeq, d.Entity)
+			h.add(d.Fence, d.LaneSeq, d.Entity)
 		}
 	}
-	at, err := l.countBehind(ctx, h)
+	at, err := b.countBehind(ctx, h)
 	for i := range items {
-		items[i].Behind = at[ActionRef{Fence: items[i].fence, LaneSeq: items[i].LaneSeq}]
+		items[i].Behind = at[ActionRef{Fence: items[i].Fence, LaneSeq: items[i].LaneSeq}]
 	}
 	return err
 }
 
 // inboxBehind counts what stands behind the events of a page that park their entity.
-func (l *Ledger) inboxBehind(ctx context.Context, items []InboxItem) error {
+func (b *Inbox) inboxBehind(ctx context.Context, items []Item) error {
 	var fences, counts []int32
 	var lanes []int64
-	of := map[ActionRef]*InboxItem{}
+	of := map[ActionRef]*Item{}
 	for n := range items {
-		if i := &items[n]; i.laneSeq != nil && (i.Status == string(Dead) || i.Status == string(Unknown)) {
-			fences, lanes, counts = append(fences, i.fence), append(lanes, *i.laneSeq), append(counts, i.laneCount)
-			of[ActionRef{Fence: i.fence, LaneSeq: *i.laneSeq}] = i
+		if i := &items[n]; i.laneSeq != nil && (i.Status == string(ledger.Dead) || i.Status == string(ledger.Unknown)) {
+			fences, lanes, counts = append(fences, i.Fence), append(lanes, *i.laneSeq), append(counts, i.laneCount)
+			of[ActionRef{Fence: i.Fence, LaneSeq: *i.laneSeq}] = i
 		}
 	}
 	if len(fences) == 0 {
 		return nil
 	}
-	rows, err := l.read.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
+	rows, err := b.read.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
 		JOIN actions a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
-		WHERE a.status IN ('dead_letter', 'unknown') AND `+parksLane, fences, lanes, counts)
+		WHERE a.status IN ('dead_letter', 'unknown') AND `+ledger.ParksLane, fences, lanes, counts)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (l *Ledger) inboxBehind(ctx context.Context, items []InboxItem) error {
 	if err != nil {
 		return err
 	}
-	at, err := l.countBehind(ctx, h)
+	at, err := b.countBehind(ctx, h)
 	for ref, b := range at {
 		of[ref].Behind = b
 	}

@@ -1,4 +1,4 @@
-package ledger
+package inbox
 
 import (
 	"context"
@@ -12,16 +12,17 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
 )
 
-// InboxQuery selects events of the inbox. Empty fields select everything.
-type InboxQuery struct {
+// Query selects events of the inbox. Empty fields select everything.
+type Query struct {
 	Team, Subscription string // Subscription without its team
 	Source             string // "/<team>/<source>"
 	Entity             schemas.EntityKey
 	Type               string
-	// Status is one of InboxStatuses.
+	// Status is one of Statuses.
 	Status string
 	// Decision filters by the gate's word; duplicate selects the events that came again.
 	Decision gate.Decision
@@ -29,12 +30,12 @@ type InboxQuery struct {
 	Since time.Time
 	// Limit is at most 1000; 0 is 100.
 	Limit int
-	// Cursor is InboxPage.Next of the page before.
+	// Cursor is Page.Next of the page before.
 	Cursor string
 }
 
-// InboxItem is what became of one event, or of one record that is none, in one subscription.
-type InboxItem struct {
+// Item is what became of one event, or of one record that is none, in one subscription.
+type Item struct {
 	Team         string        `json:"team"`
 	Subscription string        `json:"subscription"`
 	Generation   int32         `json:"generation"`
@@ -60,20 +61,22 @@ type InboxItem struct {
 	DecidedAt    time.Time     `json:"decided_at"`
 	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
 	Behind       *Behind       `json:"behind,omitempty"`   // events that stand still behind it, where any may; only from Inbox
-	Actions      []InboxAction `json:"actions,omitempty"`  // only from InboxItem
+	Actions      []Action      `json:"actions,omitempty"`  // only from Item
 
-	fence, window, laneCount int32
-	laneSeq                  *int64
-	pointer                  Pointer
+	Fence   int32          `json:"-"`
+	Pointer ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
+
+	window, laneCount int32
+	laneSeq           *int64
 }
 
-// InboxAction is one action of an event, with the attempts that did not simply succeed.
-type InboxAction struct {
+// Action is one action of an event, with the attempts that did not simply succeed.
+type Action struct {
 	ID          schemas.ActionID `json:"id"`
 	Name        string           `json:"name"`
 	Destination string           `json:"destination"`
 	LaneSeq     int64            `json:"lane_seq"`
-	Status      Status           `json:"status"`
+	Status      ledger.Status    `json:"status"`
 	Attempts    int              `json:"attempts"`
 	Class       string           `json:"class,omitempty"`
 	Code        int              `json:"code,omitempty"`
@@ -83,44 +86,44 @@ type InboxAction struct {
 	CreatedAt   time.Time        `json:"created_at"`
 	NextAt      *time.Time       `json:"next_at,omitempty"`
 	FinishedAt  *time.Time       `json:"finished_at,omitempty"`
-	History     []InboxAttempt   `json:"history,omitempty"`
+	History     []Attempt        `json:"history,omitempty"`
 }
 
-// InboxAttempt is one try of an action.
-type InboxAttempt struct {
-	Attempt   int       `json:"attempt"`
-	EndedAt   time.Time `json:"ended_at"`
-	Status    Status    `json:"status"`
-	Class     string    `json:"class"`
-	Code      int       `json:"code,omitempty"`
-	LatencyMS float64   `json:"latency_ms"`
-	Error     string    `json:"error,omitempty"`
-	Response  []byte    `json:"response,omitempty"`
-	TraceID   string    `json:"trace_id,omitempty"` // 32 hex digits
+// Attempt is one try of an action.
+type Attempt struct {
+	Attempt   int           `json:"attempt"`
+	EndedAt   time.Time     `json:"ended_at"`
+	Status    ledger.Status `json:"status"`
+	Class     string        `json:"class"`
+	Code      int           `json:"code,omitempty"`
+	LatencyMS float64       `json:"latency_ms"`
+	Error     string        `json:"error,omitempty"`
+	Response  []byte        `json:"response,omitempty"`
+	TraceID   string        `json:"trace_id,omitempty"` // 32 hex digits
 }
 
-// InboxPage is a page of the inbox, newest first. Next is empty on the last one.
-type InboxPage struct {
-	Items []InboxItem `json:"items"`
-	Next  string      `json:"next"`
+// Page is a page of the inbox, newest first. Next is empty on the last one.
+type Page struct {
+	Items []Item `json:"items"`
+	Next  string `json:"next"`
 }
 
-// InboxStatuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
+// Statuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
 // yet), processing (some done, or a destination that has taken one says later what came of it), failed (will be retried),
 // parked (behind a dead or unknown action of its entity), dead_letter, unknown, done, superseded (a newer version came
 // before any was tried). Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
 // the decision.
-func InboxStatuses() []string {
+func Statuses() []string {
 	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 
-func (q InboxQuery) validate() error {
+func (q Query) validate() error {
 	switch {
 	case q.Limit < 0 || q.Limit > 1000:
 		return fmt.Errorf("limit %d is not in 1..1000", q.Limit)
-	case q.Status != "" && !slices.Contains(InboxStatuses(), q.Status):
-		return fmt.Errorf("status %q is not one of %s", q.Status, strings.Join(InboxStatuses(), ", "))
+	case q.Status != "" && !slices.Contains(Statuses(), q.Status):
+		return fmt.Errorf("status %q is not one of %s", q.Status, strings.Join(Statuses(), ", "))
 	case q.Decision != "" && !slices.Contains(gate.Decisions(), q.Decision):
 		return fmt.Errorf("decision %q is not one of %v", q.Decision, gate.Decisions())
 	case strings.ContainsRune(q.Team+q.Subscription+q.Source+string(q.Entity)+q.Type, 0):
@@ -129,27 +132,27 @@ func (q InboxQuery) validate() error {
 	return nil
 }
 
-// Inbox lists what became of events, newest decision first. Filters on source, entity and type read the events of the
+// List lists what became of events, newest decision first. Filters on source, entity and type read the events of the
 // time asked for until the page is full.
-func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
+func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	const op = "list the inbox"
 	if err := q.validate(); err != nil {
-		return InboxPage{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
 	where, args, err := q.conditions()
 	if err != nil {
-		return InboxPage{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	items, err := l.inboxSlices(ctx, where, args, q)
+	items, err := b.inboxSlices(ctx, where, args, q)
 	if err != nil {
-		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return Page{}, ledger.Unavailable(op, err)
 	}
-	page := InboxPage{Items: items}
-	if err := l.inboxBehind(ctx, items); err != nil {
-		return InboxPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	page := Page{Items: items}
+	if err := b.inboxBehind(ctx, items); err != nil {
+		return Page{}, ledger.Unavailable(op, err)
 	}
 	if len(items) > q.Limit {
 		page.Items = items[:q.Limit]
@@ -160,7 +163,7 @@ func (l *Ledger) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
 
 // inboxSlices reads the inbox from now into the past, in slices of time that grow until the page is full: the index on
 // time knows ranges of pages, no order. The order is made in each slice.
-func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q InboxQuery) (items []InboxItem, err error) {
+func (b *Inbox) inboxSlices(ctx context.Context, where string, args []any, q Query) (items []Item, err error) {
 	n := len(args)
 	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
 		q.from(), where, n+1, n+2, n+3)
@@ -168,7 +171,7 @@ func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q In
 	if q.Cursor != "" {
 		now, _, _, err = parseCursor(q.Cursor)
 	} else {
-		err = l.read.QueryRow(ctx, `SELECT now()`).Scan(&now)
+		err = b.read.QueryRow(ctx, `SELECT now()`).Scan(&now)
 	}
 	if err != nil {
 		return nil, err
@@ -182,7 +185,7 @@ func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q In
 		if !from.After(q.Since) {
 			from, last = q.Since, true
 		}
-		some, err := l.inboxItems(ctx, sql, append(args[:n:n], from, to, q.Limit+1-len(items)))
+		some, err := b.inboxItems(ctx, sql, append(args[:n:n], from, to, q.Limit+1-len(items)))
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +198,7 @@ func (l *Ledger) inboxSlices(ctx context.Context, where string, args []any, q In
 }
 
 // conditions builds the WHERE clause; values are only ever parameters.
-func (q InboxQuery) conditions() (string, []any, error) {
+func (q Query) conditions() (string, []any, error) {
 	var (
 		where = []string{"true"}
 		args  []any
@@ -244,8 +247,8 @@ func (q InboxQuery) conditions() (string, []any, error) {
 	return strings.Join(where, "\n  AND "), args, nil
 }
 
-func cursorOf(i *InboxItem) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d.%d", i.DecidedAt.UnixMicro(), i.fence, i.Offset))
+func cursorOf(i *Item) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d.%d", i.DecidedAt.UnixMicro(), i.Fence, i.Offset))
 }
 
 func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) {
@@ -260,17 +263,17 @@ func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) 
 	return time.UnixMicro(us).UTC(), fence, offset, nil
 }
 
-func (l *Ledger) inboxItems(ctx context.Context, sql string, args []any) ([]InboxItem, error) {
-	rows, err := l.read.Query(ctx, sql, args...)
+func (b *Inbox) inboxItems(ctx context.Context, sql string, args []any) ([]Item, error) {
+	rows, err := b.read.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanItem)
 }
 
-func scanItem(r pgx.CollectableRow) (InboxItem, error) {
+func scanItem(r pgx.CollectableRow) (Item, error) {
 	var (
-		i         InboxItem
+		i         Item
 		name      string
 		v         schemas.Version
 		key, hash *[16]byte
@@ -278,10 +281,10 @@ func scanItem(r pgx.CollectableRow) (InboxItem, error) {
 		at        *time.Time
 		by, why   *string
 	)
-	p := &i.pointer
+	p := &i.Pointer
 	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
-		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.fence, &i.window, &i.laneSeq, &i.laneCount)
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
 	if err != nil {
 		return i, err
 	}

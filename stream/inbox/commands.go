@@ -1,0 +1,144 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/jackc/pgx/v5"
+)
+
+// CommandStatus is what became of a command.
+type CommandStatus struct {
+	ID      int64              `json:"id"`
+	Kind    ledger.CommandKind `json:"kind"`
+	By      string             `json:"by"`
+	Reason  string             `json:"reason"`
+	AskedAt time.Time          `json:"asked_at"`
+	EndedAt *time.Time         `json:"ended_at"` // null: not yet
+	Outcome string             `json:"outcome"`
+	Owner   string             `json:"owner"` // of the partition, empty where nobody owns it
+}
+
+// Ask writes a command about an item of the inbox that waits or is set aside. Kinds: Invalid where there is nothing to ask for.
+func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
+	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
+	if by == "" || reason == "" {
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	}
+	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
+		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
+		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
+		item.Fence, item.Offset, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), [16]byte(item.Pointer.Key)).Scan(&id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, schemas.Errorf(schemas.Invalid, op, "it is %s (%s): only what waits or is held can be released, and only what is held discarded",
+			item.Decision, item.Reason)
+	case err != nil:
+		return 0, ledger.Unavailable(op, err)
+	}
+	return id, nil
+}
+
+// CommandStatus says what became of a command. Kind NotFound where there is none of that id.
+func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
+	op := fmt.Sprintf("read command %d", id)
+	err = b.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
+		CASE WHEN f.released THEN '' ELSE f.owner END FROM commands c JOIN fences f ON f.id = c.fence WHERE c.id = $1`, id).
+		Scan(&s.ID, &s.Kind, &s.By, &s.Reason, &s.AskedAt, &s.EndedAt, &s.Outcome, &s.Owner)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return s, schemas.Errorf(schemas.NotFound, op, "there is none")
+	case err != nil:
+		return s, ledger.Unavailable(op, err)
+	}
+	return s, nil
+}
+
+// ActionRef is where an action stands.
+type ActionRef struct {
+	Fence   int32
+	LaneSeq int64
+	Status  ledger.Status
+}
+
+// FindAction finds the row of an action by its id. Kind NotFound where none has it: most actions that were done at their
+// first attempt have no row of their own.
+func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref ActionRef, err error) {
+	op := fmt.Sprintf("find action %s", ledger.Clean(string(id), 64))
+	hash, ok := id.Hash()
+	if !ok {
+		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
+	}
+	err = b.quick.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
+WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
+SELECT fence, lane_seq, status FROM known
+UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+    JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+    WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
+      AND action_id(s.name, s.generation, e.source, e.event_id, x.name) = $1)
+LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
+	case err != nil:
+		return ref, ledger.Unavailable(op, err)
+	}
+	return ref, nil
+}
+
+// AskAction writes a command about an action. It is obeyed by whoever owns the action's partition, or will. Kinds: NotFound
+// where there is no such action, Conflict where it is neither dead nor unknown, or is asked about already, Invalid where
+// the command does not fit.
+func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
+	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
+	switch {
+	case by == "" || reason == "":
+		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	case kind != ledger.Again && kind != ledger.Discard && kind != ledger.Tell:
+		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
+	case kind == ledger.Tell && d.Status != ledger.Done:
+		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
+	}
+	ref, err := b.FindAction(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if err := mayAsk(op, ref.Status, kind, d); err != nil {
+		return 0, err
+	}
+	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
+		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+		WHERE a.fence = $1 AND a.lane_seq = $2
+		ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`,
+		ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
+	case err != nil:
+		return 0, ledger.Unavailable(op, err)
+	}
+	return command, nil
+}
+
+func mayAsk(op string, is ledger.Status, kind ledger.CommandKind, d ledger.CommandDetail) error {
+	switch {
+	case is != ledger.Dead && is != ledger.Unknown:
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", is)
+	case kind == ledger.Again && is == ledger.Unknown && !d.OutcomeUnknown:
+		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
+	}
+	return nil
+}
+
+// MayAsk says whether AskAction would take a command about a dead letter, as it was read.
+func MayAsk(dead DeadLetter, kind ledger.CommandKind, d ledger.CommandDetail) error {
+	if dead.Asked {
+		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")
+	}
+	return mayAsk(fmt.Sprintf("%s action %s", kind, dead.ID), dead.Status, kind, d)
+}

@@ -1,0 +1,226 @@
+package inbox
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/jackc/pgx/v5"
+)
+
+// DeadLetterQuery selects dead letters and actions whose outcome is unknown. Empty fields select everything.
+type DeadLetterQuery struct {
+	Team, Subscription string // Subscription without its team
+	Source             string // "/<team>/<source>"
+	Entity             schemas.EntityKey
+	Type               string
+	Destination        string // "<team>/<destination>"
+	Class              string // reason class: an attempt's, "gap", or "unknown"
+	Fingerprint        string
+	Since              time.Time // a lower bound of the death's time
+	Limit              int       // at most 1000; 0 is 100
+	Cursor             string    // DeadLetterPage.Next of the page before
+}
+
+// DeadLetter is an action that was given up, or whose outcome nobody knows.
+type DeadLetter struct {
+	ledger.DeadLetter
+	// Behind is how many events stand behind it, where it parks its entity; nil: nobody has counted them.
+	Behind *Behind
+}
+
+// DeadLetterPage is a page of dead letters, in lane order: of an entity the one that runs first stands first.
+type DeadLetterPage struct {
+	Items []DeadLetter
+	Next  string // empty on the last page
+}
+
+// DeadLetterGroup is the dead letters of one fingerprint.
+type DeadLetterGroup struct {
+	Fingerprint string
+	Class       string
+	Destination string
+	Type        string
+	Count       int64
+	Entities    int64
+	Flagged     int64
+	First, Last time.Time // deaths
+}
+
+const deadOnly = ` WHERE a.status IN ('dead_letter', 'unknown')) d`
+
+func (q DeadLetterQuery) validate() error {
+	switch {
+	case q.Limit < 0 || q.Limit > 1000:
+		return fmt.Errorf("limit %d is not in 1..1000", q.Limit)
+	case strings.ContainsRune(q.Team+q.Subscription+q.Source+string(q.Entity)+q.Type+q.Destination+q.Class+q.Fingerprint, 0):
+		return errors.New("a filter contains a NUL character")
+	}
+	return nil
+}
+
+// conditions builds the WHERE clause; values are only ever parameters.
+func (q DeadLetterQuery) conditions() (string, []any, error) {
+	where, args := []string{"true"}, []any{}
+	add := func(wanted bool, cond string, values ...any) {
+		if !wanted {
+			return
+		}
+		for _, v := range values {
+			args = append(args, v)
+			cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where = append(where, cond)
+	}
+	add(q.Team != "", "split_part(subscription, '.', 1) = ?", q.Team)
+	add(q.Subscription != "", "substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
+	add(q.Source != "", "source = ?", q.Source)
+	add(q.Entity != "", "entity = ?", string(q.Entity))
+	add(q.Type != "", "type = ?", q.Type)
+	add(q.Destination != "", "destination = ?", q.Destination)
+	add(q.Class != "", "class = ?", q.Class)
+	add(q.Fingerprint != "", "fingerprint = ?", q.Fingerprint)
+	add(!q.Since.IsZero(), "died_at >= ?", q.Since)
+	if q.Cursor != "" {
+		var fence int32
+		var laneSeq int64
+		text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+		if err == nil {
+			_, err = fmt.Sscanf(string(text), "%d.%d", &fence, &laneSeq)
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("cursor %q is not one of ours", q.Cursor)
+		}
+		add(true, "(fence, lane_seq) > (?, ?)", fence, laneSeq)
+	}
+	return strings.Join(where, " AND "), args, nil
+}
+
+// DeadLetters lists dead letters and unknown outcomes, and how many events stand behind those that park their entity.
+func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
+	const op = "list the dead letters"
+	err = q.validate()
+	where, args, bad := q.conditions()
+	if err = errors.Join(err, bad); err != nil {
+		return page, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	if q.Limit == 0 {
+		q.Limit = 100
+	}
+	page.Items, err = readDeadLetters(ctx, b.read, ledger.OfAll(ledger.DeadSelect)+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
+	if err == nil && len(page.Items) > q.Limit {
+		page.Items = page.Items[:q.Limit]
+		last := &page.Items[q.Limit-1]
+		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
+	}
+	if err == nil {
+		err = b.deadBehind(ctx, page.Items)
+	}
+	if err != nil {
+		return page, ledger.Unavailable(op, err)
+	}
+	return page, nil
+}
+
+// maxGroups bounds the groups of one answer.
+const maxGroups = 1000
+
+// DeadLetterGroups counts dead letters by fingerprint, the most frequent first, at most 1000; more says that there are others.
+func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
+	const op = "group the dead letters"
+	q.Cursor, q.Limit = "", 0
+	where, args, _ := q.conditions()
+	if err := q.validate(); err != nil {
+		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	rows, err := b.read.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
+		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, ledger.OfAll(ledger.DeadSelect), deadOnly, where, maxGroups+1), args...)
+	if err == nil {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
+	}
+	if err != nil {
+		return nil, false, ledger.Unavailable(op, err)
+	}
+	return list[:min(len(list), maxGroups)], len(list) > maxGroups, nil
+}
+
+// DeadLetterDetail is all that is known of an action that has a row.
+type DeadLetterDetail struct {
+	DeadLetter
+	History  []Attempt
+	Commands []CommandStatus // what was asked about it, the oldest first
+}
+
+// FindDeadLetter reads one action by its id, whatever its status is by now, without counting what stands behind it. Kind
+// NotFound where it has no row.
+func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetter, err error) {
+	ref, err := b.FindAction(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	op := "read action " + string(id)
+	items, err := readDeadLetters(ctx, b.quick, ledger.OfAll(ledger.DeadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+	switch {
+	case err != nil:
+		return d, ledger.Unavailable(op, err)
+	case len(items) == 0:
+		return d, schemas.Errorf(schemas.NotFound, op, "it is gone")
+	}
+	return items[0], nil
+}
+
+// DeadLetter is FindDeadLetter with all that is known of the action.
+func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetterDetail, err error) {
+	found, err := b.FindDeadLetter(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	items := []DeadLetter{found}
+	if err = b.deadBehind(ctx, items); err == nil {
+		d.DeadLetter = items[0]
+		d.History, d.Commands, err = b.deadHistory(ctx, &found)
+	}
+	if err != nil {
+		return d, ledger.Unavailable("read action "+string(id), err)
+	}
+	return d, nil
+}
+
+func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
+	rows, err := b.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
+		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, d.Fence, d.LaneSeq)
+	if err == nil {
+		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err = b.read.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
+		WHERE c.fence = $1 AND c.lane_seq = $2 ORDER BY c.id`, d.Fence, d.LaneSeq)
+	if err == nil {
+		commands, err = pgx.CollectRows(rows, pgx.RowToStructByPos[CommandStatus])
+	}
+	return attempts, commands, err
+}
+
+func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]DeadLetter, error) {
+	rows, err := from.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (DeadLetter, error) {
+		d, err := ledger.ScanDeadLetter(r)
+		return DeadLetter{DeadLetter: d}, err
+	})
+}
+
+// DeadPayload says where the bytes of a dead letter are; see [ledger.Ledger.DeadPayload].
+func (b *Inbox) DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error) {
+	return b.ledger.DeadPayload(ctx, d)
+}

@@ -1,0 +1,33 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Inbox reads and asks on one ledger. Safe for concurrent use.
+type Inbox struct {
+	ledger *ledger.Ledger
+	read   pool // what takes its time: lists, counts
+	quick  pool // what somebody waits for: probes by key, commands
+
+	behindWalk int // events; see the constant
+}
+
+// pool is one of the ledger's: each statement has its deadline.
+type pool interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// New is the inbox of a ledger. It makes no connection of its own and needs no end.
+func New(l *ledger.Ledger) *Inbox {
+	read, quick := l.Questions()
+	return &Inbox{ledger: l, read: read, quick: quick, behindWalk: behindWalk}
+}

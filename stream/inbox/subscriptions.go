@@ -1,0 +1,60 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/jackc/pgx/v5"
+)
+
+// SubscriptionStatus is where one partition of a subscription stands.
+type SubscriptionStatus struct {
+	Team         string     `json:"team"`
+	Subscription string     `json:"subscription"`
+	Generation   int32      `json:"generation"`
+	Topic        string     `json:"topic"`
+	Partition    int32      `json:"partition"`
+	Owner        string     `json:"owner"`
+	Epoch        int64      `json:"epoch"`
+	Released     bool       `json:"released"`
+	ClaimedAt    *time.Time `json:"claimed_at"`
+	NextOffset   int64      `json:"next_offset"`
+	OpenActions  int64      `json:"open_actions"`
+	HeldActions  int64      `json:"held_actions"`
+	Buffered     int64      `json:"buffered"`
+	Seeks        int64      `json:"seeks"`
+	Skipped      int64      `json:"skipped"` // offsets that forward seeks passed over
+	UpdatedAt    time.Time  `json:"updated_at"`
+	LastSeeks    []PastSeek `json:"last_seeks"` // at most five, the newest first
+}
+
+// PastSeek is a change of position that a claim has found.
+type PastSeek struct {
+	From    int64     `json:"from_offset"`
+	To      int64     `json:"to_offset"` // forward, [From, To) was skipped
+	Skipped int64     `json:"skipped"`
+	Owner   string    `json:"owner"` // who claimed
+	FoundAt time.Time `json:"found_at"`
+}
+
+// Subscriptions says where every claimed partition of every subscription stands. OpenActions counts those not yet tried.
+func (b *Inbox) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
+	rows, err := b.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
+SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
+       f.released, f.claimed_at, p.next_offset,
+       `+ledger.OfAll(ledger.OpenCount)+`, `+ledger.OfAll(ledger.HeldCount)+`, `+ledger.WaitCount+`,
+       (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
+       p.updated_at, coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
+           (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')
+FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
+ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)
+	var out []SubscriptionStatus
+	if err == nil {
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[SubscriptionStatus])
+	}
+	if err != nil {
+		return nil, ledger.Unavailable("list the subscriptions", err)
+	}
+	return out, nil
+}

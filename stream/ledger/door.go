@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that live, the SQL that both
+// say, and how errors are told.
+
+// Questions are the pools of what people read and ask: read for what takes its time, quick for probes by key that somebody
+// waits for. See the package comment for their sizes.
+func (l *Ledger) Questions() (read, quick *Pool) { return l.read, l.quick }
+
+// Unavailable is an error of the database as whoever asked is told of it.
+func Unavailable(op string, err error) error {
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+}
+
+// Redact turns an error of connecting into one without user, host and password.
+func Redact(err error) error { return redact(err) }
+
+// Clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
+func Clean(s string, limit int) string { return clean(s, limit) }
+
+// ActionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
+// ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went
+// with its window, which goes only when all in it has ended.
+const ActionStates = `generate_series(0, e.actions - 1) AS n(i)
+        LEFT JOIN LATERAL (SELECT * FROM {actions} r
+            WHERE r.window_id = coalesce(e.lane_window, e.window_id) AND r.fence = e.fence AND r.lane_seq = e.lane_seq + n.i OFFSET 0) x ON true
+        LEFT JOIN LATERAL (
+            SELECT c.finished_at, c.code, array_position(c.lanes, ((e.lane_seq + n.i) & 1023)::smallint) AS at, c.latency_us, c.response, c.superseded
+            FROM {completions} c WHERE x.fence IS NULL AND e.lane_window IS NULL AND c.window_id = e.window_id AND c.fence = e.fence
+              AND c.bucket = (e.lane_seq + n.i) >> 10 AND ((e.lane_seq + n.i) & 1023)::smallint = ANY (c.lanes)
+            UNION ALL SELECT NULL, NULL, 0, NULL, NULL, false WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
+        ) c ON true`
+
+// What a fence in f with its progress in p has: actions not yet tried, those open otherwise, and events that wait.
+const (
+	OpenCount = `p.next_lane_seq - p.lane_low
+           - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM {completions} c CROSS JOIN unnest(c.lanes) AS n(lane)
+               WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
+           - (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
+           + (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status = 'pending')`
+	HeldCount = `(SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
+	WaitCount = `(SELECT count(*) FROM buffer b WHERE b.fence = f.id)`
+)
