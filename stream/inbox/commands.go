@@ -90,7 +90,7 @@ LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 	return ref, nil
 }
 
-// AskAction writes a command about an action. It is obeyed by whoever owns the action's partition, or will. Kinds: NotFound
+// AskAction writes a command about an action. The owner of the action's partition does it, or the next one. Kinds: NotFound
 // where there is no such action, Conflict where it is neither dead nor unknown, or is asked about already, Invalid where
 // the command does not fit.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {

@@ -64,55 +64,47 @@ func (q DeadLetterQuery) validate() error {
 	return nil
 }
 
-// conditions builds the WHERE clause; values are only ever parameters.
-func (q DeadLetterQuery) conditions() (string, []any, error) {
-	where, args := []string{"true"}, []any{}
-	add := func(wanted bool, cond string, values ...any) {
-		if !wanted {
-			return
-		}
-		for _, v := range values {
-			args = append(args, v)
-			cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(args)), 1)
-		}
-		where = append(where, cond)
+// filter is what a query asks for, in SQL.
+func (q DeadLetterQuery) filter() (f filter, err error) {
+	f.text("split_part(subscription, '.', 1) = ?", q.Team)
+	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
+	f.text("source = ?", q.Source)
+	f.text("entity = ?", string(q.Entity))
+	f.text("type = ?", q.Type)
+	f.text("destination = ?", q.Destination)
+	f.text("class = ?", q.Class)
+	f.text("fingerprint = ?", q.Fingerprint)
+	if !q.Since.IsZero() {
+		f.add("died_at >= ?", q.Since)
 	}
-	add(q.Team != "", "split_part(subscription, '.', 1) = ?", q.Team)
-	add(q.Subscription != "", "substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
-	add(q.Source != "", "source = ?", q.Source)
-	add(q.Entity != "", "entity = ?", string(q.Entity))
-	add(q.Type != "", "type = ?", q.Type)
-	add(q.Destination != "", "destination = ?", q.Destination)
-	add(q.Class != "", "class = ?", q.Class)
-	add(q.Fingerprint != "", "fingerprint = ?", q.Fingerprint)
-	add(!q.Since.IsZero(), "died_at >= ?", q.Since)
-	if q.Cursor != "" {
-		var fence int32
-		var laneSeq int64
-		text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-		if err == nil {
-			_, err = fmt.Sscanf(string(text), "%d.%d", &fence, &laneSeq)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("cursor %q is not one of ours", q.Cursor)
-		}
-		add(true, "(fence, lane_seq) > (?, ?)", fence, laneSeq)
+	if q.Cursor == "" {
+		return f, nil
 	}
-	return strings.Join(where, " AND "), args, nil
+	var fence int32
+	var laneSeq int64
+	text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "%d.%d", &fence, &laneSeq)
+	}
+	if err != nil {
+		return f, fmt.Errorf("cursor %q is not one of ours", q.Cursor)
+	}
+	f.add("(fence, lane_seq) > (?, ?)", fence, laneSeq)
+	return f, nil
 }
 
 // DeadLetters lists dead letters and unknown outcomes, and how many events stand behind those that park their entity.
 func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
 	const op = "list the dead letters"
 	err = q.validate()
-	where, args, bad := q.conditions()
+	f, bad := q.filter()
 	if err = errors.Join(err, bad); err != nil {
 		return page, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	page.Items, err = readDeadLetters(ctx, b.read, ledger.OfAll(ledger.DeadSelect)+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", where, len(args)+1), append(args, q.Limit+1))
+	page.Items, err = readDeadLetters(ctx, b.read, ledger.OfAll(ledger.DeadSelect)+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", f.where(), len(f.args)+1), append(f.args, q.Limit+1))
 	if err == nil && len(page.Items) > q.Limit {
 		page.Items = page.Items[:q.Limit]
 		last := &page.Items[q.Limit-1]
@@ -134,13 +126,13 @@ const maxGroups = 1000
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
 	q.Cursor, q.Limit = "", 0
-	where, args, _ := q.conditions()
+	f, _ := q.filter()
 	if err := q.validate(); err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	rows, err := b.read.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, ledger.OfAll(ledger.DeadSelect), deadOnly, where, maxGroups+1), args...)
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, ledger.OfAll(ledger.DeadSelect), deadOnly, f.where(), maxGroups+1), f.args...)
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
 	}

@@ -1,18 +1,25 @@
-// Package inbox is what people read of a ledger and ask of it: what became of events, dead letters and what stands behind
-// them, where subscriptions stand, and commands to the owners of partitions; and what destinations say later of long work.
-// Nothing in here runs on the way of an event: a partition's owner and its lanes never call it, and it never changes what they
-// decide by. What is asked is a row (commands, results) that the owner finds and obeys under its fence.
+// Package inbox is what operators read of a ledger and ask of it:
+//
+//	events.go         the list of events, in pages; select.go has its SQL
+//	item.go           one event: its actions, their attempts, its bytes
+//	deadletters.go    dead letters, by filter, by group and one by one; behind.go counts what waits behind them
+//	subscriptions.go  where each partition of each subscription stands
+//	commands.go       what the owner of a partition is asked to do
+//	redrive.go        a quarantined record is produced again
+//	reports.go        what destinations say later of long work
+//
+// Nothing in here runs on the way of an event: neither a partition's owner nor its lanes call it. A command or a report is a
+// row that the owner finds and applies under its fence.
 //
 // # Pools
 //
-// It has no connections of its own: it asks on two of the ledger's pools, which are there for this and bounded apart from
-// those of the hot path (see package ledger). read has 2 connections for lists and counts, which may take 25 s; quick has 4 for
-// probes by key that somebody waits for. The ledger makes them, because it alone knows the deadlines, what to do with a
-// connection that hangs, and when all is closed; a pool more would be connections beside postgres.max_conns that nobody was
-// told of.
+// Lists and counts run on a pool of 2 connections, where a statement may take 25 s, and probes by key on one of 4, 5 s. Both are
+// beside those of postgres.max_conns, so that no question holds up a batch. The ledger makes them: it knows the deadlines, gives
+// up connections that hang in all its pools at once, and has a few short questions of its own for the second one. A third pool
+// would be more connections than the ledger's Config says.
 //
 // # What stays in the ledger
 //
 // The acceptance of a stop (it writes what claims lock), pauses of destinations (lanes read them), what hands a subscription
-// over to another topic (it moves lines), and the dead letters that an owner exports to the dead topic.
+// over to another topic (it moves version lines), and the dead letters that an owner exports to the dead topic.
 package inbox

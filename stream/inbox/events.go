@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/jackc/pgx/v5"
 )
 
 // Query selects events of the inbox. Empty fields select everything.
@@ -32,74 +30,6 @@ type Query struct {
 	Limit int
 	// Cursor is Page.Next of the page before.
 	Cursor string
-}
-
-// Item is what became of one event, or of one record that is none, in one subscription.
-type Item struct {
-	Team         string        `json:"team"`
-	Subscription string        `json:"subscription"`
-	Generation   int32         `json:"generation"`
-	Source       string        `json:"source"`
-	EventID      string        `json:"event_id"`
-	Type         string        `json:"type"`
-	Entity       string        `json:"entity"`
-	Version      string        `json:"version"`
-	VersionKind  string        `json:"version_kind"`
-	VersionClock string        `json:"version_clock"`
-	Status       string        `json:"status"`
-	Decision     gate.Decision `json:"decision"`
-	Reason       gate.Reason   `json:"reason"`
-	Duplicates   int           `json:"duplicates"`
-	Attempts     int           `json:"attempts"`
-	NextActionAt *time.Time    `json:"next_action_at"`
-	LastError    string        `json:"last_error,omitempty"`
-	Topic        string        `json:"topic"`
-	Partition    int32         `json:"partition"`
-	Offset       int64         `json:"offset"`
-	Owner        string        `json:"owner,omitempty"`
-	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
-	DecidedAt    time.Time     `json:"decided_at"`
-	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
-	Behind       *Behind       `json:"behind,omitempty"`   // events that stand still behind it, where any may; only from Inbox
-	Actions      []Action      `json:"actions,omitempty"`  // only from Item
-
-	Fence   int32          `json:"-"`
-	Pointer ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
-
-	window, laneCount int32
-	laneSeq           *int64
-}
-
-// Action is one action of an event, with the attempts that did not simply succeed.
-type Action struct {
-	ID          schemas.ActionID `json:"id"`
-	Name        string           `json:"name"`
-	Destination string           `json:"destination"`
-	LaneSeq     int64            `json:"lane_seq"`
-	Status      ledger.Status    `json:"status"`
-	Attempts    int              `json:"attempts"`
-	Class       string           `json:"class,omitempty"`
-	Code        int              `json:"code,omitempty"`
-	Error       string           `json:"error,omitempty"`
-	Response    []byte           `json:"response,omitempty"`
-	LatencyMS   float64          `json:"latency_ms"`
-	CreatedAt   time.Time        `json:"created_at"`
-	NextAt      *time.Time       `json:"next_at,omitempty"`
-	FinishedAt  *time.Time       `json:"finished_at,omitempty"`
-	History     []Attempt        `json:"history,omitempty"`
-}
-
-// Attempt is one try of an action.
-type Attempt struct {
-	Attempt   int           `json:"attempt"`
-	EndedAt   time.Time     `json:"ended_at"`
-	Status    ledger.Status `json:"status"`
-	Class     string        `json:"class"`
-	Code      int           `json:"code,omitempty"`
-	LatencyMS float64       `json:"latency_ms"`
-	Error     string        `json:"error,omitempty"`
-	Response  []byte        `json:"response,omitempty"`
-	TraceID   string        `json:"trace_id,omitempty"` // 32 hex digits
 }
 
 // Page is a page of the inbox, newest first. Next is empty on the last one.
@@ -142,11 +72,11 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	where, args, err := q.conditions()
+	f, err := q.filter()
 	if err != nil {
 		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	items, err := b.inboxSlices(ctx, where, args, q)
+	items, err := b.newest(ctx, q, f)
 	if err != nil {
 		return Page{}, ledger.Unavailable(op, err)
 	}
@@ -161,12 +91,12 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// inboxSlices reads the inbox from now into the past, in slices of time that grow until the page is full: the index on
+// newest reads the inbox from now into the past, in slices of time that grow until the page is full: the index on
 // time knows ranges of pages, no order. The order is made in each slice.
-func (b *Inbox) inboxSlices(ctx context.Context, where string, args []any, q Query) (items []Item, err error) {
-	n := len(args)
+func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, err error) {
+	n := len(f.args)
 	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
-		q.from(), where, n+1, n+2, n+3)
+		q.from(), f.where(), n+1, n+2, n+3)
 	var now time.Time
 	if q.Cursor != "" {
 		now, _, _, err = parseCursor(q.Cursor)
@@ -185,7 +115,7 @@ func (b *Inbox) inboxSlices(ctx context.Context, where string, args []any, q Que
 		if !from.After(q.Since) {
 			from, last = q.Since, true
 		}
-		some, err := b.inboxItems(ctx, sql, append(args[:n:n], from, to, q.Limit+1-len(items)))
+		some, err := b.items(ctx, sql, append(f.args[:n:n], from, to, q.Limit+1-len(items)))
 		if err != nil {
 			return nil, err
 		}
@@ -197,54 +127,30 @@ func (b *Inbox) inboxSlices(ctx context.Context, where string, args []any, q Que
 	return items, nil
 }
 
-// conditions builds the WHERE clause; values are only ever parameters.
-func (q Query) conditions() (string, []any, error) {
-	var (
-		where = []string{"true"}
-		args  []any
-	)
-	add := func(cond string, values ...any) {
-		for _, v := range values {
-			args = append(args, v)
-			cond = strings.Replace(cond, "?", "$"+strconv.Itoa(len(args)), 1)
-		}
-		where = append(where, cond)
-	}
-	if q.Team != "" {
-		add("split_part(subscription, '.', 1) = ?", q.Team)
-	}
-	if q.Subscription != "" {
-		add("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
-	}
-	if q.Source != "" {
-		add("source = ?", q.Source)
-	}
-	if q.Entity != "" {
-		add("entity = ?", string(q.Entity))
-	}
-	if q.Type != "" {
-		add("type = ?", q.Type)
-	}
-	if q.Status != "" {
-		add("status = ?", q.Status)
-	}
-	switch {
-	case q.Decision == gate.Duplicate:
-		add("duplicates > 0")
-	case q.Decision != "":
-		add("decision = ?", string(q.Decision))
+// filter is what a query asks for, in SQL.
+func (q Query) filter() (f filter, err error) {
+	f.text("split_part(subscription, '.', 1) = ?", q.Team)
+	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
+	f.text("source = ?", q.Source)
+	f.text("entity = ?", string(q.Entity))
+	f.text("type = ?", q.Type)
+	f.text("status = ?", q.Status)
+	if q.Decision == gate.Duplicate {
+		f.add("duplicates > 0")
+	} else {
+		f.text("decision = ?", string(q.Decision))
 	}
 	if !q.Since.IsZero() {
-		add("decided_at >= ?", q.Since)
+		f.add("decided_at >= ?", q.Since)
 	}
 	if q.Cursor != "" {
 		at, fence, offset, err := parseCursor(q.Cursor)
 		if err != nil {
-			return "", nil, err
+			return f, err
 		}
-		add("(decided_at, fence, log_offset) < (?, ?, ?)", at, fence, offset)
+		f.add("(decided_at, fence, log_offset) < (?, ?, ?)", at, fence, offset)
 	}
-	return strings.Join(where, "\n  AND "), args, nil
+	return f, nil
 }
 
 func cursorOf(i *Item) string {
@@ -261,45 +167,4 @@ func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) 
 		return at, 0, 0, errors.New("cursor is not one of this list's")
 	}
 	return time.UnixMicro(us).UTC(), fence, offset, nil
-}
-
-func (b *Inbox) inboxItems(ctx context.Context, sql string, args []any) ([]Item, error) {
-	rows, err := b.read.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanItem)
-}
-
-func scanItem(r pgx.CollectableRow) (Item, error) {
-	var (
-		i         Item
-		name      string
-		v         schemas.Version
-		key, hash *[16]byte
-		topicID   [16]byte
-		at        *time.Time
-		by, why   *string
-	)
-	p := &i.Pointer
-	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
-		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
-		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
-	if err != nil {
-		return i, err
-	}
-	i.Team, i.Subscription, _ = strings.Cut(name, ".")
-	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
-	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
-		i.Version = v.Text()
-	}
-	i.DecidedAt = i.DecidedAt.UTC()
-	if at != nil && by != nil && why != nil {
-		i.Redriven = &Redriven{At: at.UTC(), By: *by, Reason: *why}
-	}
-	p.Topic, p.TopicID, p.Partition, p.Offset = i.Topic, topicID, i.Partition, i.Offset
-	if key != nil && hash != nil {
-		p.Key, p.Hash = *key, *hash
-	}
-	return i, nil
 }

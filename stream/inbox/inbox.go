@@ -12,8 +12,8 @@ import (
 // Inbox reads and asks on one ledger. Safe for concurrent use.
 type Inbox struct {
 	ledger *ledger.Ledger
-	read   pool // what takes its time: lists, counts
-	quick  pool // what somebody waits for: probes by key, commands
+	read   pool // lists and counts
+	quick  pool // probes by key, and commands
 
 	behindWalk int // events; see the constant
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Redriven is a person's word that a quarantined record was produced again.
+// Redriven says that an operator had a quarantined record produced again.
 type Redriven struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
@@ -65,7 +65,7 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, 
 		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined any more: after a rewind it was decided anew")
+		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined any more: after a rewind it was decided again")
 	case err != nil:
 		return nil, err
 	case once && before != nil:

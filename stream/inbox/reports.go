@@ -91,14 +91,13 @@ func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error
 	return Recorded, nil // it is kept; the owner finds out what it still changes
 }
 
-// late notes of a report that it changes nothing, unless the owner was as fast: then the action has ended by this very word.
+// late notes that a report changes nothing. False: the owner has applied it meanwhile, so that the action ended by it.
 func (b *Inbox) late(ctx context.Context, r ledger.AttemptRef) bool {
 	ended, err := b.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	return err == nil && ended.RowsAffected() == 1
 }
 
-// Beat notes a sign of life of an attempt that is processing. Not every beat is told to the owner, who looks when the silence
-// seems too long. alive is false where the attempt is not processing, or not yet.
+// Beat notes a heartbeat of an attempt that is processing. The owner is not notified: it looks when the silence seems too long. alive is false where the attempt is not processing, or not yet.
 func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
 	err = b.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
 		for _, w := range windows {

@@ -2,22 +2,18 @@ package lane
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -47,32 +43,7 @@ var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicI
 
 func onPostgres(t *testing.T) *real {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
-	url := os.Getenv("TEST_DATABASE_URL")
-	if url == "" {
-		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
-	}
-	b := make([]byte, 6)
-	_, _ = rand.Read(b)
-	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: "l_" + hex.EncodeToString(b), MaxConns: 4}
-	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close(ctx)
-		if _, err := conn.Exec(ctx, "DROP SCHEMA "+cfg.Schema+" CASCADE"); err != nil {
-			t.Error(err)
-		}
-	})
+	cfg := ledgertest.Schema(t)
 	l, err := ledger.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,32 @@
+package inbox
+
+import (
+	"strconv"
+	"strings"
+)
+
+// filter is a WHERE clause in the making. Values are only ever parameters.
+type filter struct {
+	conditions []string
+	args       []any
+}
+
+// add asks for a condition, which has a ? for each of its values.
+func (f *filter) add(condition string, values ...any) {
+	for _, v := range values {
+		f.args = append(f.args, v)
+		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(f.args)), 1)
+	}
+	f.conditions = append(f.conditions, condition)
+}
+
+// text asks for a condition on a text, where one is given.
+func (f *filter) text(condition, value string) {
+	if value != "" {
+		f.add(condition, value)
+	}
+}
+
+func (f *filter) where() string {
+	return strings.Join(append([]string{"true"}, f.conditions...), "\n  AND ")
+}

@@ -1,0 +1,225 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/jackc/pgx/v5"
+)
+
+// Item is what became of one event, or of one record that is none, in one subscription.
+type Item struct {
+	Team         string        `json:"team"`
+	Subscription string        `json:"subscription"`
+	Generation   int32         `json:"generation"`
+	Source       string        `json:"source"`
+	EventID      string        `json:"event_id"`
+	Type         string        `json:"type"`
+	Entity       string        `json:"entity"`
+	Version      string        `json:"version"`
+	VersionKind  string        `json:"version_kind"`
+	VersionClock string        `json:"version_clock"`
+	Status       string        `json:"status"`
+	Decision     gate.Decision `json:"decision"`
+	Reason       gate.Reason   `json:"reason"`
+	Duplicates   int           `json:"duplicates"`
+	Attempts     int           `json:"attempts"`
+	NextActionAt *time.Time    `json:"next_action_at"`
+	LastError    string        `json:"last_error,omitempty"`
+	Topic        string        `json:"topic"`
+	Partition    int32         `json:"partition"`
+	Offset       int64         `json:"offset"`
+	Owner        string        `json:"owner,omitempty"`
+	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
+	DecidedAt    time.Time     `json:"decided_at"`
+	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
+	Behind       *Behind       `json:"behind,omitempty"`   // events that stand still behind it, where any may; only from List
+	Actions      []Action      `json:"actions,omitempty"`  // only from Item
+
+	Fence   int32          `json:"-"`
+	Pointer ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
+
+	window, laneCount int32
+	laneSeq           *int64
+}
+
+// Action is one action of an event, with the attempts that did not simply succeed.
+type Action struct {
+	ID          schemas.ActionID `json:"id"`
+	Name        string           `json:"name"`
+	Destination string           `json:"destination"`
+	LaneSeq     int64            `json:"lane_seq"`
+	Status      ledger.Status    `json:"status"`
+	Attempts    int              `json:"attempts"`
+	Class       string           `json:"class,omitempty"`
+	Code        int              `json:"code,omitempty"`
+	Error       string           `json:"error,omitempty"`
+	Response    []byte           `json:"response,omitempty"`
+	LatencyMS   float64          `json:"latency_ms"`
+	CreatedAt   time.Time        `json:"created_at"`
+	NextAt      *time.Time       `json:"next_at,omitempty"`
+	FinishedAt  *time.Time       `json:"finished_at,omitempty"`
+	History     []Attempt        `json:"history,omitempty"`
+}
+
+// Attempt is one attempt of an action.
+type Attempt struct {
+	Attempt   int           `json:"attempt"`
+	EndedAt   time.Time     `json:"ended_at"`
+	Status    ledger.Status `json:"status"`
+	Class     string        `json:"class"`
+	Code      int           `json:"code,omitempty"`
+	LatencyMS float64       `json:"latency_ms"`
+	Error     string        `json:"error,omitempty"`
+	Response  []byte        `json:"response,omitempty"`
+	TraceID   string        `json:"trace_id,omitempty"` // 32 hex digits
+}
+
+// Item finds what became of an event in a subscription, its actions and attempts included. The newest generation
+// that knows the event answers. Kind NotFound where none does.
+func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID string) (Item, error) {
+	const op = "read the inbox"
+	items, err := b.items(ctx, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
+		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`,
+		[]any{team + "." + subscription, [16]byte(schemas.NewEventKey(source, eventID)), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)})
+	if err == nil && len(items) == 0 {
+		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s knows no event %s %s", team, subscription, source, eventID)
+	}
+	if err == nil && items[0].laneSeq != nil {
+		items[0].Actions, err = b.actions(ctx, &items[0])
+	}
+	if err != nil {
+		return Item{}, ledger.Unavailable(op, err)
+	}
+	return items[0], nil
+}
+
+// Place finds what was set aside at a place in the log: a record that could not be decoded has no other name. The newest
+// generation that knows it answers. Kind NotFound where none does.
+func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
+	const op = "read the inbox"
+	items, err := b.items(ctx, selectHead+selectAsides+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+		ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
+	if err != nil {
+		return Item{}, ledger.Unavailable(op, err)
+	}
+	if len(items) == 0 {
+		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s has set nothing aside at %s/%d@%d", team, subscription, topic, partition, offset)
+	}
+	return items[0], nil
+}
+
+func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
+	rows, err := b.read.Query(ctx, ledger.OfAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
+		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
+		coalesce(x.attempts, (NOT c.superseded)::int, 0),
+		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
+		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), coalesce(x.next_at, x.result_by), coalesce(x.finished_at, c.finished_at)
+		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+ledger.ActionStates+`
+		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
+		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`), item.window, [16]byte(item.Pointer.Key))
+	if err != nil {
+		return nil, err
+	}
+	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) {
+		var (
+			a  Action
+			us int32
+		)
+		err := r.Scan(&a.LaneSeq, &a.Name, &a.Destination, &a.Status, &a.Attempts, &a.Class, &a.Code, &a.Error, &a.Response, &us,
+			&a.CreatedAt, &a.NextAt, &a.FinishedAt)
+		a.LatencyMS = float64(us) / 1000
+		a.ID = schemas.NewActionID(item.Team+"."+item.Subscription, item.Generation, item.Source, item.EventID, a.Name)
+		return a, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return actions, b.history(ctx, item, actions)
+}
+
+// traceText is an attempt's trace id as traces are written.
+const traceText = `coalesce(replace(trace::text, '-', ''), '')`
+
+func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error {
+	rows, err := b.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
+		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.Fence, *item.laneSeq, int64(item.laneCount))
+	if err != nil {
+		return err
+	}
+	var (
+		laneSeq int64
+		us      int32
+		a       Attempt
+	)
+	scan := []any{&laneSeq, &a.Attempt, &a.EndedAt, &a.Status, &a.Class, &a.Code, &us, &a.Error, &a.Response, &a.TraceID}
+	_, err = pgx.ForEachRow(rows, scan, func() error {
+		a.LatencyMS = float64(us) / 1000
+		if i := laneSeq - *item.laneSeq; i >= 0 && i < int64(len(actions)) {
+			actions[i].History = append(actions[i].History, a)
+		}
+		a.Response = nil
+		return nil
+	})
+	return err
+}
+
+// Payload says where the bytes of an item are: in the ledger, packed or raw (never nil then), else at the pointer.
+// Quarantined records have their raw bytes here.
+func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger.Pointer, err error) {
+	err = b.read.QueryRow(ctx, `SELECT packed FROM (
+		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
+		UNION ALL SELECT d.raw, 2 FROM asides d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
+		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
+		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.Fence, item.Offset, item.laneSeq, [16]byte(item.Pointer.Key), string(item.Decision)).Scan(&packed)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, ledger.Pointer{}, ledger.Unavailable("read a payload", err)
+	}
+	return packed, item.Pointer, nil
+}
+
+func (b *Inbox) items(ctx context.Context, sql string, args []any) ([]Item, error) {
+	rows, err := b.read.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanItem)
+}
+
+func scanItem(r pgx.CollectableRow) (Item, error) {
+	var (
+		i         Item
+		name      string
+		v         schemas.Version
+		key, hash *[16]byte
+		topicID   [16]byte
+		at        *time.Time
+		by, why   *string
+	)
+	p := &i.Pointer
+	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
+		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
+	if err != nil {
+		return i, err
+	}
+	i.Team, i.Subscription, _ = strings.Cut(name, ".")
+	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
+	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
+		i.Version = v.Text()
+	}
+	i.DecidedAt = i.DecidedAt.UTC()
+	if at != nil && by != nil && why != nil {
+		i.Redriven = &Redriven{At: at.UTC(), By: *by, Reason: *why}
+	}
+	p.Topic, p.TopicID, p.Partition, p.Offset = i.Topic, topicID, i.Partition, i.Offset
+	if key != nil && hash != nil {
+		p.Key, p.Hash = *key, *hash
+	}
+	return i, nil
+}

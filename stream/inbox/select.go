@@ -1,0 +1,80 @@
+package inbox
+
+import (
+	"strings"
+
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// selectAll is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
+// the actions of a row are probes of its window. What has not been tried and stands behind a
+// dead or unknown head of its lane is shown as parked: no row says so, since the lane stands still by its head alone.
+var selectAll = selectHead + selectEvents + selectUnion + selectAsides + selectTail
+
+const (
+	selectHead = `-- inbox
+SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, word, sub, status, decision, reason,
+       duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
+       owner, received_at, decided_at, redriven_at, redriven_by, redriven_reason, fence, window_id, lane_seq, actions
+FROM (`
+	selectUnion = `
+    UNION ALL`
+	selectTail = `
+) i`
+)
+
+var selectEvents = `
+    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
+           coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
+               SELECT FROM actions h JOIN effects x ON x.id = h.effect
+               JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
+               WHERE h.fence = e.fence AND h.open AND h.lane_seq < e.lane_seq AND he.entity = e.entity
+                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park' AND h.class IS DISTINCT FROM '` + ledger.DeadClass + `')
+           ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
+           e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
+           coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
+           f.topic, ` + ledger.TopicThen("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
+           e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
+           e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
+    FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
+    ` + selectBuffer + `b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
+    LEFT JOIN LATERAL (
+        SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
+                    WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
+                    WHEN bool_or(x.status = 'processing') THEN 'processing'
+                    WHEN bool_and(coalesce(x.status = 'superseded', c.superseded, false)) THEN 'superseded'
+                    WHEN bool_and(coalesce(NOT x.open, c.at IS NOT NULL)) THEN CASE WHEN bool_or(x.status = 'discarded') THEN 'discarded'
+                         WHEN bool_or(x.status = 'stale') THEN 'stale' ELSE 'done' END
+                    WHEN bool_or(coalesce(NOT x.open, c.at IS NOT NULL)) THEN 'processing'
+                    ELSE 'received' END AS status,
+               sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(coalesce(x.next_at, x.result_by)) AS next_at,
+               (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
+        FROM ` + ledger.OfAll(ledger.ActionStates) + `
+    ) a ON e.lane_seq IS NOT NULL`
+
+const selectBuffer = `LEFT JOIN buffer b ON `
+
+const selectAsides = `
+    SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.word, d.sub,
+           CASE WHEN d.redriven_at IS NULL THEN d.decision ELSE 'redriven' END AS status, d.decision, d.reason,
+           0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
+           f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, f.owner, d.received_at,
+           d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
+    FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
+
+// selectWaiting is selectEvents of what waits or is held, found by its rows in the buffer.
+var selectWaiting = strings.Replace(selectEvents, selectBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)
+
+// from is selectAll without the parts in which nothing of the kind asked for can be.
+func (q Query) from() string {
+	switch {
+	case q.Decision == gate.Buffered || q.Decision == gate.Parked:
+		return selectHead + selectWaiting + selectTail
+	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered:
+		return selectHead + selectAsides + selectTail
+	case q.Decision != "":
+		return selectHead + selectEvents + selectTail
+	}
+	return selectAll
+}
