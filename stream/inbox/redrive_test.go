@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,5 +225,18 @@ func TestInboxByDecisionIsTheInbox(t *testing.T) {
 	}
 	if all != 8 {
 		t.Errorf("%d in all", all)
+	}
+}
+
+// A mark that the database swallows is an error: else the record could be redriven twice.
+func TestRedriveTellsOfAMarkThatIsNotWritten(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), aside(0, gate.ReasonUndecodable))
+	item := f.place(0)
+	f.exec(`CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
+	f.exec(ledger.OfWindow(item.window, `CREATE TRIGGER keep BEFORE UPDATE ON asides_w{w} FOR EACH ROW EXECUTE FUNCTION keep()`))
+	if raw, err := f.redrive(item, true); raw != "" || schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "0 rows") {
+		t.Errorf("%q %v", raw, err)
 	}
 }
