@@ -92,33 +92,33 @@ func (d desk) open() (*inbox.Inbox, error) {
 }
 
 func (d desk) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
-	l, err := d.open()
+	box, err := d.open()
 	if err != nil {
 		return "", err
 	}
-	return l.Report(ctx, r)
+	return box.Report(ctx, r)
 }
 
 func (d desk) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
-	l, err := d.open()
+	box, err := d.open()
 	if err != nil {
 		return false, err
 	}
-	return l.Beat(ctx, r)
+	return box.Beat(ctx, r)
 }
 
 func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
-	l, err := d.open()
+	box, err := d.open()
 	if err != nil {
 		return inbox.ActionState{}, err
 	}
-	return l.ActionState(ctx, r)
+	return box.ActionState(ctx, r)
 }
 
 // Event asks every subscription of the source.
 func (d desk) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
-	l, err := d.open()
+	box, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -131,7 +131,7 @@ func (d desk) Event(ctx context.Context, team, source, id string) (callback.Even
 		if !slices.Contains(t.Subscriptions[name].Sources, source) {
 			continue
 		}
-		item, err := l.Item(ctx, team, name, fullSource(team, source), id)
+		item, err := box.Item(ctx, team, name, fullSource(team, source), id)
 		if schemas.KindOf(err) == schemas.NotFound {
 			continue
 		}

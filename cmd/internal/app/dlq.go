@@ -29,7 +29,7 @@ func (d *deadLetters) query(f api.DeadLetterFilter) (q inbox.DeadLetterQuery, er
 }
 
 func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
-	l, _, err := d.open()
+	box, _, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -37,7 +37,7 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 	if err != nil {
 		return out, err
 	}
-	page, err := l.DeadLetters(ctx, q)
+	page, err := box.DeadLetters(ctx, q)
 	for n := range page.Items {
 		out.Items = append(out.Items, deadItem(&page.Items[n]))
 	}
@@ -46,7 +46,7 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 }
 
 func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
-	l, _, err := d.open()
+	box, _, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -54,7 +54,7 @@ func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilt
 	if err != nil {
 		return out, err
 	}
-	groups, more, err := l.DeadLetterGroups(ctx, q)
+	groups, more, err := box.DeadLetterGroups(ctx, q)
 	out.More = more
 	for _, g := range groups {
 		out.Items = append(out.Items, api.DeadLetterGroup{Group: g.Fingerprint, Class: g.Class, Destination: g.Destination, Type: g.Type, Count: g.Count,
@@ -64,11 +64,11 @@ func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilt
 }
 
 func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
-	l, _, err := d.open()
+	box, _, err := d.open()
 	if err != nil {
 		return nil, err
 	}
-	dead, err := l.DeadLetter(ctx, schemas.ActionID(id))
+	dead, err := box.DeadLetter(ctx, schemas.ActionID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +99,11 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 
 // AskDeadLetter asks the owner of an action's partition to run it again, to give it up, or to take it as done.
 func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
-	l, _, err := d.open()
+	box, _, err := d.open()
 	if err != nil {
 		return nil, err
 	}
-	dead, err := l.FindDeadLetter(ctx, schemas.ActionID(id))
+	dead, err := box.FindDeadLetter(ctx, schemas.ActionID(id))
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +119,14 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	if r.DryRun {
 		return out, inbox.MayAsk(dead, kind, detail)
 	}
-	if out.Command, err = l.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
+	if out.Command, err = box.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
 		return nil, err
 	}
 	patience := ownerPatience
 	if r.NoWait {
 		patience = 0
 	}
-	s, err := d.answer(ctx, l, out.Command, patience)
+	s, err := d.answer(ctx, box, out.Command, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +149,16 @@ func stateOf(s inbox.CommandStatus) (state, detail string) {
 
 // DeadRecord is a dead letter as it is exported.
 func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
-	l, payloads, err := d.open()
+	box, payloads, err := d.open()
 	if err != nil {
 		return nil, err
 	}
-	dead, err := l.FindDeadLetter(ctx, schemas.ActionID(id))
+	dead, err := box.FindDeadLetter(ctx, schemas.ActionID(id))
 	if err != nil {
 		return nil, err
 	}
 	out := &api.DeadRecord{ID: id}
-	rec, lost, err := stream.DeadRecord(ctx, l, payloads, &dead.DeadLetter)
+	rec, lost, err := stream.DeadRecord(ctx, box, payloads, &dead.DeadLetter)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (i *events) open() (*inbox.Inbox, *stream.LogPayloads, error) {
 
 // Items lists events, newest decision first.
 func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
-	l, _, err := i.open()
+	box, _, err := i.open()
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
@@ -38,7 +38,7 @@ func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inb
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	page, err := l.List(ctx, inbox.Query{Team: f.Team, Subscription: f.Subscription, Source: source,
+	page, err := box.List(ctx, inbox.Query{Team: f.Team, Subscription: f.Subscription, Source: source,
 		Entity: schemas.EntityKey(f.Entity), Type: f.Type, Status: f.Status, Decision: gate.Decision(f.Decision),
 		Since: f.Since, Limit: f.Limit, Cursor: f.Cursor})
 	if err != nil {
@@ -108,24 +108,24 @@ func redrivenOf(r *inbox.Redriven) *api.RedrivenItem {
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
 // find finds an event, or what was set aside at a place.
-func (i *events) find(ctx context.Context, l *inbox.Inbox, team, subscription, source, eventID string) (inbox.Item, error) {
+func (i *events) find(ctx context.Context, box *inbox.Inbox, team, subscription, source, eventID string) (inbox.Item, error) {
 	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
 		number, errN := strconv.ParseInt(m[1], 10, 32)
 		offset, errO := strconv.ParseInt(m[2], 10, 64)
 		if errN == nil && errO == nil {
-			return l.Place(ctx, team, subscription, source, int32(number), offset)
+			return box.Place(ctx, team, subscription, source, int32(number), offset)
 		}
 	}
-	return l.Item(ctx, team, subscription, fullSource(team, source), eventID)
+	return box.Item(ctx, team, subscription, fullSource(team, source), eventID)
 }
 
 // Item is one event with its actions and attempts.
 func (i *events) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
-	l, _, err := i.open()
+	box, _, err := i.open()
 	if err != nil {
 		return nil, err
 	}
-	item, err := i.find(ctx, l, team, subscription, source, eventID)
+	item, err := i.find(ctx, box, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -161,15 +161,15 @@ func actionOf(a *inbox.Action) api.ActionItem {
 
 // Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
 func (i *events) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
-	l, payloads, err := i.open()
+	box, payloads, err := i.open()
 	if err != nil {
 		return nil, err
 	}
-	item, err := i.find(ctx, l, team, subscription, source, eventID)
+	item, err := i.find(ctx, box, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
-	packed, pointer, err := l.Payload(ctx, item)
+	packed, pointer, err := box.Payload(ctx, item)
 	if err != nil {
 		return nil, err
 	}

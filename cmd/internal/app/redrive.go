@@ -26,11 +26,11 @@ const (
 
 // Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
 func (i *events) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
-	l, _, err := i.open()
+	box, _, err := i.open()
 	if err != nil {
 		return nil, err
 	}
-	item, err := i.find(ctx, l, team, subscription, source, eventID)
+	item, err := i.find(ctx, box, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +38,9 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 	out := &api.RedriveItem{InboxItem: itemOf(&item)}
 	switch waits := item.Decision == gate.Buffered || item.Decision == gate.Parked; {
 	case waits:
-		err = i.ask(ctx, l, item, r, out)
+		err = i.ask(ctx, box, item, r, out)
 	case item.Decision == gate.Quarantined:
-		err = i.again(ctx, l, item, r, out)
+		err = i.again(ctx, box, item, r, out)
 	default:
 		err = notRedriven(item)
 	}
@@ -71,7 +71,7 @@ func notRedriven(item inbox.Item) error {
 }
 
 // ask asks the owner of the partition about an event that waits or is held.
-func (i *events) ask(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+func (i *events) ask(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	kind, held := ledger.Release, item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
 	out.Action, out.Detail = api.ActionRelease, "everything that waits on its line runs, across the gap"
 	if held {
@@ -87,7 +87,7 @@ func (i *events) ask(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api
 		out.State = api.StatePlanned
 		return nil
 	}
-	id, err := l.Ask(ctx, item, kind, r.By, r.Reason)
+	id, err := box.Ask(ctx, item, kind, r.By, r.Reason)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (i *events) ask(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api
 	if r.NoWait {
 		patience = 0
 	}
-	s, err := i.answer(ctx, l, id, patience)
+	s, err := i.answer(ctx, box, id, patience)
 	switch {
 	case err != nil:
 		return err
@@ -112,11 +112,11 @@ func (i *events) ask(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api
 }
 
 // answer waits until a command has ended, at most for patience.
-func (i *events) answer(ctx context.Context, l *inbox.Inbox, id int64, patience time.Duration) (inbox.CommandStatus, error) {
+func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, patience time.Duration) (inbox.CommandStatus, error) {
 	until := time.NewTimer(patience)
 	defer until.Stop()
 	for {
-		s, err := l.CommandStatus(ctx, id)
+		s, err := box.CommandStatus(ctx, id)
 		if err != nil || s.EndedAt != nil || s.Owner == "" || patience == 0 {
 			return s, err
 		}
@@ -125,7 +125,7 @@ func (i *events) answer(ctx context.Context, l *inbox.Inbox, id int64, patience 
 		case <-look.C:
 		case <-until.C:
 			look.Stop()
-			return l.CommandStatus(ctx, id)
+			return box.CommandStatus(ctx, id)
 		case <-ctx.Done():
 			look.Stop()
 			return s, schemas.Errorf(schemas.Unavailable, "redrive", "command %d was written, and its end was not waited for: %w", id, context.Cause(ctx))
@@ -134,11 +134,11 @@ func (i *events) answer(ctx context.Context, l *inbox.Inbox, id int64, patience 
 }
 
 // again produces a quarantined record to the partition of its key, where it is decided like any other.
-func (i *events) again(ctx context.Context, l *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	if r.Discard {
 		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
 	}
-	raw, _, err := l.Payload(ctx, item)
+	raw, _, err := box.Payload(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (i *events) again(ctx context.Context, l *inbox.Inbox, item inbox.Item, r a
 		return err
 	}
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: topic}
-	return l.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
+	return box.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
 		rec, err := unpackedAgain(item, raw)
 		if err == nil {
 			out.To.Partition, out.To.Offset, err = p.Again(ctx, topic, rec)

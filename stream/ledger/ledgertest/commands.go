@@ -47,7 +47,7 @@ func (w *work) done() string {
 	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
 }
 
-// Ask is [ledger.Ledger.Ask] about an event that waits or is set aside.
+// Ask is inbox.Inbox.Ask, about an event that waits or is set aside.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)
 	if by == "" || reason == "" {
@@ -121,7 +121,7 @@ func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after in
 	return list, nil
 }
 
-// AskAction is [ledger.Ledger.AskAction].
+// AskAction is inbox.Inbox.AskAction.
 func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s action %s", kind, id)
 	switch {
