@@ -17,13 +17,9 @@ import (
 // Compile builds a source. Errors name the key in the words of the config, below the source: "event.version.kind ...".
 // No error quotes a secret.
 func Compile(cfg Config) (*Source, error) {
-	p, ok := lookup(cfg.Preset)
+	p, ok := catalogue[cfg.Preset]
 	if !ok {
-		var names []string
-		for _, p := range catalogue() {
-			names = append(names, p.name)
-		}
-		return nil, fmt.Errorf("preset %q does not exist; use one of %s", cfg.Preset, strings.Join(names, ", "))
+		return nil, fmt.Errorf("preset %q does not exist; use one of %s", cfg.Preset, strings.Join(sortedKeys(catalogue), ", "))
 	}
 	if err := cfg.validate(p); err != nil {
 		return nil, err

@@ -96,6 +96,8 @@ type Info struct {
 	Title string
 	// Scheme is the verification rule.
 	Scheme string
+	// Verify is what is signed, as the preset says it.
+	Verify verify.Params
 	// MaxBody is in bytes.
 	MaxBody  int64
 	Deadline time.Duration

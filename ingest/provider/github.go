@@ -1,23 +1,20 @@
 package provider
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func seconds(from, name string) []clock {
-	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}}
-}
+var _ = register(github())
 
 // github: issues and pull requests share one number space, so they share one kind of entity; a comment's or a review's
 // time is a clock of its own there, because it never makes an issue stale. What several runs or comments share a
 // line for is a delta: one run's late news must not be dropped for another's newer time.
+//
+// GitHub waits 10 s and sends up to 25 MB; a redelivery has the same X-GitHub-Delivery.
+// Sources: https://docs.github.com/webhooks, google/go-github github/messages.go.
 func github() preset {
 	issue := []string{"/repository/id", "/issue/number"}
 	pull := []string{"/repository/id", "/pull_request/number"}

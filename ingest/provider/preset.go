@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -8,8 +10,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// preset is one provider's entry in the catalogue. Values are named by `from` texts (see [EventConfig]); in presets
-// "a|b" is the first of several that is there, a trailing "?" makes it optional and "=text" is a literal.
+// preset is all that the program knows of one provider, in a file of its own. Values are named by `from` texts (see
+// [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional and "=text" is
+// a literal.
 type preset struct {
 	name, title string
 	verify      verify.Params
@@ -69,32 +72,31 @@ type condition struct {
 	suffix string
 }
 
-// catalogue lists every preset, in the order of the documentation.
-func catalogue() []preset {
-	return []preset{github(), stripe(), slack(), standardWebhooks(), generic()}
-}
+// catalogue is every preset by name; see [register].
+var catalogue = map[string]preset{}
 
-func lookup(name string) (preset, bool) {
-	for _, p := range catalogue() {
-		if p.name == name {
-			return p, true
-		}
+// register adds the preset of a file before main, so that no list outside the file has to name it, and returns it, as a
+// variable needs a value. A name that is taken is a programmer's error and panics.
+func register(p preset) preset { //nolint:unparam // see above: the value is for the variable alone
+	if _, taken := catalogue[p.name]; taken {
+		panic("provider: two presets are named " + p.name)
 	}
-	return preset{}, false
+	catalogue[p.name] = p
+	return p
 }
 
-// Presets describes the catalogue.
+// Presets describes the catalogue, sorted by name.
 func Presets() []Info {
 	var infos []Info
-	for _, p := range catalogue() {
-		infos = append(infos, p.info())
+	for _, name := range sortedKeys(catalogue) {
+		infos = append(infos, catalogue[name].info())
 	}
 	return infos
 }
 
 // Lookup describes one preset.
 func Lookup(name string) (Info, bool) {
-	p, ok := lookup(name)
+	p, ok := catalogue[name]
 	if !ok {
 		return Info{}, false
 	}
@@ -106,7 +108,7 @@ func (p preset) info() Info {
 	if scheme == "" {
 		scheme = verify.SchemeHMAC
 	}
-	i := Info{Name: p.name, Title: p.title, Scheme: scheme, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id,
+	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id,
 		Type: p.prefix + strings.Join(p.fallback.typ, " . "), Headers: p.headers}
 	for _, name := range sortedKeys(p.rules) {
 		m := p.rules[name]
@@ -117,4 +119,11 @@ func (p preset) info() Info {
 		i.Types = append(i.Types, t)
 	}
 	return i
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// seconds is a clock of times in whole seconds.
+func seconds(from, name string) []clock {
+	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}}
 }

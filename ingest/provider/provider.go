@@ -1,6 +1,7 @@
 // Package provider is the catalogue: what each provider signs, names, keys and versions, as data.
 //
-// A preset (github.go, stripe.go, ...) is a table of event types: where the dedupe id, the type, the entity and the
+// A preset is a file of its own (github.go, stripe.go, ...), and nothing outside it names its provider: CONTRIBUTING.md
+// walks through a new one. It is a table of event types: where the dedupe id, the type, the entity and the
 // version stand in a delivery. [Compile] joins it with a source's own settings; [Source.Event] then reads all of it in
 // one pass over the body.
 //

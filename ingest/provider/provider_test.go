@@ -261,11 +261,9 @@ func TestSignedSourcesVerify(t *testing.T) {
 		if err := s.Verifier.Verify(r, received); err != nil {
 			t.Error(info.Name, err)
 		}
-		if info.Name == "github" {
-			r.Header.Set("X-GitHub-Event", "ping")
-		}
-		first, err := s.Event(r, received)
-		if err != nil && info.Name != "slack" {
+		r.Header.Set("X-GitHub-Event", "ping")
+		first, err := s.Event(r, received) // which a preset may call unusable: it is nobody's real body
+		if _, content := errors.AsType[*provider.Unusable](err); err != nil && !content {
 			t.Error(info.Name, err)
 		}
 		if err := s.Sign(r, received); err != nil {

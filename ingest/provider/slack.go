@@ -11,8 +11,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
+var _ = register(slack())
+
 // slack: an entity is a thread (or a message that may become one); every event is news about it. Times are texts
 // `seconds.micros`; events without one have the second of `event_time`.
+//
+// Slack waits 3 s, and for url_verification too.
+// Sources: https://docs.slack.dev, slack-go/slack security.go and slackevents.
 func slack() preset {
 	clocks := []clock{
 		{from: "/event/event_ts?", kind: schemas.Timestamp, name: "event", resolution: time.Microsecond},

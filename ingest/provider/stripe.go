@@ -7,8 +7,13 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+var _ = register(stripe())
+
 // stripe: the object is a snapshot and `created` its only clock, with many events in one second. Connect events carry
 // the account; some objects (a balance, an upcoming invoice) have no id.
+//
+// A retry has the same id and other pending_webhooks. The deadline is a guess: "seconds" is all that Stripe says.
+// Sources: https://docs.stripe.com/webhooks, stripe/stripe-go webhook/client.go.
 func stripe() preset {
 	return preset{
 		name: "stripe", title: "Stripe",

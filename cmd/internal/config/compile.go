@@ -50,7 +50,7 @@ func (c *Config) MaxBody(team, name string) int64 {
 	if s.MaxBody > 0 {
 		return int64(s.MaxBody)
 	}
-	info, _ := provider.Lookup(s.Preset) // shape.go lists no other
+	info, _ := provider.Lookup(s.Preset) // the file names no other
 	return info.MaxBody
 }
 

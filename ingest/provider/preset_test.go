@@ -1,0 +1,111 @@
+package provider
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestPresetIsWhole holds each preset to what its readers take for granted, so that a slip in a new file is said here and
+// not by a source in production.
+func TestPresetIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, p := range catalogue {
+		for _, problem := range p.problems() {
+			t.Errorf("%s: %s", name, problem)
+		}
+	}
+}
+
+// TestPresetProblems: the check finds what it is for.
+func TestPresetProblems(t *testing.T) {
+	t.Parallel()
+	for want, slip := range map[string]func(*preset){
+		"prefix":        func(p *preset) { p.prefix = "com.github" },
+		"deadline":      func(p *preset) { p.deadline = 0 },
+		"scheme":        func(p *preset) { p.verify.Scheme = "git" },
+		"no selects":    func(p *preset) { p.selects = nil },
+		"lower case":    func(p *preset) { p.headers = []string{"X-Hook"} },
+		"no payload":    func(p *preset) { p.rules = map[string]mapping{"push": {}} },
+		"kind":          func(p *preset) { p.fallback.clocks = []clock{{from: "/at"}} },
+		"resolution":    func(p *preset) { p.fallback.clocks = []clock{{from: "/at", kind: schemas.Timestamp}} },
+		"volatile":      func(p *preset) { p.fallback.volatile = []string{"attempt"} },
+		"payloadRule":   func(p *preset) { p.payloadRule = "interaction" },
+		"repository/id": func(p *preset) { p.fallback.entity = []string{"repository/id"} },
+	} {
+		p := github()
+		slip(&p)
+		if got := p.problems(); len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: found %q", want, got)
+		}
+	}
+}
+
+func (p preset) problems() (found []string) {
+	check := func(holds bool, problem string) {
+		if !holds {
+			found = append(found, problem)
+		}
+	}
+	check(validName(p.name) && p.title != "", "name or title")
+	check(p.prefix == "" || strings.HasPrefix(p.prefix, "com.") && strings.HasSuffix(p.prefix, "."), "prefix is not com.NAME.")
+	check(p.maxBody >= 1<<20 && p.deadline >= time.Second, "maxBody below 1 MiB, or deadline below 1s")
+	check(p.verify.Scheme == "" || slices.Contains(verify.Schemes(), p.verify.Scheme), "scheme does not exist")
+	check(len(p.rules) == 0 || len(p.selects) > 0, "rules and no selects: nothing chooses them")
+	for _, rule := range []string{p.payloadRule, p.formRule} {
+		_, ok := p.rules[rule]
+		check(rule == "" || ok, "payloadRule or formRule names no rule")
+	}
+	for _, header := range p.headers {
+		check(header == strings.ToLower(header), "header "+header+" is not in lower case")
+	}
+	for name, m := range p.rules {
+		found = append(found, m.problems(name, p.fallback)...)
+	}
+	if p.name != "generic" { // whose source says all of it
+		found = append(found, p.fallback.problems("fallback", p.fallback)...)
+	}
+	return found
+}
+
+func (m mapping) problems(name string, fallback mapping) (found []string) {
+	if !m.payload.Valid() {
+		found = append(found, name+" has no payload kind")
+	}
+	for _, c := range m.clocks {
+		switch {
+		case !c.kind.Valid() || c.kind == schemas.None:
+			found = append(found, name+": a clock's kind is missing")
+		case (c.kind == schemas.Timestamp) != (c.resolution > 0):
+			found = append(found, name+": a resolution is for timestamps, which need one")
+		}
+	}
+	for _, pointer := range m.volatile {
+		if !strings.HasPrefix(pointer, "/") {
+			found = append(found, name+": volatile "+pointer+" is no pointer")
+		}
+	}
+	if _, err := (&refs{}).rule(m, fallback, &EventConfig{}); err != nil {
+		found = append(found, name+": "+err.Error())
+	}
+	return found
+}
+
+// TestPresetSaysItsSources: a fact about a provider's wire that nobody can look up cannot be mended when it changes.
+func TestPresetSaysItsSources(t *testing.T) {
+	t.Parallel()
+	for name := range catalogue {
+		file := strings.ReplaceAll(name, "-", "_") + ".go"
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Errorf("preset %s is not in a file of its name: %v", name, err)
+		} else if name != "generic" && !strings.Contains(string(text), "\n// Sources: ") {
+			t.Errorf("%s says no sources", file)
+		}
+	}
+}
