@@ -243,6 +243,14 @@ func headerName(name, value, what string) error {
 	return nil
 }
 
+// Stamped reports whether the scheme checks a timestamp, so that Tolerance means something.
+func (p Params) Stamped() bool {
+	if p.Scheme == "" || p.Scheme == SchemeHMAC {
+		return p.TimestampHeader != "" || p.TimestampField != "" || p.TimestampPointer != ""
+	}
+	return strings.Contains(schemeFields[p.Scheme], " tolerance ")
+}
+
 // With is p with every field of o that is not zero.
 func (p Params) With(o Params) Params {
 	into, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(o)

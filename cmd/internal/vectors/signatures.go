@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -75,11 +76,42 @@ func (c signatureCase) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := verify.New(params, secrets)
-	if err == nil {
-		err = scheme.Verify(req, clock(c.Now))
+	if err := c.judge(verdict(params, secrets, req, clock(c.Now))); err != nil {
+		return err
 	}
-	return c.judge(err)
+	return c.runPreset(params, secrets, req)
+}
+
+// verdict is nil, a refusal, or why there is no scheme to ask.
+func verdict(p verify.Params, secrets []schemas.Secret, r *verify.Request, now time.Time) error {
+	scheme, err := verify.New(p, secrets)
+	if err != nil {
+		return err
+	}
+	return scheme.Verify(r, now)
+}
+
+// runPreset asks the provider's preset as well, where it is of the case's scheme: the case's own parameters say nothing
+// about what the preset has written down.
+func (c signatureCase) runPreset(params verify.Params, secrets []schemas.Secret, r *verify.Request) error {
+	preset, ok := c.preset()
+	if !ok {
+		return nil
+	}
+	if err := strict(c.Options, &preset); err != nil {
+		return fmt.Errorf("options: %w", err)
+	}
+	preset.Tolerance, preset.KeyEncoding = params.Tolerance, params.KeyEncoding
+	if err := c.judge(verdict(preset, secrets, r, clock(c.Now))); err != nil {
+		return fmt.Errorf("preset %s: %w", c.Provider, err)
+	}
+	return nil
+}
+
+// preset is what the provider's preset says is signed; ok is false where there is none, or it is of another scheme.
+func (c signatureCase) preset() (p verify.Params, ok bool) {
+	info, ok := provider.Lookup(c.Provider)
+	return info.Verify, ok && info.Scheme == c.Scheme
 }
 
 // params joins the case's own with what it says about keys and time.
@@ -94,10 +126,8 @@ func (c signatureCase) params() (verify.Params, error) {
 	if c.Scheme == verify.SchemeStandardWebhooks && len(c.Keys) > 0 && !strings.HasPrefix(c.Keys[0].Format, "wh") {
 		p.KeyEncoding = "text"
 	}
-	stamped := p.TimestampHeader != "" || p.TimestampField != "" || p.TimestampPointer != "" ||
-		slices.Contains([]string{verify.SchemeStandardWebhooks, verify.SchemeStripe, verify.SchemePaddle}, c.Scheme)
 	switch {
-	case !stamped:
+	case !p.Stamped():
 	case c.Now == nil || c.Tolerance == nil:
 		p.Tolerance = math.MaxInt64 // 292 years: freshness is not checked
 	default:

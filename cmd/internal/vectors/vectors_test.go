@@ -3,25 +3,35 @@ package vectors
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/forebay-io/forebay/ingest/provider"
 )
 
 const root = "../../../ingest/testdata/vectors"
 
 func TestPublishedVectors(t *testing.T) {
 	t.Parallel()
+	path := filepath.Join(root, "public.json")
+	var file signatureFile
+	if err := readJSON(path, &file); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
-	got, err := RunSignatures(filepath.Join(root, "public.json"), &out)
+	got, err := RunSignatures(path, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 95 signatures of 7 schemes and Slack's challenge; skipped are 26 signatures and 6 challenges.
-	if got.Failed != 0 || got.Passed < 96 || got.Passed+got.Skipped != 128 {
+	// 95 signatures of 7 schemes and Slack's challenge at least: others have no scheme or preset yet.
+	if got.Failed != 0 || got.Passed < 96 || got.Passed+got.Skipped != len(file.Signatures)+len(file.Challenges) {
 		t.Errorf("%s", out.String())
 	}
 	if !strings.HasSuffix(out.String(), got.String()+"\n") {
@@ -31,13 +41,90 @@ func TestPublishedVectors(t *testing.T) {
 
 func TestPublishedSamples(t *testing.T) {
 	t.Parallel()
+	path := filepath.Join(root, "payloads", "index.json")
+	var file sampleFile
+	if err := readJSON(path, &file); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
-	got, err := RunSamples(filepath.Join(root, "payloads", "index.json"), &out)
+	got, err := RunSamples(path, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Failed != 0 || got.Passed < 9 || got.Passed+got.Skipped != 24 {
+	if got.Failed != 0 || got.Passed < 9 || got.Passed+got.Skipped != len(file.Payloads) {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// TestEveryPresetIsShown: a preset comes with a signature that its provider made, one that it must refuse, and a body.
+// Two presets are no provider's: generic has no facts, and Standard Webhooks no bodies.
+func TestEveryPresetIsShown(t *testing.T) {
+	t.Parallel()
+	var signatures signatureFile
+	var samples sampleFile
+	if err := errors.Join(readJSON(filepath.Join(root, "public.json"), &signatures),
+		readJSON(filepath.Join(root, "payloads", "index.json"), &samples)); err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, c := range signatures.Signatures {
+		if _, ok := c.preset(); ok {
+			shown[fmt.Sprintf("%s %t", c.Provider, c.Expect.Valid)] = true
+		}
+	}
+	for _, s := range samples.Payloads {
+		shown[s.Provider+" body"] = true
+	}
+	for _, info := range provider.Presets() {
+		need := []string{" true", " false", " body"}
+		switch info.Name {
+		case "generic":
+			need = nil
+		case "standard-webhooks":
+			need = need[:2]
+		}
+		for _, kind := range need {
+			if !shown[info.Name+kind] {
+				t.Errorf("preset %s: public.json needs a signature that is valid and one that is not, index.json a body; missing:%s", info.Name, kind)
+			}
+		}
+	}
+}
+
+// TestPresetIsRun: a case that holds by its own parameters fails where its provider's preset says another thing.
+func TestPresetIsRun(t *testing.T) {
+	t.Parallel()
+	var file signatureFile
+	if err := readJSON(filepath.Join(root, "public.json"), &file); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(file.Signatures, func(c signatureCase) bool { return c.Provider == "gitea" && c.Expect.Valid })
+	c := file.Signatures[i]
+	if err := c.run(root); err != nil {
+		t.Fatal(err)
+	}
+	c.Provider = "slack"
+	if err := c.run(root); err == nil || !strings.Contains(err.Error(), "preset slack: want it accepted") {
+		t.Errorf("Gitea's signature as Slack's: %v", err)
+	}
+}
+
+// TestEveryPayloadSaysItsOrigin: a body of somebody else's is kept under their licence.
+func TestEveryPayloadSaysItsOrigin(t *testing.T) {
+	t.Parallel()
+	var file sampleFile
+	sources, err := os.ReadFile(filepath.Join(root, "payloads", "SOURCES.md"))
+	if err := errors.Join(err, readJSON(filepath.Join(root, "payloads", "index.json"), &file)); err != nil {
+		t.Fatal(err)
+	}
+	bodies, err := filepath.Glob(filepath.Join(root, "payloads", "*", "*"))
+	if err != nil || len(bodies) != len(file.Payloads) {
+		t.Errorf("%d bodies, index.json lists %d (%v)", len(bodies), len(file.Payloads), err)
+	}
+	for _, s := range file.Payloads {
+		if !bytes.Contains(sources, []byte("| `"+s.File+"` |")) {
+			t.Errorf("SOURCES.md has no row for %s", s.File)
+		}
 	}
 }
 
