@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,23 +12,32 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/samples"
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// moreSources are the presets that the other tests do not use; the secrets are these tests' own.
-const moreSources = `      stripe: {preset: stripe, secrets: [whsec_stripe]}
-      slack: {preset: slack, secrets: [slack-secret]}
-      standard: {preset: standard-webhooks, secrets: [whsec_c3RhbmRhcmQtd2ViaG9va3Mtb2YtdGhlLXN1aXRl]}
-      shopify:
+// moreSources are a source for each preset, named like it, beside those of the rig, and one of Shopify's, which has none.
+func moreSources() (sources, names string) {
+	sources = `      shopify:
         preset: generic
         secrets: [shopify-secret]
         verify: {algorithm: sha256, signature_header: X-Shopify-Hmac-Sha256, encoding: base64, signed: "{body}"}
         event: {id: "sha256:body", type: /financial_status, entity: [/id], payload: snapshot}`
+	names = ", shopify"
+	for _, info := range provider.Presets() {
+		if info.Name != "github" && info.Name != "generic" && info.Name != "shopify" {
+			sources += fmt.Sprintf("\n      %[1]s: {preset: %[1]s, secrets: [whsec_c3RhbmRhcmQtd2ViaG9va3Mtb2YtdGhlLXN1aXRl]}", info.Name)
+			names += ", " + info.Name
+		}
+	}
+	return sources, names
+}
 
 // TestSendAndLook is an operator's way with the command line: every preset takes a delivery that send has signed, and
 // the inbox has it, byte for byte.
 func TestSendAndLook(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{sources: moreSources, all: ", stripe, slack, standard, shopify"})
+		sources, names := moreSources()
+		r := newRig(t, b, options{sources: sources, all: names})
 		p := r.serve("intake,stream")
 		file := filepath.Join(r.dir, "standard.json")
 		plain := []byte("{\"type\": \"invoice.paid\",\n \"data\": {\"n\": 1e3, \"s\": \"\\u00e9\"}}\n")
@@ -59,7 +69,7 @@ func TestSendAndLook(t *testing.T) {
 			}
 			send(s.Provider, s.Body, "--sample", name)
 		}
-		send("standard", plain, "--file", file)
+		send("standard-webhooks", plain, "--file", file)
 		if want := len(samples.Names()) + 1; len(sent) != want {
 			t.Fatalf("%d deliveries have an id of their own, want %d", len(sent), want)
 		}

@@ -4,13 +4,16 @@ package samples
 
 import (
 	"embed"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 )
 
-//go:embed payloads
+//go:embed payloads headers.json
 var files embed.FS
 
 // Sample is one request body with the headers that came with it, signature and delivery id excepted.
@@ -44,11 +47,18 @@ func Lookup(name string) (Sample, error) {
 	if err != nil {
 		return Sample{}, fmt.Errorf("no sample %q; there are: %s", name, strings.Join(Names(), ", "))
 	}
-	provider, short, _ := strings.Cut(name, "/")
-	s := Sample{Provider: provider, Name: short, Body: body, Headers: map[string]string{"Content-Type": "application/json"}}
-	if provider == "github" {
-		event, _, _ := strings.Cut(short, ".")
-		s.Headers["X-GitHub-Event"] = event
-	}
+	s := Sample{Body: body, Headers: map[string]string{"Content-Type": "application/json"}}
+	s.Provider, s.Name, _ = strings.Cut(name, "/")
+	maps.Copy(s.Headers, headers()[name])
 	return s, nil
+}
+
+// headers are those that name the event, where its body does not, by the sample's name.
+func headers() map[string]map[string]string {
+	raw, err := files.ReadFile("headers.json")
+	var byName map[string]map[string]string
+	if err := errors.Join(err, json.Unmarshal(raw, &byName)); err != nil {
+		panic("samples: headers.json is embedded and broken: " + err.Error()) // a programmer's error: tests read it
+	}
+	return byName
 }

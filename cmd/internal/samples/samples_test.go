@@ -1,9 +1,18 @@
 package samples
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 func TestEverySampleIsJSONAndNamed(t *testing.T) {
@@ -23,8 +32,42 @@ func TestEverySampleIsJSONAndNamed(t *testing.T) {
 		if s.Provider+"/"+s.Name != name {
 			t.Errorf("%s came back as %s/%s", name, s.Provider, s.Name)
 		}
-		if s.Provider == "github" && !strings.HasPrefix(s.Name, s.Headers["X-GitHub-Event"]) {
-			t.Errorf("%s has event %q", name, s.Headers["X-GitHub-Event"])
+	}
+	for name := range headers() {
+		if !slices.Contains(names, name) {
+			t.Errorf("headers.json names %s, which is no sample", name)
+		}
+	}
+}
+
+// TestEverySampleIsAnEvent: what `forebay send` signs and sends has to name itself, also where a header does that.
+func TestEverySampleIsAnEvent(t *testing.T) {
+	t.Parallel()
+	for _, name := range Names() {
+		s, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published, err := os.ReadFile("../../../ingest/testdata/vectors/payloads/" + name + ".json")
+		if err != nil || !bytes.Equal(published, s.Body) {
+			t.Errorf("%s is no copy of its payload in ingest/testdata (%v)", name, err)
+		}
+		if _, ok := provider.Lookup(s.Provider); !ok {
+			continue
+		}
+		src, err := provider.Compile(provider.Config{Team: "t", Name: "s", Preset: s.Provider, Secrets: []schemas.Secret{schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &verify.Request{Method: http.MethodPost, Header: http.Header{}, Body: s.Body}
+		for name, value := range s.Headers {
+			r.Header.Set(name, value)
+		}
+		if err := src.Sign(r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := src.Event(r, time.Now()); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
