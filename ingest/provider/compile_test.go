@@ -23,7 +23,7 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		change func(*provider.Config)
 		want   string
 	}{
-		{"preset", func(c *provider.Config) { c.Preset = "gitbuh" }, `preset "gitbuh" does not exist; use one of generic, github, `},
+		{"preset", func(c *provider.Config) { c.Preset = "gitbuh" }, `preset "gitbuh" does not exist; use one of `},
 		{"team", func(c *provider.Config) { c.Team = "Acme" }, `team name "Acme"`},
 		{"source", func(c *provider.Config) { c.Name = strings.Repeat("a", 41) }, "source name"},
 		{"limits", func(c *provider.Config) { c.MaxBody = -1 }, "max_body"},
@@ -203,5 +203,8 @@ func TestCatalogue(t *testing.T) {
 	}
 	if _, ok := provider.Lookup("gitbuh"); ok {
 		t.Error("found what is not there")
+	}
+	if _, err := provider.Compile(provider.Config{Preset: "gitbuh"}); err == nil || !strings.HasSuffix(err.Error(), strings.Join(names, ", ")) {
+		t.Errorf("%v does not say what there is", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 func FuzzEvent(f *testing.F) {
 	var sources []*provider.Source
+	place := map[string]uint8{}
 	for _, info := range provider.Presets() {
 		cfg := provider.Config{Preset: info.Name}
 		if info.Name == "generic" {
@@ -22,6 +23,7 @@ func FuzzEvent(f *testing.F) {
 			cfg.Event.Version.Epoch = "/order/run"
 			cfg.Event.Volatile = []string{"/a", "/a/b", "/order/rev"}
 		}
+		place[info.Name] = uint8(len(sources))
 		sources = append(sources, compile(f, cfg))
 	}
 	files, err := filepath.Glob("../testdata/vectors/payloads/*/*")
@@ -35,9 +37,9 @@ func FuzzEvent(f *testing.F) {
 		}
 		f.Add(body, "application/json", "issues", "id", uint8(i))
 	}
-	f.Add([]byte(`{"type":"t","order":{"id":1,"rev":2,"run":3},"a":{"b":1}}`), "", "", "1", uint8(4))
-	f.Add([]byte(`payload={"type":"block_actions"}`), "application/x-www-form-urlencoded", "push", "1", uint8(2))
-	f.Add([]byte(`command=x&team_id=T`), "application/x-www-form-urlencoded;a", "", "", uint8(2))
+	f.Add([]byte(`{"type":"t","order":{"id":1,"rev":2,"run":3},"a":{"b":1}}`), "", "", "1", place["generic"])
+	f.Add([]byte(`payload={"type":"block_actions"}`), "application/x-www-form-urlencoded", "push", "1", place["slack"])
+	f.Add([]byte(`command=x&team_id=T`), "application/x-www-form-urlencoded;a", "", "", place["slack"])
 	f.Fuzz(func(t *testing.T, body []byte, contentType, event, id string, which uint8) {
 		s := sources[int(which)%len(sources)]
 		r := request(string(body))

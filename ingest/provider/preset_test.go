@@ -2,6 +2,8 @@ package provider
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +96,27 @@ func (m mapping) problems(name string, fallback mapping) (found []string) {
 		found = append(found, name+": "+err.Error())
 	}
 	return found
+}
+
+// TestEveryPresetIsRegistered: a file that forgets to is compiled and never used.
+func TestEveryPresetIsRegistered(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	written := regexp.MustCompile(`(?m)^func (\w+)\(\) preset \{`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range written.FindAllSubmatch(text, -1) {
+			if call := "var _ = register(" + string(name[1]) + "())"; !strings.Contains(string(text), call) {
+				t.Errorf("%s has no line %s", file, call)
+			}
+		}
+	}
 }
 
 // TestPresetSaysItsSources: a fact about a provider's wire that nobody can look up cannot be mended when it changes.

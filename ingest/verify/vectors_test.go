@@ -134,6 +134,11 @@ func (v vector) request(t testing.TB) *verify.Request {
 		t.Fatal(err)
 	}
 	r.Body = []byte(text)
+	if v.Request.BodyEncoding == "file" {
+		if r.Body, err = os.ReadFile("../testdata/vectors/" + text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if v.Request.BodyEncoding == "base64" {
 		if r.Body, err = base64.StdEncoding.DecodeString(text); err != nil {
 			t.Fatal(err)
