@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // A topic that a subscription takes up later begins as asked if it was there before: with begin now, an agent must not
@@ -26,26 +27,26 @@ func TestTopicAddedLater(t *testing.T) {
 			r := newRig(t, 1)
 			m := newMemory()
 			cfg := r.config(m, newLanes())
-			cfg.Begin = Begin{}
+			cfg.Begin = owner.Begin{}
 			run := r.start(cfg)
 			m.until(t, "the first claim", func() bool { return len(m.claims) == 1 })
 			run.stop(t)
 
 			const added = "events.acme.added"
-			if err := r.cluster.CreateTopic(added, 1, nil); err != nil {
+			if err := r.Cluster.CreateTopic(added, 1, nil); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 3 {
 				rec := record.Encode(added, event(i))
 				rec.Timestamp = time.Now().Add(-tt.age)
-				r.send(rec)
+				r.Send(rec)
 			}
 			cfg = r.config(m, newLanes())
-			cfg.Begin = Begin{}
+			cfg.Begin = owner.Begin{}
 			cfg.Topics = []string{testTopic, added}
 			r.start(cfg)
 			m.until(t, "both claimed again", func() bool { return len(m.claims) == 3 })
-			r.send(record.Encode(added, event(3)))
+			r.Send(record.Encode(added, event(3)))
 			m.until(t, "the last record", func() bool { return len(m.lines) > 0 && m.lines[len(m.lines)-1] == "0/3 e3" })
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // heavy is event i with a body of size bytes that compresses some ten times, as what providers send does.
@@ -40,13 +39,13 @@ func TestCatchUpOfHeavyRecords(t *testing.T) {
 	t.Parallel()
 	const n = 1500
 	r := newRig(t, 1)
-	zip := r.newClient(kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerLinger(5*time.Millisecond), kgo.ProducerBatchMaxBytes(8<<20))
+	zip := r.NewClient(kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerLinger(5*time.Millisecond), kgo.ProducerBatchMaxBytes(8<<20))
 	batch := make([]*kgo.Record, n)
 	want := make([]string, n)
 	for i := range n {
 		batch[i], want[i] = heavy(i, 18<<10+i*7919%(30<<10)), fmt.Sprintf("0/%d e%d", i, i)
 	}
-	if err := zip.ProduceSync(r.ctx(), batch...).FirstErr(); err != nil {
+	if err := zip.ProduceSync(r.Ctx(), batch...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	m := newMemory()
@@ -67,158 +66,14 @@ func TestCatchUpOfHeavyRecords(t *testing.T) {
 	m.check(t)
 }
 
-// What a fault of ours between the broker and the ledger loses or repeats is a report, and the partition is read again: nothing
-// of it is written.
-func TestDiscontinuity(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		units [][][2]int64 // parts, from and to
-	}{
-		{"a unit was lost", [][][2]int64{{{0, 2}}, {{4, 6}}}},
-		{"a unit came twice", [][][2]int64{{{0, 2}}, {{0, 2}}}},
-		{"parts of a batch do not join", [][][2]int64{{{0, 2}, {3, 6}}}},
-		{"parts of a batch overlap", [][][2]int64{{{0, 2}, {1, 6}}}},
-		{"the first unit begins behind", [][][2]int64{{{1, 2}}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			m, reg := newMemory(), prometheus.NewRegistry()
-			l, o := feeder(t, m, reg)
-			for _, parts := range tt.units {
-				var u unit
-				for _, p := range parts {
-					u.parts = append(u.parts, stretch(o, p[0], p[1]))
-				}
-				l.work(u)
-			}
-			select {
-			case why := <-o.end:
-				if !errors.Is(why, errDiscontinuity) {
-					t.Errorf("ended for %v", why)
-				}
-			default:
-				t.Error("the claim goes on")
-			}
-			if got := counter(t, reg, "forebay_stream_discontinuities_total"); got != 1 {
-				t.Errorf("%v are counted", got)
-			}
-			if len(m.lines) != 0 && !slices.Equal(m.lines, []string{"0/0 e0", "0/1 e1"}) {
-				t.Errorf("written: %q", m.lines)
-			}
-		})
-	}
-}
-
-// A batch is filled from units that come within the wait, up to its limits and never over them; what does not fit begins the next
-// one.
-func TestBatchIsFilledAndNeverOverfull(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		records, bytes int
-		units          []int64 // how many records each has
-		want           []int
-	}{
-		"small units":                 {10, 1 << 20, []int64{3, 3, 3}, []int{9}},
-		"exactly full":                {10, 1 << 20, []int64{5, 5, 2}, []int{10, 2}},
-		"one that does not fit":       {10, 1 << 20, []int64{5, 10, 5}, []int{5, 10, 5}},
-		"too heavy":                   {10, 25, []int64{1, 2, 1}, []int{1, 2, 1}}, // each record weighs ten
-		"heavier than a batch may be": {10, 5, []int64{1, 1}, []int{1, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				if got := batchesOf(t, tt.records, tt.bytes, tt.units); !slices.Equal(got, tt.want) {
-					t.Errorf("batches of %v, want %v", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// batchesOf is how many records the batches have that a loop makes of units, each record weighing ten bytes.
-func batchesOf(t *testing.T, records, bytes int, units []int64) (batches []int) {
-	m := newMemory()
-	left := int64(0)
-	m.onApply = func(_ context.Context, b []ledger.Slice) error {
-		batches, left = append(batches, len(b[0].Records)), left-int64(len(b[0].Records))
-		return nil
-	}
-	l, o := feeder(t, m, prometheus.NewRegistry())
-	l.cfg.BatchRecords, l.cfg.BatchBytes = records, bytes
-	for _, n := range units {
-		left += n
-	}
-	go func() {
-		at := int64(0)
-		for _, n := range units {
-			p := stretch(o, at, at+n)
-			p.bytes = int(n) * 10
-			l.fetch.out <- unit{parts: []part{p}, records: int(n), bytes: p.bytes}
-			at += n
-		}
-	}()
-	for left > 0 {
-		l.step()
-	}
-	return batches
-}
-
-// feeder is a loop with one claim of offset 0, for a test that gives it units by hand.
-func feeder(t *testing.T, m *memory, reg *prometheus.Registry) (*loop, *owned) {
-	t.Helper()
-	ms, err := newMetrics(reg, testGroup)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := Config{Group: testGroup, Topics: []string{testTopic}, Ledger: m, Lanes: &taker{}, BatchWait: time.Millisecond}.withDefaults()
-	f := newFetcher(nil, cfg, func(error) {})
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			select {
-			case fn := <-f.cmds:
-				f.command(fn)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-served })
-	at := topicPartition{testTopic, 0}
-	claim, err := m.Claim(ctx, ledger.ClaimRequest{Partition: ledger.Partition{Topic: testTopic, TopicID: ledger.TopicID{1}}, Partitions: 1, Standing: func(ledger.Standing) {},
-		Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLoop(ctx, cfg, f, newMirror(cfg, ms), nil, ms)
-	o := newOwned(at, claimed{Claim: claim, partitions: 1})
-	l.claims[at] = o
-	return l, o
-}
-
-// stretch is what was read of a partition from one offset up to another.
-func stretch(o *owned, from, to int64) part {
-	p := part{own: o, from: from, next: ledger.Position{Offset: to}}
-	for i := from; i < to; i++ {
-		r := record.Encode(testTopic, event(int(i)))
-		r.Offset = i
-		rec, e := decode(r, func(string, string) bool { return true }, bounds{bytes: 1 << 20})
-		p.records, p.events = append(p.records, rec), append(p.events, e)
-	}
-	return p
-}
-
 // A broken disk: the records before the batch are read, nothing behind it is, nobody is shown a partition that runs, and what
 // the report says is so. It goes on by itself once the log is whole again.
 func TestBrokenBatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := newRig(t, 2, kfake.DataDir(dir))
-	r.produce(0, 0, 1, 2, 3, 4, 5, 6, 7)
-	r.produce(1, 100)
+	r.Produce(0, 0, 1, 2, 3, 4, 5, 6, 7)
+	r.Produce(1, 100)
 	broken := func(from, to string) { swapInFiles(t, filepath.Join(dir, "partitions", testTopic+"-0"), from, to) }
 	broken(`{"n":5}`, `{"n":x}`)
 	m, reg := newMemory(), prometheus.NewRegistry()
@@ -226,8 +81,8 @@ func TestBrokenBatch(t *testing.T) {
 	cfg.Registerer, cfg.UnreadAfter, cfg.StopLook = reg, 300*time.Millisecond, 50*time.Millisecond
 	run := r.start(cfg)
 	parts := run.untilStopped(t, 0)
-	e, ok := errors.AsType[*StopError](parts[0].Err)
-	if !ok || e.Reason != StopUnreadable || !strings.Contains(e.Error(), "of the offsets 5 to 5, so what is behind it begins at 6") {
+	e, ok := errors.AsType[*owner.StopError](parts[0].Err)
+	if !ok || e.Reason != owner.StopUnreadable || !strings.Contains(e.Error(), "of the offsets 5 to 5, so what is behind it begins at 6") {
 		t.Fatalf("stopped for %v", parts[0].Err)
 	}
 	if got := m.at(0); got != 5 {
@@ -239,11 +94,11 @@ func TestBrokenBatch(t *testing.T) {
 		t.Errorf("%v reports of one thing", n)
 	}
 	for _, p := range run.Partitions() {
-		if p.Partition == 0 && p.State != Stopped {
+		if p.Partition == 0 && p.State != owner.Stopped {
 			t.Errorf("it looks again, and is shown as %s", p.State)
 		}
 	}
-	r.produce(1, 101)
+	r.Produce(1, 101)
 	m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
 
 	broken(`{"n":x}`, `{"n":5}`)
@@ -291,8 +146,8 @@ func swapInFiles(t *testing.T, dir, from, to string) {
 func TestRefusedSlice(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
-	r.produce(0, 0, 1)
-	r.produce(1, 100)
+	r.Produce(0, 0, 1)
+	r.Produce(1, 100)
 	m, reg := newMemory(), prometheus.NewRegistry()
 	var mended atomic.Bool
 	m.refuse = func(s ledger.Slice) error {
@@ -305,10 +160,10 @@ func TestRefusedSlice(t *testing.T) {
 	cfg.Registerer, cfg.StopLook = reg, 50*time.Millisecond
 	run := r.start(cfg)
 	parts := run.untilStopped(t, 0)
-	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused || !strings.Contains(e.Error(), "permission denied for table lines") {
+	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopRefused || !strings.Contains(e.Error(), "permission denied for table lines") {
 		t.Fatalf("stopped for %v", parts[0].Err)
 	}
-	r.produce(1, 101)
+	r.Produce(1, 101)
 	m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
 	looks := m.claimed()
 	m.until(t, "three more looks", func() bool { return len(m.claims) >= looks+3 })
@@ -326,7 +181,7 @@ func TestRefusedSlice(t *testing.T) {
 func TestRefusedExpiry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0)
+	r.Produce(0, 0)
 	m := newMemory()
 	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -time.Hour, true }
 	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
@@ -336,7 +191,7 @@ func TestRefusedExpiry(t *testing.T) {
 	cfg.StopLook = 50 * time.Millisecond
 	run := r.start(cfg)
 	parts := run.untilStopped(t, 0)
-	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopRefused || !strings.Contains(e.Error(), "permission denied for table buffer") {
+	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopRefused || !strings.Contains(e.Error(), "permission denied for table buffer") {
 		t.Fatalf("stopped for %v", parts[0].Err)
 	}
 }

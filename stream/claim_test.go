@@ -17,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // ran runs a subscription until it has read to an offset, and stops it: its ledger and its mirror are then both there.
@@ -44,16 +45,16 @@ func TestSeekByAnOperator(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
-			r.produce(0, 0, 1, 2)
+			r.Produce(0, 0, 1, 2)
 			m := newMemory()
 			ran(t, r, m, 3)
-			r.produce(0, 3, 4, 5)
-			r.commit(0, tt.to, "")
+			r.Produce(0, 3, 4, 5)
+			r.Commit(0, tt.to, "")
 			// Before the first batch after a seek, the group's commit is our mirror of it.
 			var before atomic.Pointer[string]
 			m.onApply = func(context.Context, []ledger.Slice) error {
 				if before.Load() == nil {
-					at, _ := r.committed(0)
+					at, _ := r.Committed(0)
 					before.Store(&at.Metadata)
 				}
 				return nil
@@ -65,7 +66,7 @@ func TestSeekByAnOperator(t *testing.T) {
 			}
 			if meta := before.Load(); meta == nil {
 				t.Error("no batch")
-			} else if _, ours := parseMarker(*meta); !ours {
+			} else if *meta != r.marker(tt.to) {
 				t.Errorf("the first batch ran over a commit with metadata %q", *meta)
 			}
 			// The seek is not found twice.
@@ -82,7 +83,7 @@ func TestCommitGone(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, r *rig){
 		"group deleted": func(t *testing.T, r *rig) {
-			if _, err := r.adm.DeleteGroup(r.ctx(), testGroup); err != nil {
+			if _, err := r.Adm.DeleteGroup(r.Ctx(), testGroup); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -93,7 +94,7 @@ func TestCommitGone(t *testing.T) {
 			rt.Topic = testTopic
 			rt.Partitions = append(rt.Partitions, kmsg.OffsetDeleteRequestTopicPartition{Partition: 0})
 			req.Topics = append(req.Topics, rt)
-			resp, err := req.RequestWith(r.ctx(), r.client)
+			resp, err := req.RequestWith(r.Ctx(), r.Client)
 			if err != nil || resp.ErrorCode != 0 || resp.Topics[0].Partitions[0].ErrorCode != 0 {
 				t.Fatalf("delete commit: %+v, %v", resp, err)
 			}
@@ -102,19 +103,19 @@ func TestCommitGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
-			r.produce(0, 0, 1, 2)
+			r.Produce(0, 0, 1, 2)
 			m := newMemory()
 			ran(t, r, m, 3)
 			lose(t, r)
-			if _, ok := r.committed(0); ok {
+			if _, ok := r.Committed(0); ok {
 				t.Fatal("the commit is still there")
 			}
-			r.produce(0, 3)
+			r.Produce(0, 3)
 			ran(t, r, m, 4)
 			if c := m.lastClaim(); c.Next.Offset != 3 || c.Seek != nil || c.Unclean {
 				t.Errorf("claimed at %+v with seek %+v", c.Next, c.Seek)
 			}
-			if at, ok := r.committed(0); !ok || at.At != 4 {
+			if at, ok := r.Committed(0); !ok || at.At != 4 {
 				t.Error("the mirror did not come back")
 			}
 		})
@@ -125,14 +126,14 @@ func TestCommitGone(t *testing.T) {
 func TestCommitErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	ran(t, r, m, 3)
-	r.commit(0, 1, "")
+	r.Commit(0, 1, "")
 	var fails atomic.Int32
 	fails.Store(3)
-	r.cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		of := req.(*kmsg.OffsetFetchRequest)
 		if !of.RequireStable || len(of.Groups) == 0 || len(of.Groups[0].Topics) > 0 || fails.Add(-1) < 0 {
 			return nil, nil, false // the group client's own question, or ours after three failures
@@ -141,7 +142,7 @@ func TestCommitErrorsAreRetried(t *testing.T) {
 		g := kmsg.NewOffsetFetchResponseGroup()
 		g.Group = testGroup
 		gt := kmsg.NewOffsetFetchResponseGroupTopic()
-		gt.Topic, gt.TopicID = testTopic, r.topicID()
+		gt.Topic, gt.TopicID = testTopic, r.TopicID()
 		gp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 		gp.Offset, gp.ErrorCode = -1, kerr.UnstableOffsetCommit.Code
 		gt.Partitions = append(gt.Partitions, gp)
@@ -164,17 +165,17 @@ func TestStoppedPartition(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(t *testing.T, r *rig, m *memory)
-		want  StopReason
+		want  owner.StopReason
 	}{
 		{"records deleted unread", func(t *testing.T, r *rig, _ *memory) {
-			r.produce(0, 3, 4)
-			if err := r.cluster.DeleteRecords(testTopic, 0, 4); err != nil {
+			r.Produce(0, 3, 4)
+			if err := r.Cluster.DeleteRecords(testTopic, 0, 4); err != nil {
 				t.Fatal(err)
 			}
-		}, StopBelowStart},
-		{"log shorter than read", func(_ *testing.T, r *rig, m *memory) { m.store(0, 9, -1) }, StopAboveEnd},
-		{"mirror ahead of the ledger", func(_ *testing.T, r *rig, m *memory) { m.store(0, 2, -1) }, StopHistory},
-		{"seek above the end", func(_ *testing.T, r *rig, _ *memory) { r.commit(0, 4, "") }, StopAboveEnd},
+		}, owner.StopBelowStart},
+		{"log shorter than read", func(_ *testing.T, r *rig, m *memory) { m.store(0, 9, -1) }, owner.StopAboveEnd},
+		{"mirror ahead of the ledger", func(_ *testing.T, r *rig, m *memory) { m.store(0, 2, -1) }, owner.StopHistory},
+		{"seek above the end", func(_ *testing.T, r *rig, _ *memory) { r.Commit(0, 4, "") }, owner.StopAboveEnd},
 		{"refused by the ledger", func(_ *testing.T, _ *rig, m *memory) {
 			m.onClaim = func(req ledger.ClaimRequest) error {
 				if req.Partition.Number == 0 {
@@ -182,27 +183,27 @@ func TestStoppedPartition(t *testing.T) {
 				}
 				return nil
 			}
-		}, StopRefused},
+		}, owner.StopRefused},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 2)
-			r.produce(0, 0, 1, 2)
+			r.Produce(0, 0, 1, 2)
 			m := newMemory()
 			ran(t, r, m, 3)
 			tt.spoil(t, r, m)
-			r.produce(1, 8)
+			r.Produce(1, 8)
 			reg := prometheus.NewRegistry()
 			cfg := r.config(m, newLanes())
 			cfg.Registerer = reg
 			run := r.start(cfg)
 			m.until(t, "the other partition read", func() bool { return m.next(1) == 1 })
 			parts := run.untilStopped(t, 0)
-			e, ok := errors.AsType[*StopError](parts[0].Err)
+			e, ok := errors.AsType[*owner.StopError](parts[0].Err)
 			if !ok || e.Reason != tt.want {
 				t.Errorf("partition 0 is %+v, want a stop for %s", parts[0], tt.want)
 			}
-			if parts[1].State != Running {
+			if parts[1].State != owner.Running {
 				t.Errorf("partition 1 is %+v", parts[1])
 			}
 			if err := run.Ready(); err != nil {
@@ -229,15 +230,15 @@ func (m *memory) store(number int32, at int64, epoch int32) {
 func TestTruncatedAndRegrown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	ran(t, r, m, 3)
 	epoch := m.stored(0).LeaderEpoch
 	if epoch < 0 {
 		t.Fatal("the leader epoch was not stored")
 	}
-	r.cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		p := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0]
 		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 		rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
@@ -253,7 +254,7 @@ func TestTruncatedAndRegrown(t *testing.T) {
 	})
 	run := r.start(r.config(m, newLanes()))
 	parts := run.untilStopped(t, 0)
-	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopTruncated {
+	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopTruncated {
 		t.Errorf("got %v", parts[0].Err)
 	}
 }
@@ -273,19 +274,19 @@ func (m *memory) stored(number int32) ledger.Position {
 func TestDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2, 3)
+	r.Produce(0, 0, 1, 2, 3)
 	m, lanes := newMemory(), newLanes()
-	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.ReplicaNotAvailable, Count: -1})
+	hold := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: testTopic, Err: kerr.ReplicaNotAvailable, Count: -1})
 	run := r.start(r.config(m, lanes))
-	if err := hold.Wait(r.ctx(), 1); err != nil {
+	if err := hold.Wait(r.Ctx(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.cluster.DeleteRecords(testTopic, 0, 3); err != nil {
+	if err := r.Cluster.DeleteRecords(testTopic, 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	hold.Remove()
 	parts := run.untilStopped(t, 0)
-	if e, ok := errors.AsType[*StopError](parts[0].Err); !ok || e.Reason != StopBelowStart {
+	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopBelowStart {
 		t.Errorf("got %v", parts[0].Err)
 	}
 	m.mu.Lock()
@@ -319,7 +320,7 @@ func (l *slowLedger) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledge
 func TestClaimsThatTakeLongAreGivenMoreTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0)
+	r.Produce(0, 0)
 	late := fmt.Errorf("timeout: %w", context.DeadlineExceeded)
 	m := &slowLedger{memory: newMemory(), fails: []error{errors.New("away"), late, late, errors.New("away")}}
 	run := r.start(r.config(m, newLanes()))
@@ -329,83 +330,10 @@ func TestClaimsThatTakeLongAreGivenMoreTime(t *testing.T) {
 		f.epoch++ // somebody takes the fence
 	}
 	m.mu.Unlock()
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m.until(t, "all read", func() bool { return m.next(0) == 2 })
 	run.stop(t)
 	if d := cmp.Diff([]time.Duration{30 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 2 * time.Minute, 30 * time.Second}, m.given); d != "" {
 		t.Error(d)
-	}
-}
-
-// The heartbeat under the fence's lock is what a late claim does not pass: here the group has moved on while the claim
-// waited for the lock.
-func TestLateClaimNeverTakesTheFence(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	b := newBroker(r.newClient(), testGroup)
-	m := newMemory()
-	o := &owner{cfg: r.config(m, newLanes()).withDefaults(), broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
-	joined := make(chan session, 8)
-	first := r.newClient(groupOptions(o.cfg, assignedOnly{joined})...)
-	s := <-joined
-	o.pulse.joined(s)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	a := &assignment{at: topicPartition{testTopic, 0}, ctx: ctx}
-	if _, err := o.claimOnce(a); err != nil {
-		t.Fatalf("the member itself: %v", err)
-	}
-
-	// A second member makes a new generation. Ours knows only its old one until its callback has run.
-	second := make(chan session, 8)
-	r.newClient(groupOptions(o.cfg, assignedOnly{second})...)
-	<-second
-	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
-		t.Fatalf("generation %d claimed in the next one: %v", s.generation, err)
-	}
-	// A member that has left is refused, too.
-	if err := first.LeaveGroupContext(r.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
-		t.Fatalf("claimed after leaving: %v", err)
-	}
-	cancel(errRevoked)
-	if _, err := o.claimOnce(a); err == nil {
-		t.Fatal("claimed after the revoke")
-	}
-	o.pulse.lost()
-	a.ctx = t.Context()
-	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
-		t.Fatalf("claimed without a session: %v", err)
-	}
-	if len(m.claims) != 1 {
-		t.Errorf("%d claims went through", len(m.claims))
-	}
-}
-
-// assignedOnly tells of sessions, and gives up what it must at once.
-type assignedOnly struct{ sessions chan<- session }
-
-func (a assignedOnly) assigned(s session, _ []topicPartition) { a.sessions <- s }
-func (assignedOnly) revoked([]topicPartition)                 {}
-func (assignedOnly) lost([]topicPartition)                    {}
-
-// The group client fetches nothing, ever, however much there is to fetch.
-func TestGroupClientFetchesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	r.produce(0, 1, 2, 3)
-	r.commit(0, 0, "")
-	fetched := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1})
-	joined := make(chan session, 8)
-	cl := r.newClient(groupOptions(r.config(newMemory(), newLanes()).withDefaults(), assignedOnly{joined})...)
-	<-joined
-	ctx, cancel := context.WithTimeout(r.ctx(), 700*time.Millisecond)
-	defer cancel()
-	if fs := cl.PollFetches(ctx); fs.NumRecords() > 0 {
-		t.Errorf("polled %d records", fs.NumRecords())
-	}
-	if n := fetched.Hits(); n > 0 {
-		t.Errorf("%d fetch requests", n)
 	}
 }

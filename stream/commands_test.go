@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -58,7 +57,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 				cfg.Ledger = deaf{n}
 			}
 			r.start(cfg)
-			r.produce(0, 1)
+			r.Produce(0, 1)
 			lanes.until(t, "the action", func() bool { return len(lanes.items) == 1 })
 			mu.Lock()
 			c := claim
@@ -99,46 +98,5 @@ func TestCommandsReachTheLanes(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// pile is a ledger that keeps commands.
-type pile struct {
-	CommandLedger
-	open []ledger.Command
-}
-
-func (q *pile) Commands(_ context.Context, _ []*ledger.Claim, after int64) (page []ledger.Command, err error) {
-	for _, c := range q.open {
-		if c.ID > after && len(page) < ledger.MaxCommands {
-			page = append(page, c)
-		}
-	}
-	return page, nil
-}
-
-// Commands that have to wait, however many they are, do not hold up one that was asked after them.
-func TestCommandsThatWaitHoldUpNoOthers(t *testing.T) {
-	t.Parallel()
-	q := &pile{}
-	for id := range int64(2*ledger.MaxCommands + 1) {
-		q.open = append(q.open, ledger.Command{ID: id + 1, Claim: 7, LaneSeq: id + 1})
-	}
-	var obeyed []int64
-	claim, lanes := &ledger.Claim{ID: 7}, newLanes()
-	lanes.open[claim] = true
-	lanes.onCommand = func(_ context.Context, _ *ledger.Claim, cmd ledger.Command) (string, error) {
-		if cmd.ID <= 2*ledger.MaxCommands {
-			return "", nil
-		}
-		obeyed = append(obeyed, cmd.ID)
-		return "runs again", nil
-	}
-	l := &loop{ctx: t.Context(), cfg: Config{Lanes: lanes}, log: slog.New(slog.DiscardHandler), calls: make(chan func()),
-		claims: map[topicPartition]*owned{{topic: testTopic}: {claim: claim}}}
-	go func() { (<-l.calls)() }() // which claims there are
-	l.obeyAll(q)
-	if want := []int64{2*ledger.MaxCommands + 1}; !slices.Equal(obeyed, want) {
-		t.Errorf("obeyed %d, want %d", obeyed, want)
 	}
 }

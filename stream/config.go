@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,39 +11,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/stream/batch"
+	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 // Ledger is what the runtime needs of a [ledger.Namespace].
 type Ledger interface {
-	Begin(ctx context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error)
-	Began(ctx context.Context) (time.Time, error)
-	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
-	Release(ctx context.Context, c *ledger.Claim) error
-	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
-	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
-	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
-	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
-	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
+	owner.Ledger
+	batch.Ledger
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)
-
-// Begin says where in the log a new subscription begins. The zero value is now: the end of every partition.
-type Begin struct {
-	All bool      // the start of every partition
-	At  time.Time // the first record appended at or after At; the end where there is none
-}
-
-func (b Begin) String() string {
-	switch {
-	case b.All:
-		return "all"
-	case !b.At.IsZero():
-		return b.At.UTC().Format(time.RFC3339)
-	}
-	return "now"
-}
 
 // Config describes a subscription's runtime.
 type Config struct {
@@ -58,18 +38,19 @@ type Config struct {
 	Client []kgo.Opt
 	// InstanceID makes the member static; empty is dynamic.
 	InstanceID string
-	// Filter reports whether an event is wanted; nil wants all. It must be safe for concurrent use. See [Globs].
+	// Filter reports whether an event is wanted; nil wants all. It must be safe for concurrent use. See [reader.Globs].
 	Filter func(eventType, source string) bool
 	// Begin is where a new subscription begins.
-	Begin  Begin
+	Begin  owner.Begin
 	Ledger Ledger
 	Lanes  Lanes
 	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
-	// into the ledger, which must then be a [CopyLedger], at half of the topic's retention. nil copies none.
+	// into the ledger, which must then be a [reader.CopyLedger], at half of the topic's retention. nil copies none.
 	Payloads Payloads
-	// Questions gets the claims that run, whose backfills it hands out; nil: nobody asks for any.
-	Questions *Questions
-	// Export copies dead letters to the subscription's dead topic, [DeadTopic]; it needs Payloads, and an [ExportLedger].
+	// Backfills gets the claims that run, whose requests it hands out; nil: nobody asks for any.
+	Backfills *batch.BackfillRequests
+	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads, and a
+	// [deadletter.Ledger].
 	Export bool
 	// Retention is for how long each topic keeps its records, where the broker does not tell.
 	Retention map[string]time.Duration
@@ -165,10 +146,10 @@ func (c Config) validate() error {
 	bad(len(slices.Compact(slices.Clone(c.Topics))) != len(c.Topics), "a topic is named twice: %q", c.Topics)
 	bad(c.Ledger == nil, "no ledger")
 	bad(c.Lanes == nil, "no lanes")
-	if _, ok := c.Ledger.(CopyLedger); c.Payloads != nil && c.Ledger != nil {
+	if _, ok := c.Ledger.(reader.CopyLedger); c.Payloads != nil && c.Ledger != nil {
 		bad(!ok, "payloads are to be copied, and the ledger cannot store them")
 	}
-	if _, ok := c.Ledger.(ExportLedger); c.Export {
+	if _, ok := c.Ledger.(deadletter.Ledger); c.Export {
 		bad(!ok || c.Payloads == nil, "dead letters are to be exported, and ledger or payloads cannot tell them")
 	}
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")

@@ -17,16 +17,16 @@ import (
 func TestExpelledWhileItJoinsHonoursASeek(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	run := r.start(r.config(m, newLanes()))
 	m.until(t, "all read", func() bool { return m.next(0) == 3 })
 	r.untilCommitted(t, 0, 3)
 	member := r.joinsLate(t, func(member string) {
 		r.expel(t, member)
-		r.commit(0, 1, "")
+		r.Commit(0, 1, "")
 	})
-	r.produce(0, 3)
+	r.Produce(0, 3)
 	m.until(t, "claimed again", func() bool { return len(m.claims) == 2 })
 	m.until(t, "read again", func() bool { return m.next(0) == 4 })
 	if c := m.lastClaim(); c.Seek == nil || c.Seek.To != 1 {
@@ -43,17 +43,17 @@ func (r *rig) joinsLate(t *testing.T, meanwhile func(member string)) string {
 	members, joined, proceed := make(chan string, 1), make(chan struct{}), make(chan struct{})
 	var join sync.Once
 	var joining atomic.Bool
-	r.cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		join.Do(func() {
 			joining.Store(true)
 			members <- req.(*kmsg.JoinGroupRequest).MemberID
-			r.cluster.SleepControl(func() { close(joined); <-proceed })
+			r.Cluster.SleepControl(func() { close(joined); <-proceed })
 		})
 		return nil, nil, false
 	})
-	r.cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		if joining.Load() {
 			return nil, nil, false
 		}
@@ -76,7 +76,7 @@ func (r *rig) expel(t *testing.T, member string) {
 	m := kmsg.NewLeaveGroupRequestMember()
 	m.MemberID = member
 	req.MemberID, req.Members = member, append(req.Members, m)
-	resp, err := req.RequestWith(r.ctx(), r.client)
+	resp, err := req.RequestWith(r.Ctx(), r.Client)
 	if err != nil || resp.ErrorCode != 0 || len(resp.Members) == 1 && resp.Members[0].ErrorCode != 0 {
 		t.Fatalf("expel %s: %+v, %v", member, resp, err)
 	}
@@ -86,7 +86,7 @@ func (r *rig) expel(t *testing.T, member string) {
 func (r *rig) untilCommitted(t *testing.T, partition int32, at int64) {
 	t.Helper()
 	for limit := time.After(patience); ; {
-		if c, ok := r.committed(partition); ok && c.At == at {
+		if c, ok := r.Committed(partition); ok && c.At == at {
 			return
 		}
 		select {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 // forgetful is a namespace whose notes of what was exported fail as often as fails says.
@@ -41,14 +42,14 @@ func (f *forgetful) Exported(ctx context.Context, claims []*ledger.Claim, list [
 // deaths reads the dead topic from its start until it has all of want: "<event> <deaths> <class> <body>", in least records. It
 // may have them more than once, and nothing else.
 func (r *rig) deaths(least int, want ...string) {
-	r.t.Helper()
-	cl := r.newClient(kgo.ConsumeTopics(DeadTopic(testGroup)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx := r.ctx()
+	r.T.Helper()
+	cl := r.NewClient(kgo.ConsumeTopics(deadletter.Topic(testGroup)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ctx := r.Ctx()
 	var out []string
 	for records := 0; records < least || !slices.Equal(out, want); {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			r.t.Fatalf("exported %q in %d records, want %q in %d", out, records, want, least)
+			r.T.Fatalf("exported %q in %d records, want %q in %d", out, records, want, least)
 		}
 		fetches.EachRecord(func(rec *kgo.Record) {
 			h := map[string]string{}
@@ -57,7 +58,7 @@ func (r *rig) deaths(least int, want ...string) {
 			}
 			if h["forebay-dead-destination"] != "acme/agent" || h["forebay-dead-action-id"] == "" || h["forebay-dead-error"] != "no" || string(rec.Key) == "" ||
 				h["forebay-dead-lost"] == "" && h["ce_id"] != h["forebay-dead-event-id"] {
-				r.t.Errorf("key %q, headers %q", rec.Key, h)
+				r.T.Errorf("key %q, headers %q", rec.Key, h)
 			}
 			out = append(out, fmt.Sprintf("%s %s %s %s%s", h["forebay-dead-event-id"], h["forebay-dead-deaths"], h["forebay-dead-class"], rec.Value, map[bool]string{true: " lost"}[h["forebay-dead-lost"] != ""]))
 			records++
@@ -73,7 +74,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	l, n := realLedger(t, arrival)
-	payloads, err := NewPayloads(PayloadsConfig{Client: []kgo.Opt{r.seed()}})
+	payloads, err := reader.NewPayloads(reader.PayloadsConfig{Client: []kgo.Opt{r.Seed()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 	cfg.Payloads, cfg.Export, cfg.ExportSweep = payloads, true, 10*time.Millisecond
 	run := r.start(cfg)
 	c := <-claims
-	r.produce(0, 1, 2, 3)
+	r.Produce(0, 1, 2, 3)
 	lanes.until(t, "the actions", func() bool { return len(lanes.items) == 3 })
 	ids := map[string]schemas.ActionID{}
 	die := func(c *ledger.Claim, i int64, attempt int) {
@@ -114,8 +115,8 @@ func TestDeadLettersAreExported(t *testing.T) {
 		}
 	}
 	refused := make(chan struct{}, 3)
-	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		select {
 		case refused <- struct{}{}:
 			return nil, errors.New("the broker is down"), true
@@ -123,7 +124,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 			return nil, nil, false
 		}
 	})
-	if _, err := r.adm.CreateTopics(t.Context(), 1, 1, nil, DeadTopic(testGroup)); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+	if _, err := r.Adm.CreateTopics(t.Context(), 1, 1, nil, deadletter.Topic(testGroup)); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		t.Fatal(err)
 	}
 	die(c, 2, 1)
@@ -141,70 +142,6 @@ func TestDeadLettersAreExported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// graves is a ledger with dead letters of one claim, by lane_seq.
-type graves struct {
-	ExportLedger
-	dead     []int64
-	exported map[int64]bool
-}
-
-func (s *graves) Unexported(ctx context.Context, _ []*ledger.Claim, limit int) (list []ledger.DeadLetter, err error) {
-	for _, seq := range s.dead {
-		if !s.exported[seq] && len(list) < limit {
-			list = append(list, ledger.DeadLetter{LaneSeq: seq})
-		}
-	}
-	return list, ctx.Err()
-}
-
-func (s *graves) Exported(ctx context.Context, _ []*ledger.Claim, list []ledger.DeadLetter) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for _, d := range list {
-		s.exported[d.LaneSeq] = true
-	}
-	return nil
-}
-
-// However slow the log and the brokers are, what was written is noted and written once.
-func TestSlowExportComesToItsEnd(t *testing.T) {
-	t.Parallel()
-	for _, each := range []time.Duration{time.Millisecond, time.Second, exportTimeout - time.Millisecond, exportTimeout, 3 * exportTimeout} {
-		t.Run(each.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ms, err := newMetrics(nil, testGroup)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s := &graves{exported: map[int64]bool{}}
-				for seq := range int64(exportGroup + 10) {
-					s.dead = append(s.dead, seq)
-				}
-				written := map[int64]int{}
-				x := &exporter{loop: &loop{ctx: t.Context(), metrics: ms}, from: s}
-				x.write = func(_ context.Context, d *ledger.DeadLetter) error { // as the client does with what is on its way
-					time.Sleep(each)
-					written[d.LaneSeq]++
-					return nil
-				}
-				rounds := 0
-				for more := true; more; rounds++ {
-					if more, err = x.once([]*ledger.Claim{{ID: 1}}); err != nil || rounds > len(s.dead) {
-						t.Fatalf("round %d: %v", rounds, err)
-					}
-				}
-				for _, seq := range s.dead {
-					if written[seq] != 1 || !s.exported[seq] {
-						t.Errorf("%d was written %d times, noted %v", seq, written[seq], s.exported[seq])
-					}
-				}
-			})
-		})
 	}
 }
 

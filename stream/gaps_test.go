@@ -31,7 +31,7 @@ func released(c *ledger.Claim, id int) ledger.Applied {
 func TestGapWaitsForTheEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1, 2, 3, 4, 5)
+	r.Produce(0, 1, 2, 3, 4, 5)
 	m, lanes := newMemory(), newLanes()
 	asked, let := make(chan struct{}), make(chan struct{})
 	m.onApply = func(ctx context.Context, b []ledger.Slice) error {
@@ -50,10 +50,10 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 		expired.Store(true)
 		return released(c, 77), nil
 	}
-	r.cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		p := req.(*kmsg.ListOffsetsRequest)
-		if p.IsolationLevel == 1 && p.Topics[0].Partitions[0].Timestamp == atEnd {
+		if p.IsolationLevel == 1 && p.Topics[0].Partitions[0].Timestamp == -1 { // the end
 			select {
 			case asked <- struct{}{}:
 			default:
@@ -78,14 +78,14 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 func TestGapExpiresOnIdlePartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	tx := r.newClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
+	tx := r.NewClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
 	if err := tx.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.ProduceSync(r.ctx(), record.Encode(testTopic, event(1))).FirstErr(); err != nil {
+	if err := tx.ProduceSync(r.Ctx(), record.Encode(testTopic, event(1))).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.EndTransaction(r.ctx(), kgo.TryAbort); err != nil {
+	if err := tx.EndTransaction(r.Ctx(), kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
 	m, lanes := newMemory(), newLanes()
@@ -108,14 +108,14 @@ func TestGapExpiresOnIdlePartition(t *testing.T) {
 func TestGapRetriesItsQuestion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
 	var expired atomic.Bool
 	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -1, !expired.Load() }
 	var fails atomic.Int32
 	fails.Store(2)
-	r.cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
+	r.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
 		if req.(*kmsg.ListOffsetsRequest).IsolationLevel != 1 || fails.Add(-1) < 0 {
 			return nil, nil, false
 		}

@@ -24,7 +24,7 @@ type network struct {
 
 func (r *rig) network() *network {
 	n := &network{}
-	r.t.Cleanup(func() {
+	r.T.Cleanup(func() {
 		for _, l := range n.lines {
 			l.here.Close()
 			l.there.Close()
@@ -105,7 +105,7 @@ func TestEndsWhileBrokersHang(t *testing.T) {
 			cfg.DrainTimeout = 2 * time.Second
 			run := r.start(cfg)
 			run.untilRunning(t, 4)
-			r.produce(0, 1)
+			r.Produce(0, 1)
 			m.until(t, "the record", func() bool { return len(m.lines) == 1 })
 			net.hang(all)
 			began := time.Now()
@@ -137,7 +137,7 @@ func TestEndsWhileTheLedgerHangs(t *testing.T) {
 	cfg.DrainTimeout = 2 * time.Second
 	run := r.start(cfg)
 	run.untilRunning(t, 2)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	<-hangs
 	began := time.Now()
 	run.stop(t)
@@ -163,11 +163,11 @@ func TestGoesOnAfterBrokersHung(t *testing.T) {
 	cfg.Client = append(cfg.Client, kgo.Dialer(net.dial))
 	run := r.start(cfg)
 	run.untilRunning(t, 2)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m.until(t, "the first", func() bool { return len(m.lines) == 1 })
 	net.hang(true)
-	r.produce(0, 2)
-	r.produce(1, 3)
+	r.Produce(0, 2)
+	r.Produce(1, 3)
 	<-time.After(2 * cfg.SessionTimeout) // the group has put the member out, and new connections hang as well
 	net.answer()
 	m.until(t, "all", func() bool { return len(m.lines) == 3 })

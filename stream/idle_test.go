@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // A partition without records is processed all the same, up to before it was last seen to be read to its end, by the ledger's
@@ -25,7 +26,7 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	m.onApply = func(ctx context.Context, batch []ledger.Slice) error {
 		for _, s := range batch {
 			if s.Claim.Partition.Number == 1 && stuck.Load() {
-				return &StopError{Reason: "test"} // the batch fails, and its partition is claimed anew
+				return &owner.StopError{Reason: "test"} // the batch fails, and its partition is claimed anew
 			}
 		}
 		return nil
@@ -34,7 +35,7 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	m.now = func() time.Time { return wrong }
 	cfg := r.config(m, newLanes())
 	cfg.IdleSweep = 20 * time.Millisecond
-	r.produce(1, 1)
+	r.Produce(1, 1)
 	r.start(cfg)
 	m.until(t, "the empty partition", func() bool { return !m.caughtUp[0].IsZero() })
 	m.mu.Lock()
@@ -53,7 +54,7 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 func TestTimeIsAskedForBeforeTheEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	ends := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: testTopic, Observe: true, Count: -1})
+	ends := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: testTopic, Observe: true, Count: -1})
 	began, m := time.Now(), newMemory()
 	m.now = func() time.Time { return began.Add(time.Duration(ends.Hits()) * time.Hour) } // passes with each question
 	late := make(chan time.Duration, 1)
@@ -141,7 +142,7 @@ func TestLinesAreLookedForBesideBatches(t *testing.T) {
 	cfg.IdleSweep = 20 * time.Millisecond
 	r.start(cfg)
 	<-m.looking
-	r.produce(0, 1, 2, 3) // they are decided while it looks
+	r.Produce(0, 1, 2, 3) // they are decided while it looks
 	m.until(t, "batches meanwhile", func() bool { return m.next(0) == 3 })
 	close(m.found)
 	select {

@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // realLedger is a namespace in a schema of the test's own. Its schema is left to the database, which is a test's.
@@ -67,14 +68,14 @@ func TestLedgerActsOnce(t *testing.T) {
 	_, n := realLedger(t, arrival)
 	lanes := newLanes()
 	run := r.start(r.config(n, lanes))
-	r.produce(0, 1, 2, 2, 1, 3)
-	r.produce(1, 10)
+	r.Produce(0, 1, 2, 2, 1, 3)
+	r.Produce(1, 10)
 	lanes.until(t, "four actions", func() bool { return len(lanes.items) == 4 })
 	run.untilCommitted(t, r, 0, 5)
 	run.stop(t)
 
-	r.commit(0, 0, "") // as kafka-consumer-groups --reset-offsets --to-earliest does
-	r.produce(0, 3, 4)
+	r.Commit(0, 0, "") // as kafka-consumer-groups --reset-offsets --to-earliest does
+	r.Produce(0, 3, 4)
 	run = r.start(r.config(n, lanes))
 	lanes.until(t, "the new action", func() bool { return slices.Contains(lanes.items, "e4") })
 	run.untilCommitted(t, r, 0, 7)
@@ -88,8 +89,8 @@ func TestLedgerActsOnce(t *testing.T) {
 // untilCommitted waits for the mirror to reach an offset, which shows that the batch before it is done.
 func (r *running) untilCommitted(t *testing.T, in *rig, partition int32, to int64) {
 	t.Helper()
-	r.until(t, fmt.Sprintf("mirror at %d", to), func([]PartitionState) bool {
-		at, ok := in.committed(partition)
+	r.until(t, fmt.Sprintf("mirror at %d", to), func([]owner.PartitionState) bool {
+		at, ok := in.Committed(partition)
 		return ok && at.At == to
 	})
 }
@@ -107,7 +108,7 @@ func TestLedgerGapExpires(t *testing.T) {
 	_, n := realLedger(t, versions)
 	lanes := newLanes()
 	r.start(r.config(n, lanes))
-	r.send(versioned(1, 1), versioned(3, 3), versioned(4, 4))
+	r.Send(versioned(1, 1), versioned(3, 3), versioned(4, 4))
 	lanes.until(t, "all but the missing one", func() bool { return slices.Equal(lanes.items, []string{"e1", "e3", "e4"}) })
 }
 
@@ -118,13 +119,13 @@ func TestLedgerGapOutlivesDowntime(t *testing.T) {
 	_, n := realLedger(t, versions)
 	lanes := newLanes()
 	run := r.start(r.config(n, lanes))
-	r.send(versioned(1, 1), versioned(3, 3))
+	r.Send(versioned(1, 1), versioned(3, 3))
 	run.untilCommitted(t, r, 0, 2)
 	run.stop(t)
 	for range 50 {
-		r.send(versioned(1, 1)) // duplicates in front of the filler
+		r.Send(versioned(1, 1)) // duplicates in front of the filler
 	}
-	r.send(versioned(2, 2))
+	r.Send(versioned(2, 2))
 	overdue := time.NewTimer(versions.GapWait)
 	<-overdue.C
 	cfg := r.config(n, lanes)
@@ -148,7 +149,7 @@ func TestLedgerRebalance(t *testing.T) {
 	feed := func() {
 		for range 5 {
 			for p := range int32(4) {
-				r.produce(p, i)
+				r.Produce(p, i)
 				i++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // Two processes share the partitions, one comes late and the first one goes: nothing is lost, nothing is decided twice,
@@ -25,7 +26,7 @@ func TestRebalance(t *testing.T) {
 	feed := func(each int) {
 		for range each {
 			for p := range int32(partitions) {
-				r.produce(p, n)
+				r.Produce(p, n)
 				n++
 			}
 		}
@@ -91,7 +92,7 @@ func checkOnceInOrder(t *testing.T, lines []string, n int) {
 func TestRevokeDrains(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1, 2)
+	r.Produce(0, 1, 2)
 	m, lanes := newMemory(), newLanes()
 	applying, let := make(chan struct{}), make(chan struct{})
 	m.onApply = func(context.Context, []ledger.Slice) error {
@@ -116,10 +117,10 @@ func TestRevokeDrains(t *testing.T) {
 	if sawItems != 2 {
 		t.Errorf("the lanes were closed with %d of the last batch's 2 items", sawItems)
 	}
-	if at, ok := r.committed(0); !ok || at.At != 2 {
+	if at, ok := r.Committed(0); !ok || at.At != 2 {
 		t.Errorf("mirror is %+v", at.Offset)
 	}
-	if info := r.cluster.GroupInfo(testGroup); info != nil && len(info.Members) > 0 {
+	if info := r.Cluster.GroupInfo(testGroup); info != nil && len(info.Members) > 0 {
 		t.Error("the group was not left")
 	}
 }
@@ -129,7 +130,7 @@ func TestRevokeDrains(t *testing.T) {
 func TestRevokeCutsOffAStuckTransaction(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
 	applying := make(chan struct{})
 	m.onApply = func(ctx context.Context, _ []ledger.Slice) error {
@@ -156,13 +157,13 @@ func TestRevokeCutsOffAStuckTransaction(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
 	run := r.start(r.config(m, lanes))
 	m.until(t, "first read", func() bool { return m.next(0) == 1 })
 	run.untilAlive(t)
 	// Both heartbeats, the client's and the pulse's, are refused until the member has dropped its claim.
-	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Group: testGroup, TopLevel: true,
+	r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Group: testGroup, TopLevel: true,
 		Err: kerr.UnknownMemberID, Count: -1, When: func(kmsg.Request) bool {
 			lanes.mu.Lock()
 			defer lanes.mu.Unlock()
@@ -171,7 +172,7 @@ func TestLost(t *testing.T) {
 	lanes.until(t, "a drop", func() bool { return lanes.has("drop 0") })
 	lanes.until(t, "a second claim", func() bool { return len(lanes.open) == 1 })
 	run.untilAlive(t)
-	r.produce(0, 2)
+	r.Produce(0, 2)
 	m.until(t, "second read", func() bool { return m.next(0) == 2 })
 	if c := m.lastClaim(); !c.Unclean {
 		t.Error("a lost claim was taken over as clean")
@@ -186,5 +187,5 @@ func TestLost(t *testing.T) {
 // untilAlive waits for a confirmed heartbeat. It polls: Alive is a question, not a signal.
 func (r *running) untilAlive(t *testing.T) {
 	t.Helper()
-	r.until(t, "alive", func([]PartitionState) bool { return r.Alive() })
+	r.until(t, "alive", func([]owner.PartitionState) bool { return r.Alive() })
 }

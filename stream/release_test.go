@@ -10,13 +10,13 @@ import (
 func TestCutOffLanesDoNotReleaseTheFence(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
 	lanes.closeErr = errors.New("an attempt was cut off")
 	run := r.start(r.config(m, lanes))
 	m.until(t, "first read", func() bool { return m.next(0) == 1 })
 	run.stop(t)
-	if at, ok := r.committed(0); !ok || at.At != 1 {
+	if at, ok := r.Committed(0); !ok || at.At != 1 {
 		t.Errorf("the position was not mirrored: %+v", at.Offset)
 	}
 	lanes.closeErr = nil

@@ -1,15 +1,15 @@
 package stream
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // A static member that comes back within the session timeout has its partitions again, clean and without a rebalance:
@@ -19,13 +19,13 @@ func TestStaticMemberComesBackWithoutARebalance(t *testing.T) {
 	r := newRig(t, 2)
 	m := newMemory()
 	var generation int32
-	left := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.LeaveGroup}, Observe: true, Count: -1})
-	anonymous := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1, When: func(req kmsg.Request) bool {
+	left := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.LeaveGroup}, Observe: true, Count: -1})
+	anonymous := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1, When: func(req kmsg.Request) bool {
 		h, ok := req.(*kmsg.HeartbeatRequest)
 		return ok && (h.InstanceID == nil || *h.InstanceID != "stream-0")
 	}})
 	for i := range 3 {
-		r.produce(0, i)
+		r.Produce(0, i)
 		cfg := r.config(m, newLanes())
 		cfg.InstanceID = "stream-0"
 		run := r.start(cfg)
@@ -33,7 +33,7 @@ func TestStaticMemberComesBackWithoutARebalance(t *testing.T) {
 		m.until(t, "read", func() bool { return m.next(0) == int64(i+1) })
 		run.untilAlive(t)
 		run.stop(t)
-		info := r.cluster.GroupInfo(testGroup)
+		info := r.Cluster.GroupInfo(testGroup)
 		if len(info.Members) != 1 || info.Members[0].InstanceID == nil || *info.Members[0].InstanceID != "stream-0" {
 			t.Fatalf("the group's members while the process is away: %+v", info.Members)
 		}
@@ -64,7 +64,7 @@ func TestStaticMemberComesBackWithoutARebalance(t *testing.T) {
 func TestSecondProcessWithTheInstanceIDFencesTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
-	r.produce(0, 0)
+	r.Produce(0, 0)
 	m, older, newer := newMemory(), newLanes(), newLanes()
 	start := func(l *lanesDouble) *running {
 		cfg := r.config(m, l)
@@ -76,11 +76,11 @@ func TestSecondProcessWithTheInstanceIDFencesTheFirst(t *testing.T) {
 	a.untilRunning(t, 2)
 	b := start(newer)
 	older.until(t, "the older to drop both", func() bool { return older.has("drop 0") && older.has("drop 1") })
-	r.produce(0, 1, 2)
-	r.produce(1, 3)
+	r.Produce(0, 1, 2)
+	r.Produce(1, 3)
 	newer.until(t, "the newer's records", func() bool { return len(newer.items) == 3 })
 	b.untilRunning(t, 2)
-	a.until(t, "the reason", func([]PartitionState) bool {
+	a.until(t, "the reason", func([]owner.PartitionState) bool {
 		err := a.Ready()
 		return err != nil && strings.Contains(err.Error(), "kafka.instance_id")
 	})
@@ -91,8 +91,8 @@ func TestSecondProcessWithTheInstanceIDFencesTheFirst(t *testing.T) {
 	claims := len(m.claims)
 	m.mu.Unlock()
 	// It stays out for as long as the other lives, and the other stays.
-	refused := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Observe: true, Count: -1})
-	if err := refused.Wait(r.ctx(), 2); err != nil {
+	refused := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Observe: true, Count: -1})
+	if err := refused.Wait(r.Ctx(), 2); err != nil {
 		t.Fatal(err)
 	}
 	b.untilRunning(t, 2)
@@ -130,42 +130,5 @@ func TestStaticMemberThatStaysAwayLosesItsPartitions(t *testing.T) {
 		if c.Unclean {
 			t.Errorf("unclean claim of %d: it was released", c.Partition.Number)
 		}
-	}
-}
-
-// The heartbeat under the fence's lock carries the instance id: a claim of the older of two processes with one id is
-// refused, although it was assigned in the generation that still runs.
-func TestClaimOfAFencedInstanceIsRefused(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	b := newBroker(r.newClient(), testGroup)
-	m := newMemory()
-	cfg := r.config(m, newLanes()).withDefaults()
-	cfg.InstanceID = "stream-0"
-	claim := func(s session) error {
-		o := &owner{cfg: cfg, broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
-		o.pulse.joined(s)
-		_, err := o.claimOnce(&assignment{at: topicPartition{testTopic, 0}, ctx: t.Context()})
-		return err
-	}
-	sessions := make(chan session, 16)
-	r.newClient(groupOptions(cfg, assignedOnly{sessions})...)
-	older := <-sessions
-	if err := claim(older); err != nil {
-		t.Fatal(err)
-	}
-	r.newClient(groupOptions(cfg, assignedOnly{sessions})...)
-	newer := <-sessions
-	if older.generation != newer.generation || older.member == newer.member || newer.instance == nil {
-		t.Fatalf("%+v, then %+v", older, newer)
-	}
-	if err := claim(older); !errors.Is(err, errNotMember) || !errors.Is(err, kerr.FencedInstanceID) {
-		t.Errorf("the older's claim: %v", err)
-	}
-	if err := claim(newer); err != nil {
-		t.Errorf("the newer's claim: %v", err)
-	}
-	if len(m.claims) != 2 {
-		t.Errorf("%d claims went through", len(m.claims))
 	}
 }

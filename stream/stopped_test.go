@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // lookOften makes a config that looks at stopped partitions all the time.
@@ -25,11 +26,11 @@ func lookOften(cfg Config) Config {
 }
 
 // stopOf is what partition number is stopped for.
-func (r *running) stopOf(t *testing.T, number int32) *StopError {
+func (r *running) stopOf(t *testing.T, number int32) *owner.StopError {
 	t.Helper()
 	for _, p := range r.untilStopped(t, number) {
 		if p.Partition == number {
-			e, ok := errors.AsType[*StopError](p.Err)
+			e, ok := errors.AsType[*owner.StopError](p.Err)
 			if !ok {
 				t.Fatalf("stopped without a report: %v", p.Err)
 			}
@@ -52,32 +53,32 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 	}{
 		{"log start beyond the next offset", func(t *testing.T, r *rig, _ *memory) {
 			for i := 3; i < 7; i++ {
-				r.stamp(i)
+				r.Stamp(i)
 			}
-			if err := r.cluster.DeleteRecords(testTopic, 0, 5); err != nil {
+			if err := r.Cluster.DeleteRecords(testTopic, 0, 5); err != nil {
 				t.Fatal(err)
 			}
 		}, func(r *rig) ledger.Stop {
-			return ledger.Stop{Kind: "below_log_start", From: 3, To: 5, Resume: 5, Records: 2, FirstAt: r.appendTime(2), LastAt: r.appendTime(5)}
+			return ledger.Stop{Kind: "below_log_start", From: 3, To: 5, Resume: 5, Records: 2, FirstAt: r.AppendTime(2), LastAt: r.AppendTime(5)}
 		}, &ledger.Seek{From: 3, To: 5}, []string{"0/5 e5", "0/6 e6"}},
 		{"log end before it", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 9, -1) }, func(r *rig) ledger.Stop {
-			return ledger.Stop{Kind: "above_log_end", From: 3, To: 9, Resume: 3, Records: 6, FirstAt: r.appendTime(2), LastAt: r.appendTime(2)}
+			return ledger.Stop{Kind: "above_log_end", From: 3, To: 9, Resume: 3, Records: 6, FirstAt: r.AppendTime(2), LastAt: r.AppendTime(2)}
 		}, &ledger.Seek{From: 9, To: 3}, []string{"0/3 e9"}},
 		{"lost ledger history", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 1, -1) }, func(r *rig) ledger.Stop {
-			return ledger.Stop{Kind: "ledger_behind", From: 1, To: 3, Resume: 1, Records: 2, FirstAt: r.appendTime(1), LastAt: r.appendTime(2)}
+			return ledger.Stop{Kind: "ledger_behind", From: 1, To: 3, Resume: 1, Records: 2, FirstAt: r.AppendTime(1), LastAt: r.AppendTime(2)}
 		}, nil, []string{"0/1 e1", "0/2 e2", "0/3 e9"}},
 		{"rewind past the dedupe window", func(_ *testing.T, r *rig, m *memory) {
-			m.remembers = r.appendTime(2)
-			r.commit(0, 0, "")
+			m.remembers = r.AppendTime(2)
+			r.Commit(0, 0, "")
 		}, func(r *rig) ledger.Stop {
-			return ledger.Stop{Kind: "dedupe_forgotten", From: 0, To: 3, Resume: 0, Records: 2, FirstAt: r.appendTime(0), LastAt: r.appendTime(2)}
+			return ledger.Stop{Kind: "dedupe_forgotten", From: 0, To: 3, Resume: 0, Records: 2, FirstAt: r.AppendTime(0), LastAt: r.AppendTime(2)}
 		}, &ledger.Seek{From: 3, To: 0}, []string{"0/0 e0", "0/1 e1", "0/2 e2", "0/3 e9"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
 			for i := range 3 {
-				r.stamp(i)
+				r.Stamp(i)
 			}
 			m := newMemory()
 			ran(t, r, m, 3)
@@ -89,11 +90,11 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 			run := r.start(cfg)
 			e := run.stopOf(t, 0)
 			want := tt.want(r)
-			want.Subscription, want.Partition = testGroup, ledger.Partition{Topic: testTopic, TopicID: r.topicID()}
+			want.Subscription, want.Partition = testGroup, ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}
 			if d := cmp.Diff(&want, e.Stop, cmpopts.IgnoreFields(ledger.Stop{}, "ID", "Detail", "FoundAt")); d != "" {
 				t.Errorf("%s\n%v", d, e)
 			}
-			for _, part := range []string{"best effort", clockText(want.LastAt), "forebay subscriptions accept acme.triage --topic events.acme.orders --partition 0"} {
+			for _, part := range []string{"best effort", want.LastAt.UTC().Format(time.RFC3339), "forebay subscriptions accept acme.triage --topic events.acme.orders --partition 0"} {
 				if !strings.Contains(e.Error(), part) {
 					t.Errorf("the report does not say %q: %v", part, e)
 				}
@@ -104,7 +105,7 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 
 			m.accept(t, 0)
 			if tt.name != "log start beyond the next offset" {
-				r.produce(0, 9)
+				r.Produce(0, 9)
 			}
 			m.until(t, "all read", func() bool { return slices.Equal(m.lines, tt.lines) })
 			if d := cmp.Diff(tt.seek, m.lastClaim().Seek); d != "" {
@@ -134,22 +135,22 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 func TestStopStandsWhenTheLogGrowsOverIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	ran(t, r, m, 3)
 	m.store(0, 5, -1) // the log had been longer
 	m.lines = nil
 	run := r.start(lookOften(r.config(m, newLanes())))
 	first := run.stopOf(t, 0)
-	r.produce(0, 3, 4, 5)
+	r.Produce(0, 3, 4, 5)
 	looked := counterOf(m)
 	m.until(t, "more looks", func() bool { return m.looks > looked+3 })
-	if e := run.stopOf(t, 0); !e.same(first) || e.Stop.Resume != 3 {
+	if e := run.stopOf(t, 0); !e.Stop.Same(first.Stop) || e.Stop.Resume != 3 {
 		t.Errorf("now stopped for %v", e)
 	}
 	run.stop(t)
 	run = r.start(lookOften(r.config(m, newLanes())))
-	if e := run.stopOf(t, 0); !e.same(first) {
+	if e := run.stopOf(t, 0); !e.Stop.Same(first.Stop) {
 		t.Errorf("after a restart stopped for %v", e)
 	}
 	m.accept(t, 0)
@@ -166,13 +167,13 @@ func counterOf(m *memory) int {
 func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	ran(t, r, m, 3)
-	r.produce(0, 3, 4, 5, 6)
+	r.Produce(0, 3, 4, 5, 6)
 	lose := func(to int64) {
 		t.Helper()
-		if err := r.cluster.DeleteRecords(testTopic, 0, to); err != nil {
+		if err := r.Cluster.DeleteRecords(testTopic, 0, to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +199,7 @@ func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 func TestStopIsStoredInTheEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 0, 1, 2)
+	r.Produce(0, 0, 1, 2)
 	m := newMemory()
 	ran(t, r, m, 3)
 	m.store(0, 5, -1)
@@ -213,10 +214,10 @@ func TestStopIsStoredInTheEnd(t *testing.T) {
 	}
 	run := r.start(lookOften(r.config(m, newLanes())))
 	first := run.stopOf(t, 0)
-	r.produce(0, 3, 4, 5)
+	r.Produce(0, 3, 4, 5)
 	looked := counterOf(m)
 	m.until(t, "more looks", func() bool { return m.looks > looked+3 })
-	if e := run.stopOf(t, 0); !e.same(first) || e.Stop.ID != 0 {
+	if e := run.stopOf(t, 0); !e.Stop.Same(first.Stop) || e.Stop.ID != 0 {
 		t.Errorf("now stopped for %v", e)
 	}
 	close(refuse)
@@ -232,27 +233,27 @@ func TestLedgerRecreatedTopic(t *testing.T) {
 	r := newRig(t, 2)
 	l, n := realLedger(t, versions)
 	lanes := newLanes()
-	r.send(versioned(1, 1), versioned(2, 2))
+	r.Send(versioned(1, 1), versioned(2, 2))
 	run := r.start(lookOften(r.config(n, lanes)))
 	run.untilCommitted(t, r, 0, 2)
 	run.untilRunning(t, 2)
-	old := r.topicID()
-	if err := r.cluster.DeleteTopic(testTopic); err != nil {
+	old := r.TopicID()
+	if err := r.Cluster.DeleteTopic(testTopic); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.cluster.CreateTopic(testTopic, 2, nil); err != nil {
+	if err := r.Cluster.CreateTopic(testTopic, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that does not know the old one
+	r.Client = r.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that does not know the old one
 	e := run.stopOf(t, 0)
-	if e.Reason != StopRecreated || e.Stop.From != 2 || e.Stop.Records != -1 || e.Stop.Partition.TopicID == old || e.Stop.FirstAt.IsZero() {
+	if e.Reason != owner.StopRecreated || e.Stop.From != 2 || e.Stop.Records != -1 || e.Stop.Partition.TopicID == old || e.Stop.FirstAt.IsZero() {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
 	if !strings.Contains(e.Error(), "nobody can count it") || !strings.Contains(e.Error(), "forebay subscriptions accept acme.triage --topic events.acme.orders --reason") {
 		t.Error(e)
 	}
 	run.stopOf(t, 1)
-	r.send(versioned(11, 1), versioned(12, 2))
+	r.Send(versioned(11, 1), versioned(12, 2))
 	if got, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: testGroup, Topic: testTopic}, ledger.Acceptance{By: "ann", Reason: "rebuilt"}, false); err != nil || len(got) != 2 {
 		t.Fatal(got, err)
 	}
@@ -268,22 +269,22 @@ func TestLedgerGrownTopic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	l, n := realLedger(t, arrival)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	run := r.start(lookOften(r.config(n, newLanes())))
 	run.untilCommitted(t, r, 0, 1)
 	run.stop(t)
-	if _, err := r.adm.UpdatePartitions(context.Background(), 3, testTopic); err != nil {
+	if _, err := r.Adm.UpdatePartitions(context.Background(), 3, testTopic); err != nil {
 		t.Fatal(err)
 	}
-	r.client = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that knows of them
+	r.Client = r.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that knows of them
 	for i := range 4 {
 		rec := record.Encode(testTopic, event(i))
-		rec.Partition, rec.Timestamp = int32(1+i%2), r.appendTime(i)
-		r.send(rec)
+		rec.Partition, rec.Timestamp = int32(1+i%2), r.AppendTime(i)
+		r.Send(rec)
 	}
 	run = r.start(lookOften(r.config(n, newLanes())))
 	e := run.stopOf(t, 0)
-	if e.Reason != StopPartitions || e.Stop.Records != 4 || !e.Stop.FirstAt.Equal(r.appendTime(0)) || !e.Stop.LastAt.Equal(r.appendTime(3)) {
+	if e.Reason != owner.StopPartitions || e.Stop.Records != 4 || !e.Stop.FirstAt.Equal(r.AppendTime(0)) || !e.Stop.LastAt.Equal(r.AppendTime(3)) {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
 	if !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
@@ -314,7 +315,7 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 	tick := time.NewTicker(window / 5)
 	defer tick.Stop()
 	for i := 0; dropped == 0; i++ {
-		r.produce(0, i)
+		r.Produce(0, i)
 		swept, err := l.Sweep(t.Context(), ledger.SweepConfig{Horizon: time.Millisecond, Done: time.Millisecond, Dead: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -323,12 +324,12 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 		<-tick.C
 	}
 	run.stop(t)
-	r.group = cfg.Group
-	r.commit(0, 0, "")
+	r.Group = cfg.Group
+	r.Commit(0, 0, "")
 	cfg.Registerer = nil
 	run = r.start(cfg)
 	e := run.stopOf(t, 0)
-	if e.Reason != StopForgotten || e.Stop.From != 0 || e.Stop.Records < 1 || e.Stop.Records > e.Stop.To {
+	if e.Reason != owner.StopForgotten || e.Stop.From != 0 || e.Stop.Records < 1 || e.Stop.Records > e.Stop.To {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
 	if _, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: cfg.Group, Topic: testTopic, Partition: new(int32(0)), ID: e.Stop.ID},

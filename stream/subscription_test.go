@@ -14,16 +14,18 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1, 2, 3)
+	r.Produce(0, 1, 2, 3)
 	m, lanes := newMemory(), newLanes()
 	run := r.start(r.config(m, lanes))
 	m.until(t, "three records", func() bool { return m.next(0) == 3 })
-	r.produce(0, 4, 5)
+	r.Produce(0, 4, 5)
 	m.until(t, "five records", func() bool { return m.next(0) == 5 })
 	lanes.until(t, "five items", func() bool { return len(lanes.items) == 5 })
 	if err := run.Ready(); err != nil {
@@ -40,9 +42,8 @@ func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
 	if d := cmp.Diff([]string{"open 0", "close 0"}, lanes.calls); d != "" {
 		t.Error(d)
 	}
-	at, ok := r.committed(0)
-	mark, ours := parseMarker(at.Metadata)
-	if !ok || at.At != 5 || !ours || mark.offset != 5 || mark.namespace != testGroup || mark.topic != r.topicID() {
+	at, ok := r.Committed(0)
+	if !ok || at.At != 5 || at.Metadata != r.marker(5) {
 		t.Errorf("mirror is %+v %q", at.Offset, at.Metadata)
 	}
 	for _, f := range m.fences {
@@ -59,12 +60,12 @@ func TestFilteredAndUndecodableGoOn(t *testing.T) {
 	other := event(2)
 	other.Type = "com.example.invoice.paid"
 	bad := &kgo.Record{Topic: testTopic, Key: []byte("k"), Value: []byte("no event\x00"), Headers: []kgo.RecordHeader{{Key: "x", Value: nil}}}
-	r.produce(0, 1)
-	r.send(record.Encode(testTopic, other), bad)
-	r.produce(0, 3)
+	r.Produce(0, 1)
+	r.Send(record.Encode(testTopic, other), bad)
+	r.Produce(0, 3)
 	m, lanes := newMemory(), newLanes()
 	cfg := r.config(m, lanes)
-	cfg.Filter = Globs([]string{"com.example.order.*"})
+	cfg.Filter = reader.Globs([]string{"com.example.order.*"})
 	run := r.start(cfg)
 	m.until(t, "all read", func() bool { return m.next(0) == 4 })
 	run.stop(t)
@@ -84,21 +85,21 @@ func TestBeginWhereAsked(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		begin func(r *rig) Begin
+		begin func(r *rig) owner.Begin
 		want  int64
 	}{
-		{"now", func(*rig) Begin { return Begin{} }, 3},
-		{"all", func(*rig) Begin { return Begin{All: true} }, 1},
-		{"time", func(r *rig) Begin { return Begin{At: r.appendTime(2)} }, 2},
-		{"time ahead", func(r *rig) Begin { return Begin{At: r.appendTime(2).AddDate(1, 0, 0)} }, 3},
+		{"now", func(*rig) owner.Begin { return owner.Begin{} }, 3},
+		{"all", func(*rig) owner.Begin { return owner.Begin{All: true} }, 1},
+		{"time", func(r *rig) owner.Begin { return owner.Begin{At: r.AppendTime(2)} }, 2},
+		{"time ahead", func(r *rig) owner.Begin { return owner.Begin{At: r.AppendTime(2).AddDate(1, 0, 0)} }, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
 			for i := range 3 {
-				r.stamp(i)
+				r.Stamp(i)
 			}
-			if err := r.cluster.DeleteRecords(testTopic, 0, 1); err != nil {
+			if err := r.Cluster.DeleteRecords(testTopic, 0, 1); err != nil {
 				t.Fatal(err)
 			}
 			m := newMemory()
@@ -118,13 +119,13 @@ func TestBeginWhereAsked(t *testing.T) {
 func TestBeginStoredOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
-	r.produce(0, 1, 2, 3)
-	r.produce(1, 4)
+	r.Produce(0, 1, 2, 3)
+	r.Produce(1, 4)
 	m := newMemory()
 	// What an earlier start stored wins, and a partition that it did not know begins at 0.
-	m.begin = map[ledger.Partition]int64{{Topic: testTopic, TopicID: r.topicID(), Number: 0}: 2}
+	m.begin = map[ledger.Partition]int64{{Topic: testTopic, TopicID: r.TopicID(), Number: 0}: 2}
 	cfg := r.config(m, newLanes())
-	cfg.Begin = Begin{}
+	cfg.Begin = owner.Begin{}
 	run := r.start(cfg)
 	m.until(t, "all read", func() bool { return m.next(0) == 3 && m.next(1) == 1 })
 	run.stop(t)
@@ -141,7 +142,7 @@ func TestMissingTopicNamesTheCommand(t *testing.T) {
 	cfg := r.config(m, newLanes())
 	cfg.Topics = []string{testTopic, "events.acme.later"}
 	asked := make(chan struct{}, 1)
-	r.onMetadata("events.acme.later", asked)
+	r.OnMetadata("events.acme.later", asked)
 	run := r.start(cfg)
 	<-asked
 	<-asked // the second question comes after the first answer
@@ -149,7 +150,7 @@ func TestMissingTopicNamesTheCommand(t *testing.T) {
 	if schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply") {
 		t.Errorf("ready says %v", err)
 	}
-	if err := r.cluster.CreateTopic("events.acme.later", 1, nil); err != nil {
+	if err := r.Cluster.CreateTopic("events.acme.later", 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.until(t, "both claimed", func() bool { return len(m.claims) == 2 })
@@ -162,16 +163,16 @@ func TestMissingTopicNamesTheCommand(t *testing.T) {
 func TestPositionMovesOverTransactions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	tx := r.newClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
+	tx := r.NewClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
 	transact := func(commit kgo.TransactionEndTry, id int) {
 		t.Helper()
 		if err := tx.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := tx.ProduceSync(r.ctx(), record.Encode(testTopic, event(id))).FirstErr(); err != nil {
+		if err := tx.ProduceSync(r.Ctx(), record.Encode(testTopic, event(id))).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if err := tx.EndTransaction(r.ctx(), commit); err != nil {
+		if err := tx.EndTransaction(r.Ctx(), commit); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +185,7 @@ func TestPositionMovesOverTransactions(t *testing.T) {
 	if d := cmp.Diff([]string{"0/0 e1"}, m.lines); d != "" {
 		t.Error(d)
 	}
-	if at, ok := r.committed(0); !ok || at.At != 4 {
+	if at, ok := r.Committed(0); !ok || at.At != 4 {
 		t.Errorf("mirror is %+v", at.Offset)
 	}
 	m.check(t)
@@ -193,7 +194,7 @@ func TestPositionMovesOverTransactions(t *testing.T) {
 func TestFailedBatchIsClaimedAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1, 2)
+	r.Produce(0, 1, 2)
 	m, lanes := newMemory(), newLanes()
 	fails := 2
 	m.onApply = func(context.Context, []ledger.Slice) error {
@@ -217,7 +218,7 @@ func TestFailedBatchIsClaimedAnew(t *testing.T) {
 func TestFencedOwnerClaimsAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.produce(0, 1)
+	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
 	run := r.start(r.config(m, lanes))
 	m.until(t, "first read", func() bool { return m.next(0) == 1 })
@@ -226,7 +227,7 @@ func TestFencedOwnerClaimsAgain(t *testing.T) {
 		f.epoch++ // somebody takes the fence
 	}
 	m.mu.Unlock()
-	r.produce(0, 2, 3)
+	r.Produce(0, 2, 3)
 	m.until(t, "all read", func() bool { return m.next(0) == 3 })
 	run.stop(t)
 	if d := cmp.Diff([]string{"0/0 e1", "0/1 e2", "0/2 e3"}, m.lines); d != "" {
@@ -279,13 +280,13 @@ func TestBatchLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	for i := range 25 {
-		r.produce(0, i)
+		r.Produce(0, i)
 	}
 	big := event(100)
 	big.Data = []byte(strings.Repeat("x", 64<<10))
 	big.Hash = schemas.HashBody(big.Data)
-	r.send(record.Encode(testTopic, big))
-	r.produce(0, 101)
+	r.Send(record.Encode(testTopic, big))
+	r.Produce(0, 101)
 	m := newMemory()
 	var records, bytes []int
 	m.onApply = func(_ context.Context, b []ledger.Slice) error {
@@ -332,7 +333,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"empty topic":     func(c *Config) { c.Topics = []string{""} },
 		"no ledger":       func(c *Config) { c.Ledger = nil },
 		"no lanes":        func(c *Config) { c.Lanes = nil },
-		"begin twice":     func(c *Config) { c.Begin = Begin{All: true, At: event(0).Time} },
+		"begin twice":     func(c *Config) { c.Begin = owner.Begin{All: true, At: event(0).Time} },
 		"negative batch":  func(c *Config) { c.BatchRecords = -1 },
 		"slow heartbeat":  func(c *Config) { c.SessionTimeout, c.HeartbeatInterval = 3, 2 },
 		"huge record":     func(c *Config) { c.MaxRecordBytes = 2 << 30 },

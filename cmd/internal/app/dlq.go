@@ -7,7 +7,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -158,7 +158,7 @@ func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecor
 		return nil, err
 	}
 	out := &api.DeadRecord{ID: id}
-	rec, lost, err := stream.DeadRecord(ctx, box, payloads, &dead.DeadLetter)
+	rec, lost, err := deadletter.Record(ctx, box, payloads, &dead.DeadLetter)
 	if err != nil {
 		return nil, err
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/reader"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // events answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
 type events struct{ s *streams }
 
-func (i *events) open() (*inbox.Inbox, *stream.LogPayloads, error) {
+func (i *events) open() (*inbox.Inbox, *reader.LogPayloads, error) {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	if i.s.ledger == nil || i.s.payloads == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 const ordersTopic = "events.acme.orders"
@@ -274,7 +274,7 @@ func unowned(t *testing.T, url string) *idle {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	payloads, err := stream.NewPayloads(stream.PayloadsConfig{Client: KafkaOptions(a.file())})
+	payloads, err := reader.NewPayloads(reader.PayloadsConfig{Client: KafkaOptions(a.file())})
 	if err != nil {
 		t.Fatal(err)
 	}

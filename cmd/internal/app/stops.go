@@ -9,9 +9,9 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // stops answers what is stopped, from the ledger where every process reports it, and accepts it there.
@@ -85,13 +85,13 @@ func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 		if p.Topic != s.Partition.Topic || p.Partition != s.Partition.Number {
 			continue
 		}
-		if p.State == string(stream.Stopped) {
+		if p.State == string(owner.Stopped) {
 			p.Stopped = &stopped
 		}
 		return
 	}
 	item.Partitions = append(item.Partitions, api.PartitionItem{Topic: s.Partition.Topic, Partition: s.Partition.Number,
-		State: string(stream.Stopped), Detail: stopped.Text, Stopped: &stopped})
+		State: string(owner.Stopped), Detail: stopped.Text, Stopped: &stopped})
 }
 
 // Accept accepts what is stopped.
@@ -120,8 +120,8 @@ func (s *stops) Accept(ctx context.Context, team, name string, r api.AcceptReque
 }
 
 func stopItem(s ledger.Stop) api.StopItem {
-	item := api.StopItem{ID: s.ID, Kind: s.Kind, Text: stream.StopText(s), FromOffset: s.From, ToOffset: s.To, ResumeOffset: s.Resume,
-		FirstAt: timeOrNull(s.FirstAt), LastAt: timeOrNull(s.LastAt), FoundAt: timeOrNull(s.FoundAt), FoundBy: s.FoundBy, Command: stream.StopCommand(s)}
+	item := api.StopItem{ID: s.ID, Kind: s.Kind, Text: owner.StopText(s), FromOffset: s.From, ToOffset: s.To, ResumeOffset: s.Resume,
+		FirstAt: timeOrNull(s.FirstAt), LastAt: timeOrNull(s.LastAt), FoundAt: timeOrNull(s.FoundAt), FoundBy: s.FoundBy, Command: owner.StopCommand(s)}
 	if s.Records >= 0 {
 		item.Records = &s.Records
 	}
@@ -133,7 +133,7 @@ func stopItem(s ledger.Stop) api.StopItem {
 
 // stopOf is what a partition's error says of a stop; nil where it is none.
 func stopOf(err error) *api.StopItem {
-	if e, ok := errors.AsType[*stream.StopError](err); ok {
+	if e, ok := errors.AsType[*owner.StopError](err); ok {
 		item := stopItem(*e.Stop)
 		return &item
 	}

@@ -19,10 +19,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
+	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 // futureSkew is how far ahead of its append time an event may claim to be. Not configurable yet.
@@ -34,7 +37,7 @@ type streams struct {
 	destinations map[string]lane.Destination
 	keeper       *destination.Keeper // of what destinations share with other processes
 	fetches      *fetches
-	payloads     *stream.LogPayloads
+	payloads     *reader.LogPayloads
 
 	mu      sync.Mutex
 	ledger  *ledger.Ledger     // nil until Postgres has answered
@@ -104,7 +107,7 @@ func (s *streams) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	payloads, err := stream.NewPayloads(stream.PayloadsConfig{Client: KafkaOptions(s.a.file()), MaxRecordBytes: s.recordBytes()})
+	payloads, err := reader.NewPayloads(reader.PayloadsConfig{Client: KafkaOptions(s.a.file()), MaxRecordBytes: s.recordBytes()})
 	if err != nil {
 		return err
 	}
@@ -176,7 +179,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	}
 	cfg := s.config(at, ns, lanes)
 	if asks(s.a.file().Teams[at.team].Subscriptions[at.name]) {
-		cfg.Questions = stream.NewQuestions(ns)
+		cfg.Backfills = batch.NewBackfillRequests(ns)
 	}
 	if sub, err = stream.New(cfg); err != nil {
 		return err
@@ -191,8 +194,8 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	var running sync.WaitGroup
 	var lanesErr, askErr error
 	running.Go(func() { lanesErr = lanes.Run(lctx) })
-	if cfg.Questions != nil {
-		running.Go(func() { askErr = s.backfill(lctx, cfg.Questions) })
+	if cfg.Backfills != nil {
+		running.Go(func() { askErr = s.backfill(lctx, cfg.Backfills) })
 	}
 	err = sub.Run(ctx)
 	stop()
@@ -274,8 +277,8 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 		keep[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
 	}
 	return stream.Config{
-		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: stream.Globs(sub.Types),
-		Begin: stream.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
+		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
+		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the budget is for what ends before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,

@@ -59,14 +59,31 @@ var rules = []rule{
 		reason: "the inbox is what people ask: nothing on the way of an event rests on it, and the ledger least of all",
 	},
 	{
+		scope: []string{"stream/reader"}, forbid: []string{"stream"}, allow: []string{"stream/gate", "stream/ledger", "stream/sink", "stream/internal/retry"},
+		reason: "the reader knows the log: who owns a partition, and what becomes of its records, is above it",
+	},
+	{
+		scope: []string{"stream/batch"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/gate", "stream/ledger"},
+		reason: "the loop is told what to run: who owns a partition is above it, and lanes come in through its contract",
+	},
+	{
+		scope: []string{"stream/owner"}, forbid: []string{"stream"}, allow: []string{"stream/batch", "stream/reader", "stream/ledger", "stream/internal/retry"},
+		reason: "the owner runs claims on the loop; who wires the two is above it, and lanes come in through its contract",
+	},
+	{
+		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink"},
+		reason: "the export of dead letters is told whose: it knows neither loop nor owner",
+	},
+	{
 		scope:  []string{"stream/gate"},
 		forbid: []string{"context", "database/sql", "log", "net", "os", "math/rand", "github.com/twmb", "github.com/jackc"},
 		reason: "the gate is pure: no I/O, no chance, no clock of its own",
 	},
 	{
-		scope: []string{""}, except: []string{"cmd", "schemas/record", "ingest/producer", "stream!", "sinks/kafka"},
+		scope: []string{""}, except: []string{"cmd", "schemas/record", "ingest/producer", "stream!", "stream/reader", "stream/batch", "stream/owner", "stream/deadletter",
+			"stream/internal/streamtest", "sinks/kafka"},
 		forbid: []string{"github.com/twmb/franz-go"},
-		reason: "the Kafka client belongs to the record binding, the intake's log, partition ownership and cmd",
+		reason: "the Kafka client belongs to the record binding, the intake's log, what reads, owns and exports for a subscription, and cmd",
 	},
 	{
 		scope:  []string{""},
@@ -83,12 +100,12 @@ var rules = []rule{
 		reason: "the binding is written by hand: the SDK's JSON path is unmaintained and slow",
 	},
 	{
-		scope: []string{""}, except: []string{"cmd/internal/embedded"},
+		scope: []string{""}, except: []string{"cmd/internal/embedded", "stream/internal/streamtest"},
 		forbid: []string{"github.com/twmb/franz-go/pkg/kfake"},
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "cmd/internal/testrig"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest", "cmd/internal/testrig"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -97,7 +114,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"cmd/internal/testrig", "stream/sink/sinktest", "stream/ledger/ledgertest"}, deep: true,
+		forbid: []string{"cmd/internal/testrig", "stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
 		reason: "no binary carries a test rig",
 	},
 	{

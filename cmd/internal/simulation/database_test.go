@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // database is the ledger in memory, and what breaks it.
@@ -63,13 +63,13 @@ func (d *database) process(node string, spec ledger.Spec) (ledgerHandle, error) 
 }
 
 // accept is a person's word about what a partition has reported.
-func (d *database) accept(ctx context.Context, part stream.PartitionState) error {
-	why, ok := errors.AsType[*stream.StopError](part.Err)
+func (d *database) accept(ctx context.Context, part owner.PartitionState) error {
+	why, ok := errors.AsType[*owner.StopError](part.Err)
 	if !ok || why.Stop.ID == 0 {
 		return nil // not stored yet
 	}
 	filter := ledger.StopFilter{Subscription: group, Topic: part.Topic, Partition: &part.Partition}
-	if why.Reason == stream.StopRecreated {
+	if why.Reason == owner.StopRecreated {
 		filter.Partition = nil
 	}
 	_, err := d.Accept(ctx, filter, ledger.Acceptance{By: "operator", Reason: "seen"}, false)

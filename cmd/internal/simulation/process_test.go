@@ -16,6 +16,8 @@ import (
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 const (
@@ -40,7 +42,7 @@ type process struct {
 	w        *world
 	ledger   ledgerHandle
 	sub      *stream.Subscription
-	payloads *stream.LogPayloads
+	payloads *reader.LogPayloads
 	sink     *httpsink.Sink
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when it has ended
@@ -66,7 +68,7 @@ func startProcess(w *world, node string) (*process, error) {
 	if p.ledger, err = w.open(node); err != nil {
 		return nil, err
 	}
-	if p.payloads, err = stream.NewPayloads(stream.PayloadsConfig{Client: options}); err != nil {
+	if p.payloads, err = reader.NewPayloads(reader.PayloadsConfig{Client: options}); err != nil {
 		return nil, err
 	}
 	p.sink, err = httpsink.New(httpsink.Config{URL: "http://127.0.0.1:9000/run", Version: node, Dial: w.net.dialer(node),
@@ -94,7 +96,7 @@ func startProcess(w *world, node string) (*process, error) {
 		topics[i] = topicOf(source)
 	}
 	p.sub, err = stream.New(stream.Config{
-		Group: group, Topics: topics, Client: options, Begin: stream.Begin{All: true}, Ledger: p.ledger, Lanes: lanes,
+		Group: group, Topics: topics, Client: options, Begin: owner.Begin{All: true}, Ledger: p.ledger, Lanes: lanes,
 		Payloads: p.copies(), Logger: log, BatchRecords: w.plan.batchRecords, BatchBytes: w.plan.batchBytes,
 		SessionTimeout: sessionTimeout, HeartbeatInterval: time.Second, RebalanceTimeout: 20 * time.Second, DrainTimeout: drainTimeout,
 		MirrorInterval: time.Second,
@@ -108,7 +110,7 @@ func startProcess(w *world, node string) (*process, error) {
 
 // copies are the payloads where the ledger keeps copies of them.
 func (p *process) copies() stream.Payloads {
-	if _, ok := p.ledger.(stream.CopyLedger); ok {
+	if _, ok := p.ledger.(reader.CopyLedger); ok {
 		return p.payloads
 	}
 	return nil

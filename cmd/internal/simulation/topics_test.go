@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // gone is a record that an operator or an election removed from a log, as the log was before.
@@ -275,7 +275,7 @@ func (w *world) excused() map[string]string {
 	}
 	for _, s := range w.reports {
 		for _, t := range w.sender.told {
-			if topic := topicOf(t.source); s.Reason == stream.StopPartitions && topic == s.Stop.Partition.Topic && w.grown[topic] {
+			if topic := topicOf(t.source); s.Reason == owner.StopPartitions && topic == s.Stop.Partition.Topic && w.grown[topic] {
 				out[t.id] = string(s.Reason)
 			}
 		}
@@ -291,7 +291,7 @@ func (w *world) forgiven() map[string]bool {
 	out := map[string]bool{}
 	for id, why := range w.excused() {
 		known := w.inLogs[id] || w.trace.decided[id]
-		out[id] = !known || why == payloadLost || why == string(stream.StopPartitions)
+		out[id] = !known || why == payloadLost || why == string(owner.StopPartitions)
 	}
 	return out
 }
@@ -314,17 +314,17 @@ func (w *world) reported(g gone) string {
 	for _, s := range w.reports {
 		at := s.Stop.Partition
 		switch {
-		case at.Topic != g.topic || (s.Reason == stream.StopRecreated) != (g.kind == recreated):
+		case at.Topic != g.topic || (s.Reason == owner.StopRecreated) != (g.kind == recreated):
 		case at.Number != g.partition:
-			topic = topic || s.Reason == stream.StopRecreated
-		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == stream.StopRecreated), w.between(s, g):
+			topic = topic || s.Reason == owner.StopRecreated
+		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == owner.StopRecreated), w.between(s, g):
 			return string(s.Reason)
 		default:
 			own = true
 		}
 	}
 	if topic && !own {
-		return string(stream.StopRecreated)
+		return string(owner.StopRecreated)
 	}
 	return ""
 }
@@ -333,7 +333,7 @@ func (w *world) reported(g gone) string {
 // not how far the log went.
 func (w *world) reportedCut(g gone) string {
 	for _, s := range w.reports {
-		at, cut := s.Stop.Partition, s.Reason == stream.StopAboveEnd || s.Reason == stream.StopTruncated
+		at, cut := s.Stop.Partition, s.Reason == owner.StopAboveEnd || s.Reason == owner.StopTruncated
 		if cut && at.Topic == g.topic && at.Number == g.partition && at.TopicID == g.life && s.Stop.From <= g.offset {
 			return string(s.Reason)
 		}
@@ -343,7 +343,7 @@ func (w *world) reportedCut(g gone) string {
 
 // between reports whether a record was in a topic that was deleted and created again between the one that the ledger knew and the
 // one that a stop is about.
-func (w *world) between(s *stream.StopError, g gone) bool {
+func (w *world) between(s *owner.StopError, g gone) bool {
 	lives := w.lives[g.topic]
 	known := slices.IndexFunc(lives, func(id [16]byte) bool {
 		return strings.Contains(s.Stop.Detail, fmt.Sprintf("positions are of %x", id[:]))
@@ -358,7 +358,7 @@ func (w *world) between(s *stream.StopError, g gone) bool {
 
 // report keeps what a stopped partition says.
 func (w *world) report(err error) {
-	e, ok := errors.AsType[*stream.StopError](err)
+	e, ok := errors.AsType[*owner.StopError](err)
 	if !ok {
 		return
 	}

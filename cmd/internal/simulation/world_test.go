@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // world is everything there is in one run.
@@ -36,7 +36,7 @@ type world struct {
 	lives     map[string][][16]byte // ids of topics that were deleted and created again, in their order
 	inLogs    map[string]bool       // events of which the logs have a record when all is over
 	grown     map[string]bool       // topics
-	reports   []*stream.StopError
+	reports   []*owner.StopError
 }
 
 // fact is a fault as it was: what the judge takes into account.
@@ -90,7 +90,7 @@ func (w *world) settle() {
 		count := 0
 		for _, p := range w.running() {
 			for _, part := range p.sub.Partitions() {
-				if part.State == stream.Running {
+				if part.State == owner.Running {
 					count++
 				}
 			}
@@ -235,7 +235,7 @@ func (w *world) operate(ctx context.Context) {
 func (w *world) accept(ctx context.Context) {
 	for _, p := range w.running() {
 		for _, part := range p.sub.Partitions() {
-			if part.State == stream.Stopped {
+			if part.State == owner.Stopped {
 				w.trace.add("operator: %s/%d is stopped: %v", part.Topic, part.Partition, part.Err)
 				w.report(part.Err)
 				if err := w.db.accept(ctx, part); err != nil {

@@ -15,7 +15,7 @@ import (
 	"strconv"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/stream"
+	"github.com/forebay-io/forebay/stream/deadletter"
 )
 
 // HeaderRoom is what a topic takes beyond the largest body: attributes and headers of a record.
@@ -75,7 +75,7 @@ func dead(t *config.Team, team, name string, maxBody func(team, source string) i
 		}
 	}
 	like.Retention = sub.Retention.Dead
-	return Topic{stream.DeadTopic(team + "." + name), 1, int16(like.Replication), settings(like, body), true}
+	return Topic{deadletter.Topic(team + "." + name), 1, int16(like.Replication), settings(like, body), true}
 }
 
 func compare(a, b string) int {

@@ -6,20 +6,23 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/stream"
+	streambatch "github.com/forebay-io/forebay/stream/batch"
+	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What the packages above need of a namespace, a process of a Memory is.
 var (
-	_ stream.Ledger         = (*ledgertest.Process)(nil)
-	_ stream.CommandLedger  = (*ledgertest.Process)(nil)
-	_ stream.CopyLedger     = (*ledgertest.Process)(nil)
-	_ stream.ExportLedger   = (*ledgertest.Process)(nil)
-	_ stream.QuestionLedger = (*ledgertest.Process)(nil)
-	_ lane.Ledger           = (*ledgertest.Process)(nil)
+	_ stream.Ledger              = (*ledgertest.Process)(nil)
+	_ streambatch.CommandLedger  = (*ledgertest.Process)(nil)
+	_ reader.CopyLedger          = (*ledgertest.Process)(nil)
+	_ deadletter.Ledger          = (*ledgertest.Process)(nil)
+	_ streambatch.BackfillLedger = (*ledgertest.Process)(nil)
+	_ lane.Ledger                = (*ledgertest.Process)(nil)
 )
 
 // TestMemory holds the double to every property that the real ledger is held to in package ledger.

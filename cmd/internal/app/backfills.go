@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/backfill"
+	"github.com/forebay-io/forebay/stream/batch"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// asks reports whether a subscription asks its sources for anything that is missing.
+func asks(sub *config.Subscription) bool {
+	return sub.Gap.Then == string(gate.ThenBackfill) || sub.Start == string(gate.StartBackfill)
+}
+
+// backfill answers what a subscription asks for, until ctx is done.
+func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error {
+	log, err := backfillLog(s.a.file())
+	if err != nil {
+		return err
+	}
+	r, err := s.fetches.runner(backfillRequests{q}, log, s.a.log)
+	if err == nil {
+		err = r.Run(ctx)
+	}
+	// What is not in the log by now is asked for again by the next owner.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if lost := log.Close(closing); lost != nil {
+		s.a.log.Warn("synthetic events not written", "error", lost)
+	}
+	return err
+}
+
+// backfillRequests are the ledger's, as the runner of backfills takes them.
+type backfillRequests struct{ *batch.BackfillRequests }
+
+var _ backfill.Store = backfillRequests{}
+
+func (q backfillRequests) Next(ctx context.Context) (backfill.Request, error) {
+	b, err := q.BackfillRequests.Next(ctx)
+	if err != nil {
+		return backfill.Request{}, err
+	}
+	return requestOf(b), nil
+}
+
+func requestOf(b ledger.Backfill) backfill.Request {
+	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, Epoch: b.Epoch,
+		From: b.From, To: b.To, Within: b.Left}
+	if b.Kind != schemas.Sequence {
+		r.From, r.To = 0, -1 // no range: the entity as it is now
+	}
+	return r
+}
+
+func (q backfillRequests) Done(ctx context.Context, id string, o backfill.Outcome) error {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return schemas.Errorf(schemas.Internal, "end a backfill", "%q is no id of one", id)
+	}
+	return q.End(ctx, n, ledger.BackfillEnd{Failure: string(o.Reason), Detail: o.Detail, Code: o.Code, Produced: o.Produced})
+}

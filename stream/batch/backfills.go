@@ -1,0 +1,130 @@
+package batch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// BackfillLedger is what requests for backfills need of a [ledger.Namespace].
+type BackfillLedger interface {
+	Backfills(ctx context.Context, claims []*ledger.Claim, after int64, limit int) ([]ledger.Backfill, error)
+	EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error)
+}
+
+var _ BackfillLedger = (*ledger.Namespace)(nil)
+
+// BackfillRequests hands out what a subscription's gate asks for: the open backfills of the partitions that run here, each to
+// one taker until it ends or the claim does. Safe for concurrent use.
+type BackfillRequests struct {
+	ledger BackfillLedger
+
+	mu     sync.Mutex
+	claims map[*ledger.Claim]bool
+	given  map[int64]*ledger.Claim
+	wake   chan struct{} // capacity 1
+}
+
+// NewBackfillRequests makes an empty set. Who claims partitions fills it, with [BackfillRequests.Start].
+func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
+	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, given: map[int64]*ledger.Claim{}, wake: make(chan struct{}, 1)}
+}
+
+// backfillSweep is how often the ledger is asked although nobody said that there is something new.
+const backfillSweep = 5 * time.Second
+
+// Next waits for a request that nobody here has. Its Claim is the fence's row. For one goroutine at a time.
+func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
+	for {
+		b, found, err := q.look(ctx)
+		if found || err != nil {
+			return b, err
+		}
+		timer := time.NewTimer(backfillSweep)
+		select {
+		case <-q.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return b, context.Cause(ctx)
+		}
+	}
+}
+
+func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found bool, err error) {
+	q.mu.Lock()
+	claims, given := slices.Collect(maps.Keys(q.claims)), len(q.given)
+	q.mu.Unlock()
+	if len(claims) == 0 {
+		return b, false, nil
+	}
+	open, err := q.ledger.Backfills(ctx, claims, 0, given+1)
+	if err != nil {
+		return b, false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, b = range open {
+		if q.given[b.ID] != nil {
+			continue
+		}
+		for c := range q.claims {
+			if c.ID == b.Claim {
+				q.given[b.ID] = c
+				return b, true, nil
+			}
+		}
+	}
+	return ledger.Backfill{}, false, nil
+}
+
+// End stores what came of a request. One whose claim has gone is the next owner's.
+func (q *BackfillRequests) End(ctx context.Context, id int64, end ledger.BackfillEnd) error {
+	q.mu.Lock()
+	c := q.given[id]
+	q.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if _, err := q.ledger.EndBackfill(ctx, c, id, end); err != nil { // fenced: its owner hears of it elsewhere
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.given, id)
+	return nil
+}
+
+// Start adds a claim until the returned function is called.
+func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
+	if q == nil {
+		return func() {}
+	}
+	q.mu.Lock()
+	q.claims[c] = true
+	q.mu.Unlock()
+	q.asked()
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.claims, c)
+		maps.DeleteFunc(q.given, func(_ int64, of *ledger.Claim) bool { return of == c })
+	}
+}
+
+// asked says that there is a new request.
+func (q *BackfillRequests) asked() {
+	if q == nil {
+		return
+	}
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,135 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// batch is what one transaction decides: at most one part of each claimed partition, in the order of arrival.
+type batch struct {
+	parts   []*part
+	byClaim map[*ledger.Claim]*part
+	records int
+	bytes   int
+}
+
+// part is what was read of one partition.
+type part struct {
+	of *Partition
+	reader.Part
+}
+
+func newBatch() *batch { return &batch{byClaim: map[*ledger.Claim]*part{}} }
+
+// add takes what was read next of a partition. A part that does not begin where the one before it ends is refused: the
+// two joined would hide from the ledger what is missing between them.
+func (b *batch) add(of *Partition, p reader.Part) error {
+	have := b.byClaim[of.Claim]
+	if have != nil && have.Next.Offset != p.From {
+		return &ledger.ContinuityError{Partition: of.Claim.Partition, Stored: have.Next.Offset, From: p.From, Detail: "within one batch"}
+	}
+	b.records += len(p.Records)
+	b.bytes += p.Bytes
+	if have != nil {
+		have.Records = append(have.Records, p.Records...)
+		have.Events = append(have.Events, p.Events...)
+		have.Next, have.End = p.Next, p.End
+		return nil
+	}
+	have = &part{of, p}
+	b.parts = append(b.parts, have)
+	b.byClaim[of.Claim] = have
+	return nil
+}
+
+// slices is the batch for the ledger, without claims that ended while it filled up.
+func (b *batch) slices() []ledger.Slice {
+	s := make([]ledger.Slice, 0, len(b.parts))
+	for _, p := range b.parts {
+		if !p.of.gone {
+			s = append(s, ledger.Slice{Claim: p.of.Claim, From: p.From, Records: p.Records, Next: p.Next})
+		}
+	}
+	return s
+}
+
+// hand gives the lanes what a transaction opened, each action with its event where it is at hand: from the batch, or
+// from the copy that came out of the gap buffer.
+func (l *Loop) hand(p *Partition, a ledger.Applied, events []*schemas.Event) {
+	if len(a.Actions) == 0 {
+		return
+	}
+	items := make([]Item, len(a.Actions))
+	for i := range a.Actions {
+		items[i] = Item{Action: &a.Actions[i], Event: eventOf(&a.Actions[i], events)}
+		switch e := items[i].Event; {
+		case e == nil:
+		case i > 0 && e == items[i-1].Event: // another action of the same event
+		default:
+			// The body is a piece of what the broker sent, a fetch of megabytes maybe. Lanes may hold it for hours, and count
+			// what they hold by bodies.
+			e.Data = bytes.Clone(e.Data)
+		}
+	}
+	l.cfg.Lanes.Add(p.Claim, items)
+}
+
+func eventOf(a *ledger.Action, events []*schemas.Event) *schemas.Event {
+	if a.Packed != nil {
+		return unpack(a.Packed)
+	}
+	if a.Record >= 0 && a.Record < len(events) {
+		return events[a.Record]
+	}
+	return nil
+}
+
+// unpack is the event of a payload copy, nil where it cannot be read: the lane then says so with the action.
+func unpack(packed []byte) *schemas.Event {
+	if len(packed) == 0 {
+		return nil
+	}
+	r, err := record.Unpack(packed)
+	if err != nil {
+		return nil
+	}
+	e, err := record.Decode(r)
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// logDecisions writes one line per decision, at debug level: a thousand records a batch are too many for more.
+func (l *Loop) logDecisions(p *part, a ledger.Applied) {
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	for _, o := range a.Outcomes {
+		at := p.of.at()
+		attrs := []slog.Attr{slog.String("topic", at.Topic), slog.Int("partition", int(at.Number))}
+		switch {
+		case o.Record >= 0 && o.Record < len(p.Records):
+			r := &p.Records[o.Record]
+			attrs = append(attrs, slog.String("event_id", r.ID), slog.String("source", r.Source),
+				slog.Int64("offset", r.Offset), slog.String("entity", string(r.Entity)))
+		case o.Released != nil:
+			attrs = append(attrs, slog.String("event_key", o.Released.Key.String()),
+				slog.Int64("offset", o.Released.Offset), slog.String("entity", string(o.Released.Entity)))
+		}
+		attrs = append(attrs, slog.String("decision", string(o.Decision)), slog.String("reason", string(o.Reason)))
+		level := slog.LevelDebug
+		if o.Decision == gate.Conflict || o.Decision == gate.Quarantined {
+			level = slog.LevelWarn
+		}
+		l.log.LogAttrs(ctx, level, "decided", attrs...)
+	}
+}

@@ -1,0 +1,67 @@
+package batch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// Ledger is what batches need of a [ledger.Namespace].
+type Ledger interface {
+	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
+	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
+}
+
+var _ Ledger = (*ledger.Namespace)(nil)
+
+// Lanes are what batches need of the lanes. All methods are safe for concurrent use.
+type Lanes interface {
+	// Add takes the actions that a batch has just committed, in lane_seq order, each with its event where it is at
+	// hand. It never blocks on a destination: what does not fit is left to the ledger and loaded as room appears.
+	Add(c *ledger.Claim, items []Item)
+	// ApplyCommand does what a command asks of an action of c, in one transaction with the note that it is done. An empty outcome
+	// says not now: the claim is not served here, or an attempt of the action is under way; the command comes again.
+	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
+}
+
+// Reader is what batches need of a [reader.Reader].
+type Reader interface {
+	Add(ctx context.Context, p ledger.Partition, partitions int32, from ledger.Position) *reader.Reading
+	Drop(ctx context.Context, r *reader.Reading)
+	Out() <-chan reader.Unit
+}
+
+var _ Reader = (*reader.Reader)(nil)
+
+// Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
+type Item struct {
+	*ledger.Action
+	Event *schemas.Event // nil: load through Action.Packed or Action.Pointer
+}
+
+// Config is what a loop needs to know.
+type Config struct {
+	Topics    []string // that are subscribed to
+	Ledger    Ledger
+	Lanes     Lanes
+	Reader    Reader
+	Log       *reader.Log
+	Backfills *BackfillRequests // nil: nobody asks for any
+	Metrics   *Metrics
+	Logger    *slog.Logger
+
+	BatchRecords int           // most records of a batch
+	BatchBytes   int           // most bytes of one with more than one record
+	BatchWait    time.Duration // how long a batch waits to fill up
+	GapSweep     time.Duration // how often claims with waiting events are asked for their deadlines besides their timers
+	IdleSweep    time.Duration // how often the ledger is told of partitions that are read to their end
+	UnreadAfter  time.Duration // how long a partition may not be readable before its run ends
+	TopicLook    time.Duration // how often topics are asked for their number of partitions
+	CommandSweep time.Duration // how often the loop looks for commands, besides being told
+}

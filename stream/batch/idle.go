@@ -1,0 +1,177 @@
+package batch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// idleState is when partitions were last looked at that have been read to their end.
+type idleState struct {
+	asked time.Time
+	busy  bool
+}
+
+// sweepIdle tells the ledger of partitions that are read to their end: an idle one has no records to tell by how far it
+// has been processed, and a single one of them would keep every dedupe window for ever.
+func (l *Loop) sweepIdle() {
+	now := time.Now()
+	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.asked) < l.cfg.IdleSweep {
+		return
+	}
+	l.idle = idleState{asked: now, busy: true}
+	old := l.tidy()
+	l.leaveTopics()
+	all := slices.Collect(maps.Values(l.claims))
+	l.observers.Go(func() {
+		l.forgetLines(old)
+		l.caughtUp(all)
+		l.do(l.ctx, func() { l.idle.busy = false })
+	})
+}
+
+// forgetter is a ledger whose lines can expire; see [ledger.Namespace.ForgetLines].
+type forgetter interface {
+	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
+	OldLines(ctx context.Context, c *ledger.Claim) (ledger.OldLines, error)
+	ForgetLines(ctx context.Context, c *ledger.Claim, old ledger.OldLines) error
+}
+
+var _ forgetter = (*ledger.Namespace)(nil)
+
+// tidy has the ledger write what lines came to, and gives those claims that may have lines to forget.
+func (l *Loop) tidy() (old []*Partition) {
+	from, ok := l.cfg.Ledger.(forgetter)
+	if !ok {
+		return nil
+	}
+	for _, p := range l.claims {
+		ctx, done := l.running.begin(l.ctx)
+		due, err := from.Tidy(ctx, p.Claim)
+		done()
+		if err != nil {
+			l.notForgotten(p, err)
+		} else if due {
+			old = append(old, p)
+		}
+	}
+	return old
+}
+
+// forgetLines lets the ledger forget lines that nothing moves any more: some now, the rest with the next sweep. They are looked for
+// beside the batches, since that reads all lines of a partition, and go between two of them.
+func (l *Loop) forgetLines(of []*Partition) {
+	for _, p := range of {
+		from := l.cfg.Ledger.(forgetter) // tidy has asked
+		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
+		old, err := from.OldLines(ctx, p.Claim)
+		cancel()
+		if err != nil {
+			l.notForgotten(p, err)
+			continue
+		}
+		l.do(l.ctx, func() {
+			if p.gone {
+				return
+			}
+			ctx, done := l.running.begin(l.ctx)
+			defer done()
+			if err := from.ForgetLines(ctx, p.Claim, old); err != nil {
+				l.notForgotten(p, err)
+			}
+		})
+	}
+}
+
+// forgetTimeout bounds the search for lines to forget in one partition.
+const forgetTimeout = 30 * time.Second
+
+func (l *Loop) notForgotten(p *Partition, err error) {
+	if l.ctx.Err() == nil {
+		l.log.Warn("lines not forgotten; trying again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
+	}
+}
+
+// leaver is a ledger that is to know which topics are listened to; see [ledger.Namespace.Leave].
+type leaver interface {
+	Leave(ctx context.Context, topics []string) error
+}
+
+var _ leaver = (*ledger.Namespace)(nil)
+
+// leaveTopics tells the ledger which topics are listened to: others would keep every dedupe window for ever.
+func (l *Loop) leaveTopics() {
+	from, ok := l.cfg.Ledger.(leaver)
+	if !ok {
+		return
+	}
+	ctx, done := l.running.begin(l.ctx)
+	err := from.Leave(ctx, l.cfg.Topics)
+	done()
+	if err != nil && l.ctx.Err() == nil {
+		l.log.Warn("topics that are no longer listened to not noted; dedupe windows are kept longer", "error", err)
+	}
+}
+
+// clock is a ledger that has one; see [ledger.Namespace.Now]. What is told by it is kept for days, and compared with when windows were
+// closed, by the same clock: ours may be wrong.
+type clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
+
+var _ clock = (*ledger.Namespace)(nil)
+
+// caughtUp asks for the ends of partitions and notes those that are read to it: up to what the ledger's clock said before they were
+// asked for, since what is appended later may be behind them. What fails now comes with the next sweep.
+func (l *Loop) caughtUp(all []*Partition) {
+	from, ok := l.cfg.Ledger.(clock)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+	asked, err := from.Now(ctx)
+	cancel()
+	if err != nil {
+		l.notNoted(len(all), err)
+		return
+	}
+	read := l.readToTheEnd(all)
+	if len(read) == 0 {
+		return
+	}
+	ctx, cancel = context.WithTimeout(l.ctx, observeTimeout)
+	defer cancel()
+	if err := l.cfg.Ledger.CaughtUp(ctx, asked, read); err != nil {
+		l.notNoted(len(read), err)
+	}
+}
+
+// readToTheEnd asks for the ends of partitions, and gives the claims of those that are read to it.
+func (l *Loop) readToTheEnd(all []*Partition) (read []*ledger.Claim) {
+	ends := make(map[*Partition]int64, len(all))
+	for _, p := range all {
+		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+		end, err := l.cfg.Log.StableEnd(ctx, p.at())
+		cancel()
+		if err == nil {
+			ends[p] = end
+		}
+	}
+	l.do(l.ctx, func() {
+		for p, end := range ends {
+			if !p.gone && p.next.Offset >= end {
+				read = append(read, p.Claim)
+			}
+		}
+	})
+	return read
+}
+
+func (l *Loop) notNoted(partitions int, err error) {
+	if l.ctx.Err() == nil {
+		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", partitions, "error", err)
+	}
+}

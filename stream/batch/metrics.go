@@ -1,0 +1,58 @@
+package batch
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// Metrics of one subscription.
+type Metrics struct {
+	decisions *prometheus.CounterVec // decision, reason
+	batch     prometheus.Histogram
+	bytes     prometheus.Histogram
+	apply     prometheus.Histogram
+	lag       *prometheus.GaugeVec // topic, partition
+	fetchErrs prometheus.Counter
+	gaps      prometheus.Counter // between what was read and what the ledger has
+}
+
+// NewMetrics registers them; a nil reg registers nothing.
+func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	counter := func(n, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "forebay", Subsystem: "stream", Name: n, Help: help}
+	}
+	histogram := func(n, help string, buckets []float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "forebay", Subsystem: "stream", Name: n, Help: help, Buckets: buckets})
+	}
+	m := &Metrics{
+		decisions: prometheus.NewCounterVec(counter("decisions_total", "Decisions of the gate."), []string{"decision", "reason"}),
+		batch:     histogram("batch_records", "Records of a batch.", prometheus.ExponentialBuckets(1, 4, 7)),
+		bytes:     histogram("batch_bytes", "Bytes of a batch's records.", prometheus.ExponentialBuckets(1<<10, 8, 7)),
+		apply:     histogram("apply_seconds", "Time to commit a batch.", prometheus.ExponentialBuckets(0.001, 2, 14)),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts(counter("lag_records", "Records behind the end of a claimed partition.")),
+			[]string{"topic", "partition"}),
+		fetchErrs: prometheus.NewCounter(counter("fetch_errors_total", "Errors while reading partitions.")),
+		gaps: prometheus.NewCounter(counter("discontinuities_total",
+			"Batches that did not begin where the ledger stands; the partition was read again from there.")),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.fetchErrs, m.gaps} {
+		errs = append(errs, reg.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+// ReadFailed counts an error while reading that is about no claimed partition.
+func (m *Metrics) ReadFailed() { m.fetchErrs.Inc() }
+
+func (m *Metrics) decided(outcomes []gate.Outcome) {
+	for i := range outcomes {
+		m.decisions.WithLabelValues(string(outcomes[i].Decision), string(outcomes[i].Reason)).Inc()
+	}
+}

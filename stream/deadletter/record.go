@@ -1,0 +1,83 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Topic is where a subscription's dead letters are exported to.
+func Topic(subscription string) string { return "dead." + subscription }
+
+// Store is where the payloads of dead letters are; [ledger.Ledger] implements it.
+type Store interface {
+	DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error)
+}
+
+// Record is a dead letter as it is exported: the key, the headers and the body of the event's record, and headers that
+// tell the reason, all of them beginning with forebay-dead. Where the bytes are gone, lost says why, and the record has the
+// entity as its key and the headers of the reason only.
+func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger.DeadLetter) (rec *kgo.Record, lost, err error) {
+	packed, pointer, err := from.DeadPayload(ctx, *d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if packed != nil {
+		if rec, err = record.Unpack(packed); err != nil {
+			rec, lost = nil, fmt.Errorf("the ledger's copy cannot be read: %w", err)
+		}
+	} else {
+		e, err := payloads.Load(ctx, pointer)
+		switch {
+		case sink.ClassOf(err) == sink.ClassPayload:
+			lost = err
+		case err != nil:
+			return nil, nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: err}
+		default:
+			rec = record.Encode("", e)
+		}
+	}
+	if rec == nil {
+		rec = &kgo.Record{Key: []byte(d.Entity)}
+	}
+	out := &kgo.Record{Topic: Topic(d.Team + "." + d.Subscription), Key: rec.Key, Value: rec.Value, Headers: append([]kgo.RecordHeader{}, rec.Headers...)}
+	add := func(name, value string) {
+		if value != "" {
+			out.Headers = append(out.Headers, kgo.RecordHeader{Key: "forebay-dead-" + name, Value: []byte(value)})
+		}
+	}
+	add("action-id", string(d.ID))
+	add("action", d.Action)
+	add("destination", d.Destination)
+	add("status", string(d.Status))
+	add("class", d.Class)
+	add("code", number(int(d.Code)))
+	add("error", d.Error)
+	add("attempts", strconv.Itoa(int(d.Attempts)))
+	add("deaths", strconv.Itoa(int(d.Deaths)))
+	add("at", d.DiedAt.UTC().Format(time.RFC3339Nano))
+	add("group", d.Fingerprint)
+	add("source", d.Source)
+	add("event-id", d.EventID)
+	add("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
+	if lost != nil {
+		add("lost", lost.Error())
+	}
+	return out, lost, nil
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

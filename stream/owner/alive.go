@@ -1,0 +1,147 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// session is a member of the group in one generation.
+type session struct {
+	member     string
+	generation int32
+	instance   *string
+}
+
+// pulse knows when the coordinator last confirmed this member.
+//
+// It sends heartbeats of its own, besides the client's, once per heartbeat interval. A hook on the client's heartbeats
+// would cost less, but a hook sees bytes and not the answer: a process that wakes from a long sleep is told "unknown
+// member" in an answer that would look like life, and while a revoke is being drained the client goes on heartbeating
+// after a refusal. A pulse counts only an answer that says so, from the time before the question was sent, which the
+// broker's own session timer can only have started after. One that says that this is no member any more ends what was
+// confirmed before: the partitions may be somebody else's by now.
+type pulse struct {
+	timeout  time.Duration
+	interval time.Duration
+	now      func() time.Time // goes on while the machine is suspended
+	beat     func(ctx context.Context, s session) error
+	kick     chan struct{} // capacity 1, never closed
+
+	mu     sync.Mutex
+	cur    *session // nil: not in the group
+	last   time.Time
+	rounds uint64 // grows with every change of cur: an answer to an older session does not count
+}
+
+func newPulse(timeout, interval time.Duration, beat func(context.Context, session) error) *pulse {
+	return &pulse{timeout: timeout, interval: interval, now: nowSuspended(suspended), beat: beat, kick: make(chan struct{}, 1)}
+}
+
+// nowSuspended is the time on a clock that goes on while the machine is suspended, as the broker's does: Go's own, which is the
+// monotonic one, stands still, and a session that is long over would count for as long as was left of it.
+func nowSuspended(suspended func() time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(suspended()) }
+}
+
+// Alive reports whether the group would still count this process in at this moment.
+func (p *pulse) Alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
+}
+
+// otherMember reports whether s is of another member than the session before: the group has not known us in between.
+func (p *pulse) otherMember(s session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil && p.cur.member != s.member
+}
+
+// joined is told of every new session and asks for its pulse at once. What was confirmed for the session before stands:
+// the member has not left in between.
+func (p *pulse) joined(s session) {
+	p.mu.Lock()
+	p.cur = &s
+	p.rounds++
+	p.mu.Unlock()
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// lost ends the session.
+func (p *pulse) lost() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cur, p.last = nil, time.Time{}
+	p.rounds++
+}
+
+// session is the current one.
+func (p *pulse) session() (session, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cur == nil {
+		return session{}, false
+	}
+	return *p.cur, true
+}
+
+// run sends heartbeats until ctx is done.
+func (p *pulse) run(ctx context.Context) {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.kick:
+		case <-tick.C:
+		}
+		p.once(ctx)
+	}
+}
+
+func (p *pulse) once(ctx context.Context) {
+	p.mu.Lock()
+	cur, round := p.cur, p.rounds
+	p.mu.Unlock()
+	if cur == nil {
+		return
+	}
+	sent := p.now()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout/2)
+	defer cancel()
+	switch err := p.beat(ctx, *cur); {
+	case err == nil:
+		p.confirmed(round, sent)
+	case refused(err):
+		p.refused(round)
+	}
+}
+
+// refused reports whether the coordinator has answered that a session is over, whatever of it was confirmed.
+func refused(err error) bool {
+	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.FencedInstanceID)
+}
+
+func (p *pulse) confirmed(round uint64, sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rounds == round && sent.After(p.last) {
+		p.last = sent
+	}
+}
+
+func (p *pulse) refused(round uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rounds == round {
+		p.last = time.Time{}
+	}
+}

@@ -1,0 +1,114 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/internal/retry"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Topics are what [Owner.Start] found out about the subscription's topics.
+type Topics struct {
+	broker *broker
+	ids    map[string]ledger.TopicID // as the clients see them
+	begin  map[ledger.Partition]int64
+}
+
+// Start stores where the subscription begins, before its group is joined. It asks brokers through cl, which must have the
+// options of [reader.ClientOptions], and tries until ctx is done: then it reports false.
+func (o *Owner) Start(ctx context.Context, cl *kgo.Client) (Topics, bool) {
+	b := newBroker(cl, o.cfg.Group)
+	var wait retry.Backoff
+	for ctx.Err() == nil {
+		tctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		k, err := o.begin(tctx, b)
+		cancel()
+		if err == nil {
+			o.status.start(nil)
+			return k, true
+		}
+		if ctx.Err() == nil {
+			o.status.start(err)
+			o.cfg.Logger.Warn("not started yet; trying again", "error", err)
+			wait.Sleep(ctx)
+		}
+	}
+	return Topics{}, false
+}
+
+// begin resolves the begin of a new subscription to explicit offsets, once: who stores first wins, and later starts
+// read back what was stored. A topic that the subscription takes up later begins as asked too if it was there before,
+// and at 0 if it is younger than the subscription.
+func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
+	k := Topics{broker: b, ids: map[string]ledger.TopicID{}, begin: map[ledger.Partition]int64{}}
+	for _, name := range o.cfg.Topics {
+		t, err := b.Topic(ctx, name)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return k, schemas.Errorf(schemas.NotFound, "start subscription "+o.cfg.Group,
+				"topic %s does not exist: run `forebay topics apply`", name)
+		} else if err != nil {
+			return k, err
+		}
+		k.ids[name] = t.ID
+	}
+	began, err := o.cfg.Ledger.Began(ctx)
+	if err != nil {
+		return k, fmt.Errorf("read the begin of %s: %w", o.cfg.Group, err)
+	}
+	if !began.IsZero() {
+		if k.begin, err = o.cfg.Ledger.Begin(ctx, nil); err != nil {
+			return k, fmt.Errorf("read the begin of %s: %w", o.cfg.Group, err)
+		}
+	}
+	offsets, err := o.missingBegins(ctx, b, k.begin, began)
+	if err != nil || len(offsets) == 0 && !began.IsZero() {
+		return k, err
+	}
+	if k.begin, err = o.cfg.Ledger.Begin(ctx, offsets); err != nil {
+		return k, fmt.Errorf("store the begin of %s: %w", o.cfg.Group, err)
+	}
+	o.cfg.Logger.Info("begins", "at", o.cfg.Begin.String(), "partitions", len(offsets))
+	return k, nil
+}
+
+// beginSkew is how far the database's clock, which says when a subscription began, and the brokers' may lie apart.
+const beginSkew = 5 * time.Minute
+
+// missingBegins resolves the begin for the topics that have none stored: all of them for a new subscription; of one
+// that has begun, those that have records from before, for a topic that is added to a subscription that begins now
+// must not bring a week of history. A topic that was created again begins at 0, once that is accepted.
+func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
+	known := map[string]bool{}
+	for p := range stored {
+		known[p.Topic] = true
+	}
+	offsets := map[ledger.Partition]int64{}
+	for _, name := range o.cfg.Topics {
+		if known[name] {
+			continue
+		}
+		if !began.IsZero() {
+			older, err := b.hasBefore(ctx, name, began.Add(-beginSkew))
+			if err != nil {
+				return nil, err
+			}
+			if !older {
+				continue
+			}
+		}
+		of, err := b.resolve(ctx, name, o.cfg.Begin)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(offsets, of)
+	}
+	return offsets, nil
+}

@@ -1,0 +1,151 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// errNotMember says that the group does not take us for the member that an assignment was made to.
+var errNotMember = errors.New("not the group's member any more")
+
+// broker asks Kafka single questions, about the group besides those about the log. Every error means that the question has
+// no answer yet, never that the answer is "nothing".
+type broker struct {
+	*reader.Log
+	cl    *kgo.Client
+	adm   *kadm.Client
+	group string
+}
+
+func newBroker(cl *kgo.Client, group string) *broker {
+	return &broker{Log: reader.NewLog(cl), cl: cl, adm: kadm.NewClient(cl), group: group}
+}
+
+// heartbeat asks the coordinator whether s is a member. A group that rebalances still knows it.
+func (b *broker) heartbeat(ctx context.Context, s session) error {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation, req.InstanceID = b.group, s.member, s.generation, s.instance
+	resp, err := req.RequestWith(ctx, b.cl)
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
+		return nil
+	case kerr.IsRetriable(err):
+		return fmt.Errorf("heartbeat: %w", err)
+	default:
+		return fmt.Errorf("heartbeat of generation %d: %w: %w", s.generation, errNotMember, err)
+	}
+}
+
+// commit is the group's commit for a partition, nil where Kafka has none.
+func (b *broker) commit(ctx context.Context, at reader.TopicPartition) (*commit, error) {
+	all, err := b.adm.FetchOffsets(kadm.RequireStable(ctx), b.group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil // deleted, or never there
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch the group's commits: %w", err)
+	}
+	o, ok := all.Lookup(at.Topic, at.Number)
+	switch {
+	case !ok:
+		return nil, nil
+	case o.Err != nil:
+		return nil, fmt.Errorf("fetch the group's commit of %s/%d: %w", at.Topic, at.Number, o.Err)
+	case o.At < 0:
+		return nil, nil
+	}
+	return &commit{offset: o.At, metadata: o.Metadata}, nil
+}
+
+// epochEnd is where a leader epoch ends in the log as it is now; nil where the broker does not know the epoch.
+func (b *broker) epochEnd(ctx context.Context, at reader.TopicPartition, epoch int32) (*int64, error) {
+	var req kadm.OffsetForLeaderEpochRequest
+	req.Add(at.Topic, at.Number, epoch)
+	resp, err := b.adm.OffsetForLeaderEpoch(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("end of epoch %d of %s/%d: %w", epoch, at.Topic, at.Number, err)
+	}
+	got, ok := resp[at.Topic][at.Number]
+	if !ok {
+		return nil, fmt.Errorf("end of epoch %d of %s/%d: the answer does not name it", epoch, at.Topic, at.Number)
+	}
+	if got.Err != nil {
+		return nil, fmt.Errorf("end of epoch %d of %s/%d: %w", epoch, at.Topic, at.Number, got.Err)
+	}
+	if got.EndOffset < 0 {
+		return nil, nil
+	}
+	return &got.EndOffset, nil
+}
+
+// resolve turns begin into an explicit offset for every partition of a topic.
+func (b *broker) resolve(ctx context.Context, name string, begin Begin) (map[ledger.Partition]int64, error) {
+	t, err := b.Topic(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var listed kadm.ListedOffsets
+	switch {
+	case begin.All:
+		listed, err = b.adm.ListStartOffsets(ctx, name)
+	case !begin.At.IsZero():
+		listed, err = b.adm.ListOffsetsAfterMilli(ctx, ceilMilli(begin.At), name)
+	default:
+		listed, err = b.adm.ListEndOffsets(ctx, name)
+	}
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resolve begin %s of %s: %w", begin, name, err)
+	}
+	offsets := make(map[ledger.Partition]int64, t.Partitions)
+	for n := range t.Partitions {
+		o, ok := listed.Lookup(name, n)
+		if !ok || o.Offset < 0 {
+			return nil, fmt.Errorf("resolve begin %s of %s/%d: the broker has no answer", begin, name, n)
+		}
+		offsets[ledger.Partition{Topic: name, TopicID: t.ID, Number: n}] = o.Offset
+	}
+	return offsets, nil
+}
+
+// hasBefore reports whether a topic has a record that was appended before a time.
+func (b *broker) hasBefore(ctx context.Context, name string, when time.Time) (bool, error) {
+	starts, err := b.resolve(ctx, name, Begin{All: true})
+	if err != nil {
+		return false, err
+	}
+	firsts, err := b.resolve(ctx, name, Begin{At: when})
+	if err != nil {
+		return false, err
+	}
+	for p, start := range starts {
+		if firsts[p] > start {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ceilMilli rounds up: Kafka's times are milliseconds, and a record before t is not wanted.
+func ceilMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}

@@ -1,0 +1,160 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/internal/retry"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// claimTimeout bounds one try: the fence row is locked while it lasts. Where the ledger needed longer, the next try has twice the
+// time, up to 16 minutes, but for what is asked of the brokers: to adopt a topic that was created again, all that is
+// remembered of a partition's old log goes in one transaction, which takes ten seconds for some million lines.
+const claimTimeout = 30 * time.Second
+
+// claimed is a claim, whether the group's commit must be overwritten before its first batch, and what it rests on.
+type claimed struct {
+	*ledger.Claim
+	member     string // whose heartbeat confirmed it
+	partitions int32  // of the topic
+	// grown is why no records are read: the topic has more partitions than the ledger recorded. What is open runs all the same, or
+	// `topics rekey` would wait for it for ever.
+	grown    *StopError
+	settle   bool
+	accepted *ledger.Stop // nil: nothing had to be accepted
+}
+
+// claim tries until the partition is claimed, its assignment ends, or it must be stopped.
+func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
+	for {
+		if a.stop == nil {
+			o.status.set(a.at, Claiming, nil)
+		}
+		c, err := o.claimOnce(a)
+		if err == nil {
+			o.metrics.claims.WithLabelValues("ok").Inc()
+			o.log.Info("partition claimed", "topic", a.at.Topic, "partition", a.at.Number, "epoch", c.Epoch,
+				"offset", c.Next.Offset, "unclean", c.Unclean, "reads", c.grown == nil)
+			if s := c.accepted; s != nil {
+				o.log.Warn("partition goes on as accepted", "topic", a.at.Topic, "partition", a.at.Number, "stop", s.ID, "kind", s.Kind,
+					"by", s.Accepted.By, "reason", s.Accepted.Reason)
+			}
+			a.stop, a.slow = nil, 0
+			return c, nil
+		}
+		if a.ctx.Err() != nil {
+			return claimed{}, context.Cause(a.ctx)
+		}
+		if e, ok := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err); ok {
+			o.metrics.claims.WithLabelValues("stopped").Inc()
+			return claimed{}, e
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			a.slow++
+		}
+		result := "error"
+		if errors.Is(err, errNotMember) {
+			result = "refused"
+		}
+		o.metrics.claims.WithLabelValues(result).Inc()
+		if a.stop == nil {
+			o.status.set(a.at, Claiming, err)
+		}
+		o.log.Warn("partition not claimed; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
+		wait.Sleep(a.ctx)
+	}
+}
+
+func (o *claimer) claimOnce(a *assignment) (claimed, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout<<min(a.slow, 5))
+	defer cancel()
+	t, err := o.broker.Topic(ctx, a.at.Topic)
+	if err != nil {
+		return claimed{}, err
+	}
+	got, err := o.claimOf(ctx, a, t, t.Partitions)
+	e, ok := errors.AsType[*ledger.TopicError](err)
+	if !ok || e.Recreated() || e.Count < e.Counts || a.at.Number >= e.Counts {
+		return got, err
+	}
+	grown, _ := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err)
+	if got, err = o.claimOf(ctx, a, t, e.Counts); err == nil {
+		got.grown = grown
+	}
+	return got, err
+}
+
+// claimOf claims a partition of a topic that the ledger has recorded with so many partitions.
+func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, recorded int32) (got claimed, err error) {
+	p := ledger.Partition{Topic: a.at.Topic, TopicID: t.ID, Number: a.at.Number}
+	got.partitions = t.Partitions
+	var standing ledger.Standing
+	got.Claim, err = o.cfg.Ledger.Claim(ctx, ledger.ClaimRequest{
+		Partition:  p,
+		Partitions: recorded,
+		Standing: func(s ledger.Standing) {
+			if standing = s; s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
+				standing.Stop = a.stop.Stop // not stored yet, and it stands all the same
+			}
+		},
+		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
+			ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+			defer cancel()
+			s, ok := o.pulse.session()
+			if !ok {
+				return st, errNotMember
+			}
+			got.member = s.member
+			st, got.settle, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
+				stored: stored, standing: standing, begin: o.topics.begin[p]})
+			if got.accepted = nil; st.Accepted != 0 {
+				got.accepted = standing.Stop
+			}
+			return st, err
+		},
+	})
+	return got, err
+}
+
+// confirm runs while the fence row is locked. The heartbeat is that of the session in which the partition was last
+// known to be assigned, not of the client's newest: between a rebalance and its revoke the newest would still be
+// confirmed. So whoever the group means is the only one who passes, and whoever passes late finds the lock taken.
+func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts) (ledger.Start, bool, error) {
+	if err := o.broker.heartbeat(ctx, s); err != nil {
+		return ledger.Start{}, false, err
+	}
+	if err := o.broker.ask(ctx, &f); err != nil {
+		return ledger.Start{}, false, err
+	}
+	if a.ctx.Err() != nil { // revoked while we asked: the session read above may be the one after
+		return ledger.Start{}, false, fmt.Errorf("%w: %w", errNotMember, context.Cause(a.ctx))
+	}
+	return where(f)
+}
+
+// ask fills in what the brokers know.
+func (b *broker) ask(ctx context.Context, f *facts) (err error) {
+	at := reader.At(f.partition)
+	if f.commit, err = b.commit(ctx, at); err != nil {
+		return err
+	}
+	if f.start, err = b.Start(ctx, at); err != nil {
+		return err
+	}
+	if f.end, err = b.End(ctx, at); err != nil {
+		return err
+	}
+	if f.stored != nil && f.stored.LeaderEpoch >= 0 {
+		if f.epochEnd, err = b.epochEnd(ctx, at, f.stored.LeaderEpoch); err != nil {
+			return err
+		}
+	}
+	if to, back := f.rewound(); back && to < f.end && !f.standing.Remembers.IsZero() {
+		f.soughtAt, err = b.AppendTime(ctx, f.partition, to)
+	}
+	return err
+}

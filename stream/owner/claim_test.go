@@ -1,0 +1,126 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// The heartbeat under the fence's lock is what a late claim does not pass: here the group has moved on while the claim
+// waited for the lock.
+func TestLateClaimNeverTakesTheFence(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	b := newBroker(r.NewClient(), testGroup)
+	m := r.ledger()
+	o := &claimer{cfg: r.config(m), broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
+	joined := make(chan session, 8)
+	first := r.NewClient(groupOptions(o.cfg, assignedOnly{joined})...)
+	s := <-joined
+	o.pulse.joined(s)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a := &assignment{at: reader.TopicPartition{Topic: testTopic}, ctx: ctx}
+	if _, err := o.claimOnce(a); err != nil {
+		t.Fatalf("the member itself: %v", err)
+	}
+
+	// A second member makes a new generation. Ours knows only its old one until its callback has run.
+	second := make(chan session, 8)
+	r.NewClient(groupOptions(o.cfg, assignedOnly{second})...)
+	<-second
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("generation %d claimed in the next one: %v", s.generation, err)
+	}
+	// A member that has left is refused, too.
+	if err := first.LeaveGroupContext(r.Ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("claimed after leaving: %v", err)
+	}
+	cancel(errRevoked)
+	if _, err := o.claimOnce(a); err == nil {
+		t.Fatal("claimed after the revoke")
+	}
+	o.pulse.lost()
+	a.ctx = t.Context()
+	if _, err := o.claimOnce(a); !errors.Is(err, errNotMember) {
+		t.Fatalf("claimed without a session: %v", err)
+	}
+	if m.claims != 1 {
+		t.Errorf("%d claims went through", m.claims)
+	}
+}
+
+// assignedOnly tells of sessions, and gives up what it must at once.
+type assignedOnly struct{ sessions chan<- session }
+
+func (a assignedOnly) assigned(s session, _ []reader.TopicPartition) { a.sessions <- s }
+
+func (assignedOnly) revoked([]reader.TopicPartition) {}
+
+func (assignedOnly) lost([]reader.TopicPartition) {}
+
+// The group client fetches nothing, ever, however much there is to fetch.
+func TestGroupClientFetchesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 1, 2, 3)
+	r.Commit(0, 0, "")
+	fetched := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1})
+	joined := make(chan session, 8)
+	cl := r.NewClient(groupOptions(r.config(r.ledger()), assignedOnly{joined})...)
+	<-joined
+	ctx, cancel := context.WithTimeout(r.Ctx(), 700*time.Millisecond)
+	defer cancel()
+	if fs := cl.PollFetches(ctx); fs.NumRecords() > 0 {
+		t.Errorf("polled %d records", fs.NumRecords())
+	}
+	if n := fetched.Hits(); n > 0 {
+		t.Errorf("%d fetch requests", n)
+	}
+}
+
+// The heartbeat under the fence's lock carries the instance id: a claim of the older of two processes with one id is
+// refused, although it was assigned in the generation that still runs.
+func TestClaimOfAFencedInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	b := newBroker(r.NewClient(), testGroup)
+	m := r.ledger()
+	cfg := r.config(m)
+	cfg.InstanceID = "stream-0"
+	claim := func(s session) error {
+		o := &claimer{cfg: cfg, broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
+		o.pulse.joined(s)
+		_, err := o.claimOnce(&assignment{at: reader.TopicPartition{Topic: testTopic}, ctx: t.Context()})
+		return err
+	}
+	sessions := make(chan session, 16)
+	r.NewClient(groupOptions(cfg, assignedOnly{sessions})...)
+	older := <-sessions
+	if err := claim(older); err != nil {
+		t.Fatal(err)
+	}
+	r.NewClient(groupOptions(cfg, assignedOnly{sessions})...)
+	newer := <-sessions
+	if older.generation != newer.generation || older.member == newer.member || newer.instance == nil {
+		t.Fatalf("%+v, then %+v", older, newer)
+	}
+	if err := claim(older); !errors.Is(err, errNotMember) || !errors.Is(err, kerr.FencedInstanceID) {
+		t.Errorf("the older's claim: %v", err)
+	}
+	if err := claim(newer); err != nil {
+		t.Errorf("the newer's claim: %v", err)
+	}
+	if m.claims != 2 {
+		t.Errorf("%d claims went through", m.claims)
+	}
+}

@@ -1,0 +1,220 @@
+package owner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// commit is what Kafka holds for the group.
+type commit struct {
+	offset   int64
+	metadata string
+}
+
+// facts is everything that where decides on.
+type facts struct {
+	namespace  string
+	generation int32
+	partition  ledger.Partition
+	stored     *ledger.Position // the ledger's next offset; nil on the first claim
+	standing   ledger.Standing
+	begin      int64     // where the subscription begins in this partition
+	commit     *commit   // nil: Kafka has none
+	start, end int64     // of the log: its first offset and its high watermark
+	epochEnd   *int64    // where stored's leader epoch ends in this log; nil: unknown to us or to the broker
+	soughtAt   time.Time // append time of the first record that a seek back would read again; zero where it has none
+}
+
+// base is where the ledger stands; on the first claim the begin stands for it.
+func (f facts) base() ledger.Position {
+	if f.stored != nil {
+		return *f.stored
+	}
+	return ledger.Position{Offset: f.begin, LeaderEpoch: -1}
+}
+
+// sought is where an operator has moved the group to: a commit that is not our mirror.
+func (f facts) sought() (to int64, ok bool) {
+	if f.commit == nil {
+		return 0, false
+	}
+	m, ok := parseMarker(f.commit.metadata)
+	if ok && m.namespace == f.namespace && m.generation == f.generation && m.offset == f.commit.offset {
+		return 0, false
+	}
+	return f.commit.offset, true
+}
+
+// rewound is where in the log a seek back leads; false where there is none.
+func (f facts) rewound() (to int64, ok bool) {
+	to, ok = f.sought()
+	return max(to, f.start), ok && f.stored != nil && to < f.stored.Offset
+}
+
+// where decides where a claimed partition is read on. It is pure; design section 5 is its specification:
+//
+//	commit in Kafka                              means                    start
+//	none                                         expired, or never made   ledger
+//	our marker, its own offset                   our mirror               ledger
+//	our marker, above all that the ledger knew   ledger lost history      stop; accepted: ledger, so that it runs again
+//	our marker, another topic id                 topic was recreated      stop; accepted: ledger
+//	anything else, same offset as ledger         nothing moved            ledger
+//	anything else                                a seek by an operator    commit
+//
+// On the first claim the begin stands for the ledger's offset, and there is no seek to record: the commit wins silently,
+// as the position that somebody gave the group before it ever ran.
+//
+// A start that the log cannot continue, and a seek back to before what dedupe remembers, is a stop too:
+//
+//	start                                        kind               accepted: goes on at
+//	below the log's start                        below_log_start    the log's start; what is left out is recorded as a seek
+//	above the log's end                          above_log_end      the end as it was reported
+//	in an epoch that ends before it              truncated          the end of that epoch
+//	back to before dedupe's memory               dedupe_forgotten   where the seek led
+//
+// What was reported stands ([facts.stands]): a log that has grown again hides what happened to it.
+//
+// With settle, the commit is not our mirror of the start and must be overwritten with it before the first batch: read
+// again after the ledger has moved on, it would be taken for a seek back to it.
+func where(f facts) (st ledger.Start, settle bool, err error) {
+	st.Position = f.base()
+	to, settle := f.sought()
+	if settle {
+		st = f.move(to)
+	}
+	problem := f.stands(f.problem(st), st, settle)
+	switch s := f.standing.Stop; {
+	case problem == nil:
+		// The ledger would have refused the topic if nobody had accepted it; of this partition it may have been reported only
+		// after that.
+		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition && s.Accepted != nil {
+			st.Accepted = s.ID
+		}
+		return st, settle, nil
+	case s.Same(problem) && s.Accepted != nil:
+		st = f.move(max(s.Resume, min(f.start, s.To)))
+		st.Accepted = s.ID
+		return st, f.commit != nil, nil
+	case s.Same(problem):
+		problem = s
+	}
+	return st, false, &StopError{Partition: f.partition, Reason: StopReason(problem.Kind), Stop: problem, facts: f}
+}
+
+// move is a start at an offset. The epoch of what is before it is known only where the position does not move.
+func (f facts) move(to int64) ledger.Start {
+	base := f.base()
+	if to == base.Offset {
+		return ledger.Start{Position: base}
+	}
+	st := ledger.Start{Position: ledger.Position{Offset: to, LeaderEpoch: -1}}
+	if f.stored != nil {
+		st.Seek = &ledger.Seek{From: base.Offset, To: to}
+	}
+	return st
+}
+
+// problem is why a start must not be made without a person's word, as the brokers tell it now; nil where nothing is.
+func (f facts) problem(st ledger.Start) *ledger.Stop {
+	if s := f.mirrored(); s != nil {
+		return s
+	}
+	if s := f.forgotten(); s != nil {
+		return s
+	}
+	return f.outOfLog(st)
+}
+
+func (f facts) stop(kind StopReason, from, to, resume int64, format string, args ...any) *ledger.Stop {
+	return &ledger.Stop{Subscription: f.namespace, Partition: f.partition, Kind: string(kind), From: from, To: to, Resume: resume, Records: to - from,
+		Detail: fmt.Sprintf(format, args...)}
+}
+
+// mirrored is what a commit of ours tells that the ledger does not know.
+func (f facts) mirrored() *ledger.Stop {
+	if _, moved := f.sought(); moved || f.commit == nil {
+		return nil
+	}
+	m, _ := parseMarker(f.commit.metadata)
+	base := f.base().Offset
+	switch {
+	case m.topic != f.partition.TopicID:
+		if f.stored != nil || f.standing.TakenUp {
+			return nil // accepted before: the commit is what the old topic left
+		}
+		s := f.stop(StopRecreated, m.offset, 0, base, "the group's position %d was mirrored for topic id %x, the topic now has id %x: "+
+			"what was not read of the old topic is gone, and nobody can count it", m.offset, m.topic[:], f.partition.TopicID[:])
+		s.Records = -1
+		return s
+	case f.stored == nil:
+		on := min(max(m.offset, f.start), f.end)
+		return f.stop(StopHistory, min(base, on), on, on, "the group's mirrored position is %d, but the ledger knows nothing "+
+			"of this partition: its history was lost, and what was open in it does not run", m.offset)
+	case m.offset > max(base, f.standing.High) && f.start <= m.offset && base <= f.end:
+		return f.stop(StopHistory, base, m.offset, base, "the group's mirrored position %d is ahead of the ledger's %d: %d records were decided "+
+			"and the ledger lost them", m.offset, base, m.offset-base)
+	}
+	return nil
+}
+
+// forgotten is a seek back to records that dedupe may not remember: they would run again. The database's clock, which
+// opens its windows, and the brokers' may lie apart.
+func (f facts) forgotten() *ledger.Stop {
+	to, back := f.rewound()
+	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.soughtAt.Before(f.standing.Remembers.Add(beginSkew)) {
+		return nil
+	}
+	from, _ := f.sought()
+	return f.stop(StopForgotten, from, f.stored.Offset, to, "the group was moved back from %d to %d, to before what dedupe remembers "+
+		"(decisions since %s): what was decided before that would run again", f.stored.Offset, from, clockText(f.standing.Remembers))
+}
+
+// outOfLog is a start that the log cannot continue.
+func (f facts) outOfLog(st ledger.Start) *ledger.Stop {
+	at := st.Position.Offset
+	cut := f.end
+	if st.Seek == nil && f.epochEnd != nil {
+		cut = min(cut, *f.epochEnd)
+	}
+	switch {
+	case at < f.start:
+		return f.stop(StopBelowStart, at, f.start, f.start,
+			"next offset %d is below the log's start %d: %d records were deleted unread", at, f.start, f.start-at)
+	case at > f.end:
+		return f.stop(StopAboveEnd, cut, at, cut,
+			"next offset %d is above the log's end %d: %d records that were read are not there any more", at, cut, at-cut)
+	case at > cut:
+		return f.stop(StopTruncated, cut, at, cut,
+			"records up to %d were read in leader epoch %d, which now ends at %d: the log was truncated by %d records and may have grown again",
+			at, st.Position.LeaderEpoch, cut, at-cut)
+	}
+	return nil
+}
+
+// stands is the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
+// moved the group away from it. A log that was cut grows on while nobody looks, and where it was found to end is where
+// what is new in it begins.
+func (f facts) stands(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
+	s := f.standing.Stop
+	if s == nil || s.Partition != f.partition {
+		return now
+	}
+	switch StopReason(s.Kind) {
+	case StopAboveEnd, StopTruncated:
+		cut := now == nil || now.Kind == string(StopAboveEnd) || now.Kind == string(StopTruncated)
+		if cut && s.To == st.Position.Offset && (now == nil || now.From >= s.From) {
+			return s
+		}
+	case StopHistory:
+		switch {
+		case sought:
+		case now == nil && s.From == st.Position.Offset:
+			return s
+		case now != nil && now.Kind == s.Kind && f.stored == nil && f.start <= s.To && s.To <= now.To: // the log ended before the mirror
+			return s
+		}
+	}
+	return now
+}

@@ -1,0 +1,122 @@
+package owner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// State of an assigned partition.
+type State string
+
+const (
+	Claiming State = "claiming"
+	Running  State = "running"
+	Stopped  State = "stopped" // until a person looks; see StopError
+)
+
+// PartitionState is one assigned partition, for people.
+type PartitionState struct {
+	Topic     string
+	Partition int32
+	State     State
+	Err       error // why it does not run; *StopError where stopped
+}
+
+// status is what Ready and Partitions tell.
+type status struct {
+	metrics *metrics
+
+	mu       sync.Mutex
+	starting error // what the start still waits for
+	joined   bool
+	group    error // kgo's last note while not joined
+	parts    map[reader.TopicPartition]PartitionState
+}
+
+var errNotStarted = errors.New("not started")
+
+func newStatus(ms *metrics) *status {
+	return &status{metrics: ms, starting: errNotStarted, parts: map[reader.TopicPartition]PartitionState{}}
+}
+
+func (s *status) start(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting = err
+}
+
+func (s *status) join() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joined, s.group = true, nil
+}
+
+func (s *status) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joined = false
+}
+
+func (s *status) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.group = err
+}
+
+func (s *status) set(at reader.TopicPartition, st State, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts[at] = PartitionState{Topic: at.Topic, Partition: at.Number, State: st, Err: err}
+	s.count()
+}
+
+func (s *status) forget(at reader.TopicPartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.parts, at)
+	s.count()
+}
+
+func (s *status) count() {
+	n := map[State]int{}
+	for _, p := range s.parts {
+		n[p.State]++
+	}
+	for _, st := range []State{Claiming, Running, Stopped} {
+		s.metrics.state.WithLabelValues(string(st)).Set(float64(n[st]))
+	}
+}
+
+// ready is nil when the begin is stored and the group is joined. A stopped partition does not count: taking the process
+// out of service would stop the others, and the intake beside it, too.
+func (s *status) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.starting != nil:
+		return s.starting
+	case !s.joined && s.group != nil:
+		return fmt.Errorf("kafka group not joined: %w", s.group)
+	case !s.joined:
+		return errors.New("kafka group not joined yet")
+	}
+	return nil
+}
+
+func (s *status) partitions() []PartitionState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]PartitionState, 0, len(s.parts))
+	for _, p := range s.parts {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b PartitionState) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return all
+}

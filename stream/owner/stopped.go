@@ -1,0 +1,248 @@
+package owner
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// StopReason is the closed list of why a partition stands still until a person looks. It is a metric label.
+type StopReason string
+
+const (
+	StopBelowStart StopReason = "below_log_start"   // records that were never read are gone
+	StopAboveEnd   StopReason = "above_log_end"     // the log is shorter than what was read
+	StopTruncated  StopReason = "truncated"         // the log was cut and may have grown again
+	StopRecreated  StopReason = "topic_recreated"   // the topic has another id
+	StopHistory    StopReason = "ledger_behind"     // the mirror is ahead: the ledger lost history
+	StopForgotten  StopReason = "dedupe_forgotten"  // moved back to before what dedupe remembers
+	StopPartitions StopReason = "partition_count"   // the topic has more partitions than it had
+	StopRefused    StopReason = "refused_by_ledger" // what else the ledger refuses for good
+	StopUnreadable StopReason = "unreadable"        // the brokers give no records, or broken ones
+)
+
+// acceptable reports whether a partition goes on once a person accepts what is reported. The other reasons end by
+// themselves when their cause does, and are not kept in the ledger.
+func (r StopReason) acceptable() bool {
+	switch r {
+	case StopBelowStart, StopAboveEnd, StopTruncated, StopRecreated, StopHistory, StopForgotten:
+		return true
+	}
+	return false
+}
+
+// StopError says that a partition was stopped, why, and what the way out is. Nothing is ever reset silently.
+type StopError struct {
+	Partition ledger.Partition
+	Reason    StopReason
+	Stop      *ledger.Stop // never nil
+	Err       error        // what the reason rests on, where that is an error
+
+	facts facts // that it was found by
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("%s/%d stopped (%s): %s", e.Partition.Topic, e.Partition.Number, e.Reason, StopText(*e.Stop))
+}
+
+func (e *StopError) Unwrap() error { return e.Err }
+
+// seekOut is the other way out, besides accepting.
+const seekOut = "; or stop the subscription's processes (Kafka moves no group that has members), set the group's offset for this " +
+	"partition with any Kafka tool, and start them again"
+
+// StopText is a stop and its ways out in words.
+func StopText(s ledger.Stop) string {
+	command := StopCommand(s)
+	switch kind := StopReason(s.Kind); {
+	case kind == StopPartitions:
+		return fmt.Sprintf("%s; `%s` says how to copy it to that many, in order per entity", s.Detail, command)
+	case kind == StopRecreated: // no offset of the old topic means anything in the new one
+		return fmt.Sprintf("%s; `%s` goes on at offset %d", s.Detail, command, s.Resume)
+	case kind.acceptable():
+		return fmt.Sprintf("%s; `%s` goes on at offset %d", s.Detail, command, s.Resume) + seekOut
+	}
+	return s.Detail
+}
+
+// StopCommand is the command that ends a stop, or leads to what does; empty where there is none.
+func StopCommand(s ledger.Stop) string {
+	switch kind := StopReason(s.Kind); {
+	case kind == StopPartitions:
+		return fmt.Sprintf("forebay topics rekey %s --partitions %d -c FILE", s.Partition.Topic, s.To)
+	case kind == StopRecreated: // which is accepted as a whole
+		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --reason TEXT", s.Subscription, s.Partition.Topic)
+	case kind.acceptable() && s.ID == 0: // not stored yet
+		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --partition %d --reason TEXT", s.Subscription, s.Partition.Topic, s.Partition.Number)
+	case kind.acceptable():
+		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --partition %d --stop %d --reason TEXT",
+			s.Subscription, s.Partition.Topic, s.Partition.Number, s.ID)
+	}
+	return ""
+}
+
+// same reports whether a person who was told of one has been told of the other.
+func (e *StopError) same(o *StopError) bool { return o != nil && e.Stop.Same(o.Stop) }
+
+// stop is a stop that is no place in the log.
+func stop(p ledger.Partition, r StopReason, err error) *StopError {
+	return &StopError{Partition: p, Reason: r, Err: err, Stop: &ledger.Stop{Partition: p, Kind: string(r), Records: -1, Detail: err.Error()}}
+}
+
+// unreadable is the stop of a partition whose record at an offset cannot be read for too long. Nobody knows what is in it, so
+// nothing is passed over until an operator says so, by moving the group.
+func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *StopError {
+	e := stop(p, StopUnreadable, err)
+	e.Stop.From = offset
+	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
+		"or let a replica that is whole lead); to give up what cannot be read, stop the subscription's processes (Kafka moves no group that has members), set the group's offset "+
+		"for this partition behind it with any Kafka tool, and start them again", offset, clockText(since), err)
+	return e
+}
+
+// batchEnd adds to an unreadable stop where the batch ends that cannot be read, if its header still tells.
+func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
+	raw, err := b.Batch(ctx, s.Partition, s.From)
+	const lastDelta = 23 // of a record batch, magic 2
+	if err != nil || len(raw) < lastDelta+4 {
+		return
+	}
+	first, delta := int64(binary.BigEndian.Uint64(raw)), int64(int32(binary.BigEndian.Uint32(raw[lastDelta:])))
+	if next := first + delta + 1; delta >= 0 && first <= s.From && s.From < next {
+		s.Detail += fmt.Sprintf("; the batch that cannot be read is of the offsets %d to %d, so what is behind it begins at %d", first, next-1, next)
+	}
+}
+
+// stopped is the StopError in err, where trying again cannot help without a person. What the ledger refuses for good it
+// says with the kinds conflict and invalid.
+func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
+	if e, ok := errors.AsType[*StopError](err); ok {
+		return e, true
+	}
+	if e, ok := errors.AsType[*ledger.TopicError](err); ok {
+		p.TopicID = e.ID
+		if e.Recreated() {
+			return recreated(group, p, e), true
+		}
+		grown := stop(p, StopPartitions, e)
+		grown.Stop.From, grown.Stop.To = int64(e.Counts), int64(e.Count)
+		return grown, true
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok && (e.Kind == schemas.Conflict || e.Kind == schemas.Invalid) {
+		return stop(p, StopRefused, err), true
+	}
+	return nil, false
+}
+
+func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopError {
+	f := facts{namespace: group, partition: p, standing: ledger.Standing{ProcessedAt: e.ProcessedAt}}
+	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone with all that was in topics of that name since then, and nobody can count it; "+
+		"the new one is to be read from 0, with unknown version lines", e, max(e.Next, 0))
+	s.Records = -1
+	if e.Open+e.Waiting > 0 {
+		s.Detail += fmt.Sprintf("; %d actions that are open and %d events that wait go on then", e.Open, e.Waiting)
+		if e.Count != e.Counts {
+			s.Detail += fmt.Sprintf(", and as it has %d partitions and had %d, of their entities something newer may run first", e.Count, e.Counts)
+		}
+	}
+	return &StopError{Partition: p, Reason: StopRecreated, Stop: s, Err: e, facts: f}
+}
+
+// dateTimeout bounds the questions for a report's times.
+const dateTimeout = 10 * time.Second
+
+// date finds out between which times the records of a stop were appended, as well as the brokers can still tell, and
+// says so in its text.
+func (b *broker) date(ctx context.Context, e *StopError) {
+	ctx, cancel := context.WithTimeout(ctx, dateTimeout)
+	defer cancel()
+	f, s := &e.facts, e.Stop
+	at := func(offset int64) time.Time {
+		if offset < f.start {
+			return time.Time{}
+		}
+		return b.timeAt(ctx, s.Partition, offset)
+	}
+	switch e.Reason {
+	case StopBelowStart:
+		s.FirstAt, s.LastAt = f.standing.ProcessedAt, at(s.To)
+	case StopAboveEnd, StopTruncated:
+		s.FirstAt, s.LastAt = at(s.From-1), f.standing.ProcessedAt
+	case StopHistory:
+		s.FirstAt, s.LastAt = at(max(s.From, f.start)), at(s.To-1)
+	case StopRecreated:
+		s.FirstAt, s.LastAt = f.standing.ProcessedAt, at(0)
+	case StopForgotten:
+		s.FirstAt, s.LastAt = f.soughtAt, f.standing.Remembers
+		if older, err := b.OffsetAfter(ctx, reader.At(s.Partition), f.standing.Remembers); err == nil {
+			s.Records = min(max(older, s.Resume), s.To) - s.Resume
+			s.Detail += fmt.Sprintf("; of %d records to be read again %d are older", s.To-s.Resume, s.Records)
+		}
+	case StopPartitions:
+		b.countNew(ctx, s)
+	case StopUnreadable:
+		b.batchEnd(ctx, s)
+		return
+	default:
+		return
+	}
+	s.Detail += "; " + datesText(s)
+}
+
+// countNew counts what the partitions hold that a topic has more than it had: entities may have moved there.
+func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
+	var records int64
+	for number := s.From; number < s.To; number++ {
+		p := s.Partition
+		p.Number = int32(number)
+		start, err := b.Start(ctx, reader.At(p))
+		if err != nil {
+			return
+		}
+		end, err := b.End(ctx, reader.At(p))
+		if err != nil {
+			return
+		}
+		if records += end - start; end == start {
+			continue
+		}
+		if first := b.timeAt(ctx, p, start); s.FirstAt.IsZero() || first.Before(s.FirstAt) {
+			s.FirstAt = first
+		}
+		if last := b.timeAt(ctx, p, end-1); last.After(s.LastAt) {
+			s.LastAt = last
+		}
+	}
+	s.Records = records
+	s.Detail += fmt.Sprintf("; the new partitions held %d records when this was found", records)
+}
+
+// timeAt is the append time of a record, zero where it cannot be had.
+func (b *broker) timeAt(ctx context.Context, p ledger.Partition, offset int64) time.Time {
+	when, err := b.AppendTime(ctx, p, offset)
+	if err != nil {
+		return time.Time{}
+	}
+	return when
+}
+
+func datesText(s *ledger.Stop) string {
+	const effort = " (best effort: told by the records next to them)"
+	switch first, last := s.FirstAt.IsZero(), s.LastAt.IsZero(); {
+	case first && last:
+		return "when they were appended cannot be told"
+	case first:
+		return "the records concerned were appended before " + clockText(s.LastAt) + effort
+	case last:
+		return "the records concerned were appended after " + clockText(s.FirstAt) + effort
+	}
+	return "the records concerned were appended between " + clockText(s.FirstAt) + " and " + clockText(s.LastAt) + effort
+}
+
+func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }

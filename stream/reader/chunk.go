@@ -1,0 +1,315 @@
+package reader
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/internal/retry"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// chunk is a stretch [from, to) of a partition as it was read, or what is known of it.
+type chunk struct {
+	from, to int64
+	records  []*kgo.Record // ascending
+	absent   error         // set where the stretch is not in the log
+	err      error         // set where it could not be read
+}
+
+// answer is what the chunk says about an offset, if it covers it.
+func (c *chunk) answer(offset int64) (answer, bool) {
+	if c == nil || offset < c.from || offset >= c.to {
+		return answer{}, false
+	}
+	if c.absent != nil || c.err != nil {
+		return answer{absent: c.absent, err: c.err}, true
+	}
+	i, ok := slices.BinarySearchFunc(c.records, offset, func(r *kgo.Record, o int64) int { return int(max(-1, min(1, r.Offset-o))) })
+	if !ok {
+		return answer{absent: errors.New("no record has this offset")}, true
+	}
+	return answer{r: c.records[i]}, true
+}
+
+// weight is what the chunk holds in memory, in bytes.
+func (c *chunk) weight() (n int) {
+	for _, r := range c.records {
+		n += weight(r)
+	}
+	return n
+}
+
+// chunkReader fetches stretches straight from partition leaders, without a consumer: every read is one request.
+type chunkReader struct {
+	cl      *kgo.Client
+	bytes   int
+	certain time.Duration
+	decomp  kgo.Decompressor // the client's, bounded: see unpackOptions
+	most    int              // that bound
+
+	mu      sync.Mutex
+	leaders map[ledger.Partition]int32
+	over    map[incarnation]error // topics that have been created again since, for certain: an id never comes back
+}
+
+// incarnation is a topic as long as it has one id.
+type incarnation struct {
+	topic string
+	id    ledger.TopicID
+}
+
+func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkReader {
+	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[ledger.Partition]int32{}, over: map[incarnation]error{},
+		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), most: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
+}
+
+// chunk reads from offset on. It tries until ctx ends; only then has the chunk an err, and it covers everything, so
+// that nobody waits on. "Not there" is only what brokers said: at once where the log has moved on, which it never takes
+// back, and else only when they have said nothing else for a while, because a broker's metadata may be old and a new
+// leader does not show at once all that its followers have.
+func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int64) *chunk {
+	var wait retry.Backoff
+	var since time.Time // of the first "not there" in a row
+	if err := c.isOver(at); err != nil {
+		return &chunk{from: 0, to: everything, absent: err}
+	}
+	for {
+		got, err := c.once(ctx, at, offset)
+		if err == nil {
+			return got
+		}
+		c.forget(at)
+		if e, ok := errors.AsType[*absentError](err); !ok {
+			since = time.Time{}
+		} else if since.IsZero() && !e.sure {
+			since = time.Now()
+		} else if e.sure || time.Since(since) >= c.certain {
+			c.noteOver(at, e)
+			return &chunk{from: offset, to: e.to, absent: err}
+		}
+		wait.Sleep(ctx)
+		if ctx.Err() != nil {
+			return &chunk{from: 0, to: everything, err: errors.Join(errPayloadsClosed, err)}
+		}
+	}
+}
+
+const everything = math.MaxInt64
+
+// absentError says that a broker answered and has nothing from the offset that was asked for up to another.
+type absentError struct {
+	why  string
+	to   int64
+	sure bool
+	over bool // the whole topic has another id
+}
+
+func (e *absentError) Error() string { return e.why }
+
+func absent(format string, args ...any) error {
+	return &absentError{why: fmt.Sprintf(format, args...), to: everything}
+}
+
+func belowStart(start int64) error {
+	return &absentError{why: fmt.Sprintf("the log starts at %d", start), to: start, sure: true}
+}
+
+// once makes one try: find the leader, fetch, decode.
+func (c *chunkReader) once(ctx context.Context, at ledger.Partition, offset int64) (*chunk, error) {
+	leader, err := c.leader(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.fetch(ctx, leader, at, offset)
+	if err != nil {
+		return nil, err
+	}
+	switch err := kerr.ErrorForCode(p.ErrorCode); {
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return nil, c.outOfRange(ctx, leader, at, offset, p.LogStartOffset)
+	case errors.Is(err, kerr.UnknownTopicID):
+		return nil, absent("the topic's id is not known")
+	case err != nil:
+		return nil, err
+	}
+	unpack := &unpacker{Decompressor: c.decomp, room: maxKept * c.bytes}
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Number,
+	}, p, unpack, nil)
+	large, tooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](fp.Err)
+	switch {
+	case (tooLarge || unpack.full) && next > offset: // what stands before it
+		return &chunk{from: offset, to: next, records: fp.Records}, nil
+	case tooLarge:
+		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read, or to more records than are",
+			large.Offset, large.NextOffset-1, c.most)}
+	case fp.Err != nil && len(fp.Records) == 0:
+		return nil, fp.Err
+	case next > offset:
+		return &chunk{from: offset, to: next, records: fp.Records}, nil
+	}
+	return nil, c.nothing(p, offset)
+}
+
+// unpacker decompresses the batches of one answer until they fill its room: what a megabyte of the log unpacks to has no
+// other bound. The first has all the room that it needs, or nothing would ever be read.
+type unpacker struct {
+	kgo.Decompressor
+	room  int
+	begun bool
+	full  bool
+}
+
+var errFull = errors.New("the rest is left for the next read")
+
+func (u *unpacker) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if u.begun && u.room <= 0 {
+		u.full = true
+		return nil, errFull
+	}
+	out, err := u.Decompressor.Decompress(src, codec)
+	u.begun = true
+	u.room -= len(out)
+	return out, err
+}
+
+// batch is the batch of records that an offset is in, as it stands in the log. One try.
+func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int64) ([]byte, error) {
+	leader, err := c.leader(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.fetch(ctx, leader, at, offset)
+	if err != nil {
+		return nil, err
+	}
+	const head = 12 // first offset and length, which counts what follows
+	b := p.RecordBatches
+	if len(b) < head {
+		return nil, fmt.Errorf("no batch: %w", cmp.Or(kerr.ErrorForCode(p.ErrorCode), errors.New("the broker returned nothing")))
+	}
+	n := head + int(int32(binary.BigEndian.Uint32(b[8:])))
+	if n < head || n > len(b) { // the first batch comes whole (KIP-74)
+		return nil, fmt.Errorf("no batch: %d of %d bytes", len(b), n)
+	}
+	return slices.Clone(b[:n]), nil
+}
+
+// nothing explains an answer without records: behind the end of what is committed, or just slow.
+func (c *chunkReader) nothing(p *kmsg.FetchResponseTopicPartition, offset int64) error {
+	if p.LogStartOffset > offset {
+		return belowStart(p.LogStartOffset)
+	}
+	if offset >= p.HighWatermark {
+		return absent("the log ends at %d", p.HighWatermark)
+	}
+	return errors.New("the broker returned nothing")
+}
+
+func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partition, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID = -1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, int32(c.bytes)
+	req.IsolationLevel = 1
+	req.SessionEpoch = -1 // no fetch session
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = at.Topic, at.TopicID // by name or by id, as the version has it
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = at.Number, offset, int32(c.bytes), -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	got, err := c.cl.Broker(int(leader)).RetriableRequest(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := got.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, errors.New("the broker did not answer for the partition")
+	}
+	return &resp.Topics[0].Partitions[0], nil
+}
+
+// leader finds who leads the partition, and that the topic is still the one pointed to.
+func (c *chunkReader) leader(ctx context.Context, at ledger.Partition) (int32, error) {
+	c.mu.Lock()
+	leader, ok := c.leaders[at]
+	c.mu.Unlock()
+	if ok {
+		return leader, nil
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = new(at.Topic)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return 0, err
+	}
+	if leader, err = leaderIn(resp, at); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaders[at] = leader
+	return leader, nil
+}
+
+func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
+	for _, t := range resp.Topics {
+		if t.Topic == nil || *t.Topic != at.Topic {
+			continue
+		}
+		err := kerr.ErrorForCode(t.ErrorCode)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return 0, absent("topic %s does not exist", at.Topic)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if t.TopicID != at.TopicID {
+			return 0, &absentError{to: everything, over: true, why: fmt.Sprintf("topic %s was recreated: its id is %x, not %x", at.Topic, t.TopicID[:], at.TopicID[:])}
+		}
+		for _, p := range t.Partitions {
+			if p.Partition == at.Number {
+				return p.Leader, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return 0, absent("partition %s/%d does not exist", at.Topic, at.Number)
+}
+
+func (c *chunkReader) isOver(at ledger.Partition) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over[incarnation{at.Topic, at.TopicID}]
+}
+
+// noteOver has the other payloads of a topic that is not there any more not be asked for one by one.
+func (c *chunkReader) noteOver(at ledger.Partition, e *absentError) {
+	if !e.over {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over[incarnation{at.Topic, at.TopicID}] = e
+}
+
+func (c *chunkReader) forget(at ledger.Partition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leaders, at)
+}

@@ -1,0 +1,93 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// GrownError says that a topic has another number of partitions than its claims were made for. Its producers may place keys by
+// that number from any moment on, so no record is judged by the old one any more: the claims of the topic end, all of them.
+type GrownError struct {
+	Topic string
+	Now   Topic
+}
+
+func (e *GrownError) Error() string {
+	return fmt.Sprintf("topic %s has %d partitions by now", e.Topic, e.Now.Partitions)
+}
+
+// countTimeout bounds the question for the number of partitions, which the reader waits for.
+const countTimeout = 2 * time.Second
+
+// counting knows how many partitions topics have, as it was asked after a poll came: a record of the poll may have been placed
+// by a number that nobody here has heard of. It asks at most once a topic, and not at all where every record is in its place.
+type counting struct {
+	ask   func(ctx context.Context, name string) (Topic, error) // nil in tests: nothing has changed
+	asked map[string]Topic
+}
+
+// check is nil where a record that is misplaced by the number that its claim knows is misplaced indeed.
+func (c *counting) check(ctx context.Context, r *Reading) error {
+	if c.ask == nil {
+		return nil
+	}
+	now, known := c.asked[r.Partition.Topic]
+	if !known {
+		ctx, cancel := context.WithTimeoutCause(ctx, countTimeout, errors.New("no answer in time"))
+		defer cancel()
+		var err error
+		if now, err = c.ask(ctx, r.Partition.Topic); err != nil {
+			return fmt.Errorf("a record is not where its key belongs, and whether the topic has grown cannot be asked: %w", err)
+		}
+		if c.asked == nil {
+			c.asked = map[string]Topic{}
+		}
+		c.asked[r.Partition.Topic] = now
+	}
+	switch {
+	case now.ID != r.Partition.TopicID:
+		return kerr.UnknownTopicID
+	case now.Partitions != r.partitions:
+		return &GrownError{r.Partition.Topic, now}
+	}
+	return nil
+}
+
+// Count asks every broker that is up for a topic: any of them may have told a producer, and one may know later than another.
+// The highest number is it. A broker that does not answer leaves the question open.
+func (l *Log) Count(ctx context.Context, name string) (Topic, error) {
+	first, brokers, err := lookUp(ctx, l.cl, name)
+	if err != nil || len(brokers) < 2 {
+		return first, err
+	}
+	all, errs := make([]Topic, len(brokers)), make([]error, len(brokers))
+	var asking sync.WaitGroup
+	for i, id := range brokers {
+		asking.Go(func() { all[i], _, errs[i] = lookUp(ctx, retried{l.cl.Broker(int(id))}, name) })
+	}
+	asking.Wait()
+	for i, t := range all {
+		switch {
+		case errs[i] != nil:
+			return first, fmt.Errorf("broker %d: %w", brokers[i], errs[i])
+		case t.ID != first.ID:
+			return first, fmt.Errorf("look up topic %s: brokers tell different ids", name)
+		}
+		first.Partitions = max(first.Partitions, t.Partitions)
+	}
+	return first, nil
+}
+
+// retried asks one broker, again where a connection has broken since the last time.
+type retried struct{ *kgo.Broker }
+
+func (r retried) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	return r.RetriableRequest(ctx, req)
+}

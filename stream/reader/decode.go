@@ -1,0 +1,99 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// maxErrorText bounds why a record is not decodable: the text may quote the record.
+const maxErrorText = 500
+
+// errNoKey: such a record may be in any partition, so that nothing keeps its entity's events in order.
+var errNoKey = errors.New("key is missing: it names the partition, and without one no order per entity holds")
+
+// bounds are what a record of a partition is held to.
+type bounds struct {
+	partitions int32 // of the topic; 0: not known
+	bytes      int   // most that a record weighs
+}
+
+// decode gives the ledger's view of a record, and its event, nil where it is quarantined. It never fails: what cannot be
+// decided is a row with its bytes, so that one bad record never stops its partition.
+func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds) (ledger.Record, *schemas.Event) {
+	rec := ledger.Record{
+		Record:      gate.Record{Offset: r.Offset, AppendTime: r.Timestamp},
+		LeaderEpoch: r.LeaderEpoch,
+		Packed:      func() []byte { return record.Pack(r) },
+	}
+	if n := weight(r); n > b.bytes {
+		kept := record.Pack(beginning(r)) // now: nothing of the large one is held on to
+		rec.Packed = func() []byte { return kept }
+		rec.Broken = gate.ReasonTooLarge
+		rec.Error = fmt.Sprintf("it weighs %d bytes, more than the %d that are read; its first %d are kept here, and all of it in the log for as long as the topic keeps it",
+			n, b.bytes, keptBytes)
+		return rec, nil
+	}
+	e, err := record.Decode(r)
+	if err == nil && r.Key == nil {
+		err = errNoKey
+	}
+	if err != nil {
+		rec.Broken = gate.ReasonUndecodable
+		rec.Error = strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxErrorText)], "?")
+		return rec, nil
+	}
+	rec.Key, rec.Hash, rec.Entity = e.Key(), e.Hash, e.Entity
+	rec.Version, rec.First, rec.Payload, rec.Deleted = e.Version, e.First, e.Payload, e.Deleted
+	rec.Backfill = e.Backfill
+	rec.Size = int64(record.PackedSize(r))
+	rec.Source, rec.ID, rec.Type, rec.ReceivedAt = e.Source, e.ID, e.Type, e.RecordedTime
+	if place := b.place(r); place != r.Partition {
+		rec.Broken = gate.ReasonMisplaced
+		rec.Error = fmt.Sprintf("its key belongs in partition %d of %d, it is in %d: its producer does not place keys as Kafka's own does (murmur2), or saw another number of partitions",
+			place, b.partitions, r.Partition)
+		return rec, nil
+	}
+	rec.Filtered = !wanted(e.Type, e.Source)
+	return rec, e
+}
+
+// place is the partition that r belongs in.
+func (b bounds) place(r *kgo.Record) int32 {
+	if b.partitions == 0 {
+		return r.Partition
+	}
+	return record.Place(r, b.partitions)
+}
+
+// keptBytes is how much is kept of a record that is too large: enough to see whose it is.
+const keptBytes = 64 << 10
+
+// beginning is a record of r's key, headers and value as far as they fit into keptBytes.
+func beginning(r *kgo.Record) *kgo.Record {
+	b := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Timestamp: r.Timestamp}
+	room := keptBytes
+	cut := func(v []byte) []byte {
+		v = v[:min(len(v), room)]
+		room -= len(v)
+		return v
+	}
+	b.Key = cut(r.Key)
+	for _, h := range r.Headers {
+		const each = 8 // even empty ones take room
+		if len(h.Key)+len(h.Value)+each > room {
+			break
+		}
+		room -= len(h.Key) + len(h.Value) + each
+		b.Headers = append(b.Headers, h)
+	}
+	b.Value = cut(r.Value)
+	return b
+}

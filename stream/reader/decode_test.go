@@ -1,0 +1,57 @@
+package reader
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+// Every key of the intake's producer is where it belongs, and every other partition is not its place.
+func TestPlaceIsWhereTheProducerPutsIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 5)
+	cl := r.NewClient(kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	all := func(string, string) bool { return true }
+	for i := range 50 {
+		e := event(i)
+		e.Entity = schemas.EntityKey(fmt.Sprintf("repo/%d", i))
+		rec := record.Encode(testTopic, e)
+		if err := cl.ProduceSync(r.Ctx(), rec).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		at := rec.Partition
+		for n := range int32(5) {
+			rec.Partition = n
+			if got, _ := decode(rec, all, bounds{partitions: 5, bytes: 1 << 20}); (got.Broken == "") != (n == at) {
+				t.Errorf("%s in %d, produced to %d: %q", e.Entity, n, at, got.Error)
+			}
+		}
+	}
+}
+
+// What is kept of a large record is bounded whatever makes it large.
+func TestBeginning(t *testing.T) {
+	t.Parallel()
+	many := make([]kgo.RecordHeader, 100_000)
+	for name, r := range map[string]*kgo.Record{
+		"key":     {Key: make([]byte, 1<<20), Value: []byte("v")},
+		"headers": {Key: []byte("k"), Headers: []kgo.RecordHeader{{Key: "small"}, {Key: "a", Value: make([]byte, 1<<20)}}, Value: []byte("v")},
+		"many":    {Key: []byte("k"), Headers: many, Value: []byte("v")},
+		"value":   {Key: []byte("k"), Value: make([]byte, 1<<20)},
+	} {
+		b := beginning(r)
+		if n := len(record.Pack(b)); n > keptBytes+100 {
+			t.Errorf("%s: %d bytes are kept", name, n)
+		}
+		if b.Value == nil || b.Key == nil {
+			t.Errorf("%s: empty became null: %+v", name, b)
+		}
+	}
+	if b := beginning(&kgo.Record{}); b.Key != nil || b.Value != nil {
+		t.Errorf("null became empty: %+v", b)
+	}
+}

@@ -1,0 +1,65 @@
+package reader
+
+import "strings"
+
+// Globs is a Config.Filter function that wants the event types which match at least one of patterns, in whole. In a
+// pattern, * stands for any text, dots included, and everything else for itself. No patterns want everything.
+func Globs(patterns []string) func(eventType, source string) bool {
+	if len(patterns) == 0 {
+		return func(string, string) bool { return true }
+	}
+	globs := make([]glob, len(patterns))
+	for i, p := range patterns {
+		globs[i] = parseGlob(p)
+	}
+	return func(eventType, _ string) bool {
+		for _, g := range globs {
+			if g.match(eventType) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// glob is a pattern cut at its stars: what must come first, last, and in this order in between.
+type glob struct {
+	exact       bool // no star: first is all
+	first, last string
+	middle      []string
+}
+
+func parseGlob(p string) glob {
+	parts := strings.Split(p, "*")
+	if len(parts) == 1 {
+		return glob{exact: true, first: p}
+	}
+	g := glob{first: parts[0], last: parts[len(parts)-1]}
+	for _, m := range parts[1 : len(parts)-1] {
+		if m != "" {
+			g.middle = append(g.middle, m)
+		}
+	}
+	return g
+}
+
+// match takes time linear in s for each middle part: the leftmost place of each part leaves most room for the rest, so
+// that nothing is ever tried again.
+func (g glob) match(s string) bool {
+	if g.exact {
+		return s == g.first
+	}
+	s, ok := strings.CutPrefix(s, g.first)
+	if !ok {
+		return false
+	}
+	if s, ok = strings.CutSuffix(s, g.last); !ok {
+		return false
+	}
+	for _, m := range g.middle {
+		if _, s, ok = strings.Cut(s, m); !ok {
+			return false
+		}
+	}
+	return true
+}

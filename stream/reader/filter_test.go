@@ -1,0 +1,72 @@
+package reader
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGlobs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		patterns string
+		event    string
+		want     bool
+	}{
+		{"", "anything", true},
+		{"a.b", "a.b", true},
+		{"a.b", "a.bc", false},
+		{"a.b", "xa.b", false},
+		{"a.b", "aXb", false},
+		{"com.github.issues.*", "com.github.issues.opened", true},
+		{"com.github.issues.*", "com.github.issues.a.b.c", true},
+		{"com.github.issues.*", "com.github.issues.", true},
+		{"com.github.issues.*", "com.github.issues", false},
+		{"com.github.issues.*", "xcom.github.issues.opened", false},
+		{"com.github.issue*", "com.github.issue_comment.created", true},
+		{"*.opened", "com.github.issues.opened", true},
+		{"*.opened", "com.github.issues.opened.x", false},
+		{"com.*.opened", "com.opened", false},
+		{"com.*.opened", "com..opened", true},
+		{"a*a", "a", false},
+		{"a*a", "aa", true},
+		{"a*b*c", "aXbYbZc", true},
+		{"a*b*c", "acb", false},
+		{"*", "", true},
+		{"**", "x", true},
+		{"x y", "y", true},
+		{"x y", "z", false},
+		{"[a]", "a", false},
+		{"a?c", "abc", false},
+	} {
+		if got := Globs(strings.Fields(tt.patterns))(tt.event, "/acme/x"); got != tt.want {
+			t.Errorf("Globs(%q)(%q) = %v", tt.patterns, tt.event, got)
+		}
+	}
+}
+
+// naive matches by trying everything, byte by byte.
+func naive(pattern, s string) bool {
+	if pattern == "" {
+		return s == ""
+	}
+	if pattern[0] == '*' {
+		return naive(pattern[1:], s) || s != "" && naive(pattern, s[1:])
+	}
+	return s != "" && s[0] == pattern[0] && naive(pattern[1:], s[1:])
+}
+
+func FuzzGlob(f *testing.F) {
+	f.Add("com.github.*", "com.github.issues.opened")
+	f.Add("a*b*a", "abaXba")
+	f.Add("*ab*ab*", "abab")
+	f.Add("a*a", "a")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, pattern, s string) {
+		if len(pattern) > 12 || len(s) > 24 {
+			return // the naive matcher is exponential
+		}
+		if got, want := parseGlob(pattern).match(s), naive(pattern, s); got != want {
+			t.Errorf("glob %q on %q: %v, naive says %v", pattern, s, got, want)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Log answers single questions about topics and partitions. Every error means that the question has no answer yet, never that
+// the answer is "nothing".
+type Log struct {
+	cl     *kgo.Client
+	adm    *kadm.Client
+	chunks *chunkReader // for a record's time, and a batch as it stands in the log
+}
+
+// NewLog asks through cl, which must have the options of [ClientOptions].
+func NewLog(cl *kgo.Client) *Log {
+	return &Log{cl: cl, adm: kadm.NewClient(cl), chunks: newChunkReader(cl, 64<<10, time.Second)}
+}
+
+// TopicPartition is a partition by name, whatever the topic's id.
+type TopicPartition struct {
+	Topic  string
+	Number int32
+}
+
+// At is a partition without its topic's id.
+func At(p ledger.Partition) TopicPartition { return TopicPartition{Topic: p.Topic, Number: p.Number} }
+
+// Topic is a topic's id and number of partitions.
+type Topic struct {
+	ID         ledger.TopicID
+	Partitions int32
+}
+
+// Topic asks one broker for a topic. See [Log.Count].
+func (l *Log) Topic(ctx context.Context, name string) (Topic, error) {
+	t, _, err := lookUp(ctx, l.cl, name)
+	return t, err
+}
+
+// lookUp asks some broker, or the one that of is, for a topic and for the brokers that are up.
+func lookUp(ctx context.Context, of kmsg.Requestor, name string) (Topic, []int32, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = new(name)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, of) // not kgo's cache: a recreated topic must show
+	if err != nil {
+		return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, err)
+	}
+	var brokers []int32
+	for _, b := range resp.Brokers {
+		brokers = append(brokers, b.NodeID)
+	}
+	for _, t := range resp.Topics {
+		if t.Topic == nil || *t.Topic != name {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, err)
+		}
+		return Topic{ID: t.TopicID, Partitions: int32(len(t.Partitions))}, brokers, nil
+	}
+	return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, kerr.UnknownTopicOrPartition)
+}
+
+// Timestamps of ListOffsets that stand for places.
+const (
+	atEnd   = -1
+	atStart = -2
+)
+
+// Start is the offset of the first record that a partition still has.
+func (l *Log) Start(ctx context.Context, at TopicPartition) (int64, error) {
+	return l.offset(ctx, at, atStart, false)
+}
+
+// End is a partition's high watermark.
+func (l *Log) End(ctx context.Context, at TopicPartition) (int64, error) {
+	return l.offset(ctx, at, atEnd, false)
+}
+
+// StableEnd is where readers of committed records stop.
+func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
+	return l.offset(ctx, at, atEnd, true)
+}
+
+func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	if stable {
+		req.IsolationLevel = 1
+	}
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = at.Topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.Number, timestamp, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, l.cl)
+	if err != nil {
+		return 0, fmt.Errorf("list offsets of %s/%d: %w", at.Topic, at.Number, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("list offsets of %s/%d: the answer does not name it", at.Topic, at.Number)
+	}
+	got := resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
+		return 0, fmt.Errorf("list offsets of %s/%d: %w", at.Topic, at.Number, err)
+	}
+	if got.Offset < 0 {
+		return 0, fmt.Errorf("list offsets of %s/%d: the broker has no answer for %d", at.Topic, at.Number, timestamp)
+	}
+	return got.Offset, nil
+}
+
+// OffsetAfter is the offset of the first record appended at or after a time; the end where there is none.
+func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time) (int64, error) {
+	all, err := l.adm.ListOffsetsAfterMilli(ctx, max(0, when.UnixMilli()), at.Topic)
+	got, ok := all.Lookup(at.Topic, at.Number)
+	switch { // other partitions' leaders may have failed; that is not ours
+	case ok && got.Err == nil && got.Offset >= 0:
+		return got.Offset, nil
+	case ok && got.Err != nil:
+		err = got.Err
+	case err == nil:
+		err = kerr.UnknownTopicOrPartition
+	}
+	return 0, fmt.Errorf("list offsets of %s/%d by time: %w", at.Topic, at.Number, err)
+}
+
+// AppendTime is the append time of the first record at or behind an offset; zero where there is none.
+func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
+	for {
+		switch c := l.chunks.chunk(ctx, p, offset); {
+		case c.err != nil:
+			return time.Time{}, fmt.Errorf("read %s/%d at %d: %w", p.Topic, p.Number, offset, c.err)
+		case len(c.records) > 0:
+			return c.records[0].Timestamp, nil
+		case c.to == everything:
+			return time.Time{}, nil
+		default: // control records, or below the log's start
+			offset = c.to
+		}
+	}
+}
+
+// Batch is the batch of records that an offset is in, as it stands in the log. It tries once.
+func (l *Log) Batch(ctx context.Context, p ledger.Partition, offset int64) ([]byte, error) {
+	return l.chunks.batch(ctx, p, offset)
+}

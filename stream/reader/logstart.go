@@ -1,0 +1,48 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// outOfRange explains why a leader has no record at offset. Apache Kafka's refusal does not say where its log starts
+// (the embedded broker's does), so it is asked: below the start a record is gone for sure and at once, while beyond the
+// end a new leader may just not show it yet.
+func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Partition, offset, start int64) error {
+	if start < 0 {
+		var err error
+		if start, err = c.start(ctx, leader, at); err != nil {
+			return err
+		}
+	}
+	if start > offset {
+		return belowStart(start)
+	}
+	return absent("the log does not reach it")
+}
+
+// start is where the leader's log begins.
+func (c *chunkReader) start(ctx context.Context, leader int32, at ledger.Partition) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = at.Topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.Number, atStart, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	got, err := c.cl.Broker(int(leader)).RetriableRequest(ctx, req)
+	if err != nil {
+		return 0, err
+	}
+	resp := got.(*kmsg.ListOffsetsResponse)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("list offsets of %s/%d: the answer does not name it", at.Topic, at.Number)
+	}
+	return resp.Topics[0].Partitions[0].Offset, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+}

@@ -1,0 +1,263 @@
+package reader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// PayloadsConfig describes a reader of payloads.
+type PayloadsConfig struct {
+	// Client is what reaches the brokers: seed brokers, TLS, SASL.
+	Client []kgo.Opt
+	// ChunkBytes is how much one read asks for; a larger record comes whole. Default 256 KiB.
+	ChunkBytes int
+	// Chunks is how many chunks of distinct partitions are kept for the loads that follow. Default 16.
+	Chunks int
+	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. What weighs more counts as lost.
+	MaxRecordBytes int
+	// Certain is for how long brokers must say that a topic or the end of a log is not there before the payload counts
+	// as lost; default 10 s.
+	Certain time.Duration
+}
+
+// LogPayloads loads events from the log through pointers. It implements [Payloads].
+//
+// Loads of one partition that wait at the same time are answered from one pass over it, in offset order, and the last
+// chunk of a partition is kept, so that a claim with thousands of open actions reads its log once. Safe for concurrent
+// use.
+type LogPayloads struct {
+	cfg  PayloadsConfig
+	cl   *kgo.Client
+	read *chunkReader
+
+	ctx  context.Context // of the readers; Close ends it
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	queues map[ledger.Partition]*queue
+	used   []ledger.Partition // queues with a kept chunk, the longest unused first
+	closed bool
+}
+
+// Payloads loads events through pointers. Each result is the event whose source, id and hash match the pointer, or an
+// AttemptError of ClassPayload where the log no longer has it.
+type Payloads interface {
+	Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error)
+}
+
+var _ Payloads = (*LogPayloads)(nil)
+
+// queue is what is wanted of one partition of one incarnation of a topic. A goroutine reads for it as long as waiting is not empty.
+type queue struct {
+	waiting []*load
+	reading bool
+	kept    *chunk
+}
+
+// load is one Load call.
+type load struct {
+	offset int64
+	ctx    context.Context
+	got    chan answer // capacity 1
+}
+
+// answer: a record, or that the log does not have it (absent says why), or err: not known.
+type answer struct {
+	r      *kgo.Record
+	absent error
+	err    error
+}
+
+// NewPayloads makes a reader. It connects with the first load. Close gives it back.
+func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
+	if cfg.ChunkBytes == 0 {
+		cfg.ChunkBytes = 256 << 10
+	}
+	if cfg.Chunks == 0 {
+		cfg.Chunks = 16
+	}
+	if cfg.MaxRecordBytes == 0 {
+		cfg.MaxRecordBytes = 64 << 20
+	}
+	if cfg.Certain == 0 {
+		cfg.Certain = 10 * time.Second
+	}
+	if cfg.Certain < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
+		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")
+	}
+	unpack, err := unpackOptions(cfg.MaxRecordBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open payloads: %w", err)
+	}
+	cl, err := kgo.NewClient(append(append(unpack, cfg.Client...),
+		kgo.BrokerMaxReadBytes(max(int32(cfg.MaxRecordBytes)+1<<20, 100<<20)))...)
+	if err != nil {
+		return nil, fmt.Errorf("open payloads: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &LogPayloads{cfg: cfg, cl: cl, read: newChunkReader(cl, cfg.ChunkBytes, cfg.Certain), ctx: ctx, stop: stop,
+		queues: map[ledger.Partition]*queue{}}, nil
+}
+
+// Close ends the readers; loads that wait fail. It returns when they have.
+func (l *LogPayloads) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.stop()
+	l.wg.Wait()
+	l.cl.Close()
+}
+
+var errPayloadsClosed = errors.New("payload reader is closed")
+
+// Load is the event that p points to, verified by topic id, source, id and body hash. Where the log has other bytes
+// there, or none, that is a [sink.AttemptError] of class payload_lost; where the log cannot be read, Load tries until ctx ends and
+// returns its error.
+func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
+	if p.Offset < 0 { // see the ledger's displace
+		return nil, gone(p, "its place is not in the log any more")
+	}
+	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
+	if err := l.enqueue(ledger.Partition{Topic: p.Topic, TopicID: p.TopicID, Number: p.Partition}, w); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-w.got:
+		return verify(p, a)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("load payload at %s: %w", at(p), context.Cause(ctx))
+	}
+}
+
+func at(p ledger.Pointer) string { return fmt.Sprintf("%s/%d@%d", p.Topic, p.Partition, p.Offset) }
+
+func gone(p ledger.Pointer, format string, args ...any) error {
+	return &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
+}
+
+// verify lets no other event's bytes through.
+func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
+	switch {
+	case a.err != nil:
+		return nil, fmt.Errorf("load payload at %s: %w", at(p), a.err)
+	case a.absent != nil:
+		return nil, gone(p, "%w", a.absent)
+	}
+	e, err := record.Decode(a.r)
+	if err != nil {
+		return nil, gone(p, "another record is there: %w", err)
+	}
+	if e.Key() != p.Key {
+		return nil, gone(p, "another event is there: %s of %s", e.ID, e.Source)
+	}
+	if e.Hash != p.Hash {
+		return nil, gone(p, "the event there has another body: %s, not %s", e.Hash, p.Hash)
+	}
+	e.Data = bytes.Clone(e.Data) // shared, it would keep the whole chunk in memory for as long as its lane holds the event
+	return e, nil
+}
+
+// enqueue answers w from the kept chunk, or lets a reader do it.
+func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errPayloadsClosed
+	}
+	q := l.queues[at]
+	if q == nil {
+		q = &queue{}
+		l.queues[at] = q
+	}
+	if a, ok := q.kept.answer(w.offset); ok {
+		l.touch(at)
+		w.got <- a
+		return nil
+	}
+	q.waiting = append(q.waiting, w)
+	if !q.reading {
+		q.reading = true
+		l.wg.Go(func() { l.serve(at, q) })
+	}
+	return nil
+}
+
+// serve reads for a queue until nobody waits. Going up from the lowest offset, each chunk answers all it covers.
+func (l *LogPayloads) serve(at ledger.Partition, q *queue) {
+	for {
+		offset, ok := l.lowest(at, q)
+		if !ok {
+			return
+		}
+		c := l.read.chunk(l.ctx, at, offset)
+		l.deliver(at, q, c)
+	}
+}
+
+// lowest is the lowest offset that somebody still waits for. Without one, the reader ends.
+func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *load) bool { return w.ctx.Err() != nil })
+	if len(q.waiting) == 0 {
+		q.reading = false
+		if q.kept == nil {
+			delete(l.queues, at)
+		}
+		return 0, false
+	}
+	return slices.MinFunc(q.waiting, func(a, b *load) int { return int(max(-1, min(1, a.offset-b.offset))) }).offset, true
+}
+
+func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *load) bool {
+		a, ok := c.answer(w.offset)
+		if ok {
+			w.got <- a
+		}
+		return ok
+	})
+	if len(c.records) > 0 && c.weight() <= maxKept*l.cfg.ChunkBytes {
+		q.kept = c
+		l.touch(at)
+	}
+}
+
+// maxKept is how many times the size of a chunk one may weigh to be kept: a large record, or well compressed ones, may
+// bring more than was asked for.
+const maxKept = 8
+
+// touch marks a place as used last, and lets go of the chunk that was not used for longest.
+func (l *LogPayloads) touch(at ledger.Partition) {
+	if i := slices.Index(l.used, at); i >= 0 {
+		l.used = slices.Delete(l.used, i, i+1)
+	}
+	l.used = append(l.used, at)
+	if len(l.used) <= l.cfg.Chunks {
+		return
+	}
+	oldest := l.used[0]
+	l.used = l.used[1:]
+	if q := l.queues[oldest]; q != nil {
+		q.kept = nil
+		if !q.reading {
+			delete(l.queues, oldest)
+		}
+	}
+}

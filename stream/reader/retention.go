@@ -1,0 +1,69 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// retention is for how long a topic's log keeps its records.
+type retention struct {
+	keep  time.Duration // by time; negative: for ever
+	sized bool          // a partition is also cut where it grows beyond a size
+}
+
+// maxKeep is where a retention counts as for ever: more milliseconds than a Duration has room for.
+const maxKeep = time.Duration(1<<63-1) / time.Millisecond
+
+// retention asks the broker what holds for a topic: an operator may have changed what the config says.
+func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
+	r := retention{keep: -1}
+	all, err := l.adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return r, fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	got, err := all.On(topic, nil)
+	if err == nil {
+		err = got.Err
+	}
+	if err != nil {
+		return r, fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	for _, c := range got.Configs {
+		if c.Key != "retention.ms" && c.Key != "retention.bytes" {
+			continue
+		}
+		n, err := strconv.ParseInt(c.MaybeValue(), 10, 64)
+		switch {
+		case err != nil:
+			return r, fmt.Errorf("describe topic %s: %s is %q", topic, c.Key, c.MaybeValue())
+		case c.Key == "retention.bytes":
+			r.sized = n >= 0
+		case n >= 0 && time.Duration(n) < maxKeep:
+			r.keep = time.Duration(n) * time.Millisecond
+		}
+	}
+	return r, nil
+}
+
+// endangered is the stretch [start, before) of a partition that a sweep takes care of: what is older than half of the
+// retention and, where the log is cut by size, the older half of what is there. What is below start is gone.
+func (l *Log) endangered(ctx context.Context, at TopicPartition, r retention, now time.Time) (start, before int64, err error) {
+	if start, err = l.Start(ctx, at); err != nil {
+		return 0, 0, err
+	}
+	if r.keep >= 0 {
+		if before, err = l.OffsetAfter(ctx, at, now.Add(-r.keep/2)); err != nil {
+			return 0, 0, err
+		}
+	}
+	if r.sized {
+		end, err := l.End(ctx, at)
+		if err != nil {
+			return 0, 0, err
+		}
+		before = max(before, start+(end-start+1)/2)
+	}
+	return start, before, nil
+}
