@@ -22,6 +22,8 @@ import (
 type Ledger interface {
 	owner.Ledger
 	batch.Ledger
+	reader.CopyLedger
+	deadletter.Ledger
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)
@@ -43,14 +45,12 @@ type Config struct {
 	// Begin is where a new subscription begins.
 	Begin  owner.Begin
 	Ledger Ledger
-	Lanes  Lanes
 	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
-	// into the ledger, which must then be a [reader.CopyLedger], at half of the topic's retention. nil copies none.
+	// into the ledger at half of the topic's retention. nil copies none.
 	Payloads Payloads
 	// Backfills gets the claims that run, whose requests it hands out; nil: nobody asks for any.
 	Backfills *batch.BackfillRequests
-	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads, and a
-	// [deadletter.Ledger].
+	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads.
 	Export bool
 	// Retention is for how long each topic keeps its records, where the broker does not tell.
 	Retention map[string]time.Duration
@@ -145,13 +145,7 @@ func (c Config) validate() error {
 	bad(slices.Contains(c.Topics, ""), "a topic without a name")
 	bad(len(slices.Compact(slices.Clone(c.Topics))) != len(c.Topics), "a topic is named twice: %q", c.Topics)
 	bad(c.Ledger == nil, "no ledger")
-	bad(c.Lanes == nil, "no lanes")
-	if _, ok := c.Ledger.(reader.CopyLedger); c.Payloads != nil && c.Ledger != nil {
-		bad(!ok, "payloads are to be copied, and the ledger cannot store them")
-	}
-	if _, ok := c.Ledger.(deadletter.Ledger); c.Export {
-		bad(!ok || c.Payloads == nil, "dead letters are to be exported, and ledger or payloads cannot tell them")
-	}
+	bad(c.Export && c.Payloads == nil, "dead letters are to be exported, and there are no payloads to tell them")
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
 	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)

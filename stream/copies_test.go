@@ -8,9 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/internal/streamtest"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -42,7 +40,7 @@ func (r *rig) aged(n *ledger.Namespace, minutes ...int) (pointers []ledger.Point
 }
 
 // sweeps runs the subscription with a sweep until the metric has counted n results, and returns what is open then.
-func (r *rig) sweeps(l Ledger, n *ledger.Namespace, change func(*Config), want map[string]float64) []ledger.Action {
+func (r *rig) sweeps(l Ledger, n *ledger.Namespace, change func(*setup), want map[string]float64) []ledger.Action {
 	r.T.Helper()
 	lanes := newLanes()
 	opened := make(chan *ledger.Claim, 8)
@@ -170,14 +168,5 @@ func TestSweepWithoutTheTopicsRetention(t *testing.T) {
 	if d := cmp.Diff(map[string]bool{"e0": true, "e1": false, "e2": false}, events(open)); d != "" {
 		t.Error(d)
 	}
-	r.sweeps(n, n, func(c *Config) { c.Retention = map[string]time.Duration{testTopic: 20 * time.Minute} }, map[string]float64{"stored": 1})
-}
-
-// Payloads that nobody can store are refused.
-func TestConfigWantsALedgerForCopies(t *testing.T) {
-	t.Parallel()
-	cfg := Config{Group: testGroup, Topics: []string{testTopic}, Ledger: newMemory(), Lanes: newLanes(), Payloads: (&rig{streamtest.NewRig(t, 1)}).payloads(), Client: []kgo.Opt{}}
-	if _, err := New(cfg); schemas.KindOf(err) != schemas.Invalid {
-		t.Errorf("got %v", err)
-	}
+	r.sweeps(n, n, func(c *setup) { c.Retention = map[string]time.Duration{testTopic: 20 * time.Minute} }, map[string]float64{"stored": 1})
 }

@@ -63,6 +63,7 @@ func (w *watch) until(t *testing.T, what string, ok func() bool) {
 // memory is a ledger in memory that holds its callers to the ledger's contract: fences, positions, ascending offsets.
 type memory struct {
 	watch
+	quiet
 	began   time.Time
 	begin   map[ledger.Partition]int64
 	fences  map[ledger.Partition]*fence

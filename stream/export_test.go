@@ -146,7 +146,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 }
 
 // untilCounted waits for an export to have ended so.
-func untilCounted(t *testing.T, cfg Config, result string) {
+func untilCounted(t *testing.T, cfg setup, result string) {
 	t.Helper()
 	for limit := time.Now().Add(patience); ; {
 		families, err := cfg.Registerer.(prometheus.Gatherer).Gather()

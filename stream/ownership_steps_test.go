@@ -89,7 +89,7 @@ func (s *seen) Release(ctx context.Context, c *ledger.Claim) error {
 	return s.memory.Release(ctx, c)
 }
 
-func (s *seen) start(r *rig, cfg Config) *running {
+func (s *seen) start(r *rig, cfg setup) *running {
 	run := r.start(cfg)
 	s.run.Store(run)
 	return run
@@ -131,11 +131,11 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		do   func(t *testing.T, r *rig, s *seen, cfg func() Config)
+		do   func(t *testing.T, r *rig, s *seen, cfg func() setup)
 		want string
 	}{
 		{"stopped, moved by an operator, started again",
-			func(t *testing.T, r *rig, s *seen, cfg func() Config) {
+			func(t *testing.T, r *rig, s *seen, cfg func() setup) {
 				for n := range 2 {
 					run := s.start(r, cfg())
 					s.until(t, "all read", func() bool { return len(s.claims) == n+1 && s.next(0) == 3 })
@@ -145,7 +145,7 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 			},
 			streamtest.StepsOverASeek},
 		{"expelled while it joins",
-			func(t *testing.T, r *rig, s *seen, cfg func() Config) {
+			func(t *testing.T, r *rig, s *seen, cfg func() setup) {
 				run := s.start(r, cfg())
 				s.until(t, "all read", func() bool { return s.next(0) == 3 })
 				r.joinsLate(t, func(member string) {
@@ -163,7 +163,7 @@ func TestOwnershipStepsAreTheOwners(t *testing.T) {
 			r.Produce(0, 0, 1, 2)
 			s := &seen{memory: newMemory()}
 			s.listen(r)
-			tt.do(t, r, s, func() Config {
+			tt.do(t, r, s, func() setup {
 				lanes := newLanes()
 				lanes.onOpen = func() error { s.note("open"); return nil }
 				lanes.onClose = func(context.Context) { s.note("close") }

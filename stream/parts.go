@@ -12,7 +12,7 @@ import (
 func (c Config) owner() owner.Config {
 	return owner.Config{
 		Group: c.Group, Generation: c.Generation, Topics: c.Topics, Client: c.Client, InstanceID: c.InstanceID, Begin: c.Begin,
-		Ledger: c.Ledger, Lanes: c.Lanes, Backfills: c.Backfills, Logger: c.Logger, Registerer: c.Registerer,
+		Ledger: c.Ledger, Backfills: c.Backfills, Logger: c.Logger, Registerer: c.Registerer,
 		SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, RebalanceTimeout: c.RebalanceTimeout,
 		DrainTimeout: c.DrainTimeout, StopLook: c.StopLook, MirrorInterval: c.MirrorInterval,
 	}
@@ -25,25 +25,23 @@ func (c Config) reader(onError func(error)) reader.Config {
 	}
 }
 
-func (c Config) batch(r *reader.Reader, log *reader.Log, ms *batch.Metrics) batch.Config {
+func (c Config) batch(r *reader.Reader, log *reader.Log, lanes Lanes, ms *batch.Metrics) batch.Config {
 	return batch.Config{
-		Topics: c.Topics, Ledger: c.Ledger, Lanes: c.Lanes, Reader: r, Log: log, Backfills: c.Backfills, Metrics: ms, Logger: c.Logger,
+		Topics: c.Topics, Ledger: c.Ledger, Lanes: lanes, Reader: r, Log: log, Backfills: c.Backfills, Metrics: ms, Logger: c.Logger,
 		BatchRecords: c.BatchRecords, BatchBytes: c.BatchBytes, BatchWait: c.BatchWait, GapSweep: c.GapSweep, IdleSweep: c.IdleSweep,
 		UnreadAfter: c.UnreadAfter, TopicLook: c.TopicLook, CommandSweep: c.CommandSweep,
 	}
 }
 
-// copier needs a ledger that stores copies, which validate has asked for.
 func (c Config) copier(log *reader.Log, ms *reader.Metrics) reader.CopierConfig {
 	return reader.CopierConfig{
-		Ledger: c.Ledger.(reader.CopyLedger), Payloads: c.Payloads, Log: log, Retention: c.Retention, Metrics: ms, Logger: c.Logger,
+		Ledger: c.Ledger, Payloads: c.Payloads, Log: log, Retention: c.Retention, Metrics: ms, Logger: c.Logger,
 	}
 }
 
-// exporter needs a ledger that has dead letters, which validate has asked for.
 func (c Config) exporter(ms *deadletter.Metrics) deadletter.Config {
 	return deadletter.Config{
-		Subscription: c.Group, Ledger: c.Ledger.(deadletter.Ledger), Payloads: c.Payloads, Client: c.Client,
+		Subscription: c.Group, Ledger: c.Ledger, Payloads: c.Payloads, Client: c.Client,
 		MaxRecordBytes: c.MaxRecordBytes, Sweep: c.ExportSweep, Metrics: ms, Logger: c.Logger,
 	}
 }

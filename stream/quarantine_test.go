@@ -18,7 +18,7 @@ import (
 )
 
 // quarantined waits until a partition is read up to next and gives what was set aside, the offsets in order.
-func (r *rig) quarantined(cfg Config, m *memory, next int64) []ledger.Record {
+func (r *rig) quarantined(cfg setup, m *memory, next int64) []ledger.Record {
 	r.T.Helper()
 	run := r.start(cfg)
 	m.until(r.T, "all read", func() bool { return m.next(0) == next })

@@ -65,13 +65,19 @@ type running struct {
 	done   chan error
 }
 
-func (r *rig) config(l Ledger, lanes Lanes) Config {
-	return Config{
+// setup is a subscription and the lanes that it runs with.
+type setup struct {
+	Config
+	lanes Lanes
+}
+
+func (r *rig) config(l Ledger, lanes Lanes) setup {
+	return setup{lanes: lanes, Config: Config{
 		Group: testGroup, Topics: []string{testTopic}, Client: []kgo.Opt{r.Seed()}, Begin: owner.Begin{All: true},
-		Ledger: l, Lanes: lanes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(testLog{r.T}, nil)),
+		Ledger: l, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(testLog{r.T}, nil)),
 		SessionTimeout: 6 * time.Second, HeartbeatInterval: 100 * time.Millisecond, RebalanceTimeout: 10 * time.Second,
 		MirrorInterval: 20 * time.Millisecond, GapSweep: 200 * time.Millisecond, DrainTimeout: 5 * time.Second,
-	}
+	}}
 }
 
 // testLog shows the log of a failing test.
@@ -79,15 +85,15 @@ type testLog struct{ t *testing.T }
 
 func (l testLog) Write(b []byte) (int, error) { l.t.Log(string(b[:len(b)-1])); return len(b), nil }
 
-func (r *rig) start(cfg Config) *running {
+func (r *rig) start(cfg setup) *running {
 	r.T.Helper()
-	s, err := New(cfg)
+	s, err := New(cfg.Config)
 	if err != nil {
 		r.T.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	run := &running{Subscription: s, cancel: cancel, done: make(chan error, 1)}
-	go func() { run.done <- s.Run(ctx); close(run.done) }()
+	go func() { run.done <- s.Run(ctx, cfg.lanes); close(run.done) }()
 	r.T.Cleanup(func() { run.stop(r.T) })
 	return run
 }

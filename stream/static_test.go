@@ -114,7 +114,7 @@ func TestStaticMemberThatStaysAwayLosesItsPartitions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2)
 	m := newMemory()
-	config := func(id string) Config {
+	config := func(id string) setup {
 		cfg := r.config(m, newLanes())
 		cfg.InstanceID, cfg.SessionTimeout = id, time.Second
 		return cfg

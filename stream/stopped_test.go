@@ -20,7 +20,7 @@ import (
 )
 
 // lookOften makes a config that looks at stopped partitions all the time.
-func lookOften(cfg Config) Config {
+func lookOften(cfg setup) setup {
 	cfg.StopLook = 10 * time.Millisecond
 	return cfg
 }

@@ -57,7 +57,9 @@ func (s *Subscription) Ready() error { return s.owner.Ready() }
 // Partitions are the assigned partitions and how they are.
 func (s *Subscription) Partitions() []owner.PartitionState { return s.owner.Partitions() }
 
-// Alive is an [Alive] function: the group has confirmed this member within the session timeout.
+// Alive reports whether this process may still act for its group: the group has confirmed this member within the session
+// timeout, on a clock that goes on while the machine is suspended. Lanes ask before every attempt (P6 covers the ledger, not
+// the wire).
 func (s *Subscription) Alive() bool { return s.owner.Alive() }
 
 // Fenced tells the subscription that c's fence was found lost, by lanes that recorded a result. The claim is dropped and
@@ -66,11 +68,12 @@ func (s *Subscription) Fenced(c *ledger.Claim) { s.owner.Fenced(c) }
 
 // Run works until ctx is done, then drains within the drain timeout: it stops reading, finishes the batch, closes the lanes,
 // mirrors the positions, releases the fences and leaves the group. What hangs is cut off then, and Run returns within three
-// seconds. Whatever goes wrong before that is tried
-// again and shown by Ready. Run may be called once.
-func (s *Subscription) Run(ctx context.Context) error {
+// seconds. Whatever goes wrong before that is tried again and shown by Ready. Run may be called once.
+//
+// The lanes must run until Run has returned. They may ask [Subscription.Alive], and tell [Subscription.Fenced], at any time.
+func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
 	for ctx.Err() == nil {
-		if err := s.run(ctx); err != nil {
+		if err := s.run(ctx, lanes); err != nil {
 			return fmt.Errorf("subscription %s: %w", s.cfg.Group, err)
 		}
 	}
@@ -82,7 +85,7 @@ var errRenew = errors.New("a topic was created again; its clients are made anew"
 
 // run is Run with one pair of clients. It ends early where a topic was created again: a client holds on to the id that
 // it first saw.
-func (s *Subscription) run(ctx context.Context) error {
+func (s *Subscription) run(ctx context.Context, lanes Lanes) error {
 	options, err := reader.ClientOptions(s.cfg.reader(s.readFailed))
 	if err != nil {
 		return err
@@ -103,11 +106,11 @@ func (s *Subscription) run(ctx context.Context) error {
 	defer renew(nil)
 	stopping := context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.DrainTimeout, func() { cut(owner.ErrTooSlow) }) })
 	defer stopping()
-	return s.work(ctx, client, topics, owner.Work{Cleaning: cleaning, Renew: func() { renew(errRenew) }})
+	return s.work(ctx, client, topics, lanes, owner.Work{Lanes: lanes, Cleaning: cleaning, Renew: func() { renew(errRenew) }})
 }
 
 // work runs from joining the group to leaving it.
-func (s *Subscription) work(ctx context.Context, client *kgo.Client, topics owner.Topics, w owner.Work) error {
+func (s *Subscription) work(ctx context.Context, client *kgo.Client, topics owner.Topics, lanes Lanes, w owner.Work) error {
 	// The parts outlive ctx: they are needed to drain. stop ends them.
 	parts, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -115,7 +118,7 @@ func (s *Subscription) work(ctx context.Context, client *kgo.Client, topics owne
 	defer stop()
 	log := reader.NewLog(client)
 	read := reader.New(client, log, s.cfg.reader(s.readFailed))
-	w.Loop = batch.New(parts, s.cfg.batch(read, log, s.batches))
+	w.Loop = batch.New(parts, s.cfg.batch(read, log, lanes, s.batches))
 	running.Go(func() { read.Run(parts) })
 	running.Go(w.Loop.Run)
 	if s.cfg.Payloads != nil {

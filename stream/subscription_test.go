@@ -321,7 +321,7 @@ func TestBatchLimits(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	good := Config{Group: "a.b", Topics: []string{"t"}, Ledger: newMemory(), Lanes: newLanes()}
+	good := Config{Group: "a.b", Topics: []string{"t"}, Ledger: newMemory()}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"topic twice":     func(c *Config) { c.Topics = []string{"t", "u", "t"} },
 		"empty topic":     func(c *Config) { c.Topics = []string{""} },
 		"no ledger":       func(c *Config) { c.Ledger = nil },
-		"no lanes":        func(c *Config) { c.Lanes = nil },
 		"begin twice":     func(c *Config) { c.Begin = owner.Begin{All: true, At: event(0).Time} },
 		"negative batch":  func(c *Config) { c.BatchRecords = -1 },
 		"slow heartbeat":  func(c *Config) { c.SessionTimeout, c.HeartbeatInterval = 3, 2 },

@@ -7,23 +7,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// CommandLedger is what commands need of a [ledger.Namespace], besides [Ledger].
-type CommandLedger interface {
-	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
-	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
-	Listen(notify func()) (stop func())
-}
-
-var _ CommandLedger = (*ledger.Namespace)(nil)
-
 // runCommands applies what is asked of the owner of the claimed partitions until the loop ends: at once where the ledger tells
 // of it, and by looking where it does not. What is about events runs between two batches, what is about actions is the
 // lanes'.
-func (l *Loop) runCommands(from CommandLedger) {
+func (l *Loop) runCommands() {
 	tick := time.NewTicker(l.cfg.CommandSweep)
 	defer tick.Stop()
 	notified := make(chan struct{}, 1) // never closed
-	defer from.Listen(func() {
+	defer l.cfg.Ledger.Listen(func() {
 		select {
 		case notified <- struct{}{}:
 		default:
@@ -36,12 +27,12 @@ func (l *Loop) runCommands(from CommandLedger) {
 		case <-l.ctx.Done():
 			return
 		}
-		l.applyCommands(from)
+		l.applyCommands()
 	}
 }
 
 // applyCommands applies what is asked now, page by page: what has to wait holds up nothing that was asked after it.
-func (l *Loop) applyCommands(from CommandLedger) {
+func (l *Loop) applyCommands() {
 	claims := l.Claims()
 	byID := make(map[int32]*ledger.Claim, len(claims))
 	for _, c := range claims {
@@ -49,14 +40,14 @@ func (l *Loop) applyCommands(from CommandLedger) {
 	}
 	for after, more := int64(0), len(claims) > 0; more; {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-		asked, err := from.Commands(ctx, claims, after)
+		asked, err := l.cfg.Ledger.Commands(ctx, claims, after)
 		cancel()
 		if err != nil && l.ctx.Err() == nil {
 			l.log.Warn("commands not read; trying again", "error", err)
 		}
 		for _, cmd := range asked {
 			if after = cmd.ID; cmd.LaneSeq == 0 {
-				l.do(l.ctx, func() { l.applyCommand(from, cmd) })
+				l.do(l.ctx, func() { l.applyCommand(cmd) })
 			} else {
 				l.applyLaneCommand(byID[cmd.Claim], cmd)
 			}
@@ -79,13 +70,13 @@ func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 }
 
 // applyCommand applies one that is about events, if its partition is still claimed.
-func (l *Loop) applyCommand(from CommandLedger, cmd ledger.Command) {
+func (l *Loop) applyCommand(cmd ledger.Command) {
 	for _, p := range l.claims {
 		if p.Claim.ID != cmd.Claim {
 			continue
 		}
 		ctx, done := l.running.begin(l.ctx)
-		a, err := from.Obey(ctx, p.Claim, cmd)
+		a, err := l.cfg.Ledger.Obey(ctx, p.Claim, cmd)
 		done()
 		if err == nil && !a.Fenced {
 			l.log.Info("command obeyed", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,

@@ -13,7 +13,7 @@ import (
 
 // pile is a ledger that keeps commands.
 type pile struct {
-	CommandLedger
+	Ledger
 	open []ledger.Command
 }
 
@@ -51,10 +51,10 @@ func TestCommandsThatWaitHoldUpNoOthers(t *testing.T) {
 		return "runs again", nil
 	})
 	p := NewPartition(claim, 1)
-	l := &Loop{ctx: t.Context(), cfg: Config{Lanes: lanes}, log: slog.New(slog.DiscardHandler), calls: make(chan func()),
+	l := &Loop{ctx: t.Context(), cfg: Config{Lanes: lanes, Ledger: q}, log: slog.New(slog.DiscardHandler), calls: make(chan func()),
 		claims: map[reader.TopicPartition]*Partition{p.at(): p}}
 	go func() { (<-l.calls)() }() // which claims there are
-	l.applyCommands(q)
+	l.applyCommands()
 	if want := []int64{2*ledger.MaxCommands + 1}; !slices.Equal(obeyed, want) {
 		t.Errorf("obeyed %d, want %d", obeyed, want)
 	}

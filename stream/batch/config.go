@@ -10,12 +10,27 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Ledger is what batches need of a [ledger.Namespace].
+// Ledger is what batches, and what goes on between them, need of a [ledger.Namespace].
 type Ledger interface {
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+
+	// Gaps.
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+
+	// Commands.
+	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
+	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
+	Listen(notify func()) (stop func())
+
+	// Idle partitions. What is told by the ledger's clock is kept for days, and compared with when windows were closed, by the
+	// same clock: ours may be wrong.
+	Now(ctx context.Context) (time.Time, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
+	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
+	OldLines(ctx context.Context, c *ledger.Claim) (ledger.OldLines, error)
+	ForgetLines(ctx context.Context, c *ledger.Claim, old ledger.OldLines) error
+	Leave(ctx context.Context, topics []string) error
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)

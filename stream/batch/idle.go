@@ -33,24 +33,11 @@ func (l *Loop) sweepIdle() {
 	})
 }
 
-// forgetter is a ledger whose lines can expire; see [ledger.Namespace.ForgetLines].
-type forgetter interface {
-	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
-	OldLines(ctx context.Context, c *ledger.Claim) (ledger.OldLines, error)
-	ForgetLines(ctx context.Context, c *ledger.Claim, old ledger.OldLines) error
-}
-
-var _ forgetter = (*ledger.Namespace)(nil)
-
 // tidy has the ledger write what lines came to, and gives those claims that may have lines to forget.
 func (l *Loop) tidy() (old []*Partition) {
-	from, ok := l.cfg.Ledger.(forgetter)
-	if !ok {
-		return nil
-	}
 	for _, p := range l.claims {
 		ctx, done := l.running.begin(l.ctx)
-		due, err := from.Tidy(ctx, p.Claim)
+		due, err := l.cfg.Ledger.Tidy(ctx, p.Claim)
 		done()
 		if err != nil {
 			l.notForgotten(p, err)
@@ -65,9 +52,8 @@ func (l *Loop) tidy() (old []*Partition) {
 // beside the batches, since that reads all lines of a partition, and go between two of them.
 func (l *Loop) forgetLines(of []*Partition) {
 	for _, p := range of {
-		from := l.cfg.Ledger.(forgetter) // tidy has asked
 		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
-		old, err := from.OldLines(ctx, p.Claim)
+		old, err := l.cfg.Ledger.OldLines(ctx, p.Claim)
 		cancel()
 		if err != nil {
 			l.notForgotten(p, err)
@@ -79,7 +65,7 @@ func (l *Loop) forgetLines(of []*Partition) {
 			}
 			ctx, done := l.running.begin(l.ctx)
 			defer done()
-			if err := from.ForgetLines(ctx, p.Claim, old); err != nil {
+			if err := l.cfg.Ledger.ForgetLines(ctx, p.Claim, old); err != nil {
 				l.notForgotten(p, err)
 			}
 		})
@@ -95,44 +81,21 @@ func (l *Loop) notForgotten(p *Partition, err error) {
 	}
 }
 
-// leaver is a ledger that is to know which topics are listened to; see [ledger.Namespace.Leave].
-type leaver interface {
-	Leave(ctx context.Context, topics []string) error
-}
-
-var _ leaver = (*ledger.Namespace)(nil)
-
 // leaveTopics tells the ledger which topics are listened to: others would keep every dedupe window for ever.
 func (l *Loop) leaveTopics() {
-	from, ok := l.cfg.Ledger.(leaver)
-	if !ok {
-		return
-	}
 	ctx, done := l.running.begin(l.ctx)
-	err := from.Leave(ctx, l.cfg.Topics)
+	err := l.cfg.Ledger.Leave(ctx, l.cfg.Topics)
 	done()
 	if err != nil && l.ctx.Err() == nil {
 		l.log.Warn("topics that are no longer listened to not noted; dedupe windows are kept longer", "error", err)
 	}
 }
 
-// clock is a ledger that has one; see [ledger.Namespace.Now]. What is told by it is kept for days, and compared with when windows were
-// closed, by the same clock: ours may be wrong.
-type clock interface {
-	Now(ctx context.Context) (time.Time, error)
-}
-
-var _ clock = (*ledger.Namespace)(nil)
-
 // caughtUp asks for the ends of partitions and notes those that are read to it: up to what the ledger's clock said before they were
 // asked for, since what is appended later may be behind them. What fails now comes with the next sweep.
 func (l *Loop) caughtUp(all []*Partition) {
-	from, ok := l.cfg.Ledger.(clock)
-	if !ok {
-		return
-	}
 	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-	asked, err := from.Now(ctx)
+	asked, err := l.cfg.Ledger.Now(ctx)
 	cancel()
 	if err != nil {
 		l.notNoted(len(all), err)

@@ -127,9 +127,7 @@ func (l *Loop) end(p *Partition, why error) {
 func (l *Loop) Run() {
 	defer l.observers.Wait()
 	l.observers.Go(l.watchTopics)
-	if from, ok := l.cfg.Ledger.(CommandLedger); ok {
-		l.observers.Go(func() { l.runCommands(from) })
-	}
+	l.observers.Go(l.runCommands)
 	for l.step() {
 		l.sweepGaps()
 		l.sweepIdle()

@@ -281,8 +281,8 @@ func (o *claimer) run(a *assignment, got claimed) error {
 		return err
 	}
 	defer o.hold(h)() // the lanes may find the fence lost from the moment that they open
-	if err := o.cfg.Lanes.Open(a.ctx, c); err != nil {
-		o.cfg.Lanes.Drop(c)
+	if err := o.work.Lanes.Open(a.ctx, c); err != nil {
+		o.work.Lanes.Drop(c)
 		o.releaseUnused(c)
 		return err
 	}
@@ -398,7 +398,7 @@ func (o *claimer) giveUp(h *held, why error) {
 	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, budget, ErrTooSlow)
 	defer cancel()
 	if errors.Is(why, errLost) {
-		o.cfg.Lanes.Drop(h.claim) // first of all: attempts in flight are not ours any more
+		o.work.Lanes.Drop(h.claim) // first of all: attempts in flight are not ours any more
 	}
 	still := o.detach(ctx, h)
 	select { // what was found out in the meantime weighs more
@@ -409,11 +409,11 @@ func (o *claimer) giveUp(h *held, why error) {
 	default:
 	}
 	if !still || errors.Is(why, errLost) || errors.Is(why, batch.ErrFenced) || errors.Is(why, batch.ErrUnknown) {
-		o.cfg.Lanes.Drop(h.claim)
+		o.work.Lanes.Drop(h.claim)
 		o.mirror.drop(h.at)
 		return
 	}
-	err := o.cfg.Lanes.Close(ctx, h.claim)
+	err := o.work.Lanes.Close(ctx, h.claim)
 	o.mirrorLast(h)
 	if err != nil {
 		// The fence stays as it is, so that the next claim is unclean and waits for what may still be in flight.

@@ -45,7 +45,6 @@ type Config struct {
 	InstanceID string    // makes the member static; empty is dynamic
 	Begin      Begin     // where a new subscription begins
 	Ledger     Ledger
-	Lanes      Lanes
 	Backfills  *batch.BackfillRequests // gets the claims that run; nil: nobody asks for any
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil registers nothing

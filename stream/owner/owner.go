@@ -84,6 +84,7 @@ func (o *Owner) setClaimer(k *claimer) {
 // Work is what claims run on.
 type Work struct {
 	Loop   *batch.Loop
+	Lanes  Lanes
 	Copier *reader.Copier // nil copies nothing
 	// Cleaning is what every last step lives by, whatever it is made for: it ends when stopping has taken its time.
 	Cleaning context.Context

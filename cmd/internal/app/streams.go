@@ -172,16 +172,16 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	if err != nil {
 		return err
 	}
-	var sub *stream.Subscription
-	lanes, err := lane.New(s.lanes(at, ns, func() bool { return sub.Alive() }, func(c *ledger.Claim) { sub.Fenced(c) }))
-	if err != nil {
-		return err
-	}
-	cfg := s.config(at, ns, lanes)
+	cfg := s.config(at, ns)
 	if asks(s.a.file().Teams[at.team].Subscriptions[at.name]) {
 		cfg.Backfills = batch.NewBackfillRequests(ns)
 	}
-	if sub, err = stream.New(cfg); err != nil {
+	sub, err := stream.New(cfg)
+	if err != nil {
+		return err
+	}
+	lanes, err := lane.New(s.lanes(at, ns, sub))
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -197,7 +197,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	if cfg.Backfills != nil {
 		running.Go(func() { askErr = s.backfill(lctx, cfg.Backfills) })
 	}
-	err = sub.Run(ctx)
+	err = sub.Run(ctx, lanes)
 	stop()
 	running.Wait()
 	if err == nil && lanesErr == nil && ctx.Err() == nil {
@@ -234,7 +234,7 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 	return spec
 }
 
-func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive, fenced func(*ledger.Claim)) lane.Config {
+func (s *streams) lanes(at sourceName, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
 	own, most, body := map[string]lane.Destination{}, 0, int64(0)
 	for _, source := range s.a.file().Teams[at.team].Subscriptions[at.name].Sources {
 		body = max(body, s.a.file().MaxBody(at.team, source))
@@ -247,7 +247,7 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, alive stream.Alive,
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
 		MaxInFlight: max(256, 4*most), // so that one destination that hangs leaves room for others
-		MaxBody:     body, Later: later(s.a.file()), Alive: alive, OnFenced: fenced, Logger: s.a.log, Registerer: s.a.registry,
+		MaxBody:     body, Later: later(s.a.file()), Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 
@@ -263,7 +263,7 @@ var codec = lane.Codec{
 	},
 }
 
-func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes) stream.Config {
+func (s *streams) config(at sourceName, ns *ledger.Namespace) stream.Config {
 	file := s.a.file()
 	sub := file.Teams[at.team].Subscriptions[at.name]
 	begin, err := config.ParseBegin(sub.Begin)
@@ -278,7 +278,7 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace, lanes stream.Lanes
 	}
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
-		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Lanes: lanes, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
+		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the budget is for what ends before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,

@@ -15,7 +15,6 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
-	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -81,39 +80,31 @@ func startProcess(w *world, node string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	lanes, err := lane.New(lane.Config{
-		Subscription: group, Ledger: p.ledger, Payloads: p.payloads, Codec: codec, Latest: w.plan.latest,
-		Destinations: map[string]lane.Destination{"acme/agent": {Sink: p.sink, Shared: shared, Timeout: agentTimeout,
-			Retry: lane.RetryPolicy{Attempts: 30, Within: 24 * time.Hour, Min: 500 * time.Millisecond, Max: 8 * time.Second}}},
-		MaxInFlight: 16, MaxOpen: w.plan.maxOpen, LaneWindow: w.plan.laneWindow, MaxBytes: w.plan.laneBytes, MaxBody: maxBody,
-		Alive: func() bool { return p.sub.Alive() }, OnFenced: func(c *ledger.Claim) { p.sub.Fenced(c) }, Logger: log,
-	})
-	if err != nil {
-		return nil, err
-	}
 	topics := make([]string, len(w.plan.sources))
 	for i, source := range w.plan.sources {
 		topics[i] = topicOf(source)
 	}
 	p.sub, err = stream.New(stream.Config{
-		Group: group, Topics: topics, Client: options, Begin: owner.Begin{All: true}, Ledger: p.ledger, Lanes: lanes,
-		Payloads: p.copies(), Logger: log, BatchRecords: w.plan.batchRecords, BatchBytes: w.plan.batchBytes,
+		Group: group, Topics: topics, Client: options, Begin: owner.Begin{All: true}, Ledger: p.ledger,
+		Payloads: p.payloads, Logger: log, BatchRecords: w.plan.batchRecords, BatchBytes: w.plan.batchBytes,
 		SessionTimeout: sessionTimeout, HeartbeatInterval: time.Second, RebalanceTimeout: 20 * time.Second, DrainTimeout: drainTimeout,
 		MirrorInterval: time.Second,
 	})
 	if err != nil {
 		return nil, err
 	}
+	lanes, err := lane.New(lane.Config{
+		Subscription: group, Ledger: p.ledger, Payloads: p.payloads, Codec: codec, Latest: w.plan.latest,
+		Destinations: map[string]lane.Destination{"acme/agent": {Sink: p.sink, Shared: shared, Timeout: agentTimeout,
+			Retry: lane.RetryPolicy{Attempts: 30, Within: 24 * time.Hour, Min: 500 * time.Millisecond, Max: 8 * time.Second}}},
+		MaxInFlight: 16, MaxOpen: w.plan.maxOpen, LaneWindow: w.plan.laneWindow, MaxBytes: w.plan.laneBytes, MaxBody: maxBody,
+		Alive: p.sub.Alive, OnFenced: p.sub.Fenced, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	p.run(lanes)
 	return p, nil
-}
-
-// copies are the payloads where the ledger keeps copies of them.
-func (p *process) copies() stream.Payloads {
-	if _, ok := p.ledger.(reader.CopyLedger); ok {
-		return p.payloads
-	}
-	return nil
 }
 
 // run is what the app does: lanes outlive the subscription's Run, which closes their claims while it drains.
@@ -126,7 +117,7 @@ func (p *process) run(lanes *lane.Lanes) {
 		var running sync.WaitGroup
 		var lanesErr error
 		running.Go(func() { lanesErr = lanes.Run(lctx) })
-		err := p.sub.Run(ctx)
+		err := p.sub.Run(ctx, lanes)
 		stop()
 		running.Wait()
 		p.err = errors.Join(err, lanesErr)

@@ -7,10 +7,8 @@ import (
 
 	"github.com/forebay-io/forebay/stream"
 	streambatch "github.com/forebay-io/forebay/stream/batch"
-	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
-	"github.com/forebay-io/forebay/stream/reader"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,9 +16,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // What the packages above need of a namespace, a process of a Memory is.
 var (
 	_ stream.Ledger              = (*ledgertest.Process)(nil)
-	_ streambatch.CommandLedger  = (*ledgertest.Process)(nil)
-	_ reader.CopyLedger          = (*ledgertest.Process)(nil)
-	_ deadletter.Ledger          = (*ledgertest.Process)(nil)
 	_ streambatch.BackfillLedger = (*ledgertest.Process)(nil)
 	_ lane.Ledger                = (*ledgertest.Process)(nil)
 )
