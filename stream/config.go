@@ -87,7 +87,7 @@ type Config struct {
 	TopicLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
-	// CommandSweep is how often the owner looks for what people ask of it, besides being told; default 500 ms. The index it
+	// CommandSweep is how often the owner looks for what operators ask of it, besides being told; default 500 ms. The index it
 	// looks into is nearly always empty.
 	CommandSweep time.Duration
 	// ExportSweep is how often it looks for dead letters to export; default 1 s.

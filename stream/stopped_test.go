@@ -40,7 +40,7 @@ func (r *running) stopOf(t *testing.T, number int32) *owner.StopError {
 	return nil
 }
 
-// Every stop that a person may accept says how many records of which time are concerned, and goes on where it said once
+// Every stop that an operator may accept says how many records of which time are concerned, and goes on where it said once
 // that is accepted; what it leaves out is recorded like a seek, and it is not found again.
 func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 	t.Parallel()

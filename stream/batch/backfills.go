@@ -109,7 +109,7 @@ func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 	q.mu.Lock()
 	q.claims[c] = true
 	q.mu.Unlock()
-	q.asked()
+	q.notify()
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -118,8 +118,8 @@ func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 	}
 }
 
-// asked says that there is a new request.
-func (q *BackfillRequests) asked() {
+// notify says that there is a new request.
+func (q *BackfillRequests) notify() {
 	if q == nil {
 		return
 	}

@@ -73,7 +73,7 @@ func TestBackfillRequestsGoOnceEach(t *testing.T) {
 		if id := next(); id != 3 {
 			t.Errorf("got %d", id)
 		}
-		time.AfterFunc(time.Second, func() { a.ask(4, 7); q.asked() })
+		time.AfterFunc(time.Second, func() { a.ask(4, 7); q.notify() })
 		began = time.Now()
 		if id := next(); id != 4 || time.Since(began) != time.Second {
 			t.Errorf("got %d after %s", id, time.Since(began))

@@ -32,9 +32,9 @@ const observeTimeout = 10 * time.Second
 
 // gapClock wakes the loop for the next thing that gaps need.
 type gapClock struct {
-	t     *time.Timer
-	asked time.Time
-	swept time.Time
+	t       *time.Timer
+	askedAt time.Time
+	sweptAt time.Time
 }
 
 func (g *gapClock) timer() <-chan time.Time {
@@ -55,9 +55,9 @@ func (g *gapClock) set(d time.Duration) {
 // sweepGaps asks for deadlines where that is due and sets the timer for the next time.
 func (l *Loop) sweepGaps() {
 	now := time.Now()
-	sweep := now.Sub(l.gaps.swept) >= l.cfg.GapSweep
+	sweep := now.Sub(l.gaps.sweptAt) >= l.cfg.GapSweep
 	if sweep {
-		l.gaps.swept = now
+		l.gaps.sweptAt = now
 	}
 	var ask []*Partition
 	for _, p := range l.claims {
@@ -65,8 +65,8 @@ func (l *Loop) sweepGaps() {
 			ask = append(ask, p)
 		}
 	}
-	if len(ask) > 0 && now.Sub(l.gaps.asked) >= askEvery {
-		l.gaps.asked = now
+	if len(ask) > 0 && now.Sub(l.gaps.askedAt) >= askEvery {
+		l.gaps.askedAt = now
 		l.askDeadlines(ask)
 	}
 	l.gaps.set(l.nextGap(time.Now()))
@@ -169,7 +169,7 @@ func (l *Loop) concluded(p *Partition, a ledger.Applied, err error) {
 		return
 	}
 	if a.Asked {
-		l.cfg.Backfills.asked()
+		l.cfg.Backfills.notify()
 	}
 	l.metrics.decided(a.Outcomes)
 	l.logDecisions(&part{of: p}, a)

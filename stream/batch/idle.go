@@ -11,18 +11,18 @@ import (
 
 // idleState is when partitions were last looked at that have been read to their end.
 type idleState struct {
-	asked time.Time
-	busy  bool
+	sweptAt time.Time
+	busy    bool
 }
 
 // sweepIdle tells the ledger of partitions that are read to their end: an idle one has no records to tell by how far it
 // has been processed, and a single one of them would keep every dedupe window for ever.
 func (l *Loop) sweepIdle() {
 	now := time.Now()
-	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.asked) < l.cfg.IdleSweep {
+	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.sweptAt) < l.cfg.IdleSweep {
 		return
 	}
-	l.idle = idleState{asked: now, busy: true}
+	l.idle = idleState{sweptAt: now, busy: true}
 	old := l.tidy()
 	l.leaveTopics()
 	all := slices.Collect(maps.Values(l.claims))

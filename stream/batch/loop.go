@@ -62,7 +62,7 @@ func (t *transaction) abort(cause error) {
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
 	return &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{asked: time.Now()}}
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}}
 }
 
 // do runs fn between two batches and returns when it has run. It reports false when ctx ended before.
@@ -297,7 +297,7 @@ func (l *Loop) applied(read *part, a ledger.Applied) {
 		p.gap.ask = true
 	}
 	if a.Asked {
-		l.cfg.Backfills.asked()
+		l.cfg.Backfills.notify()
 	}
 	l.hand(p, a, read.Events)
 	l.expireIfRead(p)

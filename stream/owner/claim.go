@@ -23,9 +23,9 @@ type claimed struct {
 	partitions int32  // of the topic
 	// grown is why no records are read: the topic has more partitions than the ledger recorded. What is open runs all the same, or
 	// `topics rekey` would wait for it for ever.
-	grown    *StopError
-	settle   bool
-	accepted *ledger.Stop // nil: nothing had to be accepted
+	grown       *StopError
+	mirrorFirst bool
+	accepted    *ledger.Stop // nil: nothing had to be accepted
 }
 
 // claim tries until the partition is claimed, its assignment ends, or it must be stopped.
@@ -109,7 +109,7 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 				return st, errNotMember
 			}
 			got.member = s.member
-			st, got.settle, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
+			st, got.mirrorFirst, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.topics.begin[p]})
 			if got.accepted = nil; st.Accepted != 0 {
 				got.accepted = standing.Stop
@@ -133,7 +133,7 @@ func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts
 	if a.ctx.Err() != nil { // revoked while we asked: the session read above may be the one after
 		return ledger.Start{}, false, fmt.Errorf("%w: %w", errNotMember, context.Cause(a.ctx))
 	}
-	return where(f)
+	return decideStart(f)
 }
 
 // ask fills in what the brokers know.

@@ -166,10 +166,10 @@ func (o *claimer) own(a *assignment) {
 	}
 }
 
-// stop leaves a partition alone until it is time to look again: only a person can say what is right. The other
+// stop leaves a partition alone until it is time to look again: only an operator can say what is right. The other
 // partitions go on.
 func (o *claimer) stop(a *assignment, e *StopError) {
-	o.tell(a, e)
+	o.showStopped(a, e)
 	timer := time.NewTimer(o.cfg.StopLook)
 	defer timer.Stop()
 	select {
@@ -178,9 +178,9 @@ func (o *claimer) stop(a *assignment, e *StopError) {
 	}
 }
 
-// tell shows a partition as stopped, and reports it where that is news. The report is kept in the ledger, for people in any process,
+// showStopped shows a partition as stopped, and reports it where that is news. The report is kept in the ledger, for operators at any process,
 // and because what happened may not show any more when somebody looks again.
-func (o *claimer) tell(a *assignment, e *StopError) {
+func (o *claimer) showStopped(a *assignment, e *StopError) {
 	switch {
 	case e.same(a.lastStop):
 		a.stop = a.lastStop
@@ -273,10 +273,10 @@ func (o *claimer) run(a *assignment, got claimed) error {
 		o.mirror.set(h.at, h.mirrored())
 	}
 	if got.grown != nil {
-		o.tell(a, got.grown)
+		o.showStopped(a, got.grown)
 	}
 	o.noteSeek(c)
-	if err := o.settle(a, h, got.settle); err != nil {
+	if err := o.mirrorFirst(a, h, got.mirrorFirst); err != nil {
 		o.releaseUnused(c)
 		return err
 	}
@@ -333,7 +333,7 @@ func (o *claimer) watch(a *assignment, h *held) (why error) {
 	}
 }
 
-// ended is why the loop ended a run, as a stop where only a person can say what is right.
+// ended is why the loop ended a run, as a stop where only an operator can say what is right.
 func (o *claimer) ended(a *assignment, h *held, why error) error {
 	if e, ok := errors.AsType[*batch.RefusedError](why); ok {
 		return stop(h.claim.Partition, StopRefused, e.Err)
@@ -365,8 +365,8 @@ func (o *claimer) noteSeek(c *ledger.Claim) {
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 
-// settle mirrors the position with our marker before the first batch, where the group's commit is somebody else's.
-func (o *claimer) settle(a *assignment, h *held, must bool) error {
+// mirrorFirst mirrors the position with our marker before the first batch, where the group's commit is somebody else's.
+func (o *claimer) mirrorFirst(a *assignment, h *held, must bool) error {
 	if !must {
 		return nil
 	}
@@ -393,7 +393,7 @@ func (o *claimer) giveUp(h *held, why error) {
 	case errors.Is(why, errShutdown):
 		budget = o.cfg.DrainTimeout - o.lastSteps()
 	case errors.Is(why, errLost):
-		budget = cleanupTimeout // nothing to drain, and the group is joined anew only afterwards
+		budget = cleanupTimeout // nothing to drain, and the group is joined again only afterwards
 	}
 	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, budget, ErrTooSlow)
 	defer cancel()

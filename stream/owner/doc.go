@@ -1,6 +1,6 @@
 // Package owner holds a subscription's place in its Kafka group and owns the partitions that the group assigns: it claims each
 // one's fence, decides where to read on, runs the claim on a [batch.Loop] and the lanes, mirrors its position to Kafka, and gives
-// it up the way the reason allows. What must not go on without a person's word is stopped with a report ([StopError]).
+// it up the way the reason allows. What must not go on without an operator's word is stopped with a report ([StopError]).
 //
 //	Kafka ─▶ member (group) ─▶ claimer: claim, run, give up ─▶ batch.Loop, Lanes
 //	          └ pulse: is this process still counted in?
@@ -8,7 +8,7 @@
 // # Claims
 //
 // A claim locks the fence's row, sends a heartbeat with the member id and generation of the assignment while it holds the
-// lock, reads the group's commit, decides where to start (see where) and commits a new epoch and token. A claim that comes
+// lock, reads the group's commit, decides where to start (see decideStart) and commits a new epoch and token. A claim that comes
 // late is told ILLEGAL_GENERATION and rolls back.
 //
 // A claim is clean where the one before drained its lanes and released its fence. One that was cut off, that never opened

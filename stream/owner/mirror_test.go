@@ -10,7 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// What was dropped, or noted anew, while a commit failed does not come back.
+// What was dropped, or noted again, while a commit failed does not come back.
 func TestMirrorDoesNotBringBackWhatIsGone(t *testing.T) {
 	t.Parallel()
 	m := newMirror(Config{}, nil)

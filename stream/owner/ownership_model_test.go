@@ -13,7 +13,7 @@ import (
 // far as the others can see: a request that arrives, a transaction that commits, a callback. A process that is frozen is
 // one of which no step comes for a while, so freezing and thawing are in it everywhere.
 //
-// What decides is the product's own: [where] over [facts] with [marker] texts, the notes of [mirror], and [pulse]. What is
+// What decides is the product's own: [decideStart] over [facts] with [marker] texts, the notes of [mirror], and [pulse]. What is
 // told again here is the order of the steps, each beside the function that takes it; [TestModelFollowsTheOwner]
 // compares it with what the real owner does.
 

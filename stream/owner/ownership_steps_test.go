@@ -434,7 +434,7 @@ func (m *machine) decide(w *world, i int) string {
 	if m.mutant == readsOverCuts {
 		f.epochEnd = nil
 	}
-	st, settle, err := where(f)
+	st, settle, err := decideStart(f)
 	l.lock, p.found, p.early = nobody, offer{at: none}, none
 	if e, stops := errors.AsType[*StopError](err); stops {
 		p.pc, p.fresh, p.stop = pcReport, true, stopState{kind: int8(slices.Index(modelStops, e.Reason)), from: int8(e.Stop.From), to: int8(e.Stop.To), resume: int8(e.Stop.Resume)}

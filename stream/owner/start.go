@@ -13,7 +13,7 @@ type commit struct {
 	metadata string
 }
 
-// facts is everything that where decides on.
+// facts is everything that decideStart rests on.
 type facts struct {
 	namespace  string
 	generation int32
@@ -53,7 +53,7 @@ func (f facts) rewound() (to int64, ok bool) {
 	return max(to, f.start), ok && f.stored != nil && to < f.stored.Offset
 }
 
-// where decides where a claimed partition is read on. It is pure; design section 5 is its specification:
+// decideStart says where a claimed partition is read on. It is pure; design section 5 is its specification:
 //
 //	commit in Kafka                              means                    start
 //	none                                         expired, or never made   ledger
@@ -76,15 +76,15 @@ func (f facts) rewound() (to int64, ok bool) {
 //
 // What was reported stands ([facts.stands]): a log that has grown again hides what happened to it.
 //
-// With settle, the commit is not our mirror of the start and must be overwritten with it before the first batch: read
+// With mirrorFirst, the commit is not our mirror of the start and must be overwritten with it before the first batch: read
 // again after the ledger has moved on, it would be taken for a seek back to it.
-func where(f facts) (st ledger.Start, settle bool, err error) {
+func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	st.Position = f.base()
-	to, settle := f.sought()
-	if settle {
+	to, sought := f.sought()
+	if sought {
 		st = f.move(to)
 	}
-	problem := f.stands(f.problem(st), st, settle)
+	problem := f.stands(f.problem(st), st, sought)
 	switch s := f.standing.Stop; {
 	case problem == nil:
 		// The ledger would have refused the topic if nobody had accepted it; of this partition it may have been reported only
@@ -92,7 +92,7 @@ func where(f facts) (st ledger.Start, settle bool, err error) {
 		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition && s.Accepted != nil {
 			st.Accepted = s.ID
 		}
-		return st, settle, nil
+		return st, sought, nil
 	case s.Same(problem) && s.Accepted != nil:
 		st = f.move(max(s.Resume, min(f.start, s.To)))
 		st.Accepted = s.ID
@@ -116,7 +116,7 @@ func (f facts) move(to int64) ledger.Start {
 	return st
 }
 
-// problem is why a start must not be made without a person's word, as the brokers tell it now; nil where nothing is.
+// problem is why a start must not be made without an operator's word, as the brokers tell it now; nil where nothing is.
 func (f facts) problem(st ledger.Start) *ledger.Stop {
 	if s := f.mirrored(); s != nil {
 		return s

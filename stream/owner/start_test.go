@@ -48,11 +48,11 @@ func TestWhere(t *testing.T) {
 		from, to, resume int64
 	}
 	for _, tt := range []struct {
-		name   string
-		f      facts
-		want   ledger.Start
-		settle bool
-		stop   *report
+		name        string
+		f           facts
+		want        ledger.Start
+		mirrorFirst bool
+		stop        *report
 	}{
 		{name: "first claim begins where the subscription does", f: facts{begin: 40}, want: at(40)},
 		{name: "no commit is not a seek", f: facts{stored: stored(50)}, want: ledger.Start{Position: *stored(50)}},
@@ -68,16 +68,16 @@ func TestWhere(t *testing.T) {
 		{name: "our mirror of another incarnation", f: facts{commit: marked(50, 50, other)}, stop: &report{StopRecreated, 50, 0, 0}},
 		{name: "our mirror of another incarnation that was accepted before", want: ledger.Start{Position: *stored(50)},
 			f: facts{stored: stored(50), commit: marked(50, 50, other)}},
-		{name: "seek back", f: facts{stored: stored(50), commit: &commit{offset: 20}}, settle: true, want: moved(50, 20)},
-		{name: "seek forward", f: facts{stored: stored(50), commit: &commit{offset: 70}}, settle: true, want: moved(50, 70)},
-		{name: "seek by a tool that keeps the metadata", f: facts{stored: stored(50), commit: marked(20, 50, id)}, settle: true, want: moved(50, 20)},
-		{name: "commit copied from another group", settle: true, want: moved(50, 20),
+		{name: "seek back", f: facts{stored: stored(50), commit: &commit{offset: 20}}, mirrorFirst: true, want: moved(50, 20)},
+		{name: "seek forward", f: facts{stored: stored(50), commit: &commit{offset: 70}}, mirrorFirst: true, want: moved(50, 70)},
+		{name: "seek by a tool that keeps the metadata", f: facts{stored: stored(50), commit: marked(20, 50, id)}, mirrorFirst: true, want: moved(50, 20)},
+		{name: "commit copied from another group", mirrorFirst: true, want: moved(50, 20),
 			f: facts{stored: stored(50), commit: &commit{20, marker{"acme.other", 0, id, 20}.String()}}},
-		{name: "commit of another generation", settle: true, want: moved(50, 20),
+		{name: "commit of another generation", mirrorFirst: true, want: moved(50, 20),
 			f: facts{stored: stored(50), commit: &commit{20, marker{testGroup, 7, id, 20}.String()}}},
 		{name: "reset to where we are: nothing moved, but not our mirror", f: facts{stored: stored(50), commit: &commit{offset: 50}},
-			settle: true, want: ledger.Start{Position: *stored(50)}},
-		{name: "commit before the first claim", f: facts{begin: 40, commit: &commit{offset: 60}}, settle: true, want: at(60)},
+			mirrorFirst: true, want: ledger.Start{Position: *stored(50)}},
+		{name: "commit before the first claim", f: facts{begin: 40, commit: &commit{offset: 60}}, mirrorFirst: true, want: at(60)},
 		{name: "at the log's start", f: facts{stored: stored(10)}, want: ledger.Start{Position: *stored(10)}},
 		{name: "at the log's end", f: facts{stored: stored(100)}, want: ledger.Start{Position: *stored(100)}},
 		{name: "below the log's start", f: facts{stored: stored(9)}, stop: &report{StopBelowStart, 9, 10, 10}},
@@ -89,9 +89,9 @@ func TestWhere(t *testing.T) {
 		{name: "epoch ends at the position", f: facts{stored: stored(50), epochEnd: end(50)}, want: ledger.Start{Position: *stored(50)}},
 		{name: "truncated and regrown", f: facts{stored: stored(50), epochEnd: end(49)}, stop: &report{StopTruncated, 49, 50, 49}},
 		{name: "truncated, but an operator moved on", f: facts{stored: stored(50), epochEnd: end(49), commit: &commit{offset: 30}},
-			settle: true, want: moved(50, 30)},
+			mirrorFirst: true, want: moved(50, 30)},
 
-		{name: "back to what dedupe remembers", settle: true, want: moved(50, 20),
+		{name: "back to what dedupe remembers", mirrorFirst: true, want: moved(50, 20),
 			f: facts{stored: stored(50), standing: forgot, commit: &commit{offset: 20}, soughtAt: day.Add(beginSkew)}},
 		{name: "back to before it", stop: &report{StopForgotten, 20, 50, 20},
 			f: facts{stored: stored(50), standing: forgot, commit: &commit{offset: 20}, soughtAt: day.Add(beginSkew - 1)}},
@@ -99,9 +99,9 @@ func TestWhere(t *testing.T) {
 			f: facts{stored: stored(50), standing: forgot, commit: &commit{offset: 20}}},
 		{name: "back to before the log and dedupe", stop: &report{StopForgotten, 5, 50, 10},
 			f: facts{stored: stored(50), standing: forgot, commit: &commit{offset: 5}, soughtAt: day}},
-		{name: "back over a ledger that has forgotten nothing", settle: true, want: moved(50, 20),
+		{name: "back over a ledger that has forgotten nothing", mirrorFirst: true, want: moved(50, 20),
 			f: facts{stored: stored(50), commit: &commit{offset: 20}, soughtAt: day}},
-		{name: "forward needs no memory", settle: true, want: moved(50, 70),
+		{name: "forward needs no memory", mirrorFirst: true, want: moved(50, 70),
 			f: facts{stored: stored(50), standing: forgot, commit: &commit{offset: 70}}},
 
 		{name: "accepted: below the start", f: facts{stored: stored(9), standing: accepted(StopBelowStart, 9, 10, 10)}, want: by7(moved(9, 10))},
@@ -109,7 +109,7 @@ func TestWhere(t *testing.T) {
 		{name: "accepted, and more was deleted since", f: facts{stored: stored(8), standing: accepted(StopBelowStart, 8, 9, 9)},
 			stop: &report{StopBelowStart, 8, 10, 10}},
 		{name: "accepted: above the end", f: facts{stored: stored(101), commit: marked(101, 101, id), standing: accepted(StopAboveEnd, 100, 101, 100)},
-			settle: true, want: by7(moved(101, 100))},
+			mirrorFirst: true, want: by7(moved(101, 100))},
 		{name: "accepted: above the end, which has grown since", f: facts{stored: stored(99), standing: accepted(StopAboveEnd, 60, 99, 60)},
 			want: by7(moved(99, 60))},
 		{name: "above the end stands after the log has grown over it", f: facts{stored: stored(99), standing: stands(StopAboveEnd, 60, 99, 60)},
@@ -121,27 +121,27 @@ func TestWhere(t *testing.T) {
 		{name: "above the end, and its epoch ends lower", f: facts{stored: stored(80), epochEnd: end(40), standing: accepted(StopAboveEnd, 60, 80, 60)},
 			stop: &report{StopTruncated, 40, 80, 40}},
 		{name: "above the end, and an operator moved on", f: facts{stored: stored(80), standing: stands(StopAboveEnd, 60, 80, 60), commit: &commit{offset: 30}},
-			settle: true, want: moved(80, 30)},
+			mirrorFirst: true, want: moved(80, 30)},
 		{name: "accepted: truncated", f: facts{stored: stored(50), epochEnd: end(49), standing: accepted(StopTruncated, 49, 50, 49)},
 			want: by7(moved(50, 49))},
 		{name: "accepted: truncated, and the log's start has passed the cut", f: facts{stored: stored(50), epochEnd: end(5), standing: accepted(StopTruncated, 5, 50, 5)},
 			want: by7(moved(50, 10))},
 		{name: "accepted: lost history runs again from the ledger", f: facts{stored: stored(50), commit: marked(70, 70, id), standing: accepted(StopHistory, 50, 70, 50)},
-			settle: true, want: by7(ledger.Start{Position: *stored(50)})},
+			mirrorFirst: true, want: by7(ledger.Start{Position: *stored(50)})},
 		{name: "accepted: lost history, of which the log's start is gone", f: facts{stored: stored(5), commit: marked(70, 70, id), standing: accepted(StopHistory, 5, 70, 5)},
-			settle: true, want: by7(moved(5, 10))},
+			mirrorFirst: true, want: by7(moved(5, 10))},
 		{name: "lost history stands when its commit expires", f: facts{stored: stored(50), standing: stands(StopHistory, 50, 70, 50)},
 			stop: &report{StopHistory, 50, 70, 50}},
 		{name: "lost history, and an operator set the group", f: facts{stored: stored(50), commit: &commit{offset: 50}, standing: stands(StopHistory, 50, 70, 50)},
-			settle: true, want: ledger.Start{Position: *stored(50)}},
+			mirrorFirst: true, want: ledger.Start{Position: *stored(50)}},
 		{name: "lost history deleted from the log as well", f: facts{stored: stored(5), commit: marked(7, 7, id)}, stop: &report{StopBelowStart, 5, 10, 10}},
 		{name: "accepted: a ledger that knows nothing goes on at the mirror", f: facts{begin: 90, commit: marked(20, 20, id), standing: accepted(StopHistory, 20, 20, 20)},
-			settle: true, want: by7(at(20))},
+			mirrorFirst: true, want: by7(at(20))},
 		{name: "accepted: another topic under the name", f: facts{commit: marked(50, 50, other), standing: ledger.Standing{TakenUp: true,
 			Stop: accepted(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: by7(at(10))},
 		{name: "another topic under the name, accepted before this partition had reported it", f: facts{commit: marked(50, 50, other),
 			standing: ledger.Standing{TakenUp: true, Stop: stands(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: at(10)},
-		{name: "accepted: back to before dedupe's memory", settle: true, want: by7(moved(50, 20)), f: facts{stored: stored(50), commit: &commit{offset: 20},
+		{name: "accepted: back to before dedupe's memory", mirrorFirst: true, want: by7(moved(50, 20)), f: facts{stored: stored(50), commit: &commit{offset: 20},
 			standing: ledger.Standing{Remembers: day, Stop: accepted(StopForgotten, 20, 50, 20).Stop}}},
 		{name: "accepted one seek, and there is another", stop: &report{StopForgotten, 19, 50, 19}, f: facts{stored: stored(50), commit: &commit{offset: 19},
 			standing: ledger.Standing{Remembers: day, Stop: accepted(StopForgotten, 20, 50, 20).Stop}}},
@@ -152,7 +152,7 @@ func TestWhere(t *testing.T) {
 			t.Parallel()
 			tt.f.namespace, tt.f.start, tt.f.end = testGroup, 10, 100
 			tt.f.partition = here
-			got, settle, err := where(tt.f)
+			got, mirrorFirst, err := decideStart(tt.f)
 			if tt.stop != nil {
 				e, ok := errors.AsType[*StopError](err)
 				if !ok || e.Stop == nil {
@@ -169,8 +169,8 @@ func TestWhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, got); d != "" || settle != tt.settle {
-				t.Errorf("settle %v, want %v\n%s", settle, tt.settle, d)
+			if d := cmp.Diff(tt.want, got); d != "" || mirrorFirst != tt.mirrorFirst {
+				t.Errorf("mirrorFirst %v, want %v\n%s", mirrorFirst, tt.mirrorFirst, d)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestWhereAcceptsItsWayOut(t *testing.T) {
 			f.standing.Remembers = time.Unix(1000, 0)
 		}
 		for range 3 {
-			st, _, err := where(f)
+			st, _, err := decideStart(f)
 			if err == nil {
 				at := st.Position.Offset
 				if at < f.start || at > f.end {

@@ -16,10 +16,10 @@ type State string
 const (
 	Claiming State = "claiming"
 	Running  State = "running"
-	Stopped  State = "stopped" // until a person looks; see StopError
+	Stopped  State = "stopped" // until an operator looks; see StopError
 )
 
-// PartitionState is one assigned partition, for people.
+// PartitionState is one assigned partition, for operators.
 type PartitionState struct {
 	Topic     string
 	Partition int32

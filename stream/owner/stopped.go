@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// StopReason is the closed list of why a partition stands still until a person looks. It is a metric label.
+// StopReason is the closed list of why a partition stands still until an operator looks. It is a metric label.
 type StopReason string
 
 const (
@@ -27,7 +27,7 @@ const (
 	StopUnreadable StopReason = "unreadable"        // the brokers give no records, or broken ones
 )
 
-// acceptable reports whether a partition goes on once a person accepts what is reported. The other reasons end by
+// acceptable reports whether a partition goes on once an operator accepts what is reported. The other reasons end by
 // themselves when their cause does, and are not kept in the ledger.
 func (r StopReason) acceptable() bool {
 	switch r {
@@ -87,7 +87,7 @@ func StopCommand(s ledger.Stop) string {
 	return ""
 }
 
-// same reports whether a person who was told of one has been told of the other.
+// same reports whether an operator who was told of one has been told of the other.
 func (e *StopError) same(o *StopError) bool { return o != nil && e.Stop.Same(o.Stop) }
 
 // stop is a stop that is no place in the log.
@@ -119,7 +119,7 @@ func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
 	}
 }
 
-// stopped is the StopError in err, where trying again cannot help without a person. What the ledger refuses for good it
+// stopped is the StopError in err, where trying again cannot help without an operator. What the ledger refuses for good it
 // says with the kinds conflict and invalid.
 func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
 	if e, ok := errors.AsType[*StopError](err); ok {

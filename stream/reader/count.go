@@ -29,8 +29,8 @@ const countTimeout = 2 * time.Second
 // counting knows how many partitions topics have, as it was asked after a poll came: a record of the poll may have been placed
 // by a number that nobody here has heard of. It asks at most once a topic, and not at all where every record is in its place.
 type counting struct {
-	ask   func(ctx context.Context, name string) (Topic, error) // nil in tests: nothing has changed
-	asked map[string]Topic
+	ask     func(ctx context.Context, name string) (Topic, error) // nil in tests: nothing has changed
+	answers map[string]Topic                                      // by topic
 }
 
 // check is nil where a record that is misplaced by the number that its claim knows is misplaced indeed.
@@ -38,7 +38,7 @@ func (c *counting) check(ctx context.Context, r *Reading) error {
 	if c.ask == nil {
 		return nil
 	}
-	now, known := c.asked[r.Partition.Topic]
+	now, known := c.answers[r.Partition.Topic]
 	if !known {
 		ctx, cancel := context.WithTimeoutCause(ctx, countTimeout, errors.New("no answer in time"))
 		defer cancel()
@@ -46,10 +46,10 @@ func (c *counting) check(ctx context.Context, r *Reading) error {
 		if now, err = c.ask(ctx, r.Partition.Topic); err != nil {
 			return fmt.Errorf("a record is not where its key belongs, and whether the topic has grown cannot be asked: %w", err)
 		}
-		if c.asked == nil {
-			c.asked = map[string]Topic{}
+		if c.answers == nil {
+			c.answers = map[string]Topic{}
 		}
-		c.asked[r.Partition.Topic] = now
+		c.answers[r.Partition.Topic] = now
 	}
 	switch {
 	case now.ID != r.Partition.TopicID:
