@@ -47,7 +47,7 @@ type Config struct {
 	Ledger Ledger
 	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
 	// into the ledger at half of the topic's retention. nil copies none.
-	Payloads Payloads
+	Payloads reader.Payloads
 	// Backfills gets the claims that run, whose requests it hands out; nil: nobody asks for any.
 	Backfills *batch.BackfillRequests
 	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
@@ -495,7 +496,7 @@ func (l *lanesDouble) Open(_ context.Context, c *ledger.Claim) error {
 	return nil
 }
 
-func (l *lanesDouble) Add(c *ledger.Claim, items []Item) {
+func (l *lanesDouble) Add(c *ledger.Claim, items []lane.Item) {
 	defer l.lock()()
 	if !l.open[c] {
 		l.wrong = append(l.wrong, "add to a claim that is not open")

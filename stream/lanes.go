@@ -2,8 +2,8 @@ package stream
 
 import (
 	"github.com/forebay-io/forebay/stream/batch"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/owner"
-	"github.com/forebay-io/forebay/stream/reader"
 )
 
 // Lanes runs the actions of claimed partitions; stream/lane implements it. All methods are safe for concurrent use;
@@ -13,12 +13,4 @@ type Lanes interface {
 	batch.Lanes
 }
 
-// Item is an open action and, where it is at hand, its event.
-type Item = batch.Item
-
-// Payloads loads events through pointers.
-type Payloads = reader.Payloads
-
-// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the
-// session timeout, on a monotonic clock. Asked before every attempt (P6 covers the ledger, not the wire).
-type Alive func() bool
+var _ Lanes = (*lane.Lanes)(nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -66,9 +67,9 @@ func (l *Loop) hand(p *Partition, a ledger.Applied, events []*schemas.Event) {
 	if len(a.Actions) == 0 {
 		return
 	}
-	items := make([]Item, len(a.Actions))
+	items := make([]lane.Item, len(a.Actions))
 	for i := range a.Actions {
-		items[i] = Item{Action: &a.Actions[i], Event: eventOf(&a.Actions[i], events)}
+		items[i] = lane.Item{Action: &a.Actions[i], Event: eventOf(&a.Actions[i], events)}
 		switch e := items[i].Event; {
 		case e == nil:
 		case i > 0 && e == items[i-1].Event: // another action of the same event

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // taker is Lanes that keep what they are given.
-type taker struct{ items []Item }
+type taker struct{ items []lane.Item }
 
-func (k *taker) Add(_ *ledger.Claim, items []Item) { k.items = append(k.items, items...) }
+func (k *taker) Add(_ *ledger.Claim, items []lane.Item) { k.items = append(k.items, items...) }
 func (k *taker) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (string, error) {
 	return "", nil
 }

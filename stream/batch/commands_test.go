@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/stream/internal/streamtest"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -29,7 +30,7 @@ func (q *pile) Commands(_ context.Context, _ []*ledger.Claim, after int64) (page
 // commanded are lanes that are only asked to do what commands say.
 type commanded func(cmd ledger.Command) (string, error)
 
-func (commanded) Add(*ledger.Claim, []Item) {}
+func (commanded) Add(*ledger.Claim, []lane.Item) {}
 func (f commanded) ApplyCommand(_ context.Context, _ *ledger.Claim, cmd ledger.Command) (string, error) {
 	return f(cmd)
 }

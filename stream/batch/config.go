@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -13,18 +13,27 @@ import (
 // Ledger is what batches, and what goes on between them, need of a [ledger.Namespace].
 type Ledger interface {
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
+	gapLedger
+	commandLedger
+	idleLedger
+}
 
-	// Gaps.
+// gapLedger is what the end of waits for gaps needs.
+type gapLedger interface {
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
+}
 
-	// Commands.
+// commandLedger is what commands need.
+type commandLedger interface {
 	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
 	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
 	Listen(notify func()) (stop func())
+}
 
-	// Idle partitions. What is told by the ledger's clock is kept for days, and compared with when windows were closed, by the
-	// same clock: ours may be wrong.
+// idleLedger is what idle partitions need. What is noted by the ledger's clock is kept for days, and compared with when windows
+// were closed, by the same clock: ours may be wrong.
+type idleLedger interface {
 	Now(ctx context.Context) (time.Time, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
 	Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error)
@@ -39,7 +48,7 @@ var _ Ledger = (*ledger.Namespace)(nil)
 type Lanes interface {
 	// Add takes the actions that a batch has just committed, in lane_seq order, each with its event where it is at
 	// hand. It never blocks on a destination: what does not fit is left to the ledger and loaded as room appears.
-	Add(c *ledger.Claim, items []Item)
+	Add(c *ledger.Claim, items []lane.Item)
 	// ApplyCommand does what a command asks of an action of c, in one transaction with the note that it is done. An empty outcome
 	// says not now: the claim is not served here, or an attempt of the action is under way; the command comes again.
 	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
@@ -53,12 +62,6 @@ type Reader interface {
 }
 
 var _ Reader = (*reader.Reader)(nil)
-
-// Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
-type Item struct {
-	*ledger.Action
-	Event *schemas.Event // nil: load through Action.Packed or Action.Pointer
-}
 
 // Config is what a loop needs to know.
 type Config struct {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -68,12 +67,12 @@ func BenchmarkNoop(b *testing.B) {
 	}
 	b.ReportAllocs()
 	added := int64(0)
-	items := make([]stream.Item, batch)
+	items := make([]Item, batch)
 	b.ResetTimer()
 	for added < int64(b.N) {
 		for i := range items {
 			added++
-			items[i] = stream.Item{Event: event, Action: &ledger.Action{
+			items[i] = Item{Event: event, Action: &ledger.Action{
 				Claim: 1, LaneSeq: added, ID: "act_x", Name: "run", Destination: destName, OnDead: ledger.Park,
 				Entity: names[added*7919%entities], Status: ledger.Pending,
 			}}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -98,7 +97,7 @@ func TestCloseCutsTheLedgerOff(t *testing.T) {
 		r.add("a")
 		synctest.Wait()
 		item := r.make("b", func(a *ledger.Action) { a.Claim = 2 })
-		r.Add(other, []stream.Item{item})
+		r.Add(other, []Item{item})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -148,7 +147,7 @@ func TestFencedResultDropsTheClaimAlone(t *testing.T) {
 		}
 		r.mem.fenced[r.claim] = true
 		r.add("a", "a", "b")
-		r.Add(other, []stream.Item{
+		r.Add(other, []Item{
 			r.make("a", func(a *ledger.Action) { a.Claim = 2 }), r.make("a", func(a *ledger.Action) { a.Claim = 2 }),
 		})
 		synctest.Wait()
@@ -351,7 +350,7 @@ func TestDroppedResultsMakeRoomForOthers(t *testing.T) {
 		}
 		r.add("a", "b")
 		synctest.Wait() // one result is being recorded, one waits: no attempt may start
-		r.Add(other, []stream.Item{r.make("c", func(a *ledger.Action) { a.Claim = 2 })})
+		r.Add(other, []Item{r.make("c", func(a *ledger.Action) { a.Claim = 2 })})
 		synctest.Wait()
 		same(t, "attempts", len(r.sink.ids()), 2)
 		r.Drop(r.claim)

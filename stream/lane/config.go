@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -53,6 +52,18 @@ type RetryPolicy struct {
 	Max      time.Duration // bound of the last, see Delay, and cap of every delay, Retry-After included; default 5/6 of Within
 }
 
+// Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
+type Item struct {
+	*ledger.Action
+	Event *schemas.Event // nil: load through Action.Packed or Action.Pointer
+}
+
+// Payloads loads events through pointers. Each result is the event whose source, id and hash match the pointer, or an
+// AttemptError of ClassPayload where the log no longer has it.
+type Payloads interface {
+	Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error)
+}
+
 // Config makes [Lanes]. A zero limit takes its default.
 type Config struct {
 	Subscription string // "<team>.<subscription>"
@@ -61,15 +72,17 @@ type Config struct {
 	// as superseded.
 	Latest   bool
 	Ledger   Ledger
-	Payloads stream.Payloads
+	Payloads Payloads
 	Codec    Codec
 	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich       Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
 	// Later gives URL and token of an attempt at a destination that may finish later; required where there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
-	// Alive is asked right before every call; while it says no, nothing is attempted. Required.
-	Alive stream.Alive
+	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
+	// timeout, on a monotonic clock. It is asked right before every call (P6 covers the ledger, not the wire); while it says no,
+	// nothing is attempted. Required.
+	Alive func() bool
 	// OnFenced is called once for every claim whose fence was found lost, after the lanes have dropped it: on a partition
 	// without new records nobody else would notice. It is called without locks and must not wait. Nil: nobody is called.
 	OnFenced func(*ledger.Claim)

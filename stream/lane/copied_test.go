@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -37,7 +36,7 @@ func TestCopyMadeAfterLoading(t *testing.T) {
 			}
 			return nil
 		}
-		r.Add(r.claim, []stream.Item{item})
+		r.Add(r.claim, []Item{item})
 		synctest.Wait()
 		same(t, "calls while the ledger is away", len(r.sink.ids()), 0)
 		time.Sleep(time.Minute)

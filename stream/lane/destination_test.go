@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -94,7 +93,7 @@ func TestBlockedDestination(t *testing.T) {
 				}
 				r.add("a", "a", "b")
 				for range 100 {
-					r.Add(r.claim, []stream.Item{r.make("elsewhere", toOther)})
+					r.Add(r.claim, []Item{r.make("elsewhere", toOther)})
 				}
 				time.Sleep(tt.blocked - time.Minute)
 				synctest.Wait()
@@ -348,7 +347,7 @@ func TestFairBetweenTeams(t *testing.T) {
 		defer small.stop()
 		bigger := team("big.more")
 		defer bigger.stop()
-		items := make([]stream.Item, backlog)
+		items := make([]Item, backlog)
 		for i := range items {
 			items[i] = big.make(fmt.Sprint("e", i%50_000), nil)
 		}
@@ -377,7 +376,7 @@ func TestRateOfADestination(t *testing.T) {
 			defer r.stop()
 			r.begin(t)
 			for range 3 {
-				r.Add(r.claim, []stream.Item{r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })})
+				r.Add(r.claim, []Item{r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })})
 			}
 			synctest.Wait()
 			same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})

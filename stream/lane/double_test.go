@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -354,7 +353,7 @@ func (r *rig) begin(t testing.TB) {
 }
 
 // make makes the next action of an entity and puts it into ledger and log.
-func (r *rig) make(entity string, change func(*ledger.Action)) stream.Item {
+func (r *rig) make(entity string, change func(*ledger.Action)) Item {
 	r.seq++
 	id := fmt.Sprintf("%s#%d", entity, r.seq)
 	e := &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(entity), Data: []byte(`{"n":1}`)}
@@ -370,12 +369,12 @@ func (r *rig) make(entity string, change func(*ledger.Action)) stream.Item {
 	r.log.mu.Lock()
 	r.log.events[r.seq] = e
 	r.log.mu.Unlock()
-	return stream.Item{Action: &a, Event: e}
+	return Item{Action: &a, Event: e}
 }
 
 // add makes actions for entities and adds them as one batch.
 func (r *rig) add(entities ...string) {
-	items := make([]stream.Item, 0, len(entities))
+	items := make([]Item, 0, len(entities))
 	for _, e := range entities {
 		items = append(items, r.make(e, nil))
 	}

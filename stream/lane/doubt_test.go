@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -338,7 +337,7 @@ func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.D
 		for _, e := range next.events {
 			item := r.state(fmt.Sprint("e", e), r.seq+1)
 			item.Event.RecordedTime = time.Now()
-			r.Add(r.claim, []stream.Item{item})
+			r.Add(r.claim, []Item{item})
 		}
 		time.Sleep(next.lasts)
 		released := false

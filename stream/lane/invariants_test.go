@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -407,7 +406,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 				hang := make(chan struct{})
 				defer close(hang)
 				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { <-hang; return sink.Outcome{}, nil }
-				r.Add(r.claim, []stream.Item{r.state("latest", 1)})
+				r.Add(r.claim, []Item{r.state("latest", 1)})
 				for i := range 9 { // one more than there are workers
 					r.add(fmt.Sprint("runs", i))
 				}

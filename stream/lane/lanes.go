@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -19,7 +18,7 @@ var (
 	errTimeout = errors.New("destination's timeout")
 )
 
-// Lanes runs the actions of one subscription in this process; it implements [stream.Lanes]. All methods are safe for
+// Lanes runs the actions of one subscription in this process; it implements the Lanes of package stream. All methods are safe for
 // concurrent use.
 type Lanes struct {
 	cfg      *Config
@@ -29,8 +28,6 @@ type Lanes struct {
 	reports  *reportReader
 	commands *commands
 }
-
-var _ stream.Lanes = (*Lanes)(nil)
 
 // New makes lanes that hold nothing. Run must run for them to do anything.
 func New(cfg Config) (*Lanes, error) {
@@ -82,7 +79,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open implements [stream.Lanes]. It reads the first window before it returns; an error leaves nothing behind.
+// Open implements the Lanes of package stream. It reads the first window before it returns; an error leaves nothing behind.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	p := newPartition(l.cfg, c)
 	var actions []ledger.Action
@@ -115,8 +112,8 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	return nil
 }
 
-// Add implements [stream.Lanes].
-func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
+// Add implements the Lanes of package stream.
+func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,13 +139,13 @@ func (l *Lanes) Add(c *ledger.Claim, items []stream.Item) {
 	s.q.dispatch.wake()
 }
 
-// ApplyCommand implements [stream.Lanes]. Once begun it goes on until the ledger has answered or the claim is given up, whatever
+// ApplyCommand implements the Lanes of package stream. Once begun it goes on until the ledger has answered or the claim is given up, whatever
 // becomes of ctx: what was written must not be forgotten here.
 func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 	return l.commands.apply(ctx, c, cmd)
 }
 
-// Close implements [stream.Lanes]. It takes the doubt from a claim of which nothing is in doubt any more. An error means that
+// Close implements the Lanes of package stream. It takes the doubt from a claim of which nothing is in doubt any more. An error means that
 // attempts were cancelled or their results not recorded when ctx ended, or that the claim was unclean and what the owner before
 // may have in flight has not timed out yet.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
@@ -197,7 +194,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	return nil
 }
 
-// Drop implements [stream.Lanes].
+// Drop implements the Lanes of package stream.
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -185,7 +184,7 @@ func TestContinueRunsTheNext(t *testing.T) {
 			return sink.Outcome{}, nil
 		}
 		one := r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue })
-		r.Add(r.claim, []stream.Item{one, r.make("a", nil)})
+		r.Add(r.claim, []Item{one, r.make("a", nil)})
 		synctest.Wait()
 		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2"})
 		same(t, "first", r.mem.status(r.claim, 1), ledger.Dead)
@@ -281,7 +280,7 @@ func TestPayloadLostIsDead(t *testing.T) {
 		item := r.make("a", nil)
 		item.Event = nil
 		clear(r.log.events)
-		r.Add(r.claim, []stream.Item{item})
+		r.Add(r.claim, []Item{item})
 		synctest.Wait()
 		same(t, "calls", len(r.sink.ids()), 0)
 		res := r.mem.resultsOf(1)
@@ -304,7 +303,7 @@ func TestLogAwayIsNoAttempt(t *testing.T) {
 		}
 		item := r.make("a", nil)
 		item.Event = nil
-		r.Add(r.claim, []stream.Item{item})
+		r.Add(r.claim, []Item{item})
 		time.Sleep(10 * time.Minute)
 		same(t, "results while away", len(r.mem.resultsOf(1)), 0)
 		away.Store(false)
@@ -421,7 +420,7 @@ func TestDestinationTimeout(t *testing.T) {
 
 func TestUnknownDestinationEndsDead(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		r.Add(r.claim, []stream.Item{r.make("a", func(a *ledger.Action) { a.Destination = "acme/gone" })})
+		r.Add(r.claim, []Item{r.make("a", func(a *ledger.Action) { a.Destination = "acme/gone" })})
 		time.Sleep(48 * time.Hour)
 		res := r.mem.resultsOf(1)
 		same(t, "attempts", len(res), 7)

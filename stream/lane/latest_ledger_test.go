@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -68,9 +67,9 @@ func (r *real) versions(entity string, values ...int64) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	var items []stream.Item
+	var items []Item
 	for _, a := range out[0].Actions {
-		items = append(items, stream.Item{Action: &a, Event: events[a.Record]})
+		items = append(items, Item{Action: &a, Event: events[a.Record]})
 	}
 	r.Add(r.claim, items)
 }

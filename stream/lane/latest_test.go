@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -29,7 +28,7 @@ func little(c *Config) {
 }
 
 // state makes a snapshot of a version of an entity.
-func (r *rig) state(entity string, value int64, change ...func(*ledger.Action)) stream.Item {
+func (r *rig) state(entity string, value int64, change ...func(*ledger.Action)) Item {
 	return r.make(entity, func(a *ledger.Action) {
 		a.Version, a.Payload = schemas.Version{Kind: schemas.Sequence, Value: value}, schemas.Snapshot
 		for _, c := range change {
@@ -135,10 +134,10 @@ func TestLatestDecidesAtTheStart(t *testing.T) {
 				})
 				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) { <-hold; return sink.Outcome{}, nil }
 				r.begin(t)
-				r.Add(r.claim, []stream.Item{r.state("busy", 1)})
+				r.Add(r.claim, []Item{r.state("busy", 1)})
 				synctest.Wait() // it holds the destination
 				for v := range int64(9) {
-					r.Add(r.claim, []stream.Item{r.state("a", v+1)})
+					r.Add(r.claim, []Item{r.state("a", v+1)})
 					synctest.Wait()
 				}
 				close(hold)
@@ -306,7 +305,7 @@ func (p *backlogPlan) run(t *testing.T) error {
 	values := map[[2]int]int64{}
 	r.begin(t)
 	for i, batch := range p.lines {
-		var items []stream.Item
+		var items []Item
 		for _, d := range batch {
 			line := [2]int{d.entity, d.clock}
 			values[line] += int64(d.step)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -147,9 +146,9 @@ func (r *real) feed(entities ...string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	items := make([]stream.Item, 0, len(entities))
+	items := make([]Item, 0, len(entities))
 	for _, a := range out[0].Actions {
-		items = append(items, stream.Item{Action: &a, Event: events[a.Record]})
+		items = append(items, Item{Action: &a, Event: events[a.Record]})
 	}
 	if len(items) != len(entities) {
 		r.t.Fatalf("%d actions of %d events", len(items), len(entities))

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -93,7 +92,7 @@ func (p *plan) run(t *testing.T) error {
 		r.mem.mu.Lock()
 		opened = true
 		r.mem.mu.Unlock()
-		var items []stream.Item
+		var items []Item
 		for _, e := range batch {
 			items = append(items, r.make(fmt.Sprint("e", e), func(a *ledger.Action) {
 				if !p.parks {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -33,7 +32,7 @@ func crowd(c *Config) {
 
 // many adds n entities with two actions each.
 func (r *rig) many(name string, n int, change func(*ledger.Action)) {
-	var items []stream.Item
+	var items []Item
 	for range 2 {
 		for i := range n {
 			items = append(items, r.make(fmt.Sprint(name, i), change))

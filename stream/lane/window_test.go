@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -169,17 +168,17 @@ func TestAddWhileTheLoaderReads(t *testing.T) {
 		// nine are in the ledger of which the window takes eight; while the loader reads the ninth, a tenth is
 		// committed that its read sees, and added afterwards all the same
 		hold.Store(true)
-		items := make([]stream.Item, 0, 9)
+		items := make([]Item, 0, 9)
 		for seq := int64(1); seq <= 9; seq++ {
 			a := r.mem.action(r.claim, seq)
-			items = append(items, stream.Item{Action: &a})
+			items = append(items, Item{Action: &a})
 		}
 		r.Add(r.claim, items)
 		<-reading
 		tenth := r.make("e3", nil)
 		close(goOn)
 		synctest.Wait()
-		r.Add(r.claim, []stream.Item{tenth})
+		r.Add(r.claim, []Item{tenth})
 		r.add("e1")
 		synctest.Wait()
 		same(t, "calls", len(r.sink.ids()), 11)
@@ -234,7 +233,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 			<-release
 			return sink.Outcome{}, nil
 		}
-		var items []stream.Item
+		var items []Item
 		for i := range 50 {
 			item := r.make(fmt.Sprint("e", i), nil)
 			item.Event.Data = make([]byte, size-512)
@@ -261,7 +260,7 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 
 // slowLog takes a moment for each load and knows the most that were under way at once.
 type slowLog struct {
-	stream.Payloads
+	Payloads
 	now, most atomic.Int32
 }
 
@@ -289,7 +288,7 @@ func TestLoadsOfUnknownSize(t *testing.T) {
 			data := make([]byte, tt.size)
 			load := func(n int) int32 {
 				log.most.Store(0)
-				var items []stream.Item
+				var items []Item
 				for i := range n {
 					item := r.make(fmt.Sprint("e", i), nil)
 					item.Event.Data, item.Event = data, nil // the log has it
@@ -313,7 +312,7 @@ func TestPayloadLargerThanTheCapRunsAlone(t *testing.T) {
 			if !known {
 				item.Event = nil
 			}
-			r.Add(r.claim, []stream.Item{item})
+			r.Add(r.claim, []Item{item})
 		}
 		synctest.Wait()
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 2)

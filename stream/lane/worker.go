@@ -10,7 +10,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
-	"github.com/forebay-io/forebay/stream"
 	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -30,7 +29,7 @@ type workers struct {
 
 // liveness asks whether the process may act, and logs when the answer changes.
 type liveness struct {
-	ask stream.Alive
+	ask func() bool
 	log *slog.Logger
 	no  atomic.Bool // the last answer was no
 }

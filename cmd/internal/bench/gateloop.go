@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -199,12 +198,12 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 		if applied[i].Fenced || applied[i].Refused != nil || len(applied[i].Quarantined) > 0 {
 			return fmt.Errorf("a batch of the bench came back fenced, refused or quarantined: %+v %w", applied[i].Quarantined, applied[i].Refused)
 		}
-		items := make([]stream.Item, len(applied[i].Actions))
+		items := make([]lane.Item, len(applied[i].Actions))
 		for j := range applied[i].Actions {
 			a := &applied[i].Actions[j]
 			e := &b.events[i][a.Record]
 			e.Data = l.bodies.fresh()
-			items[j] = stream.Item{Action: a, Event: e}
+			items[j] = lane.Item{Action: a, Event: e}
 		}
 		l.lanes.Add(applied[i].Claim, items)
 		l.actions += int64(len(items))

@@ -63,12 +63,16 @@ var rules = []rule{
 		reason: "the reader knows the log: who owns a partition, and what becomes of its records, is above it",
 	},
 	{
-		scope: []string{"stream/batch"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/gate", "stream/ledger"},
-		reason: "the loop is told what to run: who owns a partition is above it, and lanes come in through its contract",
+		scope: []string{"stream/batch"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/gate", "stream/ledger", "stream/lane"},
+		reason: "the loop is told what to run: who owns a partition is above it",
 	},
 	{
 		scope: []string{"stream/owner"}, forbid: []string{"stream"}, allow: []string{"stream/batch", "stream/reader", "stream/ledger", "stream/internal/retry"},
 		reason: "the owner runs claims on the loop; who wires the two is above it, and lanes come in through its contract",
+	},
+	{
+		scope: []string{"stream/lane"}, forbid: []string{"stream"}, allow: []string{"stream/destination", "stream/gate", "stream/ledger", "stream/sink"},
+		reason: "lanes are handed actions: where those come from is above them",
 	},
 	{
 		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink"},
