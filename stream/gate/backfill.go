@@ -7,25 +7,25 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Request asks for the truth about a line on which events wait. Its answer comes as records of the same partition, with
+// Request asks for a backfill of what is missing on a line. The answer comes as records of the same partition with
 // Record.Backfill set.
 type Request struct {
 	Line LineKey
 	// From and To are the places that are missing, both included, of kind sequence; for the other kinds they are 0. On a
-	// line that has not begun From is its first value, or 1 where nobody promised one.
+	// line that has not begun From is its first value, or 1 where the provider promises none.
 	From, To int64
 	// Before is the version of the lowest event that waits.
 	Before schemas.Version
 	Reason Reason // gap, start_gap or start_backfill
 }
 
-// Wanted gives those of Requests that still wait for an answer: the last one of each line that is Backfilling. One
-// whose gap a later record of the same call has filled is not worth a question any more.
+// Wanted returns the Requests that are still needed: the last one of each line that is Backfilling. A later record of the
+// same call may have filled the gap of another.
 func (st *State) Wanted() (wanted []Request) {
-	asked := make(map[LineKey]bool, len(st.Requests))
+	taken := make(map[LineKey]bool, len(st.Requests))
 	for _, r := range slices.Backward(st.Requests) {
-		if w, waits := st.Waits(r.Line); waits && w.Stage == Backfilling && !asked[r.Line] {
-			asked[r.Line] = true
+		if w, waits := st.Waits(r.Line); waits && w.Stage == Backfilling && !taken[r.Line] {
+			taken[r.Line] = true
 			wanted = append(wanted, r)
 		}
 	}
@@ -33,14 +33,14 @@ func (st *State) Wanted() (wanted []Request) {
 	return wanted
 }
 
-// asks reports whether a wait on the line ends in a backfill first.
-func (d *decider) asks(k LineKey) bool {
+// backfillsFirst reports whether a backfill is asked for before the wait on the line ends.
+func (d *decider) backfillsFirst(k LineKey) bool {
 	return d.p.Then == ThenBackfill || d.p.Start == StartBackfill && d.st.Lines[k] == nil
 }
 
-// last is what a wait on the line comes to when nothing fills it, nor a backfill.
-func (d *decider) last(k LineKey) Then {
-	if d.asks(k) {
+// afterWait is what follows when neither a filler nor a backfill has ended the wait on the line.
+func (d *decider) afterWait(k LineKey) Then {
+	if d.backfillsFirst(k) {
 		return d.p.otherwise()
 	}
 	return d.p.Then
@@ -48,9 +48,9 @@ func (d *decider) last(k LineKey) Then {
 
 // expire ends the wait of a line on which events wait with a deadline.
 func (d *decider) expire(k LineKey) {
-	switch then := d.last(k); {
-	case d.asks(k) && d.st.Waiting[k][0].Stage != Backfilling:
-		d.ask(k)
+	switch then := d.afterWait(k); {
+	case d.backfillsFirst(k) && d.st.Waiting[k][0].Stage != Backfilling:
+		d.requestBackfill(k)
 	case then == ThenPark:
 		d.park(k, ReasonGapExpired)
 	default:
@@ -58,8 +58,8 @@ func (d *decider) expire(k LineKey) {
 	}
 }
 
-// ask requests what is missing at a line. What waits on it waits for the answer from now on.
-func (d *decider) ask(k LineKey) {
+// requestBackfill asks for what is missing on a line. What waits on the line now waits for the answer.
+func (d *decider) requestBackfill(k LineKey) {
 	w := d.st.Waiting[k]
 	for i := range w {
 		w[i].Stage = Backfilling
@@ -96,8 +96,9 @@ func missing(line *Line, r *Record) (from, to int64) {
 	return min(from, to), to
 }
 
-// anew lets what still waits on a line wait for its own filler: the gap that was asked for is not the one before it.
-func (d *decider) anew(k LineKey) {
+// restartWait lets what still waits on a line wait for a filler again. A backfill was asked for another gap, which has
+// ended.
+func (d *decider) restartWait(k LineKey) {
 	w := d.st.Waiting[k]
 	if len(w) == 0 || w[0].Stage == Filling {
 		return
@@ -107,8 +108,8 @@ func (d *decider) anew(k LineKey) {
 	}
 }
 
-// covers reports whether s is a synthetic snapshot that the subscription wants: what is missing below it is in it. One
-// that is filtered covers nothing, because nobody sees it.
-func (s subject) covers() bool {
+// coversGap reports whether s is a synthetic snapshot that the subscription wants: it contains what is missing below it.
+// A filtered one does not count, because nothing runs for it.
+func (s subject) coversGap() bool {
 	return s.Backfill && s.Payload == schemas.Snapshot && !s.Filtered
 }

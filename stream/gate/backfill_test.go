@@ -25,7 +25,7 @@ func TestGapBackfill(t *testing.T) {
 			want:    []string{"1 applied/first", "5 buffered/gap", "6 buffered/gap", "9 buffered/gap"},
 			waiting: "5:buffered? 6:buffered? 9:buffered?", asked: gap24,
 		}, {
-			name: "synthetic deltas fill, and what waits behind another gap waits anew", policy: fetch,
+			name: "synthetic deltas fill, and what waits behind another gap waits again", policy: fetch,
 			steps: []step{
 				in(seq(1, 1), seq(5, 5), seq(6, 6), seq(9, 9)), line("e"),
 				in(seq(20, 2, delta, fetched), seq(40, 4, delta, fetched), seq(30, 3, delta, fetched)), line("e"),
@@ -123,7 +123,7 @@ func TestGapBackfill(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(2, 2, filtered), seq(20, 2, fetched), seq(21, 2, fetched))},
 			want:  []string{"1 applied/first", "2 filtered/type", "20 applied/equal", "21 stale/equal_first"},
 		}, {
-			name: "a filtered event decided anew forgets what was asked", policy: fetch,
+			name: "a filtered event decided again forgets what was asked", policy: fetch,
 			steps: []step{in(seq(1, 1), seq(3, 3, filtered), seq(7, 7)), line("e"), in(seq(3, 3))},
 			want:  []string{"1 applied/first", "3 buffered/gap", "7 buffered/gap", "*3 filtered/type", "3 buffered/gap"},
 			asked: []string{"gap 2-2"}, waiting: "3:buffered 7:buffered",
@@ -276,14 +276,14 @@ func TestStartBackfill(t *testing.T) {
 			want:  []string{"5 buffered/start_gap"},
 			asked: []string{"start_backfill 1-4"}, waiting: "5:buffered?",
 		}, {
-			name: "another kind begins the line anew and lets go what waited", policy: otherwise(truth, ThenSkip),
+			name: "another kind begins the line again and lets go what waited", policy: otherwise(truth, ThenSkip),
 			steps: []step{in(rec(3, ts, 30), rec(2, ts, 20), seq(4, 4), seq(6, 6))},
 			want: []string{
 				"3 buffered/start_backfill", "2 buffered/start_backfill", "*2 applied/first", "*3 applied/released", "4 applied/first", "6 buffered/gap",
 			},
 			asked: []string{"start_backfill before 30"}, waiting: "6:buffered",
 		}, {
-			name: "words after counters begin the line anew, and what is given up is given up", policy: otherwise(truth, ThenDeadLetter),
+			name: "words after counters begin the line again, and what is given up is given up", policy: otherwise(truth, ThenDeadLetter),
 			steps: []step{in(rec(3, schemas.Monotonic, 30), word(4, "a"), word(5, "b"))},
 			want:  []string{"3 buffered/start_backfill", "*3 + applied/gap_dead", "4 applied/first", "5 applied/next"},
 			asked: []string{"start_backfill before 30"},

@@ -8,8 +8,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// parked reports whether the line is held for its filler or a person. The events that wait tell, because a line that
-// has not begun cannot; Line.Parked says why.
+// parked reports whether what waits on the line is parked, for a filler or an operator. It asks the waiting events,
+// because a line that has not begun has no row; Line.Parked says why.
 func (d *decider) parked(k LineKey) bool {
 	w := d.st.Waiting[k]
 	return len(w) > 0 && w[0].Decision == Parked
@@ -31,14 +31,14 @@ func size(w []Waiting) (bytes int64) {
 	return bytes
 }
 
-// count keeps account of an event with a deadline that enters the buffer (by is 1) or leaves it, or its deadline (-1).
+// count adds an event that waits with a deadline (by is 1), or takes off one that leaves or is parked (by is -1).
 func (d *decider) count(r *Record, by int) {
 	d.st.Buffered += by
 	d.st.BufferedBytes += int64(by) * r.Size
 }
 
-// hold puts s into the buffer, into the stage of what waits on its line already.
-func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, why Reason) {
+// enterBuffer puts s into the gap buffer. It gets the stage of what waits on its line already.
+func (d *decider) enterBuffer(k LineKey, s subject, v schemas.Version, dec Decision, why Reason) {
 	in := Waiting{Record: *s.Record, Decision: dec}
 	in.Version = v // epoch given, future clamped
 	w := d.st.Waiting[k]
@@ -54,10 +54,10 @@ func (d *decider) hold(k LineKey, s subject, v schemas.Version, dec Decision, wh
 }
 
 // order is the order of the buffer: by version as the line takes it, then by offset.
-func order(a, b *Record) int { return a.against(b.Version, b.Offset) }
+func order(a, b *Record) int { return a.compareTo(b.Version, b.Offset) }
 
-// against places a waiting event beside a version and an offset.
-func (r *Record) against(v schemas.Version, offset int64) int {
+// compareTo compares r with a version and an offset.
+func (r *Record) compareTo(v schemas.Version, offset int64) int {
 	return cmp.Or(r.Version.Compare(v), cmp.Compare(r.Offset, offset))
 }
 
@@ -67,20 +67,20 @@ func (d *decider) park(k LineKey, why Reason) {
 	if line != nil {
 		line.Parked = why
 	}
-	were := slices.Clone(w) // the outcomes must not see the buffer move under them
+	before := slices.Clone(w) // outcomes point into it, and the buffer changes
 	for i := range w {
 		w[i].Decision, w[i].Stage = Parked, Filling
 		d.count(&w[i].Record, -1)
-		d.conclude(subject{-1, &were[i].Record, &were[i]}, were[i].Version, Parked, why)
+		d.conclude(subject{-1, &before[i].Record, &before[i]}, before[i].Version, Parked, why)
 	}
 }
 
-// withdraw takes a filtered event out of the buffer that is about to be decided anew. If nothing else waited, the line
-// is not parked any more.
+// withdraw takes a filtered event out of the buffer, because its redelivery is about to be decided again. If nothing
+// else waited, the line is no longer parked.
 func (d *decider) withdraw(k LineKey, i int) {
 	s := d.take(k, i)
 	if i == 0 {
-		d.anew(k)
+		d.restartWait(k)
 	}
 	line := d.st.Lines[k]
 	if line != nil && len(d.st.Waiting[k]) == 0 {
@@ -89,8 +89,8 @@ func (d *decider) withdraw(k LineKey, i int) {
 	d.conclude(s, s.Version, Filtered, ReasonType)
 }
 
-// take removes a waiting event from the buffer. The first one's memory stays as it is: the buffer only ever moves
-// away from it. Any other one is copied out.
+// take removes a waiting event from the buffer. The first is not copied: its memory is never used again. Any other one
+// is copied, because the buffer moves over it.
 func (d *decider) take(k LineKey, i int) subject {
 	w := d.st.Waiting[k]
 	if w[i].Decision == Buffered {

@@ -38,16 +38,16 @@
 //	stale        discarded       was held, and an operator gives it up
 //	buffered     gap             kind sequence: places before it are missing; waits with a deadline
 //	buffered     start_gap       the line has not begun (start: first, or others wait), and this is not its first value
-//	buffered     start_backfill  the line has not begun (start: backfill): waits for the truth, which has been asked for
+//	buffered     start_backfill  the line has not begun (start: backfill): waits for the backfill, which has been asked for
 //	parked       gap_expired     the wait ended or had no length (then: park): held until its filler or an operator comes
 //	parked       overflow        too much for a cap of events or of bytes, and what waited on its line with it
 //	parked       behind_park     places before it are missing on a line that is parked
-//	parked       older_held      below the line, and stale: hold: set aside for an operator, alone
+//	parked       older_held      below the line, and stale: hold: held: kept alone for an operator
 //	parked       equal_held      equal: hold, and the line's own version again; or equal: first and stale: hold
 //
 // # Lines
 //
-// A line is one clock of one entity. Versions compare by epoch, then inside it by value, word (bytewise) and sub.
+// A line is one clock of one entity. Versions compare by epoch, then inside it by value, text (bytewise) and sub.
 // Timestamps are clamped to the record's append time plus the allowed skew first. A deletion is an event like any other
 // and keeps the line.
 //
@@ -58,7 +58,7 @@
 // epoch is of its line's. So a counter that is set back by a provider who does not say so is below its line: the gate
 // does not tell that from late events.
 //
-// Values of different kinds do not compare inside an epoch, and neither do words and counters of kind monotonic. An event of another
+// Values of different kinds do not compare inside an epoch, and neither do texts and counters of kind monotonic. An event of another
 // kind than its line's begins the line again, whatever start says; what waited on the old one, parked or not, goes first
 // in its order (gap_skipped, or gap_dead), as no filler can come.
 //
@@ -73,7 +73,7 @@
 // delta or a body of unknown kind is delivered marked, as late. Only strictly lower is stale. A subscription may want it
 // otherwise (Policy.Stale): drop, deliver_marked or hold. A filler of a skipped place is late whatever it says.
 //
-// What is held is set aside for an operator (Outcome.Held), that one event alone: it does not enter the buffer, park its
+// A held event (Outcome.Held) is kept alone for an operator. It does not enter the buffer, park its
 // line or move it, and it is remembered as seen, so that its redelivery is a duplicate. A filtered one is filtered.
 //
 // Events of one version and sub under different ids are common, because providers' clocks are coarse. With equal: apply
@@ -111,7 +111,7 @@
 // Backfilling ends as Otherwise says: skip, park (the default) or dead_letter. A GapWait of 0 asks with the event that
 // shows the gap.
 //
-// With start: backfill the first event of an unknown line waits, of every kind but none, and the truth is asked for at
+// With start: backfill the first event of an unknown line waits, of every kind but none, and a backfill is asked for at
 // once. What comes next waits with it, in version order, until a synthetic event comes and begins the line, or the first
 // value that the provider promises does, or the wait ends in Otherwise; skip then starts with the lowest event, as with
 // start: any. The promised first value asks nothing, because nothing is below it, and neither does a filtered event: it

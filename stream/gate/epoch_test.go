@@ -10,7 +10,7 @@ func of(n, value int64) schemas.Version {
 	return schemas.Version{Kind: schemas.Sequence, Epoch: n, Value: value}
 }
 
-// A provider that says that its counter is another one begins the line anew, and everything of the one before is older.
+// A provider that says that its counter is another one begins the line again, and everything of the one before is older.
 func TestNewEpoch(t *testing.T) {
 	t.Parallel()
 	table{
@@ -112,7 +112,7 @@ func TestNewEpoch(t *testing.T) {
 			steps: []step{in(rec(1, schemas.Monotonic, 5, epoch(1)), rec(2, schemas.Monotonic, 5, epoch(1)), seq(3, 1, epoch(2))), redrive},
 			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/new_epoch", "*2 late/redriven"},
 		}, {
-			name: "a person's release is of one epoch", policy: wait,
+			name: "an operator's release is of one epoch", policy: wait,
 			steps: []step{in(seq(1, 9, epoch(1)), seq(2, 1, epoch(2)), seq(4, 4, epoch(2))), {release: []LineKey{e}}, in(seq(3, 3, epoch(2)))},
 			want:  []string{"1 applied/first", "2 applied/new_epoch", "4 buffered/gap", "*4 applied/gap_skipped", "3 late/filler"},
 		}, {

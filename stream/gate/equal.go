@@ -4,25 +4,25 @@ import "github.com/forebay-io/forebay/schemas"
 
 // equal decides an event of its line's own version; why is the reason where it applies.
 //
-// With first, the one before is kept, and this one dealt with as if it were older; with hold, a person decides. A
-// filtered event has run nothing, so that one of its version which is wanted is the first. A synthetic event is never a
-// second one of its version: what it was fetched for has come by itself.
+// With first, this one is treated as if it were older; with hold, an operator decides. If the event before was filtered,
+// nothing has run yet and this one counts as the first. A synthetic event never runs beside another of its version: what
+// it was fetched for has come from the provider.
 func (d *decider) equal(line *Line, s subject, v schemas.Version, why Reason) {
 	ran := !line.Filtered
-	line.twin(s)
+	line.replaceFiltered(s)
 	switch {
 	case ran && (d.p.Equal == EqualFirst || s.Backfill):
-		d.past(s, v, ReasonEqualFirst, ReasonEqualHeld)
+		d.applyStalePolicy(s, v, ReasonEqualFirst, ReasonEqualHeld)
 	case ran && d.p.Equal == EqualHold:
-		d.setAside(s, v, ReasonEqualHeld)
+		d.hold(s, v, ReasonEqualHeld)
 	default:
 		d.conclude(s, v, Applied, why)
 	}
 }
 
-// overtaken reports whether a snapshot that leaves the buffer is replaced, with last, by a later one of its version that
-// waits on the line too. One that the subscription does not want replaces nothing, and neither does a delta.
-func (d *decider) overtaken(k LineKey, s subject) bool {
+// replacedByLater reports whether, with equal: last, a later snapshot of the same version waits on the line. Then s does
+// not run. Filtered events and deltas replace nothing.
+func (d *decider) replacedByLater(k LineKey, s subject) bool {
 	if d.p.Equal != EqualLast || s.Payload != schemas.Snapshot {
 		return false
 	}

@@ -43,7 +43,7 @@ func TestFiltered(t *testing.T) {
 			steps: []step{in(seq(1, 1, filtered), seq(2, 2, filtered, delta), seq(3, 3)), in(seq(1, 1), seq(2, 2, delta))},
 			want:  []string{"1 filtered/type", "2 filtered/type", "3 applied/next", "1 stale/older", "2 late/older_delta"},
 		}, {
-			name: "mended while it waits, it is decided anew", policy: wait,
+			name: "mended while it waits, it is decided again", policy: wait,
 			steps:   []step{in(seq(1, 1), seq(3, 3, filtered)), in(seq(3, 3)), in(seq(2, 2))},
 			want:    []string{"1 applied/first", "3 buffered/gap", "*3 filtered/type", "3 buffered/gap", "2 applied/next", "*3 applied/released"},
 			waiting: "",
@@ -58,7 +58,7 @@ func TestFiltered(t *testing.T) {
 			want:    []string{"1 applied/first", "3 buffered/gap", "3 duplicate/seen"},
 			waiting: "3:buffered",
 		}, {
-			name: "alone on a parked line and decided anew, it ends the park and waits anew", policy: parkNow,
+			name: "alone on a parked line and decided again, it ends the park and waits again", policy: parkNow,
 			steps:   []step{in(seq(1, 1), seq(3, 3, filtered)), policy(park), in(seq(3, 3))},
 			want:    []string{"1 applied/first", "3 parked/gap_expired", "*3 filtered/type", "3 buffered/gap"},
 			waiting: "3:buffered",

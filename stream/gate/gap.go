@@ -2,54 +2,56 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// gap decides an event before which places are missing, or the truth. why is gap, start_gap or start_backfill.
+// gap decides an event that cannot run yet: values before it are missing, or the entity's state is to be fetched first.
+// why is gap, start_gap or start_backfill.
 func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
-	atOnce := d.p.GapWait <= 0 && v.Kind == schemas.Sequence && !d.asks(k)
+	atOnce := d.p.GapWait <= 0 && v.Kind == schemas.Sequence && !d.backfillsFirst(k)
 	switch {
 	case d.parked(k):
-		d.hold(k, s, v, Parked, ReasonBehindPark)
+		d.enterBuffer(k, s, v, Parked, ReasonBehindPark)
 	case atOnce && d.p.Then == ThenPark:
 		d.park(k, ReasonGapExpired)
-		d.hold(k, s, v, Parked, ReasonGapExpired)
+		d.enterBuffer(k, s, v, Parked, ReasonGapExpired)
 	case atOnce:
-		d.jump(k, s, v)
+		d.skipAtOnce(k, s, v)
 	case d.full(k, s):
 		d.park(k, ReasonOverflow)
-		d.hold(k, s, v, Parked, ReasonOverflow)
+		d.enterBuffer(k, s, v, Parked, ReasonOverflow)
 	default:
-		d.hold(k, s, v, Buffered, why)
-		if d.asks(k) && (why == ReasonStartBackfill || d.p.GapWait <= 0) && d.st.Waiting[k][0].Stage != Backfilling {
-			d.ask(k)
+		d.enterBuffer(k, s, v, Buffered, why)
+		if d.backfillsFirst(k) && (why == ReasonStartBackfill || d.p.GapWait <= 0) && d.st.Waiting[k][0].Stage != Backfilling {
+			d.requestBackfill(k)
 		}
 	}
 }
 
-// jump is a wait of no length at all, Then skip or dead_letter: the line goes to v at once. Whatever waits below (from a
-// policy that did wait) goes first.
-func (d *decider) jump(k LineKey, s subject, v schemas.Version) {
-	for w := d.st.Waiting[k]; len(w) > 0 && w[0].against(v, s.Offset) < 0; w = d.st.Waiting[k] {
+// skipAtOnce skips a gap without waiting: GapWait is 0 and Then is skip or dead_letter. Events that wait below v, from
+// before GapWait was changed to 0, go first.
+func (d *decider) skipAtOnce(k LineKey, s subject, v schemas.Version) {
+	for w := d.st.Waiting[k]; len(w) > 0 && w[0].compareTo(v, s.Offset) < 0; w = d.st.Waiting[k] {
 		d.skip(k, d.p.Then)
 	}
 	if line := d.st.Lines[k]; line != nil && !ahead(v, line.At) {
 		d.compare(k, line, s, v)
 		return
 	}
-	d.leap(k, s, v, d.p.Then)
+	d.skipTo(k, s, v, d.p.Then)
 }
 
-// skip ends the gap before the lowest waiting event of a line, which is given up where then is dead_letter.
+// skip gives up the wait for what is missing before the lowest waiting event. That event runs, or becomes a dead letter
+// where then says so.
 func (d *decider) skip(k LineKey, then Then) {
 	s := d.take(k, 0)
-	for ; d.overtaken(k, s); s = d.take(k, 0) {
+	for ; d.replacedByLater(k, s); s = d.take(k, 0) {
 		d.conclude(s, s.Version, Stale, ReasonEqualLast)
 	}
-	d.leap(k, s, s.Version, then)
-	d.anew(k)
+	d.skipTo(k, s, s.Version, then)
+	d.restartWait(k)
 }
 
-// leap brings the line to v across places that are missing, and remembers them. With dead_letter, s is given up and so
-// is what follows it densely.
-func (d *decider) leap(k LineKey, s subject, v schemas.Version, then Then) {
+// skipTo moves the line to v and remembers the values between as skipped. With dead_letter, s becomes a dead letter, and
+// so does what follows it without a further gap.
+func (d *decider) skipTo(k LineKey, s subject, v schemas.Version, then Then) {
 	line, why := d.st.Lines[k], ReasonGapSkipped
 	switch {
 	case line != nil:
@@ -66,7 +68,7 @@ func (d *decider) leap(k LineKey, s subject, v schemas.Version, then Then) {
 	from := len(d.out)
 	line.advance(s, v)
 	d.conclude(s, v, Applied, why)
-	d.settle(k, line)
+	d.releaseReached(k, line)
 	if then == ThenDeadLetter {
 		deadLetters(d.out[from:])
 	}
@@ -81,10 +83,10 @@ func deadLetters(out []Outcome) {
 	}
 }
 
-// settle releases what the line has reached: what follows it densely and, where it came to stand above waiting
-// events, those. A line on which nothing waits any more is not parked any more; one that was parked before it began,
-// and on which events still wait, says so from now on.
-func (d *decider) settle(k LineKey, line *Line) {
+// releaseReached releases the waiting events that the line has reached: the next values without a gap and, where the
+// line has moved past waiting events, those. When nothing waits any more the line is no longer parked. A line whose
+// events were parked before it began gets its Parked reason here.
+func (d *decider) releaseReached(k LineKey, line *Line) {
 	if len(d.st.Waiting) == 0 {
 		line.Parked = ""
 		return
@@ -96,7 +98,7 @@ func (d *decider) settle(k LineKey, line *Line) {
 		d.release(k, line, s, s.Version)
 	}
 	if len(w) < were {
-		d.anew(k)
+		d.restartWait(k)
 	}
 	switch {
 	case len(w) == 0:
@@ -111,7 +113,7 @@ func (d *decider) release(k LineKey, line *Line, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:
 		d.behind(line, s, v)
-	case d.overtaken(k, s):
+	case d.replacedByLater(k, s):
 		d.conclude(s, v, Stale, ReasonEqualLast)
 	case c == 0:
 		d.equal(line, s, v, ReasonReleased)

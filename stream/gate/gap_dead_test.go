@@ -68,7 +68,7 @@ func TestGapDeadLetter(t *testing.T) {
 			},
 			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
 		}, {
-			name: "a line that begins anew", policy: giveUp,
+			name: "a line that begins again", policy: giveUp,
 			steps: []step{in(seq(1, 1), seq(3, 3), rec(4, "monotonic", 1), rec(5, "monotonic", 2))},
 			want:  []string{"1 applied/first", "3 buffered/gap", "*3 + applied/gap_dead", "4 applied/first", "5 applied/next"},
 		},

@@ -113,7 +113,7 @@ func TestBufferOutlivesDedupe(t *testing.T) {
 
 func TestLineIsNotParkedWhenNothingWaits(t *testing.T) {
 	t.Parallel()
-	st := NewState() // as when a person took out what was parked
+	st := NewState() // as when an operator took out what was parked
 	st.Lines[e] = &Line{At: at(1), Parked: ReasonOverflow}
 	got := run(st, parkNow, []step{in(seq(2, 2))})
 	if diff := cmp.Diff([]string{"2 applied/next"}, got); diff != "" || st.Lines[e].Parked != "" {

@@ -56,17 +56,17 @@ func (d *decider) decide(s subject) {
 	switch {
 	case s.Broken != "":
 		d.add(s, s.Version, Quarantined, s.Broken)
-	case !d.known(s):
+	case !d.answerSeen(s):
 		d.place(s)
 	}
 }
 
-// known answers "seen?", and gives the outcome where the answer is yes.
-func (d *decider) known(s subject) bool {
+// answerSeen reports whether the event was decided before. If so it adds the outcome, duplicate or conflict.
+func (d *decider) answerSeen(s subject) bool {
 	seen, ok := d.st.Seen[s.Key]
-	ok = ok && seen.Decision != Filtered // a filtered event is decided again, whoever remembers it
+	ok = ok && seen.Decision != Filtered // a filtered event is decided again, even if it is remembered
 	if !ok || seen.Decision == Buffered || seen.Decision == Parked {
-		// The buffer knows better: it outlives the dedupe window, and only it knows the filtered ones.
+		// Ask the buffer too: it outlives the dedupe window, and it alone has filtered events that wait.
 		k := LineKey{s.Entity, s.Version.Clock}
 		if i := d.find(k, s.Key); i >= 0 {
 			w := &d.st.Waiting[k][i]
@@ -100,8 +100,8 @@ func sameEvent(w, r *Record) bool {
 	return r.Filtered && w.Hash == r.Hash && w.Version.Comparable(v) && w.Version.Compare(v) == 0
 }
 
-// conclude gives the outcome of an event that was placed and remembers it as seen, filtered ones excepted. What would
-// be applied, late or stale is `filtered` where the filter said no; what has to wait for its place waits either way.
+// conclude adds an event's outcome and remembers the event as seen, unless it is filtered. A filtered event that would
+// be applied, late or stale is `filtered`. One that has to wait for its turn waits, like any other.
 func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
 	switch {
 	case !s.Filtered:

@@ -116,7 +116,7 @@ func TestSequence(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2, deleted), seq(10, 1), seq(4, 4))},
 			want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released", "10 stale/older", "4 applied/next"},
 		}, {
-			name: "another kind begins the line anew and lets go what waited, parked or not", policy: park,
+			name: "another kind begins the line again and lets go what waited, parked or not", policy: park,
 			steps: []step{
 				in(seq(1, 1), seq(3, 3), seq(6, 6)), line("e"), in(rec(7, schemas.Timestamp, 100), rec(8, schemas.Timestamp, 99), seq(9, 2), seq(10, 3)),
 			},
@@ -181,7 +181,7 @@ func TestWordsCompareBytewise(t *testing.T) {
 			steps: []step{in(word(1, "a", sub(2)), word(2, "a", sub(1)), word(3, "a", sub(3)), word(4, "b"))},
 			want:  []string{"1 applied/first", "2 stale/older", "3 applied/next", "4 applied/next"},
 		}, {
-			name: "a mapping that turns from counters to words and back begins the line anew", policy: fromOne,
+			name: "a mapping that turns from counters to words and back begins the line again", policy: fromOne,
 			steps: []step{in(rec(1, schemas.Monotonic, 500), word(2, "a"), word(3, "A"), rec(4, schemas.Monotonic, 7), rec(5, schemas.Monotonic, 6))},
 			want:  []string{"1 applied/first", "2 applied/first", "3 stale/older", "4 applied/first", "5 stale/older"},
 			line:  &Line{At: schemas.Version{Kind: schemas.Monotonic, Value: 7}},

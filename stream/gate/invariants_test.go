@@ -108,7 +108,7 @@ func conserved(t failer, all []said, records []Record, st *State) {
 	}
 }
 
-// ordered: what is applied on a line never goes back, until the line begins anew (with a filtered event of another
+// ordered: what is applied on a line never goes back, until the line begins again (with a filtered event of another
 // kind even, which only the kind shows). Its epoch never does.
 func ordered(t failer, all []said, records []Record) {
 	t.Helper()
@@ -162,8 +162,8 @@ func twinned(t failer, all []said, records []Record) {
 	}
 }
 
-// setAside: what is held for a person is parked, is remembered, and neither waits nor runs.
-func setAside(t failer, all []said, st *State) {
+// checkHeld: what is held for an operator is parked, is remembered, and neither waits nor runs.
+func checkHeld(t failer, all []said, st *State) {
 	t.Helper()
 	held := map[schemas.EventKey]bool{}
 	for _, s := range all {
@@ -172,7 +172,7 @@ func setAside(t failer, all []said, st *State) {
 		}
 		held[s.Key] = held[s.Key] || s.Held
 		if held[s.Key] && s.Decision.Runs() {
-			t.Fatalf("%+v runs, and a person was to say so", s)
+			t.Fatalf("%+v runs, and an operator was to say so", s)
 		}
 	}
 	for k := range held {

@@ -17,7 +17,7 @@ func (d *decider) place(s subject) {
 	}
 	k := LineKey{s.Entity, v.Clock}
 	line := d.st.Lines[k]
-	at := d.standing(k, line)
+	at := d.newest(k, line)
 	if at != nil && v.Epoch == 0 {
 		v.Epoch = at.Epoch
 	}
@@ -40,9 +40,9 @@ func (d *decider) place(s subject) {
 	}
 }
 
-// standing is the version against which others of a line are held: its own, or the lowest of what waits for it to
-// begin. It is nil where there is neither. What waits on a line is always of its epoch and kind.
-func (d *decider) standing(k LineKey, line *Line) *schemas.Version {
+// newest is the version that an event is compared with: the version line's own or, where the line has not begun, the
+// lowest that waits for it to begin. It is nil where there is neither. What waits on a line has its epoch and kind.
+func (d *decider) newest(k LineKey, line *Line) *schemas.Version {
 	if line != nil {
 		return &line.At
 	}
@@ -62,37 +62,38 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 		d.behind(line, s, v)
 	case c == 0:
 		d.equal(line, s, v, ReasonEqual)
-	case s.covers():
+	case s.coversGap():
 		line.advance(s, v)
 		d.conclude(s, v, Applied, ReasonBackfilled)
-		d.settle(k, line)
+		d.releaseReached(k, line)
 	case ahead(v, line.At):
 		d.gap(k, s, v, ReasonGap)
 	default:
 		line.advance(s, v)
 		d.conclude(s, v, Applied, ReasonNext)
-		d.settle(k, line)
+		d.releaseReached(k, line)
 	}
 }
 
-// start decides an event of a line that has not begun. It begins with any event, unless the subscription wants the
-// first one, and the provider promises which that is, or the truth; or others are waiting for the beginning already.
+// start decides an event of a line that has not begun. Any event begins it, with three exceptions: the subscription
+// wants the first value (start: first) and the provider promises which that is; it wants the entity's state from a
+// backfill (start: backfill); or others wait for the beginning already.
 func (d *decider) start(k LineKey, s subject, v schemas.Version) {
 	waits := len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0
 	promised := v.Kind == schemas.Sequence && s.First != nil
-	truth := d.p.Start == StartBackfill
+	backfill := d.p.Start == StartBackfill
 	switch {
-	case s.covers():
+	case s.coversGap():
 		d.begin(k, s, v, ReasonBackfilled)
-	case truth && s.Backfill && !s.Filtered,
-		!waits && !truth && !(promised && d.p.Start == StartFirst),
+	case backfill && s.Backfill && !s.Filtered,
+		!waits && !backfill && !(promised && d.p.Start == StartFirst),
 		promised && v.Value == *s.First:
 		d.begin(k, s, v, ReasonFirst)
 	case promised && v.Value < *s.First:
 		d.behind(nil, s, v)
-	case truth && s.Filtered && !waits: // nothing is asked about an entity of which nothing is wanted
+	case backfill && s.Filtered && !waits: // an event that is not wanted asks for no backfill
 		d.conclude(s, v, Applied, ReasonFirst)
-	case truth:
+	case backfill:
 		d.gap(k, s, v, ReasonStartBackfill)
 	default:
 		d.gap(k, s, v, ReasonStartGap)
@@ -109,13 +110,13 @@ func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
 	*line = Line{}
 	line.advance(s, v)
 	d.conclude(s, v, Applied, why)
-	d.settle(k, line)
+	d.releaseReached(k, line)
 }
 
-// restart begins a line anew whose values are of another kind or epoch from now on. What waits on the old one, parked or
-// not, is not waited for any longer: it goes first, in its order, or is given up where gaps end in dead letters.
+// restart begins a line again because its values are of another kind or epoch from now on. What waits on the old one,
+// parked or not, will get no filler. It goes first, in its order, or becomes dead letters where the policy says so.
 func (d *decider) restart(k LineKey, s subject, v schemas.Version, why Reason) {
-	for then := d.last(k); len(d.st.Waiting[k]) > 0; {
+	for then := d.afterWait(k); len(d.st.Waiting[k]) > 0; {
 		d.skip(k, then)
 	}
 	d.begin(k, s, v, why)
@@ -126,8 +127,8 @@ func (l *Line) advance(s subject, v schemas.Version) {
 	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
 }
 
-// twin notes an event of the line's own version: one that is wanted takes the place of one that was filtered.
-func (l *Line) twin(s subject) {
+// replaceFiltered takes an event of the line's own version: one that is wanted replaces one that was filtered.
+func (l *Line) replaceFiltered(s subject) {
 	if l.Filtered && !s.Filtered {
 		l.Key, l.Filtered = s.Key, false
 	}
@@ -138,8 +139,8 @@ func ahead(v, at schemas.Version) bool {
 	return v.Kind == schemas.Sequence && v.Value > at.Value && v.Value-1 != at.Value
 }
 
-// clamp bounds a timestamp by the record's append time and the allowed skew: the lower of the two, so that clamping
-// never turns two events round, and the same on every replay. Without an append time nothing is known.
+// clamp returns the timestamp, but at most the record's append time plus the allowed skew. It never reverses the order
+// of two events and gives the same on every replay. Without an append time it changes nothing.
 func clamp(value int64, appended time.Time, skew time.Duration) int64 {
 	if appended.IsZero() {
 		return value

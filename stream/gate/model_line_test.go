@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// line is what happened to a line since it last began anew.
+// line is what happened to a line since it last began again.
 func (m *model) line(k LineKey) []fact {
 	facts := m.events[k]
 	for i, fact := range slices.Backward(facts) {
@@ -35,7 +35,7 @@ func (m *model) position(k LineKey) (at schemas.Version, begun bool) {
 	return facts[i].at, true
 }
 
-// spans are the skipped places of a line that are open, newest MaxSpans: after each fact anew, what was skipped is cut
+// spans are the skipped places of a line that are open, newest MaxSpans: after each fact again, what was skipped is cut
 // at every value that was filled, and the lowest pieces that are too many are forgotten for good.
 func (m *model) spans(k LineKey) []Span {
 	facts := m.line(k)

@@ -73,7 +73,7 @@ func TestOverflowOfBytes(t *testing.T) {
 				"2 applied/next", "*3 applied/released", "30 applied/first", "32 buffered/gap", "*12 parked/overflow", "14 parked/overflow", "34 buffered/gap",
 			},
 		}, {
-			name: "a filtered one that is decided anew gives its room back", policy: all,
+			name: "a filtered one that is decided again gives its room back", policy: all,
 			steps:   []step{in(seq(1, 1), seq(3, 3, filtered, bytes(150)), seq(3, 3, bytes(150)), seq(4, 4, bytes(50)))},
 			want:    []string{"1 applied/first", "3 buffered/gap", "*3 filtered/type", "3 buffered/gap", "4 buffered/gap"},
 			waiting: "3:buffered 4:buffered",

@@ -28,19 +28,19 @@ const (
 
 	StartAny      Start = "any"
 	StartFirst    Start = "first"    // the first value that the provider promises, where it does
-	StartBackfill Start = "backfill" // the truth, which is asked for when the first event comes
+	StartBackfill Start = "backfill" // a synthetic event, which is asked for when the first event comes
 
 	EqualApply Equal = "apply" // all of one version run
 	EqualFirst Equal = "first" // the first of one version runs, those after it are dealt with as if they were older
-	EqualHold  Equal = "hold"  // the first of one version runs, a person decides about those after it
+	EqualHold  Equal = "hold"  // the first of one version runs, an operator decides about those after it
 	EqualLast  Equal = "last"  // as apply, but of snapshots of one version that wait together only the last runs
 
 	StaleDrop    StaleDo = "drop"           // stale, with a record
 	StaleDeliver StaleDo = "deliver_marked" // late: runs, marked
-	StaleHold    StaleDo = "hold"           // parked for a person, alone
+	StaleHold    StaleDo = "hold"           // held: kept alone for an operator
 
 	ThenSkip       Then = "skip"        // go on with what stands behind the gap
-	ThenPark       Then = "park"        // hold what waits until its filler or a person comes
+	ThenPark       Then = "park"        // park what waits until its filler or an operator comes
 	ThenBackfill   Then = "backfill"    // ask for what is missing, and wait for the answer
 	ThenDeadLetter Then = "dead_letter" // as skip, and give up what stands behind the gap: its actions are dead letters
 )
@@ -49,7 +49,7 @@ const (
 // snapshot and deliver_marked for a delta.
 type OnStale struct{ Snapshot, Delta StaleDo }
 
-// of is what s does with a body of a kind.
+// of returns what s says for a kind of body.
 func (s OnStale) of(kind schemas.PayloadKind) StaleDo {
 	do, usual, other := s.Delta, StaleDeliver, StaleDrop
 	if kind == schemas.Snapshot {
@@ -85,8 +85,8 @@ type Policy struct {
 	FutureSkew time.Duration
 }
 
-// Share is p for one of n partitions among which what it allows in all is divided: an even part of MaxBuffered and of
-// MaxBytes, but one event, or one byte.
+// Share returns p for one of n partitions: MaxBuffered and MaxBytes are divided evenly among them, and are at least one
+// event and one byte.
 func (p Policy) Share(n int) Policy {
 	if p.MaxBuffered > 0 {
 		p.MaxBuffered = max(1, p.MaxBuffered/n)

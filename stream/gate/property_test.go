@@ -90,7 +90,7 @@ func check(t failer, h history) []said {
 	conserved(t, m.said, records, whole)
 	ordered(t, m.said, records)
 	twinned(t, m.said, records)
-	setAside(t, m.said, whole)
+	checkHeld(t, m.said, whole)
 	givenUp(t, m.said)
 	if !slices.ContainsFunc(h.steps, func(s step) bool { return s.policy != nil }) {
 		capped(t, h.policy, whole)
@@ -98,7 +98,7 @@ func check(t failer, h history) []said {
 	return m.said
 }
 
-// caller makes one call of the gate: a batch, or lines whose wait ends, by itself or at a person's word.
+// caller makes one call of the gate: a batch, or lines whose wait ends, by itself or at an operator's word.
 type caller func(t failer, s step, p Policy) []Outcome
 
 func direct(st *State) caller {

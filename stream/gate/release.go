@@ -1,9 +1,8 @@
 package gate
 
-// Release ends every wait on the given lines at a person's word, be it with a deadline or parked, as skip does and
-// whatever the policy says: all that waits there leaves the buffer in its order, and the places before it are skipped.
-// Events that are set aside (Outcome.Held) are not the gate's any more: see Redrive and Discard. It advances st. Lines on
-// which nothing waits are left alone.
+// Release ends every wait on the given lines because an operator says so, with a deadline or parked, whatever the policy
+// is. All that waits there leaves the buffer in its order, and the values missing before it count as skipped. It advances
+// st. Lines on which nothing waits are left alone. For held events see Redrive and Discard.
 func Release(st *State, lines []LineKey, p Policy) []Outcome {
 	d := decider{st: st, p: p}
 	for _, k := range lines {
@@ -14,8 +13,7 @@ func Release(st *State, lines []LineKey, p Policy) []Outcome {
 	return d.out
 }
 
-// Redrive lets an event run that was set aside, at a person's word: marked late where its line has gone on. The line is
-// left as it is.
+// Redrive lets a held event run, as an operator asked. It is late where its line has gone on. The line does not change.
 func Redrive(st *State, held *Waiting) Outcome {
 	o := Outcome{Record: -1, Released: held, Decision: Applied, Reason: ReasonRedriven, Version: held.Version}
 	line := st.Lines[LineKey{held.Entity, held.Version.Clock}]
@@ -25,7 +23,7 @@ func Redrive(st *State, held *Waiting) Outcome {
 	return o
 }
 
-// Discard gives an event up that was set aside, at a person's word.
+// Discard gives up a held event, as an operator asked.
 func Discard(held *Waiting) Outcome {
 	return Outcome{Record: -1, Released: held, Decision: Stale, Reason: ReasonDiscarded, Version: held.Version}
 }

@@ -5,11 +5,11 @@ import "slices"
 // skip remembers the places from..to as skipped; they lie above all earlier ones.
 func (l *Line) skip(from, to int64) {
 	l.Skipped = append(l.Skipped, Span{from, to})
-	l.forget()
+	l.trim()
 }
 
-// fill reports whether value was skipped, and takes its place unless keep is set: a filtered event leaves it open, so
-// that after the filter is mended the event is still a filler.
+// fill reports whether value was skipped, and removes it from the skipped ones unless keep is set. keep is for filtered
+// events: once the filter is corrected, the event is still a filler.
 func (l *Line) fill(value int64, keep bool) bool {
 	i := slices.IndexFunc(l.Skipped, func(s Span) bool { return s.From <= value && value <= s.To })
 	if i < 0 {
@@ -27,12 +27,12 @@ func (l *Line) fill(value int64, keep bool) bool {
 		rest = append(rest, Span{value + 1, s.To})
 	}
 	l.Skipped = slices.Replace(l.Skipped, i, i+1, rest...)
-	l.forget()
+	l.trim()
 	return true
 }
 
-// forget keeps the newest MaxSpans.
-func (l *Line) forget() {
+// trim keeps the newest MaxSpans.
+func (l *Line) trim() {
 	if over := len(l.Skipped) - MaxSpans; over > 0 {
 		l.Skipped = slices.Delete(l.Skipped, 0, over)
 	}

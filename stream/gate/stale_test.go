@@ -77,7 +77,7 @@ func TestHeldForAPerson(t *testing.T) {
 	}.test(t)
 }
 
-// TestHeldKeepsNothingInTheGate: a person decides over the ledger's row; the state knows the key and no more.
+// TestHeldKeepsNothingInTheGate: an operator decides over the ledger's row; the state knows the key and no more.
 func TestHeldKeepsNothingInTheGate(t *testing.T) {
 	t.Parallel()
 	st, p := NewState(), stale(StaleHold, "")

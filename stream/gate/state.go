@@ -6,7 +6,7 @@ import "github.com/forebay-io/forebay/schemas"
 type Line struct {
 	At       schemas.Version
 	Key      schemas.EventKey // the event that brought the line to At
-	Filtered bool             // that event was filtered: its twin by version is not stale (kind sequence only)
+	Filtered bool             // that event was filtered: a wanted event of the same version still runs (kind sequence only)
 	Skipped  []Span           // places skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
 	Parked   Reason           // gap_expired or overflow while events are parked on it; only their filler advances it
 }
@@ -14,12 +14,12 @@ type Line struct {
 // Span is a closed range of sequence values.
 type Span struct{ From, To int64 }
 
-// MaxSpans bounds Line.Skipped; beyond it the oldest is forgotten, and a filler of it is then a plain late or stale.
+// MaxSpans bounds Line.Skipped. Beyond it the oldest is dropped, and a filler of it is then late or stale like any older
+// event.
 const MaxSpans = 16
 
-// Waiting is a record in the gap buffer, with all fields that it came with (First, Backfill and Filtered included); its
-// epoch is the line's and its timestamp clamped already. All that waits on a line is Buffered, with one stage and a deadline that the ledger
-// keeps, or all of it is Parked, without either.
+// Waiting is a record in the gap buffer with all its fields. Its epoch is the line's and its timestamp is clamped. What
+// waits on one line is either all Buffered, with one stage and a deadline that the ledger keeps, or all Parked, without.
 //
 // Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
 // waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
@@ -29,8 +29,8 @@ type Waiting struct {
 	Stage    Stage
 }
 
-// Stage is what an event with a deadline waits for. It begins anew when what stood behind the gap at the line has gone:
-// what still waits then does so behind another gap.
+// Stage is what an event with a deadline waits for. It is Filling again as soon as the events behind the first gap have
+// left: what still waits is behind another gap.
 type Stage string
 
 const (
@@ -46,7 +46,8 @@ type LineKey struct {
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
 // place: a line that is there keeps its pointer. Every LineKey of the call's records is present in Lines if a line exists, with all
-// of its Waiting. Seen may lack events that were decided before, where whoever calls finds that out from what is decided.
+// of its Waiting. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's
+// possible duplicates).
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[LineKey]*Line
@@ -60,8 +61,8 @@ type State struct {
 	Requests []Request
 }
 
-// Waits gives the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
-// it tells which lines need a deadline, and by its Stage of what length: none where nothing waits or all of it is parked.
+// Waits returns the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
+// it tells which lines need a deadline, and by its Stage how long a one.
 func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
 	if len(w) == 0 || w[0].Decision == Parked {

@@ -6,17 +6,17 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Decision is what the gate said.
+// Decision is what the gate answers for one record.
 type Decision string
 
 const (
 	Applied     Decision = "applied"     // its actions run
 	Duplicate   Decision = "duplicate"   // the same event was decided before
-	Stale       Decision = "stale"       // behind its line, and not wanted there: a snapshot, mostly
-	Late        Decision = "late"        // behind its line, and news all the same: runs, marked
+	Stale       Decision = "stale"       // older than its line, and not wanted: mostly a snapshot
+	Late        Decision = "late"        // older than its line, and still news: runs, marked
 	Conflict    Decision = "conflict"    // same id, other body: kept, alerted, not run
 	Buffered    Decision = "buffered"    // waits for the events before it
-	Parked      Decision = "parked"      // held until its filler or a person comes (Outcome.Held: a person)
+	Parked      Decision = "parked"      // waits until its filler or an operator comes (Outcome.Held: an operator)
 	Filtered    Decision = "filtered"    // the subscription does not want it
 	Quarantined Decision = "quarantined" // cannot be decided: not decodable, or not where it belongs
 )
@@ -29,11 +29,11 @@ type Reason string
 
 const (
 	ReasonFirst         Reason = "first"          // begins its line
-	ReasonNewEpoch      Reason = "new_epoch"      // begins its line anew: the provider's counter is another one
+	ReasonNewEpoch      Reason = "new_epoch"      // begins its line again: the provider's counter is another one
 	ReasonNext          Reason = "next"           // newer than the line
 	ReasonEqual         Reason = "equal"          // the line's own version, other id
 	ReasonArrival       Reason = "arrival"        // no version, or order: arrival
-	ReasonBackfilled    Reason = "backfilled"     // a synthetic snapshot: what is missing below it is in it
+	ReasonBackfilled    Reason = "backfilled"     // a synthetic snapshot: it contains what is missing below it
 	ReasonReleased      Reason = "released"       // was buffered; its filler came
 	ReasonGapSkipped    Reason = "gap_skipped"    // was buffered; the wait ended and the gap was skipped
 	ReasonGapDead       Reason = "gap_dead"       // as gap_skipped, and given up with it
@@ -45,10 +45,10 @@ const (
 	ReasonFiller        Reason = "filler"         // fills a place that was skipped
 	ReasonEqualFirst    Reason = "equal_first"    // equal: first, and one of this version came before
 	ReasonEqualLast     Reason = "equal_last"     // equal: last, and a later one of this version waited too
-	ReasonEqualHeld     Reason = "equal_held"     // the line's own version, and a person decides
+	ReasonEqualHeld     Reason = "equal_held"     // the line's own version, and an operator decides
 	ReasonGap           Reason = "gap"            // waits for a filler
 	ReasonStartGap      Reason = "start_gap"      // start: first, and this is not the first
-	ReasonStartBackfill Reason = "start_backfill" // start: backfill, and the truth has not come yet
+	ReasonStartBackfill Reason = "start_backfill" // start: backfill, and the answer has not come yet
 	ReasonOverflow      Reason = "overflow"       // the entity's or subscription's buffer is full
 	ReasonGapExpired    Reason = "gap_expired"    // the wait ended, then: park
 	ReasonBehindPark    Reason = "behind_park"    // the entity is parked for a gap
@@ -57,8 +57,8 @@ const (
 	ReasonDataRejected  Reason = "data_rejected"  // the database refused the row's data
 	ReasonMisplaced     Reason = "misplaced"      // in another partition than its key's
 	ReasonTooLarge      Reason = "too_large"      // larger than what is read
-	ReasonRedriven      Reason = "redriven"       // was held, and runs at a person's word
-	ReasonDiscarded     Reason = "discarded"      // was held, and is given up at a person's word
+	ReasonRedriven      Reason = "redriven"       // was held; an operator lets it run
+	ReasonDiscarded     Reason = "discarded"      // was held; an operator discards it
 )
 
 // Record is what the gate needs to know of one record of a partition.
@@ -78,8 +78,8 @@ type Record struct {
 	Broken     Reason // not empty: quarantined for it, and the gate reads nothing else
 }
 
-// Seen is what is known of an event that was decided before. Filtered ones are not remembered: an entry that says
-// Filtered counts as none. A conflict never replaces the event that came first.
+// Seen says how an event was decided before. Filtered events are not remembered: an entry that says Filtered counts as
+// none. A conflict never replaces the event that came first.
 type Seen struct {
 	Hash     schemas.BodyHash
 	Decision Decision
@@ -87,10 +87,10 @@ type Seen struct {
 
 // Outcome is one decision. Outcomes come in the order in which their actions run: a filler before what it releases.
 //
-// An event enters the gap buffer with Buffered or Parked and a Record >= 0. It leaves it with Record -1 and any other
-// decision; Record -1 with Parked means that it stays, parked from now on. Held ones are the exception to both. One key
-// may leave and enter in one call, with the same offset even: a filtered event that waited is `filtered` and its
-// redelivery decided anew (take removals before entries).
+// An event enters the gap buffer with Buffered or Parked and a Record >= 0. It leaves with Record -1 and any other
+// decision; Record -1 with Parked means that it stays, parked from now on. Neither holds for Held events. One key may
+// leave and enter in one call, even with the same offset: a filtered event that waited is `filtered` and its redelivery
+// is decided again. So take removals before entries.
 type Outcome struct {
 	// Record is the index into the call's records, or -1 for one that came out of the gap buffer.
 	Record int
@@ -98,11 +98,11 @@ type Outcome struct {
 	Released *Waiting
 	Decision Decision
 	Reason   Reason
-	// Held is set on a Parked event that is set aside for a person, alone: it is not in the buffer (one with Record -1
-	// has left it), its line goes on, and a redelivery is a duplicate. Its payload is kept until somebody decides.
+	// Held is set on a Parked event that is kept alone for an operator. It is not in the buffer (one with Record -1 has
+	// left it), its line goes on, and a redelivery is a duplicate. Its payload is kept until the operator decides.
 	Held bool
-	// Dead is set on an event that stood behind a gap which ends in dead letters: its actions are written as dead letters
-	// at once, for a redrive by a person, and hold up nothing in their lane.
+	// Dead is set on an event behind a gap that ends in dead letters. Its actions are dead letters at once, which an
+	// operator may replay; they hold up nothing in their lane.
 	Dead bool
 	// Version is the event's version as the line took it (epoch given, future clamped).
 	Version schemas.Version
