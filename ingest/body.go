@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// small is the room of each delivery, in bytes, and what is reserved on a sender's word alone. Many bodies fit.
-const small = 4 << 10
+// smallBody is the size of each delivery's own buffer, and what is reserved before anything was read. Many bodies fit.
+const smallBody = 4 << 10
 
 // A larger body has so many times the bytes reserved that have arrived: more of them where its length is known, which
 // most then need one step for.
@@ -36,7 +36,7 @@ func (b *budget) take(n int64) bool {
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
 // read reads the whole body, never nil, in the time that the server gives it, and says how many bytes of the budget it
-// holds, also beside an error. The body may lie in d.room.
+// holds, also beside an error. The body may lie in d.buffer.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
@@ -45,10 +45,10 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	if r.ContentLength < 0 {
 		from = http.MaxBytesReader(w, r.Body, h.c.MaxBody)
 	}
-	if held = small; !h.budget.take(held) {
+	if held = smallBody; !h.budget.take(held) {
 		return nil, 0, errBudget
 	}
-	body = d.room[:0]
+	body = d.buffer[:0]
 	for {
 		if len(body) == cap(body) {
 			grown := min(growth*int64(cap(body)), h.c.MaxBody+1)
@@ -72,16 +72,16 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	}
 }
 
-// patient takes the server's deadline for the body away where the wait for the broker may outlast it: it would end the
-// request's context. net/http sets another one for the next request anyway.
-func (h *Handler) patient(w http.ResponseWriter, s *Source) {
+// liftReadDeadline removes the server's read deadline where the wait for the broker may outlast it, because it would end
+// the request's context. net/http sets it again for the next request.
+func (h *Handler) liftReadDeadline(w http.ResponseWriter, s *Source) {
 	if s.patience() >= h.c.ReadTimeout {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 }
 
-// unread is the verdict on a body that was not read.
-func unread(err error) verdict {
+// verdictOnBody is the verdict on a body that could not be read.
+func verdictOnBody(err error) verdict {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return verdict{outcome: tooLarge, reason: "intake"}
 	}

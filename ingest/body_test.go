@@ -200,7 +200,7 @@ func TestPromisesReserveLittle(t *testing.T) {
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", inPath, length)
 	}
 	free := func() int64 { return in.handler.c.MaxInFlight - atomic.LoadInt64(&in.handler.budget.free) }
-	for deadline := time.Now().Add(patience); free() < senders*small; <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(patience); free() < senders*smallBody; <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are reserved", free())
 		}

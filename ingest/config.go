@@ -90,11 +90,11 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{c: c, metrics: newMetrics(c.Registerer), budget: budget{free: c.MaxInFlight},
-		lines: rate.NewLimiter(linesPerSecond, linesBurst)}
+		logLimit: rate.NewLimiter(logsPerSecond, logsBurst)}
 	if _, err := rand.Read(h.decoy[:]); err != nil {
 		return nil, err
 	}
-	h.work = h.hash
+	h.hashDummy = h.hash
 	h.routes()
 	return h, nil
 }

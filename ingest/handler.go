@@ -23,13 +23,13 @@ import (
 // It answers 202 only for what is durable, 4xx only for what the sender did wrong, and 503 for the rest. Once the
 // signature holds, nothing is refused for its content.
 type Handler struct {
-	c       Config
-	mux     *http.ServeMux
-	metrics *metrics
-	budget  budget
-	lines   *rate.Limiter
-	decoy   [32]byte          // a random key
-	work    func(body []byte) // done where no verifier does it
+	c         Config
+	mux       *http.ServeMux
+	metrics   *metrics
+	budget    budget
+	logLimit  *rate.Limiter
+	decoy     [32]byte          // a random key
+	hashDummy func(body []byte) // takes the time of a verifier where none ran
 }
 
 func (h *Handler) routes() {
@@ -52,31 +52,31 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// delivery is one request on its way.
+// delivery is one request while it is handled.
 type delivery struct {
-	team, name string
-	source     *Source // nil: unknown
-	started    time.Time
-	received   time.Time
-	read       time.Time // when the body was there
-	by         time.Time // when the log has to be done: the provider's deadline is near then
-	size       int       // of the body
-	request    verify.Request
-	event      *schemas.Event // &made, once it is valid
-	made       schemas.Event
-	room       *[small]byte // for the body; used again, as that of the event's headers
+	team, name  string
+	source      *Source // nil: unknown
+	started     time.Time
+	received    time.Time
+	read        time.Time // when the body was there
+	deadline    time.Time // until when the log may take: just before the provider gives up
+	size        int       // of the body
+	request     verify.Request
+	event       *schemas.Event // &eventBuffer, once it is valid
+	eventBuffer schemas.Event
+	buffer      *[smallBody]byte // of the body; used again, like that of the event's headers
 }
 
-var deliveries = sync.Pool{New: func() any { return &delivery{room: new([small]byte)} }}
+var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBody]byte)} }}
 
-// done lets the next request have the delivery, unless the log may still have its body. It is answered by now.
+// done gives the delivery's memory to the next request, unless the log may still use its body. It is called after the answer.
 func (d *delivery) done(o outcome) {
 	if o == unavailable || o == broken {
 		return
 	}
-	headers := d.made.Headers[:0]
-	*d = delivery{room: d.room}
-	d.made.Headers = headers
+	headers := d.eventBuffer.Headers[:0]
+	*d = delivery{buffer: d.buffer}
+	d.eventBuffer.Headers = headers
 	deliveries.Put(d)
 }
 
@@ -88,22 +88,22 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	if s, ok := h.c.Sources(d.team, d.name); ok {
 		d.source = s
 	}
-	v := h.decide(w, r, d)
+	v := h.process(w, r, d)
 	h.observe(r.Context(), d, v)
 	if v.outcome == refused {
-		d.request = verify.Request{} // the body is not waited with
-		hold(r.Context(), d)
+		d.request = verify.Request{} // let go of the body while waiting
+		waitBeforeRefusal(r.Context(), d)
 	}
 	h.answer(w, d, v)
 	d.done(v.outcome)
 }
 
-// decide runs the delivery through limit, verify, name and produce.
-func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) verdict {
+// process runs the delivery through limit, verify, name and produce.
+func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) verdict {
 	body, held, err := h.read(w, r, d)
 	defer h.budget.release(held)
 	if err != nil {
-		return unread(err)
+		return verdictOnBody(err)
 	}
 	d.read, d.size = time.Now(), len(body)
 	d.request = verify.Request{Method: r.Method, Header: r.Header, Body: body}
@@ -120,23 +120,23 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, d *delivery) ve
 	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
 		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
 	}
-	answer, err := h.understand(d)
+	answer, err := h.readEvent(d)
 	if answer != nil {
 		return verdict{outcome: handshake, handshake: answer}
 	}
-	h.patient(w, s)
-	d.by = d.started.Add(s.patience())
+	h.liftReadDeadline(w, s)
+	d.deadline = d.started.Add(s.patience())
 	if err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
-	event := &d.made
+	event := &d.eventBuffer
 	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
 	if err := event.Validate(); err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
 	d.event = event
-	if err := h.c.Log.Append(r.Context(), d.by, s.Topic, event); err != nil {
-		return d.undurable(r.Context(), err)
+	if err := h.c.Log.Append(r.Context(), d.deadline, s.Topic, event); err != nil {
+		return d.notStored(r.Context(), err)
 	}
 	return verdict{outcome: accepted}
 }
@@ -151,9 +151,9 @@ func (h *Handler) url(r *http.Request) string {
 	return "http://" + r.Host + r.URL.RequestURI()
 }
 
-// understand gives a handshake's answer, or makes the event, or gives an *Unusable. A panic of a mapping is the fault of
-// a mapping, not of the delivery, which is kept like any other that cannot be understood.
-func (h *Handler) understand(d *delivery) (answer *provider.Answer, err error) {
+// readEvent returns a handshake's answer, or fills d.eventBuffer, or returns an *Unusable. If the mapping panics the
+// delivery is kept like any other that cannot become an event.
+func (h *Handler) readEvent(d *delivery) (answer *provider.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.c.Logger.Error("mapping panicked", "team", d.team, "source", d.name, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
@@ -164,7 +164,7 @@ func (h *Handler) understand(d *delivery) (answer *provider.Answer, err error) {
 	if a, ok := m.Challenge(&d.request); ok {
 		return a, nil
 	}
-	return nil, m.Read(&d.request, d.received, &d.made)
+	return nil, m.Read(&d.request, d.received, &d.eventBuffer)
 }
 
 // quarantine keeps an authentic delivery that cannot become an event.
@@ -175,27 +175,27 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	} else if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
 		reason, detail = f.Reason, f.Field+": "+f.Detail
 	}
-	err := h.c.Log.Quarantine(ctx, d.by, d.source.QuarantineTopic, &Delivery{
+	err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
 		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keep(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
-		return d.undurable(ctx, err)
+		return d.notStored(ctx, err)
 	}
 	return verdict{outcome: quarantined, reason: knownReason(reason), detail: detail}
 }
 
-// undurable is the verdict on what the log did not take. It is never the sender's fault.
-func (d *delivery) undurable(ctx context.Context, err error) verdict {
+// notStored is the verdict on what the log did not take. It is never the sender's fault.
+func (d *delivery) notStored(ctx context.Context, err error) verdict {
 	kind := schemas.KindOf(err)
 	switch {
-	case !time.Now().Before(d.by):
+	case !time.Now().Before(d.deadline):
 		return verdict{outcome: unavailable, reason: "deadline", err: err}
 	case ctx.Err() != nil:
 		return verdict{outcome: unavailable, reason: "client_gone", err: err}
 	case kind == schemas.Throttled, kind == schemas.Unavailable:
 		return verdict{outcome: unavailable, reason: string(kind), err: err}
 	}
-	// A topic that is smaller than its source allows, or a bug: somebody has to act.
+	// The topic takes less than its source allows, or a bug: an operator has to act.
 	return verdict{outcome: broken, reason: string(kind), err: err}
 }

@@ -307,7 +307,7 @@ func TestLinesAreBounded(t *testing.T) {
 	in := setup(t, nil)
 	lines := &safeBuffer{}
 	in.handler.c.Logger = slog.New(slog.NewTextHandler(lines, nil))
-	in.handler.lines = rate.NewLimiter(0, 5)
+	in.handler.logLimit = rate.NewLimiter(0, 5)
 	for range 20 {
 		in.do("POST", inPath, strings.NewReader("1"))
 		in.post("unusable")

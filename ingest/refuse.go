@@ -13,10 +13,10 @@ import (
 
 // authentic reports whether the delivery's signature holds. A refusal looks the same, takes the same time and is
 // limited the same whether the source exists or not: the body was read to the same limit, it is hashed with a key, the
-// source's or a random one, and the answer comes when [hold] lets it.
+// source's or a random one, and the answer waits in [waitBeforeRefusal].
 func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	if d.source == nil {
-		h.work(d.request.Body)
+		h.hashDummy(d.request.Body)
 		return verdict{outcome: refused, reason: "unknown_source"}, false
 	}
 	err := d.source.Verifier.Verify(&d.request, d.received)
@@ -29,7 +29,7 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	}
 	// Only a mismatch comes after a hash over the body, and not where a secret was compared.
 	if reason != verify.Mismatch || len(d.source.mapper().SecretHeaders()) > 0 {
-		h.work(d.request.Body)
+		h.hashDummy(d.request.Body)
 	}
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false
 }
@@ -41,9 +41,9 @@ const (
 	refusalPerByte = 30 * time.Nanosecond
 )
 
-// hold waits until a refusal may be answered, or the sender is gone. Equal work is not enough: a source with two keys
+// waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Equal work is not enough: a source with two keys
 // hashes twice, and one with SHA-512 for longer, which a body of some megabytes shows.
-func hold(ctx context.Context, d *delivery) {
+func waitBeforeRefusal(ctx context.Context, d *delivery) {
 	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte - time.Since(d.read))
 	defer t.Stop()
 	select {
@@ -52,7 +52,7 @@ func hold(ctx context.Context, d *delivery) {
 	}
 }
 
-// hash does what a verifier does.
+// hash takes as long as a verifier.
 func (h *Handler) hash(body []byte) {
 	mac := hmac.New(sha256.New, h.decoy[:])
 	mac.Write(body)

@@ -68,8 +68,8 @@ func TestRefusalsDoTheSameWork(t *testing.T) {
 	t.Parallel()
 	var hashed atomic.Int64
 	in := setup(t, func(_ *Config, s *Source) { s.Verifier = counting{&hashed} })
-	work := in.handler.work
-	in.handler.work = func(body []byte) { hashed.Add(int64(len(body))); work(body) }
+	work := in.handler.hashDummy
+	in.handler.hashDummy = func(body []byte) { hashed.Add(int64(len(body))); work(body) }
 	for _, test := range []struct {
 		name, path, signature string
 		mapping               fakeMapping
@@ -117,7 +117,7 @@ func TestRefusalsTakeTheSameTime(t *testing.T) {
 		for _, work := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			d := delivery{read: time.Now(), size: size}
 			<-time.After(work)
-			hold(t.Context(), &d)
+			waitBeforeRefusal(t.Context(), &d)
 			if took := time.Since(d.read); took != refusalFloor+size*refusalPerByte {
 				t.Errorf("after %v of work the refusal comes after %v", work, took)
 			}
@@ -125,7 +125,7 @@ func TestRefusalsTakeTheSameTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		d := delivery{read: time.Now()}
-		hold(ctx, &d)
+		waitBeforeRefusal(ctx, &d)
 		if took := time.Since(d.read); took != 0 {
 			t.Errorf("a sender that is gone is waited for: %v", took)
 		}

@@ -17,7 +17,7 @@ type Source struct {
 	// Topic and QuarantineTopic are events.<team>.<source> and quarantine.<team>.<source>; required.
 	Topic, QuarantineTopic string
 	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not use it up, and so do not show by
-	// its exhaustion that the source exists. A source that is configured anew keeps its limit by keeping its Limiter.
+	// its exhaustion that the source exists. A source whose configuration changes keeps its Limiter, and so its limit.
 	Limiter *rate.Limiter
 
 	counted atomic.Pointer[counted]

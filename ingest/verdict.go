@@ -62,7 +62,7 @@ func (o outcome) level() slog.Level {
 type verdict struct {
 	outcome   outcome
 	reason    string // closed list; never shown to strangers
-	detail    string // for people: where, without values
+	detail    string // for an operator: where, without values
 	wait      time.Duration
 	handshake *provider.Answer
 	err       error
@@ -83,8 +83,8 @@ func wait(l *rate.Limiter) time.Duration {
 // What strangers can cause without end, and every delivery while Kafka is away, is written this often; the counters
 // have all of it, and a log at debug level too.
 const (
-	linesPerSecond = 10
-	linesBurst     = 100
+	logsPerSecond = 10
+	logsBurst     = 100
 )
 
 // observe writes the one line and counts. r's headers never appear: some are secrets.
@@ -92,7 +92,7 @@ func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	took := time.Since(d.started)
 	h.metrics.observe(d, v, took)
 	level := v.outcome.level()
-	if level == slog.LevelInfo && v.outcome != quarantined && !h.lines.Allow() {
+	if level == slog.LevelInfo && v.outcome != quarantined && !h.logLimit.Allow() {
 		level = slog.LevelDebug
 	}
 	if !h.c.Logger.Enabled(ctx, level) {

@@ -12,73 +12,73 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// soon is when a call that has no ack yet begins to look whether its caller is still there. Most are over by then, and a
-// wait for one channel costs a third of one for several.
-const soon = 50 * time.Millisecond
+// firstWait is how long a call waits for its ack alone; then it also watches the caller's context. Most calls are over by
+// then, and waiting on one channel costs a third of waiting on several.
+const firstWait = 50 * time.Millisecond
 
-// call is a record on its way to its ack, with the memory that takes, which is used again.
+// call is a record that waits for its ack, with its memory, which is used again.
 type call struct {
-	encoder record.Encoder
-	done    chan error // of two, the ack and the timer's: the promise never blocks the client, whoever has gone
-	promise func(*kgo.Record, error)
-	timer   *time.Timer // gives done errSoon
-	weight  int64
-	has     *atomic.Int64 // what the weight is a part of; see [room]
+	encoder    record.Encoder
+	done       chan error // capacity 2, for the ack and the timer: the client never blocks on it
+	promise    func(*kgo.Record, error)
+	timer      *time.Timer // sends errTimeUp to done
+	weight     int64
+	topicBytes *atomic.Int64 // its topic's counter in [room]
 }
 
 func (p *Producer) newCall() *call {
 	c := &call{done: make(chan error, 2)}
 	c.promise = func(_ *kgo.Record, err error) {
-		p.room.give(c.has, c.weight)
+		p.room.give(c.topicBytes, c.weight)
 		c.done <- err
 	}
-	c.timer = time.AfterFunc(time.Hour, func() { c.done <- errSoon })
+	c.timer = time.AfterFunc(time.Hour, func() { c.done <- errTimeUp })
 	c.timer.Stop()
 	return c
 }
 
-var errSoon = errors.New("not an answer")
+var errTimeUp = errors.New("no ack within the first wait")
 
-// produce waits for r's ack until ctx is done or the time by has come; the zero time never comes. c, in which r may lie,
-// is given back when nobody has it any more: a caller that gives up leaves both to the client.
-func (p *Producer) produce(ctx context.Context, by time.Time, c *call, r *kgo.Record) error {
-	topic, left := r.Topic, soon
+// produce sends r and waits for its ack until ctx is done or deadline has come; zero is no deadline. c, whose memory r may
+// use, is used again only after the ack: if the caller gives up, the client still has both.
+func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) error {
+	topic, left := r.Topic, firstWait
 	if err := ctx.Err(); err != nil {
 		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "%w", context.Cause(ctx))
 	}
-	if !by.IsZero() {
-		if left = min(left, time.Until(by)); left <= 0 {
+	if !deadline.IsZero() {
+		if left = min(left, time.Until(deadline)); left <= 0 {
 			return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "too late: %w", context.DeadlineExceeded)
 		}
 	}
 	c.weight = weight(r)
-	if c.has = p.room.take(topic, c.weight); c.has == nil {
-		p.again(c)
+	if c.topicBytes = p.room.take(topic, c.weight); c.topicBytes == nil {
+		p.reuse(c)
 		return full(topic)
 	}
 	c.timer.Reset(left)
 	p.client.TryProduce(context.Background(), r, c.promise)
 	err := <-c.done
-	if errors.Is(err, errSoon) {
-		return c.wait(ctx, by, topic)
+	if errors.Is(err, errTimeUp) {
+		return c.wait(ctx, deadline, topic)
 	}
 	if c.timer.Stop() { // one that has run would be taken for the next record's
-		p.again(c)
+		p.reuse(c)
 	}
 	return mapError(topic, err)
 }
 
-// again lets the next record have the call.
-func (p *Producer) again(c *call) {
+// reuse gives the call to the next record.
+func (p *Producer) reuse(c *call) {
 	c.encoder.Forget()
 	p.calls.Put(c)
 }
 
-// wait is for what takes longer.
-func (c *call) wait(ctx context.Context, by time.Time, topic string) error {
-	if !by.IsZero() {
+// wait waits for an ack that takes longer than firstWait.
+func (c *call) wait(ctx context.Context, deadline time.Time, topic string) error {
+	if !deadline.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, by)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	select {

@@ -13,7 +13,7 @@ import (
 // One reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials; a client of its
 // own is opened and closed. Errors are *schemas.Error: NotFound where the topic has nothing at that place (any more),
 // Invalid, Unavailable.
-func One(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {
+func ReadOne(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {
 	op := "read " + topic
 	nothing := schemas.Errorf(schemas.NotFound, op, "nothing is at %d@%d; `forebay quarantine list` shows what is kept", partition, offset)
 	admin, err := kgo.NewClient(opts...)

@@ -129,19 +129,19 @@ func New(c Config) (*Producer, error) {
 }
 
 // Append implements [ingest.Log].
-func (p *Producer) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
+func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string, e *schemas.Event) error {
 	c := p.calls.Get().(*call)
-	return p.produce(ctx, by, c, c.encoder.Encode(topic, e))
+	return p.produce(ctx, deadline, c, c.encoder.Encode(topic, e))
 }
 
 // Quarantine implements [ingest.Log].
-func (p *Producer) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
-	return p.produce(ctx, by, p.calls.Get().(*call), quarantineRecord(topic, d))
+func (p *Producer) Quarantine(ctx context.Context, deadline time.Time, topic string, d *ingest.Delivery) error {
+	return p.produce(ctx, deadline, p.calls.Get().(*call), quarantineRecord(topic, d))
 }
 
-// Again appends a record as it stands, key, value and headers byte for byte, to the partition of its key in a topic, and
-// says where it is now. The key is not null: it would be nowhere.
-func (p *Producer) Again(ctx context.Context, topic string, r *kgo.Record) (partition int32, offset int64, err error) {
+// Republish appends a record as it stands, key, value and headers byte for byte, to the partition of its key in a topic, and
+// returns its new place. The key must not be null.
+func (p *Producer) Republish(ctx context.Context, topic string, r *kgo.Record) (partition int32, offset int64, err error) {
 	if r.Key == nil {
 		return 0, 0, schemas.Errorf(schemas.Invalid, "produce to "+topic, "the record has no key")
 	}
@@ -180,8 +180,8 @@ type Trouble struct {
 }
 
 // Check asks the brokers for topics, whose records need a leader of their partition, and returns what is wrong, by topic.
-// An error is Unavailable: no broker answers. The settings that P1 rests on are checked before the start, by whoever
-// applies the topics.
+// An error is Unavailable: no broker answers. The settings that P1 rests on are checked before the start, by
+// `forebay topics apply` and serve.
 func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
 	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
 	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has

@@ -91,11 +91,11 @@ func TestAgain(t *testing.T) {
 	p, cluster := setup(t, nil)
 	sent := &kgo.Record{Topic: "elsewhere", Partition: 7, Offset: 99, Key: []byte("o-1"), Value: []byte("\x00\xff no event"),
 		Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte("1")}, {Key: "null"}, {Key: "ce_id", Value: []byte{}}}}
-	partition, offset, err := p.Again(t.Context(), topic, sent)
+	partition, offset, err := p.Republish(t.Context(), topic, sent)
 	if err != nil || partition != record.PartitionOf(sent.Key, 3) || offset != 0 {
 		t.Fatalf("%d@%d %v", partition, offset, err)
 	}
-	if _, offset, err = p.Again(t.Context(), topic, sent); offset != 1 || err != nil {
+	if _, offset, err = p.Republish(t.Context(), topic, sent); offset != 1 || err != nil {
 		t.Fatalf("once more: %d %v", offset, err)
 	}
 	for _, r := range read(t, cluster, topic, 2) {
@@ -107,11 +107,11 @@ func TestAgain(t *testing.T) {
 		}
 	}
 	sent.Key = nil
-	if _, _, err := p.Again(t.Context(), topic, sent); schemas.KindOf(err) != schemas.Invalid {
+	if _, _, err := p.Republish(t.Context(), topic, sent); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("without a key: %v", err)
 	}
 	sent.Key, sent.Value = []byte("o-1"), make([]byte, 3<<20)
-	if _, _, err := p.Again(t.Context(), topic, sent); schemas.KindOf(err) != schemas.TooLarge {
+	if _, _, err := p.Republish(t.Context(), topic, sent); schemas.KindOf(err) != schemas.TooLarge {
 		t.Errorf("too large for its topic: %v", err)
 	}
 }

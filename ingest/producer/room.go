@@ -40,12 +40,12 @@ func (r *room) give(has *atomic.Int64, n int64) {
 	r.taken.Add(-n)
 }
 
-// around is what a record weighs beside its bytes: the memory that encodes it, its place in the client, its caller.
-const around = 2 << 10
+// recordOverhead is a record's memory beside its bytes: encoder, place in the client, caller.
+const recordOverhead = 2 << 10
 
 // weight is the memory that a record holds until its ack, in bytes. Its value may lie in more than it needs.
 func weight(r *kgo.Record) int64 {
-	n := around + cap(r.Value) + len(r.Key)
+	n := recordOverhead + cap(r.Value) + len(r.Key)
 	for i := range r.Headers {
 		n += len(r.Headers[i].Value)
 	}

@@ -49,7 +49,7 @@ func Compile(cfg Config) (*Source, error) {
 		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
 	}
 	if params.Scheme == verify.SchemeStandardWebhooks && params.HeaderPrefix != "" {
-		// The other family's id would be one that nobody signed.
+		// The other family's id would not be signed.
 		s.preset.fallback.id = "header:" + params.HeaderPrefix + "id"
 	}
 	if err := s.compileRules(cfg.Event); err != nil {

@@ -67,7 +67,7 @@ type VersionConfig struct {
 	// Clock names the line where an entity has several.
 	Clock string `yaml:"clock,omitempty" json:"clock,omitempty"`
 	// Epoch is where the provider says which incarnation of its counter the value is of: an integer from 1 to
-	// [schemas.MaxEpoch] that grows whenever the counter starts anew. A delivery without it is unusable.
+	// [schemas.MaxEpoch] that grows whenever the counter starts again. A delivery without it is unusable.
 	Epoch string `yaml:"epoch,omitempty" json:"epoch,omitempty"`
 	// Resolution of a timestamp is how finely it counts: 1s, 1ms, 1us or 1ns. Finer digits do not count, and a bare
 	// number is in this unit. Zero counts all digits and takes bare numbers for seconds.

@@ -42,7 +42,7 @@ func TestEpochIsWhatTheProviderSays(t *testing.T) {
 	}
 }
 
-// What does not say its epoch is kept for a person: a guess would make it stale, or let it over what is newer.
+// What does not say its epoch is kept for an operator: a guess would make it stale, or let it over what is newer.
 func TestEpochThatIsNoneIsUnusable(t *testing.T) {
 	t.Parallel()
 	s := compile(t, jobs(provider.VersionConfig{From: "/rev", Kind: "sequence", Epoch: "/run"}))

@@ -154,7 +154,7 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 		}
 		v := schemas.Version{Clock: c.name, Kind: c.kind}
 		switch {
-		case c.word:
+		case c.asText:
 			if kind != scan.String {
 				return unusable(WrongType, "%s is of type %s, and as: text takes only strings", c.from.text, kind)
 			}

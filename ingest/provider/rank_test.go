@@ -52,7 +52,7 @@ func TestRankOfACounterFromAHeader(t *testing.T) {
 	}
 }
 
-// A status without a place is kept for a person, as every authentic delivery that cannot become an event.
+// A status without a place is kept for an operator, as every authentic delivery that cannot become an event.
 func TestRankRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	s := compile(t, jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Rank: states}))

@@ -27,7 +27,7 @@ type compiledClock struct {
 	kind       schemas.VersionKind
 	name       string
 	resolution time.Duration
-	word       bool
+	asText     bool
 	epoch      *value
 	rank       *value
 	order      []string
@@ -159,7 +159,7 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 			return &KeyError{"event.version.from", err}
 		}
 		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution,
-			word: user.As == asText}}
+			asText: user.As == asText}}
 		if err := c.epoch(&r.clocks[0], user.Epoch); err != nil {
 			return err
 		}

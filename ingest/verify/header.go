@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What one request may make us compute is bounded: nobody rotates more keys than this at once. Each key is a hash over the
+// What one request may make us compute is bounded. More keys than this are never rotated at once. Each key is a hash over the
 // whole body, and with Ed25519 each pair of a key and a signature is one.
 const (
 	maxSignatures = 32

@@ -8,14 +8,14 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// answer is what came of a request so far.
+// answer collects what a request has brought so far.
 type answer struct {
-	src      *Source
-	q        *Request
-	events   []*schemas.Event // named, of the request's line
-	elements int
-	flaw     error // why an element could not be used; the first
-	out      Outcome
+	src        *Source
+	q          *Request
+	events     []*schemas.Event // named, of the request's line
+	elements   int
+	firstError error // why an element could not be used; the first
+	out        Outcome
 }
 
 // take names the elements of a page.
@@ -76,20 +76,20 @@ func (a *answer) adopt(e *schemas.Event) bool {
 
 func (a *answer) unusable(err error) {
 	a.out.Unusable++
-	if a.flaw == nil {
-		a.flaw = err
+	if a.firstError == nil {
+		a.firstError = err
 	}
 }
 
-// settle says why nothing, or not all, became events.
-func (a *answer) settle(fail *failure) {
+// finish sets the outcome's reason: why nothing, or not all, became events.
+func (a *answer) finish(fail *failure) {
 	o := &a.out
 	switch {
 	case fail != nil:
 		o.Reason, o.Detail, o.Code = fail.reason, clean(fail.err), fail.code
 	case o.Produced > 0:
 	case o.Unusable > 0:
-		o.Reason, o.Detail = Unusable, clean(a.flaw)
+		o.Reason, o.Detail = Unusable, clean(a.firstError)
 	case o.Refused > 0:
 		o.Reason, o.Detail = OtherEntity, "the answer is about other entities, or other clocks, than the one asked for"
 	case o.Outside > 0:

@@ -12,6 +12,6 @@
 // subscriptions) is dropped as a duplicate, because its events have stable ids.
 //
 // What an answer is worth is judged here, before the log: elements of another line, outside the range that is missing,
-// or without a version that can be read are refused and counted. What fails is told to the store with a [Reason], and
+// or without a version that can be read are refused and counted. What fails is stored with a [Reason], and
 // the gate's policy for gaps that were not filled follows when their time is up.
 package backfill

@@ -42,7 +42,7 @@ type FetcherConfig struct {
 	// Retry bounds the exchanges of one request of a gap; a body is asked for once, because the lane tries again.
 	// Defaults: 5 attempts within 1 minute, delays from 500 ms to 30 s.
 	Retry lane.RetryPolicy
-	// Client is closed by nobody here. Required.
+	// Client stays open: its maker closes it. Required.
 	Client Client
 	// ClassOf is what an HTTP status means, RetryAfter what an answer asks for, both as at destinations. Required.
 	ClassOf    func(code int) sink.Class
@@ -184,7 +184,7 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 	req.URL, req.Host, req.Header = u, u.Host, f.headers.Clone()
 	resp, err := f.cfg.Client.Do(req)
 	if err != nil {
-		return nil, broken(err)
+		return nil, failedExchange(err)
 	}
 	defer resp.Body.Close()
 	if class, wait := f.judge(resp); class != sink.ClassOK {
@@ -196,7 +196,7 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 		return nil, final(NotJSON, "the answer is encoded as %.20q, which was not asked for", coding)
 	}
 	if d.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1)); err != nil {
-		return nil, broken(err)
+		return nil, failedExchange(err)
 	}
 	if int64(len(d.body)) > most {
 		return nil, final(TooLarge, "the answer is larger than allowed: more than %d bytes", most)
@@ -207,8 +207,8 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 	return d, nil
 }
 
-// broken is an exchange that did not come to its end.
-func broken(err error) *failure {
+// failedExchange is the failure of an exchange without a complete answer.
+func failedExchange(err error) *failure {
 	class := sink.ClassNetwork
 	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		class, err = e.Class, e.Err

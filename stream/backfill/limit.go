@@ -16,7 +16,7 @@ const maxHold = time.Hour
 type limit struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter // nil: no limit
-	until  time.Time     // nobody asks before
+	until  time.Time     // no request before
 }
 
 // newLimit lets perSecond requests through, burst at once; no limit where perSecond is 0.
@@ -27,7 +27,7 @@ func newLimit(perSecond, burst int) *limit {
 	return &limit{bucket: rate.NewLimiter(rate.Limit(perSecond), max(burst, 1))}
 }
 
-// pause keeps everybody away for d.
+// pause lets no request begin for d.
 func (l *limit) pause(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +55,8 @@ func (l *limit) take(ctx context.Context, most time.Duration) (time.Duration, er
 	return 0, nil
 }
 
-// reserve takes a turn that comes within most. Without one it takes nothing: a turn that is taken and given back is lost
-// to whoever reserved behind it, and under many that try again nobody would ever get one.
+// reserve takes the next turn if it comes within most, else none. It never gives a turn back: a turn that is given back is
+// lost to those who reserved after it, and with many callers that try again none would ever get one.
 func (l *limit) reserve(most time.Duration) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

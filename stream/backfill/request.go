@@ -14,7 +14,7 @@ type Request struct {
 	Source string // "/<team>/<source>"
 	Entity schemas.EntityKey
 	Clock  string
-	// Kind is what the line's versions are; an element of another kind would begin the line anew, and is refused.
+	// Kind is what the line's versions are; an element of another kind would begin the line again, and is refused.
 	Kind schemas.VersionKind
 	// Epoch is the line's, 0 where its provider does not say. An element without one is of it; one of another epoch fills
 	// nothing.
@@ -43,7 +43,7 @@ type Outcome struct {
 	// Reason is empty where all went well: there are synthetic events in the log, though not always one for every place of
 	// the range. With a reason there may be some all the same, of an answer that broke off.
 	Reason Reason
-	Detail string // of Reason, for people: bounded, without control characters and secrets
+	Detail string // of Reason, for an operator: bounded, without control characters and secrets
 	Code   int    // HTTP status of the failure, or 0
 
 	Produced    int // became events
@@ -60,7 +60,7 @@ type Store interface {
 	// given once, until Done is called for it or its owner has gone: what was given and not done is given again, to the
 	// next owner. It is called by one goroutine at a time.
 	Next(ctx context.Context) (Request, error)
-	// Done ends a request. An owner that has lost its claim is told so by no error: there is nothing left to do. It may be
+	// Done ends a request. It gives no error to an owner that has lost its claim: there is nothing left to do. It may be
 	// called concurrently, and again with the same outcome after an error.
 	Done(ctx context.Context, id string, o Outcome) error
 }

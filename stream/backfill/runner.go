@@ -17,8 +17,8 @@ type Config struct {
 	Store   Store
 	Log     Log
 	Sources map[string]*Source // by "/<team>/<source>"
-	// Concurrency is how many requests of one source run at once; default 4. Those of a slow API wait for each other and
-	// for nobody else.
+	// Concurrency is how many requests of one source run at once; default 4. Requests of other
+	// sources never wait for them.
 	Concurrency int
 	// Pending is how many requests are taken from the store at once; default 1000.
 	Pending int
@@ -58,11 +58,11 @@ func NewRunner(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// again is how the runner repeats what the store or the log could not take.
-var again = lane.RetryPolicy{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+// storeRetry is the delay after an error of the store or the log.
+var storeRetry = lane.RetryPolicy{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 
-// Run fills requests until ctx is done, and returns nil when all that it started has ended. Requests under way are then
-// given up and not told to the store as done: they are the next owner's.
+// Run fills requests until ctx is done, and returns nil when all that it started has ended. Requests under way are
+// abandoned without an outcome, so that the next owner of the partition fills them.
 func (r *Runner) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -80,8 +80,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err != nil {
 			<-free
 			failed++
-			wait := lane.Delay(again, failed, 0, 1)
-			r.cfg.Logger.Warn("next backfill not read, again in a moment", "error", err, "wait", wait)
+			wait := lane.Delay(storeRetry, failed, 0, 1)
+			r.cfg.Logger.Warn("next backfill not read; trying again", "error", err, "wait", wait)
 			_ = sleep(ctx, wait) // ctx is looked at above
 			continue
 		}
@@ -103,34 +103,34 @@ func (r *Runner) run(ctx context.Context, q *Request) {
 		case <-ctx.Done():
 			return
 		}
-		o = r.guarded(ctx, src, q, began)
+		o = r.fillRecovering(ctx, src, q, began)
 		<-r.turns[q.Source]
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	r.cfg.Metrics.ended(q.Source, &o)
-	r.line(q, &o, time.Since(began))
+	r.logOutcome(q, &o, time.Since(began))
 	r.done(ctx, q, o)
 }
 
-// done tells the store, as often as it takes.
+// done stores the outcome, and tries again until the store has it or ctx ends.
 func (r *Runner) done(ctx context.Context, q *Request, o Outcome) {
 	for n := 1; ; n++ {
 		err := r.cfg.Store.Done(ctx, q.ID, o)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		wait := lane.Delay(again, n, 0, 1)
-		r.cfg.Logger.Warn("outcome of a backfill not stored, again in a moment", "source", q.Source, "entity", q.Entity, "error", err, "wait", wait)
+		wait := lane.Delay(storeRetry, n, 0, 1)
+		r.cfg.Logger.Warn("outcome of a backfill not stored; trying again", "source", q.Source, "entity", q.Entity, "error", err, "wait", wait)
 		if sleep(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-// guarded is fill with its panics turned into our own fault.
-func (r *Runner) guarded(ctx context.Context, src *Source, q *Request, began time.Time) (o Outcome) {
+// fillRecovering is fill; a panic becomes an outcome of reason internal.
+func (r *Runner) fillRecovering(ctx context.Context, src *Source, q *Request, began time.Time) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.cfg.Logger.Error("backfill panicked", "source", q.Source, "entity", q.Entity, "stack", string(debug.Stack()))
@@ -154,11 +154,11 @@ func (r *Runner) fill(ctx context.Context, src *Source, q *Request, began time.T
 	if notProduced := r.produce(ctx, &a, events, later(deadline, time.Now().Add(produceTime))); fail == nil {
 		fail = notProduced
 	}
-	a.settle(fail)
+	a.finish(fail)
 	return a.out
 }
 
-// produceTime is what an answer has at least to get into the log: late, it is better than never.
+// produceTime is the least time that an answer gets to be written to the log, even after its deadline.
 const produceTime = 10 * time.Second
 
 func later(a, b time.Time) time.Time {
@@ -223,14 +223,14 @@ func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, dea
 		if err == nil || schemas.KindOf(err) == schemas.TooLarge || schemas.KindOf(err) == schemas.Invalid {
 			return err
 		}
-		if sleep(ctx, lane.Delay(again, n, 0, 1)) != nil {
+		if sleep(ctx, lane.Delay(storeRetry, n, 0, 1)) != nil {
 			return err
 		}
 	}
 }
 
-// line logs one request: the canonical line.
-func (r *Runner) line(q *Request, o *Outcome, took time.Duration) {
+// logOutcome writes the one log line of a request.
+func (r *Runner) logOutcome(q *Request, o *Outcome, took time.Duration) {
 	level := slog.LevelInfo
 	if o.Reason != "" {
 		level = slog.LevelWarn

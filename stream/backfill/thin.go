@@ -42,7 +42,7 @@ func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, si
 	}
 	if d := t.cache.get(e.Key()); d != nil {
 		t.metrics.body(e.Source, "kept")
-		return d.on(e), sink.Outcome{}, nil
+		return d.withBody(e), sink.Outcome{}, nil
 	}
 	u, err := f.tpl.Expand(Values{Entity: e.Entity, ID: e.ID, Type: e.Type})
 	if err != nil {
@@ -63,17 +63,17 @@ func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, si
 	}
 	t.metrics.body(e.Source, "fetched")
 	t.cache.put(e.Key(), d)
-	return d.on(e), sink.Outcome{}, nil
+	return d.withBody(e), sink.Outcome{}, nil
 }
 
-// bodyError says of a failed attempt that it was not the destination which failed.
+// bodyError marks a failed attempt whose cause is the fetch, not the destination.
 type bodyError struct{ err error }
 
 func (e bodyError) Error() string { return "fetch the body: " + e.err.Error() }
 func (e bodyError) Unwrap() error { return e.err }
 
-// on is a copy of e with the document as body. The schema that e names is that of its own body.
-func (d *document) on(e *schemas.Event) *schemas.Event {
+// withBody is a copy of e with the document as body. The schema that e names is that of its own body.
+func (d *document) withBody(e *schemas.Event) *schemas.Event {
 	full := *e
 	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""
 	return &full

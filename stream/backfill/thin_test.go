@@ -55,7 +55,7 @@ func TestThinReplacesTheBody(t *testing.T) {
 	})
 }
 
-// The actions and retries of an event ask once; another event asks anew, and so does this one a minute later.
+// The actions and retries of an event ask once; another event asks again, and so does this one a minute later.
 func TestThinAsksOnceAMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -54,19 +54,19 @@ func (d *Destination) pace(now time.Time) float64 {
 	return d.ramp.base * (1 + d.share(now)) / 2
 }
 
-// thaw ends what time ends: an open breaker becomes half-open, a hold a recovery, and a recovery ends. Called where
+// passTime ends what time ends: an open breaker becomes half-open, a hold a recovery, and a recovery ends. Called where
 // neither an open breaker's wait nor a hold lies ahead.
-func (d *Destination) thaw(now time.Time) {
+func (d *Destination) passTime(now time.Time) {
 	held := !d.held.IsZero()
 	d.held = time.Time{}
 	switch {
 	case d.breaker == Open:
-		d.tried = now // where one that began before is still under way
+		d.halfOpenSince = now // where one that began before is still under way
 		d.become(HalfOpen)
 	case held && d.breaker != HalfOpen:
 		d.recover(now)
 	case d.breaker == Recovering && d.share(now) >= 1:
-		d.ramp, d.wait = ramp{}, d.policy.Breaker.Wait
+		d.ramp, d.openFor = ramp{}, d.policy.Breaker.Wait
 		d.become(Closed)
 	}
 }
@@ -74,7 +74,7 @@ func (d *Destination) thaw(now time.Time) {
 // recover begins a recovery.
 func (d *Destination) recover(now time.Time) {
 	if d.policy.Recovery == 0 {
-		d.ramp, d.wait = ramp{}, d.policy.Breaker.Wait
+		d.ramp, d.openFor = ramp{}, d.policy.Breaker.Wait
 		d.become(Closed)
 		return
 	}
@@ -90,7 +90,7 @@ func (d *Destination) become(b Breaking) {
 	d.metrics.transitions.WithLabelValues(string(b)).Inc()
 	switch b {
 	case Open:
-		d.log.Warn("destination's breaker opens: nothing is attempted for a while", "until", d.until)
+		d.log.Warn("destination's breaker opens: nothing is attempted for a while", "until", d.openUntil)
 	case Closed:
 		d.log.Info("destination's breaker is closed again")
 	default:
@@ -110,30 +110,30 @@ func troubling(c sink.Class) bool {
 // answered reports whether a class says that the destination works: it has dealt with the action, whatever it says of it.
 func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRejected }
 
-// learn takes in what an attempt brought.
+// learn takes in the outcome of an attempt.
 func (d *Destination) learn(o *Outcome) {
 	if o.Class == sink.ClassOK && d.breaker == Closed { // nearly all of them
-		d.troubles = streak{}
-		d.count(time.Time{}, o)
+		d.failuresForBreaker = streak{}
+		d.countForPause(time.Time{}, o)
 		return
 	}
 	now := time.Now()
 	held := d.hold(now, o)
 	switch {
-	case held && o.Class == sink.ClassThrottled: // it works, and says how long it wants to be left alone
+	case held && o.Class == sink.ClassThrottled: // it works, and asks for a pause
 	case troubling(o.Class):
-		d.trouble(now, o.Entity)
+		d.countForBreaker(now, o.Entity)
 	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
-		d.troubles = streak{}
+		d.failuresForBreaker = streak{}
 		if d.breaker == HalfOpen {
 			d.recover(now)
 		}
 	}
-	d.count(now, o)
+	d.countForPause(now, o)
 }
 
-// spread is how many entities have to fail before the breaker opens, where it opens after so many failures at all. What
-// fails for one entity alone, however often, says nothing of the destination.
+// spread is how many entities have to fail before the breaker opens (fewer where it opens after fewer failures). What
+// fails for one entity alone, however often, says nothing about the destination.
 const spread = 3
 
 // streak is failures in a row.
@@ -156,15 +156,15 @@ func (s *streak) opens(most int) bool {
 	return most > 0 && s.n >= most && s.entities >= min(spread, most)
 }
 
-func (d *Destination) trouble(now time.Time, entity string) {
-	d.troubles.add(entity)
+func (d *Destination) countForBreaker(now time.Time, entity string) {
+	d.failuresForBreaker.add(entity)
 	switch {
-	case d.breaker == Open: // begun before
-	case d.breaker == HalfOpen, d.troubles.opens(d.policy.Breaker.Failures):
-		d.troubles = streak{}
-		d.until = now.Add(d.wait)
-		d.shut(now, d.until)
-		d.wait = min(2*d.wait, d.policy.Breaker.MaxWait)
+	case d.breaker == Open: // the attempt began before
+	case d.breaker == HalfOpen, d.failuresForBreaker.opens(d.policy.Breaker.Failures):
+		d.failuresForBreaker = streak{}
+		d.openUntil = now.Add(d.openFor)
+		d.block(now, d.openUntil)
+		d.openFor = min(2*d.openFor, d.policy.Breaker.MaxWait)
 		d.become(Open)
 	case d.breaker == Recovering:
 		d.ramp.since = now.Add(-now.Sub(d.ramp.since) / 2)
@@ -183,6 +183,6 @@ func (d *Destination) hold(now time.Time, o *Outcome) bool {
 		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
 	}
 	d.held = later(d.held, until)
-	d.shut(now, until)
+	d.block(now, until)
 	return true
 }

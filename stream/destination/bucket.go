@@ -9,8 +9,8 @@ type bucket struct {
 	at     time.Time // up to when tokens have been poured
 }
 
-// pour adds what has come since at perSecond, up to burst.
-func (b *bucket) pour(now time.Time, perSecond, burst float64) {
+// refill adds the tokens that have come since the last call, at perSecond, up to burst.
+func (b *bucket) refill(now time.Time, perSecond, burst float64) {
 	if b.at.IsZero() {
 		b.tokens, b.at = burst, now
 	}

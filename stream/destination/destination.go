@@ -25,36 +25,36 @@ type Destination struct {
 	policy  Policy
 	log     *slog.Logger
 	metrics *metrics
-	changed chan struct{} // capacity 1, never closed: there is something for the [Keeper]
+	changed chan struct{} // capacity 1, never closed: the [Keeper] has something to store
 
 	mu      sync.Mutex
 	teams   map[string]*team
 	turns   turns
 	running int // attempts begun, and turns given
 
-	breaker  Breaking
-	troubles streak        // for the breaker
-	wait     time.Duration // for how long the breaker opens next
-	until    time.Time     // when it may half-open
-	tried    time.Time     // since when a half-open breaker's attempt is under way
-	held     time.Time     // as an answer asked; zero: not held
-	ramp     ramp
-	rate     bucket
-	meter    meter
-	spans    []span // see note
+	breaker            Breaking
+	failuresForBreaker streak        // for the breaker
+	openFor            time.Duration // for how long the breaker opens next
+	openUntil          time.Time     // when it may half-open
+	halfOpenSince      time.Time     // since when a half-open breaker's attempt is under way
+	held               time.Time     // as an answer asked; zero: not held
+	ramp               ramp
+	rate               bucket
+	meter              meter
+	blocked            []span // see note
 
-	paused     *Pause    // nil: it is not
-	pausedFrom time.Time // by our clock
-	unsaved    bool      // paused by itself, and the ledger does not know
-	failures   int       // in a row, for the pause
-	failing    time.Time
-	succeeded  bool // and the ledger may not know
-	kept       bool // the ledger knows since when it fails
-	gone       int  // answers in a row that the place is gone
-	goneCode   int
+	paused       *Pause    // nil: it is not
+	pausedFrom   time.Time // by our clock
+	unsaved      bool      // paused by itself, and the ledger does not know
+	failures     int       // in a row, for the pause
+	failing      time.Time
+	succeeded    bool // and the ledger may not know
+	failingSaved bool // the ledger knows since when it fails
+	gone         int  // answers in a row that the place is gone
+	goneCode     int
 
-	timer *time.Timer
-	armed time.Time // when the timer fires; zero: not armed
+	timer   *time.Timer
+	timerAt time.Time // when the timer fires; zero: not armed
 }
 
 // New makes a destination that nobody uses yet.
@@ -65,7 +65,7 @@ func New(cfg Config) (*Destination, error) {
 	logger := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Destination{
 		name: cfg.Name, policy: cfg.Policy, log: logger.With("destination", cfg.Name),
-		changed: make(chan struct{}, 1), teams: map[string]*team{}, breaker: Closed, wait: cfg.Policy.Breaker.Wait,
+		changed: make(chan struct{}, 1), teams: map[string]*team{}, breaker: Closed, openFor: cfg.Policy.Breaker.Wait,
 	}
 	d.metrics = newMetrics()
 	if cfg.Registerer != nil {
@@ -79,43 +79,43 @@ func New(cfg Config) (*Destination, error) {
 // Name is "<team>/<destination>".
 func (d *Destination) Name() string { return d.name }
 
-// room reports whether an attempt may begin now. Where only time is missing, again says when to look again; else it is
-// zero: an attempt has to end, or a pause.
-func (d *Destination) room(now time.Time) (ok bool, again time.Time) {
+// mayBegin reports whether an attempt may begin now. If not, and waiting helps, again says when to ask again. It is zero
+// where an attempt or a pause has to end first.
+func (d *Destination) mayBegin(now time.Time) (ok bool, again time.Time) {
 	if stopped, again := d.stopped(now); stopped {
 		return false, again
 	}
-	d.thaw(now)
+	d.passTime(now)
 	if allowed, next := d.allowed(now); allowed > 0 && d.running >= allowed {
 		return false, next
 	}
 	if r := d.policy.Rate; r.OnLimit == Queue {
-		if d.rate.pour(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
+		if d.rate.refill(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
 			return false, d.rate.next(r.perSecond())
 		}
 	}
 	if pace := d.pace(now); pace > 0 {
-		if d.ramp.bucket.pour(now, pace, 1); !d.ramp.bucket.has() {
+		if d.ramp.bucket.refill(now, pace, 1); !d.ramp.bucket.has() {
 			return false, sooner(d.ramp.bucket.next(pace), d.ramp.since.Add(d.policy.Recovery))
 		}
 	}
 	return true, again
 }
 
-// stopped reports whether nothing may begin, whoever asks, and until when, zero where nobody knows.
+// stopped reports whether a pause, a hold or the breaker lets nothing begin, and until when; zero: unknown.
 func (d *Destination) stopped(now time.Time) (stopped bool, until time.Time) {
 	switch {
 	case d.paused != nil:
 		return true, until
-	case d.breaker == Open && now.Before(d.until):
-		return true, later(d.until, d.held)
+	case d.breaker == Open && now.Before(d.openUntil):
+		return true, later(d.openUntil, d.held)
 	}
 	return now.Before(d.held), d.held
 }
 
 func (r Rate) perSecond() float64 { return float64(r.Limit) / r.Per.Seconds() }
 
-// begin charges an attempt that room allows.
+// begin charges an attempt that mayBegin allows.
 func (d *Destination) begin(now time.Time) {
 	d.running++
 	d.meter.add(now)
@@ -124,14 +124,14 @@ func (d *Destination) begin(now time.Time) {
 	}
 	switch d.breaker {
 	case HalfOpen:
-		d.tried = now
+		d.halfOpenSince = now
 	case Recovering:
 		d.ramp.bucket.tokens--
 	}
 }
 
-// unbegin takes back what begin charged: no attempt was made.
-func (d *Destination) unbegin() {
+// undoBegin takes back what begin charged: no attempt was made.
+func (d *Destination) undoBegin() {
 	d.running--
 	d.meter.n = max(0, d.meter.n-1)
 	if d.policy.Rate.OnLimit == Queue {
@@ -142,32 +142,32 @@ func (d *Destination) unbegin() {
 	}
 }
 
-// limited takes a token where the absence of one makes nobody wait, and reports that there was none.
+// limited reports that an action which does not wait for a token finds none. Otherwise it takes the token.
 func (d *Destination) limited(now time.Time) bool {
 	r := d.policy.Rate
 	if !r.strict() {
 		return false
 	}
-	if d.rate.pour(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
+	if d.rate.refill(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
 		return true
 	}
 	d.rate.tokens--
 	return false
 }
 
-// strict reports whether the absence of a token makes nobody wait.
+// strict reports whether an action without a token fails or is dropped instead of waiting.
 func (r Rate) strict() bool { return r.OnLimit == Drop || r.OnLimit == Error }
 
-// serve gives turns to who waits, as far as there is room, and sets the timer where only time is missing.
+// serve gives turns to users that wait, as long as attempts may begin, and sets the timer where only time is missing.
 func (d *Destination) serve() {
 	if d.turns.empty() {
 		return
 	}
 	now := time.Now()
 	for !d.turns.empty() {
-		ok, again := d.room(now)
+		ok, again := d.mayBegin(now)
 		if !ok {
-			d.look(again)
+			d.setTimer(again)
 			return
 		}
 		d.begin(now)
@@ -177,12 +177,12 @@ func (d *Destination) serve() {
 	}
 }
 
-// look sets the timer, unless it fires before.
-func (d *Destination) look(again time.Time) {
-	if again.IsZero() || !d.armed.IsZero() && !again.Before(d.armed) {
+// setTimer lets serve run again at a time, unless the timer fires before that.
+func (d *Destination) setTimer(again time.Time) {
+	if again.IsZero() || !d.timerAt.IsZero() && !again.Before(d.timerAt) {
 		return
 	}
-	d.armed = again
+	d.timerAt = again
 	if d.timer == nil {
 		d.timer = time.AfterFunc(time.Until(again), d.fire)
 	} else {
@@ -193,7 +193,7 @@ func (d *Destination) look(again time.Time) {
 func (d *Destination) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.armed = time.Time{}
+	d.timerAt = time.Time{}
 	d.serve()
 }
 

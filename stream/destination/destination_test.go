@@ -268,7 +268,7 @@ func TestBreaker(t *testing.T) {
 		for range 8 {
 			w.End(broken)
 		}
-		same(t, "the wait begins anew", time.Until(d.Status().OpenUntil), 10*time.Second)
+		same(t, "the wait begins again", time.Until(d.Status().OpenUntil), 10*time.Second)
 		for to, want := range map[Breaking]float64{Open: 6, HalfOpen: 5, Recovering: 1, Closed: 1} {
 			if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues(string(to))); to != HalfOpen && got != want || to == HalfOpen && got < 4 {
 				t.Errorf("%v transitions to %s, want %v", got, to, want)
@@ -702,7 +702,7 @@ func TestPausesReachEveryProcess(t *testing.T) {
 		same(t, "written once", n, 1)
 		same(t, "waits", []Answer{w.Take(), v.Take()}, []Answer{Wait, Wait})
 		k.resume("acme/agent")
-		if err := here.Look(t.Context()); err != nil {
+		if err := here.Sync(t.Context()); err != nil {
 			t.Error(err)
 		}
 		same(t, "at once where somebody looks", []int{w.called(), v.called()}, []int{1, 0})
@@ -913,9 +913,9 @@ func TestAway(t *testing.T) {
 	d := setup(t, Policy{})
 	for i := range 2 * maxSpans { // the oldest are forgotten
 		from := time.Unix(int64(i)*1000, 0)
-		d.note(from, from.Add(100*time.Second))
+		d.addBlocked(from, from.Add(100*time.Second))
 	}
-	same(t, "spans", len(d.spans), maxSpans)
+	same(t, "spans", len(d.blocked), maxSpans)
 	same(t, "all that are kept", d.Away(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
 }
 
@@ -999,7 +999,7 @@ func TestPausesAreReadFirst(t *testing.T) {
 		keeper := keep(t, k, d)
 		synctest.Wait()
 		same(t, "state", d.Status().State, StatePaused)
-		same(t, "what is known, and what is not", []bool{keeper.Look(t.Context()) == nil, keeper.Learn(t.Context()) == nil}, []bool{true, false})
+		same(t, "what is known, and what is not", []bool{keeper.Sync(t.Context()) == nil, keeper.LoadEndedPauses(t.Context()) == nil}, []bool{true, false})
 		k.resume("acme/agent")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

@@ -15,75 +15,75 @@ import (
 type Store interface {
 	// Destinations reads what is kept, by name. What is not in it is neither paused nor failing.
 	Destinations(ctx context.Context) (map[string]ledger.DestinationState, error)
-	// Pause keeps a pause. Where the destination is paused already, that pause stays.
+	// PauseDestination stores a pause. Where the destination is paused already, that pause stays.
 	PauseDestination(ctx context.Context, name string, p ledger.Pause) (ledger.Pause, error)
 	// EndedPauses reads when destinations were paused that are not any more, by name, as far back as retries reach.
 	EndedPauses(ctx context.Context) (map[string][]ledger.Span, error)
-	// FailDestination keeps since when nothing succeeds; zero: something did. An earlier time stays.
+	// FailDestination stores since when nothing succeeds; zero: something did. An earlier time stays.
 	FailDestination(ctx context.Context, name string, since time.Time) error
 }
 
-// Keeper brings the destinations of a process and the store together: pauses of people and of other processes reach
-// the lanes, and what a process finds out outlives it.
+// Keeper keeps the destinations of a process and the store in step. Pauses by operators and other processes reach the
+// lanes, and what this process finds out outlives it.
 type Keeper struct {
 	Store        Store
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
 
-	looking sync.Mutex // one after the other: an old answer would undo what a newer one has brought
-	learnt  bool       // what was before this process
+	syncing     sync.Mutex // one at a time: an older answer would undo a newer one
+	endedLoaded bool       // see LoadEndedPauses
 }
 
 const (
-	lookEvery = time.Second
-	askWithin = 5 * time.Second
-	// failingFor is how long a destination fails before the store is told: most have mended by then.
-	failingFor = time.Minute
+	syncEvery   = time.Second
+	syncTimeout = 5 * time.Second
+	// saveFailingAfter is how long a destination fails before that is stored: most failures are over by then.
+	saveFailingAfter = time.Minute
 )
 
-// Run looks about every second until ctx ends. What the store does not take now it gets the next time.
+// Run syncs about every second until ctx ends. What the store does not take now it gets the next time.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
-	told := make(chan struct{}, 1) // never closed
+	changed := make(chan struct{}, 1) // never closed
 	for _, d := range k.Destinations {
 		d.mu.Lock()
-		d.changed = told
+		d.changed = changed
 		if d.unsaved {
-			d.tell()
+			d.notifyKeeper()
 		}
 		d.mu.Unlock()
 	}
-	well := true
+	ok := true
 	for {
-		err := k.Look(ctx)
+		err := k.Sync(ctx)
 		if err == nil {
-			err = k.Learn(ctx)
+			err = k.LoadEndedPauses(ctx)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if well != (err == nil) {
-			if well = err == nil; well {
-				k.Logger.Info("pauses of destinations are read again")
+		if ok != (err == nil) {
+			if ok = err == nil; ok {
+				k.Logger.Info("pauses of destinations can be read again")
 			} else {
-				k.Logger.Warn("pauses of destinations cannot be read or kept; it is tried again", "error", err)
+				k.Logger.Warn("pauses of destinations cannot be read or stored; trying again", "error", err)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-told:
+		case <-changed:
 		}
 	}
 }
 
-// Look tells the store what it does not know and takes over what it knows, once. Run does it; others may, to be sooner.
-func (k *Keeper) Look(ctx context.Context) error {
-	k.looking.Lock()
-	defer k.looking.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// Sync writes to the store what is new here, and takes over what is new there, once. Run calls it; others may, to be sooner.
+func (k *Keeper) Sync(ctx context.Context) error {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	names := slices.Sorted(maps.Keys(k.Destinations))
 	for _, name := range names {
@@ -100,26 +100,26 @@ func (k *Keeper) Look(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if since, tell := k.Destinations[name].meet(kept[name]); tell {
+		if since, tell := k.Destinations[name].adopt(kept[name]); tell {
 			if err := k.Store.FailDestination(ctx, name, since); err != nil {
-				return err // and told again
+				return err // the next Sync tries again
 			}
 			if since.IsZero() {
-				k.Destinations[name].toldSuccess()
+				k.Destinations[name].successSaved()
 			}
 		}
 	}
 	return nil
 }
 
-// Learn tells destinations, once, of the pauses that ended before this process began. Run does it; others may, to be sooner.
-func (k *Keeper) Learn(ctx context.Context) error {
-	k.looking.Lock()
-	defer k.looking.Unlock()
-	if k.learnt {
+// LoadEndedPauses reads, once, the pauses that ended before this process began. Run calls it; others may, to be sooner.
+func (k *Keeper) LoadEndedPauses(ctx context.Context) error {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	if k.endedLoaded {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	ended, err := k.Store.EndedPauses(ctx)
 	if err != nil {
@@ -128,15 +128,15 @@ func (k *Keeper) Learn(ctx context.Context) error {
 	for name, d := range k.Destinations {
 		d.mu.Lock()
 		for _, s := range ended[name] {
-			d.note(s.From, s.To)
+			d.addBlocked(s.From, s.To)
 		}
 		d.mu.Unlock()
 	}
-	k.learnt = true
+	k.endedLoaded = true
 	return nil
 }
 
-// toSave is a pause that the store does not know.
+// toSave returns a pause that is not in the store yet, or nil.
 func (d *Destination) toSave() *Pause {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +146,7 @@ func (d *Destination) toSave() *Pause {
 	return d.paused
 }
 
-// saved says what the store keeps now.
+// saved takes the pause that the store has now.
 func (d *Destination) saved(kept Pause) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,14 +155,14 @@ func (d *Destination) saved(kept Pause) {
 	}
 }
 
-// meet takes over what the store keeps. It says what the store is to be told of since when nothing succeeds, and
-// whether it is.
-func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell bool) {
+// adopt takes over what the store has. tell says that the store is to be given since, the time from which nothing
+// succeeded; zero: something did.
+func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	switch {
-	case d.unsaved: // found since
+	case d.unsaved: // paused here since the store was read
 	case kept.Paused == nil && d.paused != nil:
 		d.resume(now)
 	case kept.Paused != nil && (d.paused == nil || !d.paused.At.Equal(kept.Paused.At)):
@@ -172,27 +172,27 @@ func (d *Destination) meet(kept ledger.DestinationState) (since time.Time, tell 
 		d.succeeded = false // the store has nothing to forget
 	}
 	switch {
-	case d.succeeded: // here or, until now, elsewhere
+	case d.succeeded:
 		return time.Time{}, true
 	case !kept.Failing.IsZero():
-		d.kept = true
+		d.failingSaved = true
 		if d.failing.IsZero() || kept.Failing.Before(d.failing) {
 			d.failing = kept.Failing
 		}
-	case d.kept: // another process has got through
-		d.kept = false
+	case d.failingSaved: // an attempt of another process succeeded
+		d.failingSaved = false
 		if !d.failing.IsZero() {
 			d.failing = now
 		}
-	case !d.failing.IsZero() && now.Sub(d.failing) >= failingFor:
+	case !d.failing.IsZero() && now.Sub(d.failing) >= saveFailingAfter:
 		return d.failing, true
 	}
 	return since, false
 }
 
-// toldSuccess says that the store knows that something has got through.
-func (d *Destination) toldSuccess() {
+// successSaved notes that the store knows of the success.
+func (d *Destination) successSaved() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.succeeded, d.kept = false, false
+	d.succeeded, d.failingSaved = false, false
 }

@@ -40,18 +40,18 @@ func (u *User) Blocked() bool {
 	case StatePaused, StateOpen, StateHeld, StateHalfOpen:
 		return true
 	}
-	return u.d.dry()
+	return u.d.outOfTokens()
 }
 
-// dry reports whether whoever waits for a token waits long, for this one and for each that follows.
-func (d *Destination) dry() bool {
+// outOfTokens reports whether there is no token and each takes longer than a second.
+func (d *Destination) outOfTokens() bool {
 	r := d.policy.Rate
 	if r.OnLimit != Queue || r.perSecond() >= 1 {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rate.pour(time.Now(), r.perSecond(), float64(r.Burst))
+	d.rate.refill(time.Now(), r.perSecond(), float64(r.Burst))
 	return !d.rate.has()
 }
 
@@ -65,8 +65,8 @@ func (d *Destination) Status() Status {
 		s.HeldUntil = d.held
 	}
 	switch {
-	case d.breaker == Open && d.until.After(now):
-		s.OpenUntil = d.until
+	case d.breaker == Open && d.openUntil.After(now):
+		s.OpenUntil = d.openUntil
 	case d.breaker == Open:
 		s.Breaker = HalfOpen // with the next who asks
 	case d.breaker == Recovering && d.share(now) >= 1:

@@ -49,9 +49,9 @@ func (u *User) Take() Answer {
 	case u.turn:
 		u.turn = false
 		if stopped, again := d.stopped(now); stopped { // since it was given
-			d.unbegin()
+			d.undoBegin()
 			d.turns.add(u)
-			d.look(again)
+			d.setTimer(again)
 			return Wait
 		}
 	case u.left:
@@ -60,17 +60,17 @@ func (u *User) Take() Answer {
 		d.turns.add(u)
 		return Wait
 	default:
-		ok, again := d.room(now)
+		ok, again := d.mayBegin(now)
 		if !ok {
 			d.turns.add(u)
-			d.look(again)
+			d.setTimer(again)
 			return Wait
 		}
 		d.begin(now)
 	}
 	if d.limited(now) {
 		d.metrics.limited.Inc()
-		d.unbegin()
+		d.undoBegin()
 		d.serve()
 		return Over
 	}
@@ -99,7 +99,7 @@ func (u *User) HasTurn() bool {
 	return u.turn
 }
 
-// Pass gives up the place among those who wait, and a turn that has been given.
+// Pass gives up the user's place in the queue, and its turn if it has one.
 func (u *User) Pass() {
 	d := u.d
 	d.mu.Lock()
@@ -112,11 +112,11 @@ func (u *User) pass() {
 	u.d.turns.remove(u)
 	if u.turn {
 		u.turn = false
-		u.d.unbegin()
+		u.d.undoBegin()
 	}
 }
 
-// Leave is Pass for good: the user gets nothing more. Attempts that are under way are ended as ever.
+// Leave is Pass for good: the user gets no more turns. Attempts under way are ended with End as usual.
 func (u *User) Leave() {
 	d := u.d
 	d.mu.Lock()
@@ -134,33 +134,32 @@ type Outcome struct {
 	Entity     string        // whose action it was; empty: another one than any before
 }
 
-// End ends an attempt; told is nil where it says nothing of the destination. It reports whether the user has a turn: then
-// it is not called.
-func (u *User) End(told *Outcome) (turn bool) {
+// End ends an attempt. o is nil where the attempt says nothing about the destination. End reports whether the user has a
+// turn; then its call function is not called.
+func (u *User) End(o *Outcome) (turn bool) {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
-	if told != nil {
-		d.learn(told)
+	if o != nil {
+		d.learn(o)
 	}
 	return u.serve()
 }
 
-// GiveBack ends an attempt that was not made after all: its slot and its tokens are there for others again. It reports
-// what End does.
+// GiveBack ends an attempt that was not made: others get its slot and its token. It reports what End does.
 func (u *User) GiveBack() (turn bool) {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.unbegin()
+	d.undoBegin()
 	if d.policy.Rate.strict() {
 		d.rate.tokens++
 	}
 	return u.serve()
 }
 
-// serve serves those who wait; u is told here and not called.
+// serve gives turns to those who wait. u learns of its turn from the result instead of its call function.
 func (u *User) serve() (turn bool) {
 	call := u.call
 	u.call = func() {}

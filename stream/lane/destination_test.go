@@ -124,12 +124,12 @@ func pause(t *testing.T, d *shared.Destination) (resume func()) {
 	kept := &kept{states: map[string]ledger.DestinationState{destName: {
 		Paused: &shared.Pause{At: time.Now(), By: "ann", Reason: "they move"}, PausedFrom: time.Now()}}}
 	k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
-	if err := k.Look(t.Context()); err != nil {
+	if err := k.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		clear(kept.states)
-		if err := k.Look(t.Context()); err != nil {
+		if err := k.Sync(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 				d = newShared(t, shared.Policy{Concurrency: 2})
 				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler),
 					Store: &kept{ended: map[string][]ledger.Span{destName: {{From: from, To: time.Now()}}}}}
-				if err := k.Learn(t.Context()); err != nil {
+				if err := k.LoadEndedPauses(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				r.relaunch(t, sharing(d, &script{}))

@@ -153,7 +153,7 @@ func (p places) change(ctx context.Context, team, name string, dry bool, do func
 		return nil, err
 	}
 	if !dry {
-		if err := p.s.keeper.Look(ctx); err != nil {
+		if err := p.s.keeper.Sync(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -65,7 +65,7 @@ func (q *quarantine) read(ctx context.Context, p api.QuarantinePlace) (*producer
 	if team == nil || team.Sources[p.Source] == nil {
 		return nil, schemas.Errorf(schemas.NotFound, "", "no source %s/%s is configured", p.Team, p.Source)
 	}
-	return producer.One(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
+	return producer.ReadOne(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
 }
 
 // QuarantinedBody is a delivery's body, byte for byte.
@@ -102,7 +102,7 @@ func (q *quarantine) RedriveQuarantined(ctx context.Context, p api.QuarantinePla
 		return out, nil
 	}
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: source.Topic}
-	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Again(ctx, source.Topic, record.Encode(source.Topic, event)); err != nil {
+	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Republish(ctx, source.Topic, record.Encode(source.Topic, event)); err != nil {
 		return nil, err
 	}
 	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,

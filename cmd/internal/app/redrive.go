@@ -165,7 +165,7 @@ func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r
 	return box.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
 		rec, err := unpackedAgain(item, raw)
 		if err == nil {
-			out.To.Partition, out.To.Offset, err = p.Again(ctx, topic, rec)
+			out.To.Partition, out.To.Offset, err = p.Republish(ctx, topic, rec)
 		}
 		return err
 	})

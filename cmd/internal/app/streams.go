@@ -115,10 +115,10 @@ func (s *streams) run(ctx context.Context) error {
 	s.payloads = payloads
 	s.mu.Unlock()
 	// Nothing is attempted before it is known what is paused.
-	if err := s.a.patiently(ctx, "destinations", s.keeper.Look); err != nil {
+	if err := s.a.patiently(ctx, "destinations", s.keeper.Sync); err != nil {
 		return err
 	}
-	if err := s.keeper.Learn(ctx); err != nil { // tried again by its Run, and nothing waits for it
+	if err := s.keeper.LoadEndedPauses(ctx); err != nil { // tried again by its Run, and nothing waits for it
 		s.a.log.Warn("what destinations were paused before cannot be read yet", "error", err)
 	}
 	s.a.ready.set("destinations", nil)
