@@ -34,7 +34,7 @@ var selectEvents = `
            ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
-           f.topic, ` + ledger.TopicThen("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
+           f.topic, ` + ledger.TopicAtLaneSeq("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
            e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
            e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription

@@ -12,13 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Apply runs one batch in one transaction. It retries what may be retried, bisects data errors down to the record,
-// and after an unknown COMMIT looks whether it happened. What one partition's slice is refused for is said in its
-// Applied.Refused, and the others go on. An error means that a slice is none, that ctx ended or that the database stays
-// away: nothing of the batch is written, or all of it, or (where it was bisected) the first part. The next claims read
-// which; those of the batch are of no use any more.
+// Apply writes one batch in one transaction. It retries what can be retried, bisects data errors down to the record, and
+// finds out after an unknown COMMIT whether it happened. Where the ledger refuses one partition's slice, its
+// Applied.Refused says why and the other partitions go on. An error means that a slice is invalid, that ctx ended or that
+// the database stays away. Then nothing of the batch was written, or all, or (if it was bisected) its first part. The
+// claims are of no use any more; the next ones read what was written.
 func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
-	works, going := make([]*work, 0, len(batch)), make([]*work, 0, len(batch))
+	parts, going := make([]*partitionBatch, 0, len(batch)), make([]*partitionBatch, 0, len(batch))
 	claims := map[*Claim]bool{}
 	for _, s := range batch {
 		if s.Claim == nil || s.Claim.cache == nil {
@@ -28,23 +28,23 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "two slices of one claim")
 		}
 		claims[s.Claim] = true
-		w := &work{Slice: s}
-		works = append(works, w)
+		w := &partitionBatch{Slice: s}
+		parts = append(parts, w)
 		if err := s.continues(); err != nil {
 			w.refuse(err)
 			continue
 		}
 		going = append(going, w)
 	}
-	// Lock order: what a transaction locks by fence, progress among it, it locks sorted.
-	slices.SortFunc(going, func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	// Lock order: rows that are locked by fence, such as progress, are locked sorted.
+	slices.SortFunc(going, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
 	if len(going) > 0 {
 		if err := n.bisect(ctx, going); err != nil {
 			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
 		}
 	}
-	out := make([]Applied, len(works))
-	for i, w := range works {
+	out := make([]Applied, len(parts))
+	for i, w := range parts {
 		out[i] = w.applied
 	}
 	return out, nil
@@ -60,7 +60,7 @@ func kindOf(err error) schemas.Kind {
 	return schemas.Unavailable
 }
 
-// continues holds a slice to what it says of itself: it goes on where the claim stands, and its records ascend up to Next.
+// continues checks a slice: it begins at the claim's next offset, and its records ascend up to Next.
 func (s Slice) continues() error {
 	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
@@ -81,24 +81,24 @@ func (s Slice) continues() error {
 	return nil
 }
 
-// try is one transaction: what it has found out and what it will write.
-type try struct {
+// txAttempt is one attempt to apply a batch in one transaction.
+type txAttempt struct {
 	n     *Namespace
 	conn  *pgxpool.Conn
 	win   *windowSet
-	works []*work
+	parts []*partitionBatch
 
-	seen    map[schemas.EventKey]gate.Seen
-	seenAt  map[schemas.EventKey]int32
-	met     int  // keys that are among the recent ones
-	found   int  // events that are in the current window
-	inDoubt bool // a COMMIT was on its way when the connection broke
+	seen       map[schemas.EventKey]gate.Seen
+	seenAt     map[schemas.EventKey]int32
+	recent     int  // keys that were seen recently by this process
+	found      int  // events that are in the current window
+	commitSent bool // COMMIT was sent; its outcome may be unknown
 }
 
-// attempt runs the works in one transaction of two round trips; a third in between only where something leaves the
-// gap buffer. On success it has settled the claims.
-func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, err error) {
-	t := &try{n: n, win: n.windows.Load(), works: works, seen: works[0].seen, seenAt: map[schemas.EventKey]int32{}}
+// attempt applies the batch in one transaction of two round trips, or three if something leaves the gap buffer. On success
+// it has marked the claims. commitSent says that an error came after COMMIT was sent.
+func (n *Namespace) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
+	t := &txAttempt{n: n, win: n.windows.Load(), parts: parts, seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}}
 	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 	defer func() {
 		err = done(err)
 		if err != nil {
-			for _, w := range works {
+			for _, w := range parts {
 				w.discard()
 			}
 			if troubleOf(err) == oldPlan {
@@ -116,95 +116,95 @@ func (n *Namespace) attempt(ctx context.Context, works []*work) (inDoubt bool, e
 		}
 		abandon(t.conn)
 	}()
-	for _, w := range works {
+	for _, w := range parts {
 		w.reset()
 		w.window = t.win.current
 	}
 	if err := t.readAll(ctx); err != nil {
 		return false, err
 	}
-	if err := t.decide(ctx); err != nil {
+	if err := t.decideAll(ctx); err != nil {
 		return false, err
 	}
-	if !t.proven() {
-		return false, errUnproven
+	if !t.allInserted() {
+		return false, errPossibleDuplicate
 	}
 	if err := t.write(ctx); err != nil {
-		return t.inDoubt, err
+		return t.commitSent, err
 	}
-	t.n.recent.passed(t.records(), t.found > t.met)
-	for _, w := range works {
+	t.n.recent.batchCommitted(t.records(), t.found > t.recent)
+	for _, w := range parts {
 		if !w.fenced {
-			w.settle()
+			w.markCommitted()
 		}
 	}
 	return false, nil
 }
 
-// decide asks the gate about every work that is not fenced, and reads what leaves the buffer.
-func (t *try) decide(ctx context.Context) error {
-	freed := false
-	for _, w := range t.works {
+// decideAll asks the gate about every partition that is not fenced, and reads the rows that leave the gap buffer.
+func (t *txAttempt) decideAll(ctx context.Context) error {
+	anyLeft := false
+	for _, w := range t.parts {
 		if w.fenced {
 			w.applied.Fenced = true
 			continue
 		}
 		w.decide(t.seen)
-		w.conclude(len(t.n.spec.Actions))
-		freed = freed || len(w.freed) > 0
+		w.gatherVerdicts(len(t.n.spec.Actions))
+		anyLeft = anyLeft || len(w.left) > 0
 	}
-	if freed {
-		return t.readHeld(ctx)
+	if anyLeft {
+		return t.readBufferedRows(ctx)
 	}
 	return nil
 }
 
-// records is how many the batch has.
-func (t *try) records() (n int) {
-	for _, w := range t.works {
+// records counts the records of the batch.
+func (t *txAttempt) records() (n int) {
+	for _, w := range t.parts {
 		n += len(w.Records)
 	}
 	return n
 }
 
 // write sends the second round trip, COMMIT included.
-func (t *try) write(ctx context.Context) error {
-	again := map[schemas.EventKey]int32{}
-	for _, w := range t.works {
-		for i := range w.final {
-			if w.final[i].Decision == gate.Duplicate && !w.fenced {
-				again[w.Records[i].Key]++
+func (t *txAttempt) write(ctx context.Context) error {
+	duplicates := map[schemas.EventKey]int32{}
+	for _, w := range t.parts {
+		for i := range w.verdicts {
+			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced {
+				duplicates[w.Records[i].Key]++
 			}
 		}
 	}
 	out := newWriter(t.n, t.win)
 	defer out.free()
-	for _, w := range t.works {
+	for _, w := range t.parts {
 		if w.fenced {
 			continue
 		}
-		out.work(w, t.seenAt, again)
+		out.add(w, t.seenAt, duplicates)
 		t.progress(out, w)
-		w.applied.Actions = t.actions(w)
+		w.applied.Actions = t.newActions(w)
 	}
 	p := &pipeline{conn: t.conn}
-	if w := t.works[0]; w.command != nil && !w.fenced {
+	if w := t.parts[0]; w.command != nil && !w.fenced {
 		end := commandEnd
 		if w.about != nil {
 			end = commandEndOfOpen
 		}
-		if err := p.add(ctx, end, nil, int64Param(w.command.ID), []byte(w.done()), int64Param(w.Claim.Epoch)); err != nil {
+		if err := p.add(ctx, end, nil, int64Param(w.command.ID), []byte(w.commandOutcome()), int64Param(w.Claim.Epoch)); err != nil {
 			return err
 		}
 	}
 	if err := out.queue(ctx, p); err != nil {
 		return err
 	}
-	t.inDoubt = true
+	t.commitSent = true
 	return p.commit(ctx)
 }
 
-func (t *try) progress(out *writer, w *work) {
+func (t *txAttempt) progress(out *writer, w *partitionBatch) {
 	c, next := out.progress, w.Next
 	if w.expire {
 		next = w.Claim.Next
@@ -218,18 +218,18 @@ func (t *try) progress(out *writer, w *work) {
 	c[2].int32(next.LeaderEpoch)
 	c[3].int64(w.laneEnd)
 	c[4].time(processed)
-	c[5].int64(w.linesLow())
+	c[5].int64(w.firstUnwritten())
 }
 
-// actions are the new open actions of a work, in lane_seq order.
-func (t *try) actions(w *work) []Action {
+// newActions are a partition's new open actions, in lane_seq order.
+func (t *txAttempt) newActions(w *partitionBatch) []Action {
 	n := w.laneEnd - w.laneAt
 	if n == 0 {
 		return nil
 	}
 	out := make([]Action, n)
-	for i := range w.final {
-		v, r := &w.final[i], &w.Records[i]
+	for i := range w.verdicts {
+		v, r := &w.verdicts[i], &w.Records[i]
 		if v.actions == 0 || v.Dead {
 			continue
 		}
@@ -237,36 +237,36 @@ func (t *try) actions(w *work) []Action {
 		a.of(&r.Record, &v.Outcome)
 		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
 		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
-		t.fill(out, w, v.laneSeq)
+		t.fillActions(out, w, v.laneSeq)
 	}
-	for i := range w.freed {
-		f := &w.freed[i]
+	for i := range w.left {
+		f := &w.left[i]
 		if f.actions == 0 || f.outcome.Dead {
 			continue
 		}
-		h, r := w.held[f.waited.Offset], f.waited
+		h, r := w.bufferedRows[f.waited.Offset], f.waited
 		a := &out[f.laneSeq-w.laneAt]
 		a.of(&r.Record, &f.outcome)
 		a.Pointer = t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
 		a.Source, a.EventID, a.EventType, a.Record, a.HasCopy, a.Packed = h.source, h.id, h.eventType, -1, h.copied, h.packed
-		t.fill(out, w, f.laneSeq)
+		t.fillActions(out, w, f.laneSeq)
 	}
 	return slices.DeleteFunc(out, func(a Action) bool { return a.LaneSeq == 0 }) // dead letters: they do not run
 }
 
-func (t *try) pointer(w *work, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {
+func (t *txAttempt) pointer(w *partitionBatch, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {
 	p := w.Claim.Partition
 	return Pointer{TopicID: p.TopicID, Topic: p.Topic, Partition: p.Number, Offset: offset, LeaderEpoch: leaderEpoch, Key: key, Hash: hash}
 }
 
-// of takes what an action has of its event and of the decision.
+// of copies the fields that an action takes from its event and the decision.
 func (a *Action) of(r *gate.Record, o *gate.Outcome) {
 	a.Entity, a.Payload = r.Entity, r.Payload
 	a.Version, a.Late, a.Reason = o.Version, o.Decision == gate.Late, o.Reason
 }
 
-// fill makes an event's actions, one per ActionSpec, of what the first of them has of it.
-func (t *try) fill(out []Action, w *work, laneSeq int64) {
+// fillActions makes an event's actions, one per ActionSpec. The event's fields are already in the first of them.
+func (t *txAttempt) fillActions(out []Action, w *partitionBatch, laneSeq int64) {
 	spec, first := &t.n.spec, laneSeq-w.laneAt
 	out[first].Payload = t.n.payload(out[first].Payload)
 	for i := range spec.Actions {

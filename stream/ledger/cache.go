@@ -2,15 +2,15 @@ package ledger
 
 import "github.com/forebay-io/forebay/stream/gate"
 
-// lineCache holds lines of a claim's entities, with what waits on them, in bounded memory. It is right as long as the fence
-// is held: nobody else writes them. What goes is found as in SIEVE (Zhang and others, NSDI 2024): a hand walks from the
-// oldest line to the newest and takes the first that was not used since it last came by.
+// lineCache holds version lines of a claim, with what waits on them, in bounded memory. It is correct while the claim holds
+// the fence, because only the owner writes lines. Eviction is SIEVE (Zhang and others, NSDI 2024): a hand walks from the
+// oldest line to the newest and takes the first that was not used since it last passed.
 type lineCache struct {
 	max            int
 	lines          map[gate.LineKey]*cachedLine
 	newest, oldest *cachedLine
 	hand           *cachedLine // nil: at the oldest
-	turn           uint32      // of the work that looks for its lines
+	turn           uint32      // counts batches; see cachedLine.turn
 }
 
 // cachedLine is one line; line is nil where it has not begun.
@@ -23,11 +23,11 @@ type cachedLine struct {
 	gone         bool // not in the cache any more
 	older, newer *cachedLine
 
-	since   int64 // see laggard; 0: the row is as the line is
-	writing writing
+	dirtySince int64 // see dirtyLine; 0: the row is up to date
+	writeState writeState
 
-	place int32  // among the lines of the work that met it last
-	turn  uint32 // lineCache.turn of that work
+	place int32  // index among the lines of the batch that used it last
+	turn  uint32 // lineCache.turn of that batch
 }
 
 const defaultCacheLines = 32768
@@ -66,13 +66,13 @@ func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting)
 	return l
 }
 
-// evict makes room, except where the rows of all lines are behind: those are nowhere else.
+// evict makes room, unless all lines are dirty: those are nowhere else.
 func (c *lineCache) evict() {
 	l := c.hand
 	if l == nil {
 		l = c.oldest
 	}
-	for n := 2 * len(c.lines); l.used || l.since != 0; n-- {
+	for n := 2 * len(c.lines); l.used || l.dirtySince != 0; n-- {
 		if n == 0 {
 			return
 		}

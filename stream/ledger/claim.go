@@ -17,13 +17,13 @@ import (
 type claimState struct {
 	policy gate.Policy // the partition's share of the subscription's
 
-	// Of a topic that was created again: the id that it had when actions below lanesFrom were given, and the offset below
-	// which records of then may be set aside in places of now. See inherit.
+	// Of a topic that was created again: its former id, which actions below lanesFrom still have, and the offset below which
+	// there may be rejected records of the former topic. See inherit.
 	former    TopicID
 	lanesFrom int64
 	places    int64
 
-	copyOf *[16]byte // of a topic's copy: the id of the topic; see takeAlong
+	copyOf *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
 
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
@@ -33,11 +33,11 @@ type claimState struct {
 	waiting  int   // rows of the partition in the buffer, parked ones included
 	// overdueAt is the database's clock, in Postgres microseconds, when NextDeadline last found a deadline; 0 before.
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
-	overdueAt int64
-	cache     *lineCache
-	behind    laggards
-	foldedIn  int32 // the window in which nothing of those before was left to fold
-	forgotIn  int32 // the window in which Forget last found nothing more
+	overdueAt      int64
+	cache          *lineCache
+	dirty          dirtyLines
+	foldedInWindow int32 // the window that was current when no event of an earlier one was left to fold
+	forgotIn       int32 // the window in which ForgetLines last found nothing more
 
 	// Shared with those who record results.
 	mu    sync.Mutex
@@ -51,8 +51,7 @@ type laneSpan struct {
 	window int32
 }
 
-// windowOf is the window in which whatever is written of an action is; 0 where the claim never had such an action. The
-// caller holds mu.
+// windowOf is the window that an action belongs to; 0 where the claim never had such an action. The caller holds mu.
 func (c *Claim) windowOf(laneSeq int64) int32 {
 	if laneSeq >= c.marks.given {
 		return 0
@@ -65,15 +64,15 @@ func (c *Claim) windowOf(laneSeq int64) int32 {
 	return 0
 }
 
-// low is the lane_seq below which every action is settled.
+// low is the lane_seq below which every action has ended or has a row.
 func (c *Claim) low() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.marks.low
 }
 
-// extend notes that the actions from, up to but without to, were given and belong to window; rows are the lane_seqs of those
-// that have one.
+// extend notes that the lane_seqs from (included) to to (excluded) were given and belong to window. rows are those that have
+// a row.
 func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +82,8 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	c.marks.given = to
 	for _, s := range rows {
 		b, i := c.marks.at(s)
-		b.rowed.set(i)
-		c.marks.settle(s)
+		b.withRow.set(i)
+		c.marks.markRecorded(s)
 	}
 }
 
@@ -103,14 +102,14 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	}
 	c.cache = newLineCache(n.spec.CacheLines)
 	err := n.claimOnce(ctx, c, req)
-	for try := 1; err != nil && again(err) && backoff(ctx, try) == nil; try++ {
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
+	for try := 1; err != nil && retryClaim(err) && backoff(ctx, try) == nil; try++ {
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim failed; trying again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
 			"partition", req.Partition.Number, "error", redact(err))
 		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines)}}
 		err = n.claimOnce(ctx, c, req)
 	}
 	if err == nil || n.holds(ctx, c, err) {
-		n.recent.distrust() // what came before was met elsewhere
+		n.recent.askForAll() // other processes have seen the partition's keys
 		return c, nil
 	}
 	if _, ok := errors.AsType[*schemas.Error](err); ok {
@@ -119,16 +118,16 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	if confirm, ok := errors.AsType[confirmError](err); ok {
 		return nil, confirm.error
 	}
-	if isMissed(err) { // a next try would find no more
+	if isMissed(err) { // another attempt would find the same
 		return nil, &schemas.Error{Kind: schemas.Conflict, Op: op, Err: fmt.Errorf("%w: a version line of the partition is gone from the ledger; "+
 			"this is a fault of forebay, please report it", err)}
 	}
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 }
 
-// again reports whether a claim is tried anew while its context lasts: somebody held the fence for longer than the server lets it wait,
-// or the connection has hung. A COMMIT of which nobody knows is looked into instead.
-func again(err error) bool {
+// retryClaim reports whether a failed claim is tried again: the fence was locked for longer than the server lets it wait, or
+// the connection hung. After a COMMIT without an answer, holds looks instead.
+func retryClaim(err error) bool {
 	if _, doubt := errors.AsType[inDoubtError](err); doubt {
 		return false
 	}
@@ -190,18 +189,18 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 	if err := n.checkTopic(ctx, tx, req); err != nil {
 		return err
 	}
-	goesOn, err := n.inherit(ctx, tx, c)
+	inherited, err := n.inherit(ctx, tx, c)
 	if err != nil {
 		return err
 	}
 	if err := n.lockFence(ctx, tx, c); err != nil {
 		return err
 	}
-	if goesOn {
+	if inherited {
 		if err := tx.unbounded(ctx); err != nil {
 			return err
 		}
-		if err := startAnew(ctx, tx, c); err != nil {
+		if err := startAtZero(ctx, tx, c); err != nil {
 			return err
 		}
 	}
@@ -213,7 +212,7 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 	if err != nil {
 		return err
 	}
-	if goesOn { // of the topic as it is now nothing is stored yet
+	if inherited { // nothing is stored of the new topic yet
 		stored, standing.Epoch = nil, 0
 	}
 	if req.Standing != nil {
@@ -233,14 +232,14 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 	if err := n.endStop(ctx, tx, c, standing.Stop, start.Accepted); err != nil {
 		return err
 	}
-	if err := takeAlong(ctx, tx, c); err != nil {
+	if err := moveWaiting(ctx, tx, c); err != nil {
 		return err
 	}
 	return n.loadClaim(ctx, tx, c)
 }
 
-// checkTopic refuses a topic that was recreated, until that is accepted, or that has another number of partitions than
-// recorded, with a TopicError. Positions are kept per topic id: of a new one nothing is known, its lines begin anew.
+// checkTopic refuses, with a TopicError, a topic that was created again, until that is accepted, and a topic with another
+// number of partitions than recorded. Positions belong to a topic id: a new topic has none.
 func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest) error {
 	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
 	_, err := tx.Exec(ctx, `INSERT INTO topics (subscription, topic, topic_id, partitions) VALUES ($1, $2, $3, $4)
@@ -257,14 +256,14 @@ func (n *Namespace) checkTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest)
 	case err != nil:
 		return err
 	case e.Recreated():
-		return n.takeUpTopic(ctx, tx, req, &e, op)
+		return n.adoptRecreatedTopic(ctx, tx, req, &e, op)
 	case e.Count != e.Counts:
 		return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: &e}
 	}
 	return nil
 }
 
-// lockFence waits for the fence's row and reads it. From here on no batch of the owner before commits.
+// lockFence waits for the fence's row and reads it. From here on the former owner commits no batch.
 func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	p := c.Partition
 	_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) VALUES ($1, $2, $3, $4)
@@ -305,7 +304,7 @@ func readPosition(ctx context.Context, tx pgx.Tx, c *Claim) (*Position, error) {
 	return &p, nil
 }
 
-// checkStart holds Confirm to its contract: a position moves only by a seek that says so.
+// checkStart refuses a start of Confirm that moves the position without a seek.
 func checkStart(stored *Position, start Start) error {
 	const op = "claim"
 	switch {
@@ -321,7 +320,7 @@ func checkStart(stored *Position, start Start) error {
 	return nil
 }
 
-// take writes the new owner, what the one before may have attempted, the position and the seek.
+// take writes the new owner, the doubt about the former one, the position and the seek.
 func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if c.Unclean {
 		c.DoubtTo = c.laneSeq
@@ -349,9 +348,9 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return err
 }
 
-// loadClaim reads what the gate and the lanes left of the partition.
+// loadClaim reads the gate's and the lanes' state of the partition.
 func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	if err := fold(ctx, tx, c.ID); err != nil {
+	if err := foldLines(ctx, tx, c.ID); err != nil {
 		return err
 	}
 	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
@@ -360,12 +359,12 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err != nil {
 		return err
 	}
-	// Under the lock: the owner before may have written into a window that was opened while this claim waited.
+	// Under the lock: the former owner may have written into a window that was opened while this claim waited.
 	if err := n.readWindows(ctx, tx); err != nil {
 		return err
 	}
 	win := n.windows.Load()
-	c.foldedIn = win.current
+	c.foldedInWindow = win.current
 	if err := lowerPlaces(ctx, tx, win, c); err != nil {
 		return err
 	}
@@ -391,7 +390,7 @@ const marksRead = `-- marksRead
 SELECT c.bucket, c.lanes, true FROM {completions} c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
 UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM {actions} a WHERE a.fence = $1 AND a.lane_seq >= $2`
 
-// loadMarks reads which actions from lane_low up have ended, or have a row.
+// loadMarks reads which actions from lane_low on have ended or have a row.
 func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	m := &c.marks
 	*m = laneMarks{low: 1, given: c.laneSeq, buckets: map[int64]*laneBucket{}}
@@ -418,15 +417,15 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 			if ended {
 				b.ended.set(i)
 			} else {
-				b.rowed.set(i)
+				b.withRow.set(i)
 			}
-			m.settle(s)
+			m.markRecorded(s)
 		}
 		return nil
 	})
-	m.written = m.low
+	m.savedLow = m.low
 	m.advance()
-	m.settled = 0
+	m.unsaved = 0
 	return err
 }
 

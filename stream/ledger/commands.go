@@ -68,16 +68,16 @@ func (n *Namespace) Obey(ctx context.Context, c *Claim, cmd Command) (Applied, e
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	return n.alone(ctx, &work{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
+	return n.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
 }
 
 // obey is decide for a command.
-func (w *work) obey(p gate.Policy) {
+func (w *partitionBatch) decideCommand(p gate.Policy) {
 	switch {
 	case w.about == nil: // it has ended already, or the event is not there any more
-	case !w.heldOne() && w.command.Kind == Release:
+	case !w.aboutHeld() && w.command.Kind == Release:
 		w.applied.Outcomes = gate.Release(w.state, w.keys, p)
-	case !w.heldOne():
+	case !w.aboutHeld():
 	case w.command.Kind == Release:
 		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, w.about)}
 	default:
@@ -86,10 +86,10 @@ func (w *work) obey(p gate.Policy) {
 }
 
 // heldOne says that the command is about an event that is set aside.
-func (w *work) heldOne() bool { return w.about != nil && w.about.Decision == rowHeld }
+func (w *partitionBatch) aboutHeld() bool { return w.about != nil && w.about.Decision == rowHeld }
 
 // done says in a few words what a command has done.
-func (w *work) done() string {
+func (w *partitionBatch) commandOutcome() string {
 	if len(w.applied.Outcomes) == 0 {
 		return "nothing waits there any more"
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// ErrFenced says that somebody else holds the fence of a claim.
+// ErrFenced says that another claim holds the fence.
 var ErrFenced = errors.New("the claim has lost its fence")
 
-// Commit executes a statement in the transaction that records r, which says that an action is done. So the statement
-// takes effect once, whatever happens to this process, the connection or the fence: where the completion is recorded
-// already it is not executed again, and a claim that is fenced executes nothing. tag is the server's word on it
-// ("UPDATE 1"), empty where it was executed before.
+// Commit executes a sink's statement in the transaction that records r, the action's completion. So the statement takes
+// effect once, whatever happens to this process, the connection or the fence: if the completion is recorded already it is
+// not executed again, and a fenced claim executes nothing. tag is the server's command tag ("UPDATE 1"), empty if it was
+// executed before.
 //
-// There is one try. A *[sink.StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
+// There is one attempt. A *[sink.StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
 // committed, which a later Commit of the same action finds out. Unqualified names are looked for in the schemas that
 // the role has by default, not in the ledger's. Commit may be called while others apply and record.
 func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
@@ -38,22 +38,22 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 	}
 	defer func() {
 		if err != nil {
-			w.undo()
+			w.markUnknown()
 		}
 	}()
 	for refreshed := 0; ; refreshed++ {
 		var committed bool
 		tag, committed, err = n.commit(ctx, w, &r, s)
 		if t := troubleOf(err); err != nil && (t == oldWindows || t == oldPlan) && !isStatement(err) && refreshed < maxRefresh {
-			_ = n.loadWindows(ctx) // where it fails, the next try does too, and says why
+			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 			continue
 		}
 		switch {
 		case err == nil && committed:
-			w.settle()
+			w.markCommitted()
 			return tag, nil
-		case err == nil: // by an earlier one: the marks learn it from the result that the lane records
-			w.undo()
+		case err == nil: // by an earlier Commit: the lane records the result, which sets the marks
+			w.markUnknown()
 			return "", nil
 		case isStatement(err), errors.Is(err, ErrFenced):
 			return "", err
@@ -67,8 +67,8 @@ func isStatement(err error) bool {
 	return ok
 }
 
-// joint is one try of a transaction that an action's statement and the ledger share.
-type joint struct {
+// sinkTx is one attempt of a transaction that a sink's statement and the ledger share.
+type sinkTx struct {
 	conn   *pgxpool.Conn
 	r      *Result
 	fence  [][]byte  // arrays of one: ids, epochs, tokens
@@ -76,9 +76,10 @@ type joint struct {
 	lookup [][]byte  // the parameters of done
 }
 
-// commit is the transaction, of three round trips: is it still to be done; what the ledger writes; the statement.
+// commit is the transaction, in three round trips: ask whether the action is still to be done; write the completion; execute
+// the statement and commit.
 func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
-	conn, err := n.ledger.joined.Acquire(ctx)
+	conn, err := n.ledger.sinkConns.Acquire(ctx)
 	if err != nil {
 		return "", false, err
 	}
@@ -89,8 +90,8 @@ func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 		}
 		abandon(conn)
 	}()
-	j := newJoint(conn, r)
-	bounded, answered := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout) // ours; the statement has the time of its context
+	j := newSinkTx(conn, r)
+	bounded, answered := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout) // for our part; the statement may take until ctx ends
 	done, err := j.begin(bounded, n.actionLock(r))
 	if err == nil && !done {
 		err = j.complete(bounded, w, n.windows.Load(), remaining(ctx))
@@ -102,12 +103,13 @@ func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 	return tag, err == nil, err
 }
 
-// actionDone is asked behind a lock that waits for the end of a transaction in doubt: what that one wrote is seen.
+// actionDone is asked under a lock that waits until an earlier transaction of the action has ended, so that it sees what
+// that one wrote.
 const actionDone = `-- actionDone
 SELECT EXISTS (SELECT FROM completions_w{w} WHERE fence = $1 AND bucket = $3 AND $4::int = ANY (lanes))
     OR EXISTS (SELECT FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 AND status = 'done')`
 
-func newJoint(conn *pgxpool.Conn, r *Result) *joint {
+func newSinkTx(conn *pgxpool.Conn, r *Result) *sinkTx {
 	c := r.Claim
 	c.mu.Lock()
 	window := c.windowOf(r.LaneSeq) // writeOf has seen it
@@ -116,7 +118,7 @@ func newJoint(conn *pgxpool.Conn, r *Result) *joint {
 	ids.int32(c.ID)
 	epochs.int64(c.Epoch)
 	tokens.uuid(c.Token)
-	return &joint{
+	return &sinkTx{
 		conn: conn, r: r, fence: [][]byte{ids.param(), epochs.param(), tokens.param()},
 		done: newStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
@@ -132,7 +134,7 @@ func (n *Namespace) actionLock(r *Result) int64 {
 }
 
 // begin begins the transaction and says whether the action is done already.
-func (j *joint) begin(ctx context.Context, lock int64) (done bool, err error) {
+func (j *sinkTx) begin(ctx context.Context, lock int64) (done bool, err error) {
 	fenced := true
 	p := &pipeline{conn: j.conn}
 	err = errors.Join(
@@ -150,21 +152,21 @@ func (j *joint) begin(ctx context.Context, lock int64) (done bool, err error) {
 	return done, err
 }
 
-// complete writes the completion, makes sure that it stands, and readies the session for the statement.
-func (j *joint) complete(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
+// complete writes the completion, checks that it was written, and sets the session up for the statement.
+func (j *sinkTx) complete(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
 	p := &pipeline{conn: j.conn}
 	if err := w.queue(ctx, p, win, j.fence); err != nil {
 		return err
 	}
-	stands := false
+	written := false
 	err := errors.Join(
-		p.add(ctx, j.done, func(r *row) { stands = r.bool() }, j.lookup...),
+		p.add(ctx, j.done, func(r *row) { written = r.bool() }, j.lookup...),
 		p.add(ctx, sessionOfStatement, nil, []byte(left)),
 	)
 	if err == nil {
 		err = p.run(ctx)
 	}
-	if err == nil && !stands {
+	if err == nil && !written {
 		err = refusal{fmt.Errorf("the completion of action %d of fence %d was not written", j.r.LaneSeq, j.r.Claim.ID)}
 	}
 	return err
@@ -179,7 +181,7 @@ SELECT set_config('search_path', '"$user", public', true), set_config('statement
        CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 )
 
-// remaining is the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
+// remaining is the time until ctx ends, for statement_timeout: the server ends a statement that nobody waits for.
 func remaining(ctx context.Context) string {
 	end, ok := ctx.Deadline()
 	if !ok {

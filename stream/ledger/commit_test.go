@@ -221,7 +221,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			c := f.claim(0)
 			f.apply(c, seq(0, "a", 1))
 			r := done(c, 1, 1)
-			first, err := f.l.joined.Acquire(t.Context())
+			first, err := f.l.sinkConns.Acquire(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := newJoint(first, &r)
+			j := newSinkTx(first, &r)
 			if _, err := j.begin(t.Context(), f.n.actionLock(&r)); err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if _, err := first.Conn().Exec(t.Context(), `INSERT INTO `+f.cfg.Schema+`.paid VALUES (1, 1)`); err != nil {
 				t.Fatal(err)
 			}
-			w.undo() // its process knows nothing of it
+			w.markUnknown() // its process knows nothing of it
 			second := make(chan error, 1)
 			go func() {
 				_, err := f.n.Commit(t.Context(), r, pay(1))

@@ -185,7 +185,7 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 		}
 		copies = copies[len(group):]
 		var one int
-		if one, fenced, err = n.copyAgain(ctx, c, group); err != nil {
+		if one, fenced, err = n.copyUntilDone(ctx, c, group); err != nil {
 			return stored, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 		}
 		stored += one
@@ -193,8 +193,8 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 	return stored, fenced, nil
 }
 
-// copyAgain stores one group, again until it is known to be committed.
-func (n *Namespace) copyAgain(ctx context.Context, c *Claim, group []Copy) (stored int, fenced bool, err error) {
+// copyUntilDone stores one group, and tries again until it is known to be committed.
+func (n *Namespace) copyUntilDone(ctx context.Context, c *Claim, group []Copy) (stored int, fenced bool, err error) {
 	var last error
 	for try, refreshed := 0, 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
@@ -210,9 +210,9 @@ func (n *Namespace) copyAgain(ctx context.Context, c *Claim, group []Copy) (stor
 			if refreshed++; refreshed > maxRefresh {
 				return 0, false, last
 			}
-			_ = n.loadWindows(ctx) // where it fails, the next try does too, and says why
+			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "payload copies again", "subscription", n.spec.Name, "try", try+1, "error", redact(last))
+		n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", redact(last))
 	}
 }
 
@@ -274,7 +274,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 	if err = p.commit(ctx); err != nil {
 		return 0, false, err
 	}
-	w.settle()
+	w.markCommitted()
 	return stored, fenced, nil
 }
 
@@ -282,7 +282,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 type copyWrite struct {
 	claim   *Claim
 	windows map[int32][2]rows
-	rowed   []int64 // settled once it is committed
+	withRow []int64 // marked as recorded once it is committed
 }
 
 // copiesOf decides how each copy is written, and marks the claim with the rows that will be made. What has ended, or may
@@ -308,12 +308,12 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 			if b.ended.has(i) {
 				continue
 			}
-			if b.doubt.has(i) && !b.settled.has(i) {
+			if b.maybeEnded.has(i) && !b.recorded.has(i) {
 				continue
 			}
-			if !b.rowed.has(i) || !b.settled.has(i) {
-				b.rowed.set(i)
-				w.rowed = append(w.rowed, one.LaneSeq)
+			if !b.withRow.has(i) || !b.recorded.has(i) {
+				b.withRow.set(i)
+				w.withRow = append(w.withRow, one.LaneSeq)
 				to = cols[1]
 			}
 		}
@@ -324,11 +324,11 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 	return w, nil
 }
 
-func (w *copyWrite) settle() {
+func (w *copyWrite) markCommitted() {
 	w.claim.mu.Lock()
 	defer w.claim.mu.Unlock()
-	for _, s := range w.rowed {
-		w.claim.marks.settle(s)
+	for _, s := range w.withRow {
+		w.claim.marks.markRecorded(s)
 	}
 	w.claim.marks.advance()
 }

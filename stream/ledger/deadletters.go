@@ -61,7 +61,7 @@ var DeadSelect = `SELECT * FROM (
            substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
            coalesce(a.finished_at, (SELECT max(t.ended_at) FROM {attempts} t WHERE t.fence = a.fence AND t.lane_seq = a.lane_seq), a.first_at, a.created_at) AS died_at,
-           a.lane_seq, f.topic, ` + TopicThen("a.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,
+           a.lane_seq, f.topic, ` + TopicAtLaneSeq("a.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,
            CASE WHEN f.released THEN '' ELSE f.owner END AS owner,
            EXISTS (SELECT FROM commands c WHERE c.fence = a.fence AND c.lane_seq = a.lane_seq AND c.ended_at IS NULL) AS asked,
            a.status IN ('dead_letter', 'unknown') AND ` + ParksLane + ` AS parks, a.fence

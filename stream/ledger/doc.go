@@ -18,7 +18,7 @@
 // events for what is not in it. A row in actions is written for what goes another way: a failure, a payload copy, a release
 // from the gap buffer, a dead letter, and what keeps lane_low back for too long.
 //
-// A version line that only moves on is written later (lag.go). The current window is not asked for keys that are most
+// A version line that only moves on is written later (dirtylines.go). The current window is not asked for keys that are most
 // probably new (recent.go). Each of the two stands in its own file, and a claim or a repeated batch puts right what it left.
 //
 // # When a batch fails

@@ -15,14 +15,14 @@ import (
 type trouble int
 
 const (
-	permanent  trouble = iota // our fault, or the set-up's: comes back to the caller
-	transient                 // again, after a while
-	slow                      // a deadline was met, the server's or ours: again, and then in parts
-	lost                      // the connection is gone: again, and in doubt if a COMMIT was on its way
-	badData                   // some row's data: bisect
-	oldPlan                   // the connection's prepared statements are of the past: a new connection, at once
-	oldWindows                // the rotation went on: look which windows live, again at once
-	unproven                  // an event may not be new: ask for all, again at once
+	permanent         trouble = iota // our fault, or the set-up's: comes back to the caller
+	transient                        // again, after a while
+	slow                             // a deadline has passed, the server's or ours: again, and then in parts
+	lost                             // the connection is gone: again, and in doubt if a COMMIT was on its way
+	badData                          // some row's data: bisect
+	oldPlan                          // the connection's prepared statements are outdated: a new connection, at once
+	oldWindows                       // the windows have turned: read which are live, again at once
+	possibleDuplicate                // an event may not be new: ask for all keys, again at once
 )
 
 var errRotated = errors.New("the dedupe windows have rotated")
@@ -35,8 +35,8 @@ func troubleOf(err error) trouble {
 	if errors.Is(err, errRotated) {
 		return oldWindows
 	}
-	if errors.Is(err, errUnproven) {
-		return unproven
+	if errors.Is(err, errPossibleDuplicate) {
+		return possibleDuplicate
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return transient // nothing was sent
@@ -72,9 +72,9 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// ContinuityError says that a slice does not begin where the ledger stands, or that the ledger has moved on without this claim.
-// Something between the log and the ledger went missing or came twice. The partition is to be claimed again, and read from
-// the stored offset.
+// ContinuityError says that a slice does not begin at the ledger's next offset, or that the ledger has moved on without this
+// claim. Something between the log and the ledger was lost or came twice. The partition must be claimed again, and read
+// from the stored offset.
 type ContinuityError struct {
 	Partition    Partition
 	Stored, From int64 // the ledger's next offset, and where the slice begins
@@ -92,7 +92,7 @@ func (e *ContinuityError) Error() string {
 	return text
 }
 
-// unanswered reports whether nobody knows what the server has made of what it was sent: a COMMIT among it may have been one.
+// unanswered reports whether the server's answer was lost: a COMMIT may have happened.
 func unanswered(err error) bool {
 	t := troubleOf(err)
 	if _, ok := errors.AsType[silence](err); ok {
@@ -107,7 +107,7 @@ func statementTimeout(err error) bool {
 	return ok && pg.Code == "57014"
 }
 
-// locked reports whether somebody else held a lock for too long.
+// locked reports whether another transaction held a lock for too long.
 func locked(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "55P03"

@@ -209,7 +209,7 @@ func (f *fixture) claimAnew(t *testing.T) {
 func TestDeadlockIsRetried(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.n.lag = 0 // the batch writes the lines
+	f.n.maxLag = 0 // the batch writes the lines
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	// The other transaction holds line b, the batch takes a and waits for b, then the other wants a.

@@ -10,19 +10,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lines that no event has moved for Spec.Forget are forgotten in three steps. Finding them reads the partition's lines from end to end,
-// which must hold up no batch; the other two belong to the goroutine that applies, as the claim does.
+// Version lines that no event has moved for Spec.Forget are forgotten in three steps: Tidy, OldLines, ForgetLines. OldLines
+// reads all lines of the partition and must hold up no batch, so it may run beside them. The other two run on the goroutine
+// that applies batches.
 
 // forgetLines is how many lines are forgotten at once.
 const forgetLines = 1000
 
-// forgettable is what moved last in a window that was closed longer ago than lines are kept, of a line in l.
+// forgettable is true for a line l that moved last in a window which was closed longer ago than lines are kept.
 const forgettable = `l.seen_in > 0 AND l.parked IS NULL
   AND l.seen_in < (SELECT min(id) FROM windows WHERE subscription = $2 AND state <> 'ahead'
                       AND (closed_at IS NULL OR closed_at > now() - $3::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`
 
-// forgetPage is how many lines are looked at by one statement: it is not to take longer than what people ask may.
+// forgetPage is how many lines one statement looks at: it must not take longer than operators' questions may.
 const forgetPage = 100_000
 
 // forgetUpto is the last line of the page behind another one.
@@ -37,22 +38,23 @@ const linesForget = `-- linesForget: one probe of lines_pkey per line
 DELETE FROM lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
 WHERE l.fence = $1 AND l.entity = k.entity AND l.clock = k.clock AND ` + forgettable
 
-// OldLines are lines of a claim that nothing has moved for long, as they were found.
+// OldLines are lines of a claim that no event has moved for long, as OldLines found them.
 type OldLines struct {
 	Keys   []gate.LineKey
 	More   bool  // there may be more
 	window int32 // that was current
 }
 
-// Tidy writes what a claim's lines came to in windows that are closed, and says whether there may be lines to forget. It costs nothing
-// until the windows have turned, but one probe where something of a former topic is left. The caller is the goroutine that applies.
+// Tidy writes a claim's dirty lines whose events are in closed windows, and reports whether there may be lines to forget. It
+// costs nothing until the windows turn, except one probe if something of a former topic is left. The caller is the goroutine
+// that applies.
 func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
 	}
 	forgets := n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
 	// A line that has just moved must not go for the age of its row.
-	return forgets, n.catchUp(ctx, c, forgets)
+	return forgets, n.foldOld(ctx, c, forgets)
 }
 
 // OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
@@ -69,7 +71,7 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 	return old, nil
 }
 
-// oldLines looks at one page of lines. more says that there is another, behind upto.
+// oldLines looks at one page of lines. more says that another page follows, behind upto.
 func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.LineKey, old *OldLines) (upto gate.LineKey, more bool, err error) {
 	var entity, clock *string // null: the last page
 	err = n.ledger.read.QueryRow(ctx, forgetUpto, c.ID, string(after.Entity), after.Clock, n.forgetPage-1).Scan(&entity, &clock)
@@ -88,16 +90,16 @@ func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.LineKey, 
 	return upto, more, err
 }
 
-// ForgetLines forgets those that still nothing has moved. The caller is the goroutine that applies.
+// ForgetLines deletes those lines that no event has moved meanwhile. The caller is the goroutine that applies.
 func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) error {
 	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.LineKey) bool {
 		l := c.cache.lines[k]
-		return l != nil && l.since != 0 // it has moved: its row is behind
+		return l != nil && l.dirtySince != 0 // it has moved: its row is behind
 	})
 	slices.SortFunc(keys, compareKeys)
 	var entities, clocks []string
 	for _, k := range keys {
-		c.cache.drop(k) // before: whatever becomes of the rows, and however often this is tried, they are read anew
+		c.cache.drop(k) // before the rows: whether or not they are deleted, the lines are read again
 		entities, clocks = append(entities, string(k.Entity)), append(clocks, k.Clock)
 	}
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {

@@ -17,7 +17,7 @@ type Ledger struct {
 	read  *Pool // people's questions: planned as they come
 	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
 	// joined runs what actions do in this database; no connection is made before the first of them.
-	joined *Pool
+	sinkConns *Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
 	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)
-	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.joined, l.joinedPool}} {
+	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.joinedPool}} {
 		made, err := p.make(ctx)
 		if err != nil {
 			l.Close()
@@ -82,7 +82,7 @@ func (l *Ledger) Close() {
 }
 
 func (l *Ledger) pools() (made []*Pool) {
-	for _, p := range []*Pool{l.hot, l.read, l.quick, l.joined} {
+	for _, p := range []*Pool{l.hot, l.read, l.quick, l.sinkConns} {
 		if p != nil {
 			made = append(made, p)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// listeners are told of new commands through one connection of the process, which lives as long as somebody listens. What
-// is told is a hint: it may be lost with the connection, or by a pooler that does not pass notifications on, and says
-// nothing of what was asked before. Who listens looks by itself as well.
+// listeners are notified of new commands through one connection of the process, which is open while there are listeners. A
+// notification is a hint: it may be lost with the connection, or by a pooler that does not pass it on, and older commands
+// give none. Listeners look by themselves as well.
 type listeners struct {
 	mu   sync.Mutex
 	next int
@@ -22,12 +22,12 @@ type listeners struct {
 
 type listener struct {
 	subscription int32
-	told         func()
+	notify       func()
 }
 
-// Listen calls told whenever a command was written for the namespace's subscription, and after every reconnection, until
-// stop is called; after stop it is not called any more. told must not wait.
-func (n *Namespace) Listen(told func()) (stop func()) {
+// Listen calls notify whenever a command was written for the namespace's subscription, and after every reconnection, until
+// stop is called; after stop it is not called any more. notify must not wait.
+func (n *Namespace) Listen(notify func()) (stop func()) {
 	s := &n.ledger.listeners
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (n *Namespace) Listen(told func()) (stop func()) {
 	if s.of == nil {
 		s.of = map[int]listener{}
 	}
-	s.of[id] = listener{n.id, told}
+	s.of[id] = listener{n.id, notify}
 	if s.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
@@ -59,13 +59,13 @@ func (s *listeners) remove(id int) {
 	}
 }
 
-// tell calls those that listen to a subscription; to any where it is empty.
-func (s *listeners) tell(subscription string) {
+// notify calls the listeners of a subscription; all listeners where it is empty.
+func (s *listeners) notify(subscription string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.of {
 		if subscription == "" || subscription == strconv.Itoa(int(l.subscription)) {
-			l.told()
+			l.notify()
 		}
 	}
 }
@@ -80,9 +80,9 @@ func (l *Ledger) listen(ctx context.Context) {
 				return
 			}
 		}
-		err := l.listenOnce(ctx, func() { try = 0; l.listeners.tell("") })
+		err := l.listenOnce(ctx, func() { try = 0; l.listeners.notify("") })
 		if err != nil && ctx.Err() == nil {
-			l.cfg.Logger.WarnContext(ctx, "commands are found by looking only; listening again in a moment", "error", redact(err))
+			l.cfg.Logger.WarnContext(ctx, "new commands are not announced, only polled for; listening again in a moment", "error", redact(err))
 		}
 	}
 }
@@ -109,13 +109,13 @@ func (l *Ledger) listenOnce(ctx context.Context, ready func()) error {
 			return err
 		}
 		if said != nil {
-			l.listeners.tell(said.Payload)
+			l.listeners.notify(said.Payload)
 		}
 	}
 }
 
-// hear waits for what is told; nil: nothing for a while, and the connection is as it should be. One that hangs says nothing, and would
-// for ever.
+// hear waits for a notification; nil: none came for a while, and a ping shows that the connection works. One that hangs would
+// be silent for ever.
 func (l *Ledger) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	wait, cancel := context.WithTimeout(ctx, l.cfg.TxTimeout/2)
 	said, err := conn.WaitForNotification(wait)

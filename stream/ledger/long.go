@@ -94,15 +94,15 @@ func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r Open
 	)
 	err = row.Scan(id, &r.Fence, &r.LaneSeq, &r.Attempt, &r.Status, &wait, &r.Code, &r.Error, &r.Response, &status, &attempts, &r.Entity)
 	r.Wait, r.Claim = micros(wait), own[r.Fence]
-	if status == "" && r.Claim.over(r.LaneSeq) {
+	if status == "" && r.Claim.finished(r.LaneSeq) {
 		status = Done
 	}
 	r.Past = r.Late(status, attempts)
 	return r, err
 }
 
-// over says of an action without a row that it is done.
-func (c *Claim) over(laneSeq int64) bool {
+// finished reports whether an action without a row is done.
+func (c *Claim) finished(laneSeq int64) bool {
 	c.mu.Lock()
 	below := laneSeq < c.marks.low
 	c.mu.Unlock()
@@ -123,7 +123,7 @@ func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 func (n *Namespace) Quiet(ctx context.Context, c *Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
 	left := make(map[int64]time.Duration, len(laneSeqs))
 	err := n.inWindows(ctx, func(win *windowSet) error {
-		rows, err := n.ledger.hot.Query(ctx, win.own(quietRead), c.ID, laneSeqs)
+		rows, err := n.ledger.hot.Query(ctx, win.own(silentForRead), c.ID, laneSeqs)
 		if err == nil {
 			var seq, us int64
 			_, err = pgx.ForEachRow(rows, []any{&seq, &us}, func() error {
@@ -139,8 +139,8 @@ func (n *Namespace) Quiet(ctx context.Context, c *Claim, laneSeqs []int64) (map[
 	return left, nil
 }
 
-const quietRead = `-- quiet
-SELECT a.lane_seq, ` + quietColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
+const silentForRead = `-- silentFor
+SELECT a.lane_seq, ` + silentForColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
 
 // resultEnd notes that a report is applied. It goes with the action's own row, under the fence.
 var resultEnd = newFresh(`-- resultEnd
@@ -152,9 +152,9 @@ func (r *Result) resultParams() [][]byte {
 }
 
 const (
-	quietColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`
+	silentForColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`
 	// leftColumns are Action.Left, Quiet and Silence, in microseconds.
-	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint, ` + quietColumn + `, coalesce(a.silence_us, 0)`
+	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint, ` + silentForColumn + `, coalesce(a.silence_us, 0)`
 )
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

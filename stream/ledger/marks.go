@@ -2,23 +2,23 @@ package ledger
 
 import "math/bits"
 
-// laneMarks is what a claim knows of its actions by lane_seq: which have come to their end, which have a row of their
-// own, and whether that is committed. What is neither is plainly open: its event says that it is wanted, and nothing
-// else is written of it. Guarded by Claim.mu.
+// laneMarks is what a claim knows of its actions by lane_seq: which have ended, which have a row of their own, and whether
+// that is committed. An action that is neither is plainly open: its event says that it is wanted, and nothing else is
+// written of it. Guarded by Claim.mu.
 type laneMarks struct {
-	low     int64 // every action below is settled
-	given   int64 // no action has this lane_seq yet
-	buckets map[int64]*laneBucket
-	settled int64 // since low was last written
-	written int64 // low as it was last written
+	low      int64 // every action below has ended or has a row, committed
+	given    int64 // no action has this lane_seq yet
+	buckets  map[int64]*laneBucket
+	unsaved  int64 // actions recorded since low was last written
+	savedLow int64 // low as it was last written
 }
 
 // laneBucket holds the marks of 1<<bucketBits lane_seqs.
 type laneBucket struct {
-	ended   bitset // a completion says that it is done
-	rowed   bitset // it has a row in actions, or is about to
-	settled bitset // either is committed
-	doubt   bitset // a completion was written of which nobody knows whether it is committed; for what is not settled
+	ended      bitset // a completion says that it is done
+	withRow    bitset // it has a row in actions, or is about to
+	recorded   bitset // one of the two is committed
+	maybeEnded bitset // a completion was written, and its COMMIT got no answer; only for what is not recorded
 }
 
 const (
@@ -42,31 +42,32 @@ func (m *laneMarks) at(laneSeq int64) (*laneBucket, int64) {
 	return b, laneSeq & (bucketSize - 1)
 }
 
-// settle notes that what is said of an action is committed.
-func (m *laneMarks) settle(laneSeq int64) {
+// markRecorded notes that an action's end, or its row, is committed.
+func (m *laneMarks) markRecorded(laneSeq int64) {
 	if laneSeq < m.low {
 		return
 	}
 	b, i := m.at(laneSeq)
-	if !b.settled.has(i) {
-		b.settled.set(i)
-		m.settled++
+	if !b.recorded.has(i) {
+		b.recorded.set(i)
+		m.unsaved++
 	}
 }
 
-// due says whether the ledger is to hear of low: after so many, and where its last word lies in a window that is not
-// written any more and low does not.
-func (m *laneMarks) due(spans []laneSpan) bool {
-	if m.settled >= laneLowEvery {
+// lowDue says whether low is to be written: after laneLowEvery actions, and when the written one lies in a closed window and
+// low has moved on.
+func (m *laneMarks) lowDue(spans []laneSpan) bool {
+	if m.unsaved >= laneLowEvery {
 		return true
 	}
 	n := len(spans)
-	return n > 1 && m.written < spans[n-1].from && m.low > m.written
+	return n > 1 && m.savedLow < spans[n-1].from && m.low > m.savedLow
 }
 
-func (m *laneMarks) wrote(low int64) { m.settled, m.written = 0, max(m.written, low) }
+// lowSaved notes that low was written.
+func (m *laneMarks) lowSaved(low int64) { m.unsaved, m.savedLow = 0, max(m.savedLow, low) }
 
-// advance moves low up to the first action that is not settled, and forgets the marks below.
+// advance moves low up to the first action that is not recorded, and drops the marks below.
 func (m *laneMarks) advance() {
 	for m.low < m.given {
 		b := m.buckets[m.low>>bucketBits]
@@ -74,7 +75,7 @@ func (m *laneMarks) advance() {
 			return
 		}
 		i := m.low & (bucketSize - 1)
-		n := int64(bits.TrailingZeros64(^(b.settled[i/64] >> (i % 64))))
+		n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64))))
 		n = min(n, 64-i%64, m.given-m.low) // the shift brought in zeros
 		if n == 0 {
 			return
@@ -97,8 +98,8 @@ func (m *laneMarks) plain(after int64, limit int) []int64 {
 			s++
 			continue
 		}
-		// Past the settled ones of this word at once.
-		if n := int64(bits.TrailingZeros64(^(b.settled[i/64] >> (i % 64)))); n > 0 {
+		// Skip the recorded ones of this 64-bit word at once.
+		if n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64)))); n > 0 {
 			s += min(n, 64-i%64)
 			continue
 		}

@@ -24,7 +24,7 @@ func TestLaneMarks(t *testing.T) {
 					s = min(m.low+r.Int64N(8), m.given-1)
 				}
 				if s < m.given && s >= begin {
-					m.settle(s)
+					m.markRecorded(s)
 					settled[s] = true
 				}
 			}

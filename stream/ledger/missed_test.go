@@ -31,7 +31,7 @@ func TestWritesThatMissARowAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, func(s *Spec) { s.Policy.MaxPerEntity = 1 })
-			f.n.lag = 0
+			f.n.maxLag = 0
 			c, d := f.claim(0), f.claim(1)
 			tt.before(f, c)
 			f.exec(tt.gone)
@@ -89,20 +89,20 @@ func TestEveryWriteThatMustHitARowSaysThatItDidNot(t *testing.T) {
 		keeps string
 		do    func(*fixture, *Claim) (Applied, error)
 	}{
-		"linesAdvance":     {`UPDATE ON lines`, apply(seq(3, "x", 2))},
-		"linesUpdate":      {`UPDATE ON lines`, apply(unwanted(3, "x", 2))},
-		"bufferUpdate":     {`UPDATE ON buffer`, apply(seq(3, "e", 5))}, // one too many: both park
-		"bufferDelete":     {`DELETE ON buffer`, apply(seq(3, "e", 2))},
-		"progressWrite":    {`UPDATE ON progress`, apply(seq(3, "y", 1))},
-		"duplicatesUpdate": {`UPDATE ON events`, apply(seq(3, "x", 1))},
-		"decidedUpdate":    {`UPDATE ON events`, apply(seq(3, "e", 2))},
-		"actionsOfFreed":   {`INSERT ON actions`, apply(seq(3, "e", 2))},
-		"commandEnd":       {`UPDATE ON commands`, obey},
+		"linesAdvance":          {`UPDATE ON lines`, apply(seq(3, "x", 2))},
+		"linesUpdate":           {`UPDATE ON lines`, apply(unwanted(3, "x", 2))},
+		"bufferUpdate":          {`UPDATE ON buffer`, apply(seq(3, "e", 5))}, // one too many: both park
+		"bufferDelete":          {`DELETE ON buffer`, apply(seq(3, "e", 2))},
+		"progressWrite":         {`UPDATE ON progress`, apply(seq(3, "y", 1))},
+		"duplicatesUpdate":      {`UPDATE ON events`, apply(seq(3, "x", 1))},
+		"decidedUpdate":         {`UPDATE ON events`, apply(seq(3, "e", 2))},
+		"bufferedActionsInsert": {`INSERT ON actions`, apply(seq(3, "e", 2))},
+		"commandEnd":            {`UPDATE ON commands`, obey},
 	} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, func(s *Spec) { s.Policy.MaxPerEntity = 1 })
-			f.n.lag = 0
+			f.n.maxLag = 0
 			c := f.claim(0)
 			waiting := seq(1, "e", 3)
 			f.apply(c, seq(0, "e", 1), waiting, seq(2, "x", 1))

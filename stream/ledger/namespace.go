@@ -21,10 +21,10 @@ type Namespace struct {
 	effects []int32 // ids, as spec.Actions
 	plan    int32   // all of them, in that order
 	windows atomic.Pointer[windowSet]
-	lag     int64 // MaxLag, save in tests
+	maxLag  int64 // MaxLag, but in tests
 	recent  *recentKeys
 
-	forgetPage int // forgetPage, save in tests
+	forgetPage int // forgetPage, but in tests
 }
 
 // waits are how long a filler and a backfill are waited for, and both together, where that is bounded: null is no bound.
@@ -42,7 +42,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	if err := spec.validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions)), lag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
+	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions)), maxLag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
 	err := l.transact(ctx, func(tx pgx.Tx) error { return n.register(ctx, tx) })
 	if err == nil {
 		err = n.loadWindows(ctx)
@@ -69,7 +69,7 @@ func (s Spec) validate() error {
 	case s.MaxAge < 0:
 		return fmt.Errorf("longest wait %s is negative", s.MaxAge)
 	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
-		return fmt.Errorf("lines are forgotten after %s: they would begin anew, which start %q does not allow", s.Forget, s.Policy.Start)
+		return fmt.Errorf("lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
 	}
@@ -250,6 +250,6 @@ func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 		default:
 			return err
 		}
-		l.cfg.Logger.WarnContext(ctx, "ledger transaction again", "try", try+1, "error", redact(err))
+		l.cfg.Logger.WarnContext(ctx, "ledger transaction failed; trying again", "try", try+1, "error", redact(err))
 	}
 }

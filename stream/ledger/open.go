@@ -36,19 +36,19 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 // in between is then found in both, and never in neither.
 func (n *Namespace) open(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]Action, bool, error) {
 	plain := c.plain(after, limit+1)
-	rowed, err := n.openRows(ctx, win, c, after, limit+1)
+	withRow, err := n.openRows(ctx, win, c, after, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(rowed) > limit { // what lies beyond is not asked for
-		last := rowed[limit].LaneSeq
+	if len(withRow) > limit { // what lies beyond is not asked for
+		last := withRow[limit].LaneSeq
 		plain = plain.upto(last)
 	}
-	known := make(map[int64]bool, len(rowed))
-	for i := range rowed {
-		known[rowed[i].LaneSeq] = true
+	known := make(map[int64]bool, len(withRow))
+	for i := range withRow {
+		known[withRow[i].LaneSeq] = true
 	}
-	all := rowed
+	all := withRow
 	for window, seqs := range plain {
 		some, err := n.openPlain(ctx, win, c, window, seqs)
 		if err != nil {

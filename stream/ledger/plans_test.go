@@ -13,14 +13,14 @@ func hotStatements(win *windowSet) map[string]statement {
 	q := &win.q
 	all := map[string]statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
-		"heldRead": heldRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
+		"bufferedRowsRead": bufferedRowsRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"asidesInsert": q.asidesInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
 	}
 	if len(win.live) > 1 {
 		all["seenBefore"] = q.seenBefore
 	}
-	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": quietRead, "placesTaken": placesTaken,
+	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silentForRead, "placesTaken": placesTaken,
 		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "uncopiedRowsRead": uncopiedRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "uncopiedPlainRead": uncopiedPlainRead, "staleWrite": staleWrite} {
 		all[name] = newStatement(OfWindow(win.current, win.own(sql)))

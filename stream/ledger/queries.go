@@ -42,7 +42,7 @@ ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset`)
 
 	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
 	// a limit: a line may release a thousand large ones at once.
-	heldRead = newFresh(`-- heldRead
+	bufferedRowsRead = newFresh(`-- bufferedRowsRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
        CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
@@ -128,15 +128,15 @@ func zip(first int, cols ...string) string {
 
 // windowQueries are the statements on rotated tables, for one set of live windows.
 type windowQueries struct {
-	lock         statement
-	seen         statement // in the current window
-	seenBefore   statement // in the closed ones; none where there are none
-	eventsInsert statement
-	eventsWords  statement // the same for events whose version is a text
-	actionsDead  statement
-	asidesInsert statement
-	asidesAgain  statement
-	actionsFreed statement
+	lock            statement
+	seen            statement // in the current window
+	seenBefore      statement // in the closed ones; none where there are none
+	eventsInsert    statement
+	eventsText      statement // the same for events whose version is a text
+	actionsDead     statement
+	asidesInsert    statement
+	asidesAgain     statement
+	bufferedActions statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
 	duplicates map[int32]statement
 	decided    map[int32]statement
@@ -160,10 +160,10 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
-	q.eventsInsert, q.eventsWords = of(current, eventsInsert), of(current, eventsWords)
+	q.eventsInsert, q.eventsText = of(current, eventsInsert), of(current, eventsText)
 	q.actionsDead = fresh(current, actionsDead)
 	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
-	q.actionsFreed = newCounted(OfWindow(current, actionsOfFreed), "$1::int[]").planned()
+	q.bufferedActions = newCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").planned()
 	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
 	var before, first []string
 	for _, l := range live {
@@ -206,7 +206,7 @@ var eventRowColumns = []string{"class int", "log_offset bigint", "event_key uuid
 	"value bigint", "entity text", "event_id text"}
 
 // eventsWords has one column more, which nearly no event needs.
-var eventsWords = strings.NewReplacer("-- eventsInsert", "-- eventsWords", "event_id)", "event_id, word)", "u.event_id", "u.event_id, u.word",
+var eventsText = strings.NewReplacer("-- eventsInsert", "-- eventsText", "event_id)", "event_id, word)", "u.event_id", "u.event_id, u.word",
 	zip(15, eventRowColumns...), zip(15, append(eventRowColumns, "word text")...)).Replace(eventsInsert)
 
 const asidesInsert = `-- asidesInsert
@@ -222,7 +222,7 @@ FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid
 
 // The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
 // letters is dead from the start; see DeadClass.
-const actionsOfFreed = `-- actionsOfFreed
+const bufferedActionsInsert = `-- bufferedActionsInsert
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
        CASE WHEN u.dead THEN 'dead_letter' ELSE 'pending' END, ` + deadColumns + `

@@ -13,10 +13,10 @@ import (
 )
 
 // readAll is the first round trip: it locks windows and fences and reads what the gate needs.
-func (t *try) readAll(ctx context.Context) error {
+func (t *txAttempt) readAll(ctx context.Context) error {
 	var (
 		p       = &pipeline{conn: t.conn}
-		byFence = map[int32]*work{}
+		byFence = map[int32]*partitionBatch{}
 		current int32
 		live    []int32
 		overdue []gate.LineKey
@@ -43,23 +43,23 @@ func (t *try) readAll(ctx context.Context) error {
 	if err := t.addSeen(ctx, p); err != nil {
 		return err
 	}
-	if w := t.works[0]; w.command != nil {
-		w.meet(w.command.Line, w.Claim.cache.find(w.command.Line))
+	if w := t.parts[0]; w.command != nil {
+		w.addLine(w.command.Line, w.Claim.cache.find(w.command.Line))
 		if err := add(aboutRead, func(r *row) {
 			r.int32() // the fence
 			w.about = new(waitingOf(r))
 		}, int64Param(w.command.ID)); err != nil {
 			return err
 		}
-	} else if t.works[0].expire {
+	} else if t.parts[0].expire {
 		if err := add(overdueRead, func(r *row) {
 			overdue = append(overdue, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
-		}, int32Param(t.works[0].Claim.ID), int64Param(cmp.Or[int64](t.works[0].Claim.overdueAt, math.MaxInt64))); err != nil {
+		}, int32Param(t.parts[0].Claim.ID), int64Param(cmp.Or[int64](t.parts[0].Claim.overdueAt, math.MaxInt64))); err != nil {
 			return err
 		}
 	} else {
-		for _, w := range t.works {
-			w.touch()
+		for _, w := range t.parts {
+			w.collectLines()
 		}
 		if err := t.addLines(ctx, p, byFence); err != nil {
 			return err
@@ -71,10 +71,10 @@ func (t *try) readAll(ctx context.Context) error {
 	if !t.win.same(current, live) {
 		return errRotated
 	}
-	if w := t.works[0]; w.expire && !w.fenced {
+	if w := t.parts[0]; w.expire && !w.fenced {
 		slices.SortFunc(overdue, compareKeys)
 		for _, k := range overdue {
-			w.meet(k, w.Claim.cache.find(k))
+			w.addLine(k, w.Claim.cache.find(k))
 		}
 		if err := t.addLines(ctx, p, byFence); err != nil {
 			return err
@@ -83,14 +83,13 @@ func (t *try) readAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.check()
+	return t.checkContinuity()
 }
 
-// addFences queues the lock of the fences and the read of the positions behind them. Works whose fence is not found
-// are fenced.
-func (t *try) addFences(ctx context.Context, p *pipeline, byFence map[int32]*work) error {
-	ids, epochs, tokens := int32Column(len(t.works)), int64Column(len(t.works)), uuidColumn(len(t.works))
-	for _, w := range t.works {
+// addFences queues the lock of the fences and the read of their positions. A partition whose fence is not found is fenced.
+func (t *txAttempt) addFences(ctx context.Context, p *pipeline, byFence map[int32]*partitionBatch) error {
+	ids, epochs, tokens := int32Column(len(t.parts)), int64Column(len(t.parts)), uuidColumn(len(t.parts))
+	for _, w := range t.parts {
 		w.fenced = true
 		byFence[w.Claim.ID] = w
 		ids.int32(w.Claim.ID)
@@ -107,9 +106,9 @@ func (t *try) addFences(ctx context.Context, p *pipeline, byFence map[int32]*wor
 	}, ids.param())
 }
 
-// addSeen queues what tells which events were decided before.
-func (t *try) addSeen(ctx context.Context, p *pipeline) error {
-	asked, all := t.keys()
+// addSeen queues the reads of events that were decided before.
+func (t *txAttempt) addSeen(ctx context.Context, p *pipeline) error {
+	toAsk, all := t.keys()
 	read := func(r *row) {
 		key, window := schemas.EventKey(r.uuid()), r.int32()
 		t.seenAt[key] = window
@@ -123,17 +122,17 @@ func (t *try) addSeen(ctx context.Context, p *pipeline) error {
 			return err
 		}
 	}
-	if asked.n == 0 {
+	if toAsk.n == 0 {
 		return nil
 	}
-	return p.add(ctx, t.win.q.seen, read, asked.param())
+	return p.add(ctx, t.win.q.seen, read, toAsk.param())
 }
 
 // addLines queues the read of the lines that are not cached, and of what waits on them.
-func (t *try) addLines(ctx context.Context, p *pipeline, byFence map[int32]*work) error {
+func (t *txAttempt) addLines(ctx context.Context, p *pipeline, byFence map[int32]*partitionBatch) error {
 	fences, entities, clocks := int32Column(64), textColumn(64), textColumn(64)
 	waiting := false
-	for _, w := range t.works {
+	for _, w := range t.parts {
 		for i, k := range w.keys {
 			if w.cached[i] != nil {
 				continue
@@ -154,7 +153,7 @@ func (t *try) addLines(ctx context.Context, p *pipeline, byFence map[int32]*work
 	return p.add(ctx, bufferRead, func(r *row) { readWaiting(r, byFence) }, params...)
 }
 
-func readLine(r *row, byFence map[int32]*work) {
+func readLine(r *row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.int32()]
 	k := gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()}
 	l := &gate.Line{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Word: r.text(), Sub: r.int32()}}
@@ -178,7 +177,7 @@ func readLine(r *row, byFence map[int32]*work) {
 // types knows Postgres' own types; it is only read.
 var types = pgtype.NewMap()
 
-func readWaiting(r *row, byFence map[int32]*work) {
+func readWaiting(r *row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.int32()]
 	g := waitingOf(r)
 	k := gate.LineKey{Entity: g.Entity, Clock: g.Version.Clock}
@@ -198,22 +197,22 @@ func waitingOf(r *row) gate.Waiting {
 	return g
 }
 
-// readHeld reads what the buffer knows of the events that leave it or change in it.
-func (t *try) readHeld(ctx context.Context) error {
-	byFence := map[int32]*work{}
+// readBufferedRows reads the buffer's rows of the events that leave it or change in it.
+func (t *txAttempt) readBufferedRows(ctx context.Context) error {
+	byFence := map[int32]*partitionBatch{}
 	fences, offsets := int32Column(64), int64Column(64)
-	for _, w := range t.works {
+	for _, w := range t.parts {
 		byFence[w.Claim.ID] = w
-		w.held = map[int64]held{}
-		for i := range w.freed {
+		w.bufferedRows = map[int64]bufferedRow{}
+		for i := range w.left {
 			fences.int32(w.Claim.ID)
-			offsets.int64(w.freed[i].waited.Offset)
+			offsets.int64(w.left[i].waited.Offset)
 		}
 	}
 	p := &pipeline{conn: t.conn}
-	err := p.add(ctx, heldRead, func(r *row) {
+	err := p.add(ctx, bufferedRowsRead, func(r *row) {
 		w, offset := byFence[r.int32()], r.int64()
-		w.held[offset] = held{window: r.int32(), leaderEpoch: r.int32(), source: r.text(), id: r.text(), eventType: r.text(),
+		w.bufferedRows[offset] = bufferedRow{window: r.int32(), leaderEpoch: r.int32(), source: r.text(), id: r.text(), eventType: r.text(),
 			copied: r.int32() > 0, packed: r.bytes()}
 	}, fences.param(), offsets.param(), int64Param(maxCopies))
 	if err != nil {
@@ -222,20 +221,20 @@ func (t *try) readHeld(ctx context.Context) error {
 	if err := p.run(ctx); err != nil {
 		return err
 	}
-	for _, w := range t.works {
-		for i := range w.freed {
-			if _, ok := w.held[w.freed[i].waited.Offset]; !ok {
-				return refusal{missedError{fmt.Sprintf("the read of the gap buffer at offset %d", w.freed[i].waited.Offset)}}
+	for _, w := range t.parts {
+		for i := range w.left {
+			if _, ok := w.bufferedRows[w.left[i].waited.Offset]; !ok {
+				return refusal{missedError{fmt.Sprintf("the read of the gap buffer at offset %d", w.left[i].waited.Offset)}}
 			}
 		}
 	}
 	return nil
 }
 
-// check holds the claims against the ledger: a slice begins at the stored next offset, and the revision is as the claim
-// left it.
-func (t *try) check() error {
-	for _, w := range t.works {
+// checkContinuity compares the claims with the ledger: a slice begins at the stored next offset, and the revision is the
+// claim's.
+func (t *txAttempt) checkContinuity() error {
+	for _, w := range t.parts {
 		e := &ContinuityError{Partition: w.Claim.Partition, Stored: w.stored.next, From: w.From}
 		switch {
 		case w.fenced:

@@ -10,32 +10,32 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// recentKeys are the events that this process has met last in a subscription. Providers repeat soon, so one that is not among
-// them is nearly always new, and the current window is not asked for it: its own row tells, for the window takes a key once. It
-// refuses the batch of one that came back late, which is tried again with all of its keys asked for; so is a batch in which such
-// an event gets no row. Closed windows take no rows any more and are asked for every event.
+// recentKeys remembers the last event keys of a subscription in this process. Providers repeat an event soon or not at all,
+// so a key that is not among them is nearly always new. The current window is not asked for it: the unique index refuses
+// the insert if the key is there. Then the batch is tried again with all its keys asked for, and so is a batch in which
+// such an event would get no row. Closed windows take no inserts and are asked for every event.
 //
-// Where one comes back late, more do (a rewind, a partition that moved here): all keys are asked for until as many events as are
-// remembered have passed without another. Safe for concurrent use.
+// A late repetition seldom comes alone (a rewind, a partition that moved here). After one, all keys are asked for until
+// askAllFor events have passed without another. Safe for concurrent use.
 type recentKeys struct {
-	mu    sync.Mutex
-	sets  []recentSet
-	calm  int // events without a late one after which those that are not among these count as new
-	doubt int // of those, how many are still to pass
+	mu         sync.Mutex
+	sets       []recentSet
+	askAllFor  int // how many events without a late repetition end the time in which all keys are asked for
+	askAllLeft int // of those, how many are still to come; 0: only recent keys are asked for
 }
 
 // recentSet holds the beginnings of a set's last keys, newest first; 0 is none. It fills a line of the processor's cache.
 type recentSet [8]uint64
 
-// maxRecent is how many keys are remembered, in a MiB.
+// maxRecent is how many keys are remembered: a MiB of them.
 const maxRecent = 1 << 17
 
 func newRecentKeys(keys, calm int) *recentKeys {
-	return &recentKeys{sets: make([]recentSet, max(1, keys/len(recentSet{}))), calm: calm, doubt: calm}
+	return &recentKeys{sets: make([]recentSet, max(1, keys/len(recentSet{}))), askAllFor: calm, askAllLeft: calm}
 }
 
-// meet notes a key and reports whether it is among the last. The caller holds mu.
-func (k *recentKeys) meet(key schemas.EventKey) bool {
+// remember notes a key and reports whether it was remembered already. The caller holds mu.
+func (k *recentKeys) remember(key schemas.EventKey) bool {
 	begin := max(1, binary.BigEndian.Uint64(key[:]))
 	set := &k.sets[binary.BigEndian.Uint64(key[8:])%uint64(len(k.sets))]
 	if slices.Contains(set[:], begin) {
@@ -46,43 +46,43 @@ func (k *recentKeys) meet(key schemas.EventKey) bool {
 	return false
 }
 
-// passed notes a batch of so many events that was committed, and whether one of them had come back late.
-func (k *recentKeys) passed(events int, late bool) {
+// batchCommitted notes that a batch of so many events was committed, and whether one of them was a late repetition.
+func (k *recentKeys) batchCommitted(events int, late bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if late {
-		k.doubt = k.calm
+		k.askAllLeft = k.askAllFor
 	} else {
-		k.doubt = max(0, k.doubt-events)
+		k.askAllLeft = max(0, k.askAllLeft-events)
 	}
 }
 
-// distrust lets all keys be asked for again.
-func (k *recentKeys) distrust() { k.passed(0, true) }
+// askForAll lets all keys be asked for again.
+func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 
-// errUnproven says that an event was taken for new and gets no row that would tell otherwise.
-var errUnproven = errors.New("an event that was taken for new may have been there")
+// errPossibleDuplicate says that an event was taken for new without asking and gets no row, so that no insert checks it.
+var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
-// keys are the events' that the current window is asked for, and all of them.
-func (t *try) keys() (asked, all *column) {
+// keys returns the event keys that the current window is asked for, and all keys.
+func (t *txAttempt) keys() (asked, all *column) {
 	asked, all = uuidColumn(0), uuidColumn(t.records())
 	k := t.n.recent
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, w := range t.works {
-		w.asked = zeroed(w.asked, len(w.Records))
+	for _, w := range t.parts {
+		w.keyAsked = zeroed(w.keyAsked, len(w.Records))
 		for i := range w.Records {
 			if w.broken(i) {
 				continue
 			}
 			r := &w.Records[i]
 			all.uuid(r.Key)
-			met := k.meet(r.Key)
-			if met {
-				t.met++
+			known := k.remember(r.Key)
+			if known {
+				t.recent++
 			}
 			// What is filtered gets no row.
-			if w.asked[i] = met || w.sure || k.doubt > 0 || r.Filtered; w.asked[i] {
+			if w.keyAsked[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.keyAsked[i] {
 				asked.uuid(r.Key)
 			}
 		}
@@ -90,17 +90,18 @@ func (t *try) keys() (asked, all *column) {
 	return asked, all
 }
 
-// proven reports whether every event that was taken for new gets a row of its own, or was found elsewhere.
-func (t *try) proven() bool {
-	for _, w := range t.works {
+// allInserted reports whether every event that was taken for new without asking gets a row, or was found in a closed
+// window.
+func (t *txAttempt) allInserted() bool {
+	for _, w := range t.parts {
 		if w.fenced {
 			continue
 		}
-		for i := range w.final {
-			if w.asked[i] || w.broken(i) {
+		for i := range w.verdicts {
+			if w.keyAsked[i] || w.broken(i) {
 				continue
 			}
-			switch w.final[i].Decision {
+			switch w.verdicts[i].Decision {
 			case gate.Duplicate, gate.Conflict, gate.Quarantined, gate.Filtered:
 				if _, found := t.seenAt[w.Records[i].Key]; !found {
 					return false
@@ -111,10 +112,10 @@ func (t *try) proven() bool {
 	return true
 }
 
-// sureOf lets all keys of the works be asked for.
-func (n *Namespace) sureOf(works []*work) {
-	n.recent.distrust()
-	for _, w := range works {
-		w.sure = true
+// askAllKeys lets all keys of a batch be asked for.
+func (n *Namespace) askAllKeys(parts []*partitionBatch) {
+	n.recent.askForAll()
+	for _, w := range parts {
+		w.askAllKeys = true
 	}
 }

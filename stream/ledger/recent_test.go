@@ -47,7 +47,7 @@ func TestLateRepeatIsFound(t *testing.T) {
 				f.turnWindow()
 				f.apply(claims[0], seq(40, "e", 1))
 			}
-			if f.n.recent.doubt > 0 {
+			if f.n.recent.askAllLeft > 0 {
 				t.Fatal("keys that are not remembered are asked for anyway")
 			}
 			a := f.apply(claims[c.partition], seq(99, "before", 1), c.record, seq(101, "after", 1))
@@ -78,8 +78,8 @@ func TestKeysThatAreAskedFor(t *testing.T) {
 	t.Parallel()
 	n := &Namespace{recent: newRecentKeys(8, 10)}
 	asked := func(sure bool, records ...Record) int32 {
-		w := &work{Slice: Slice{Records: records}, sure: sure, scratch: &scratch{}}
-		got, all := (&try{n: n, works: []*work{w}}).keys()
+		w := &partitionBatch{Slice: Slice{Records: records}, askAllKeys: sure, scratch: &scratch{}}
+		got, all := (&txAttempt{n: n, parts: []*partitionBatch{w}}).keys()
 		if all.n != int32(len(records)) {
 			t.Errorf("%d keys of %d", all.n, len(records))
 		}
@@ -102,7 +102,7 @@ func TestKeysThatAreAskedFor(t *testing.T) {
 		{passed: 20, records: []Record{seq(0, "g", 1), seq(0, "h", 1), seq(0, "i", 1), seq(0, "j", 1)}, want: 0},
 		{records: []Record{seq(0, "c", 1), seq(0, "g", 1)}, want: 1}, // the set has eight
 	} {
-		n.recent.passed(step.passed, step.late)
+		n.recent.batchCommitted(step.passed, step.late)
 		if got := asked(step.sure, step.records...); got != step.want {
 			t.Errorf("step %d: %d keys are asked for, want %d", i, got, step.want)
 		}
@@ -123,8 +123,8 @@ func TestRewindIsInDoubtThroughout(t *testing.T) {
 		if got := decisions(f.apply(c, seq(i, fmt.Sprint("e", i), 1))); got[0] != "0:duplicate/seen" {
 			t.Fatal(got)
 		}
-		if f.n.recent.doubt != 100 {
-			t.Fatalf("after %d events %d have to pass without a late one", i, f.n.recent.doubt)
+		if f.n.recent.askAllLeft != 100 {
+			t.Fatalf("after %d events %d have to pass without a late one", i, f.n.recent.askAllLeft)
 		}
 	}
 }

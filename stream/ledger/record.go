@@ -15,7 +15,7 @@ import (
 const (
 	MaxErrorText = 4 << 10
 	MaxResponse  = 4 << 10
-	// laneLowEvery is how many settled actions the mark of a claim may lag behind: a claim reads that many for nothing.
+	// laneLowEvery is how many recorded actions lane_low may be behind: a claim reads that many needlessly.
 	laneLowEvery = 8192
 )
 
@@ -33,7 +33,7 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 		return nil, nil
 	}
 	for i, claims := 1, claimsOf(results); i < len(claims); i++ {
-		if claims[i].ID == claims[i-1].ID { // the fence would be found held, by one of them
+		if claims[i].ID == claims[i-1].ID { // one of them would hold the fence and hide that the other does not
 			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
 		}
 	}
@@ -48,12 +48,12 @@ func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) 
 	}
 	defer func() {
 		if err != nil {
-			w.undo()
+			w.markUnknown()
 		}
 	}()
 	var (
-		last     error
-		patience patience
+		last   error
+		limits retryLimits
 	)
 	for try, refreshed := 0, 0; ; try++ {
 		if err := backoff(ctx, try); err != nil {
@@ -61,7 +61,7 @@ func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) 
 		}
 		fenced, err := n.record(ctx, w)
 		if err == nil {
-			w.settle()
+			w.markCommitted()
 			return fenced, nil
 		}
 		last = err
@@ -70,13 +70,13 @@ func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) 
 			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 		case t == oldWindows && refreshed < maxRefresh:
 			refreshed++
-			_ = n.loadWindows(ctx) // where it fails, the next try does too, and says why
+			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 		case t == permanent, t == badData, t == oldWindows:
 			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
-		if patience.lost(err) && len(results) > 1 {
-			w.undo()
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
+		if limits.exceeded(err) && len(results) > 1 {
+			w.markUnknown()
 			return n.recordHalves(ctx, results, op)
 		}
 	}

@@ -14,7 +14,7 @@ type Reader struct {
 	Subscription string // "<team>.<subscription>"
 	Generation   int32
 	Next         map[int32]int64 // by partition; one that is not in it is read from 0
-	Waiting      int64           // events that wait for others, or for a person's word
+	Waiting      int64           // events that wait for others, or for an operator
 	id           int32
 }
 
@@ -70,8 +70,8 @@ type HandOver struct {
 const handBatch = 5000
 
 // HandOver stores where the reader begins in the new topic, gives the new partitions the version lines of their entities,
-// so that what is stale stays stale, and says how many those are. What waits comes with the first claim of its new partition; see
-// takeAlong. The subscription's processes must be stopped. It may be repeated. Kind Conflict where the new topic is claimed already.
+// so that what is stale stays stale, and returns how many lines. What waits comes with the first claim of its new partition; see
+// moveWaiting. The subscription's processes must be stopped. It may be repeated. Kind Conflict where the new topic is claimed already.
 func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
 	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
 	var claimed bool
@@ -140,7 +140,7 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
 	numbers, _ := columnsOf(h.Begins)
 	err = l.transact(ctx, func(tx pgx.Tx) error {
-		if err := forgetCopies(ctx, tx, madeAnew, subscription, h.To.Topic, [16]byte(h.To.TopicID)); err != nil {
+		if err := forgetCopies(ctx, tx, copyReplaced, subscription, h.To.Topic, [16]byte(h.To.TopicID)); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of) SELECT $1, $2, $3, unnest($4::int[]), $5
@@ -159,10 +159,11 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 	return fences, columns, err
 }
 
-// madeAnew are the fences of an earlier hand-over to a copy of the same name, which was made anew since and never read.
-const madeAnew = `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0 ORDER BY id`
+// copyReplaced are the fences of an earlier hand-over to a copy of the same name that was never read and has been made again
+// since.
+const copyReplaced = `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0 ORDER BY id`
 
-// forgetCopies takes out what hand-overs left for copies of a topic that nobody ever read. which names their fences: once, and
+// forgetCopies deletes what hand-overs stored for copies of a topic that were never read. which names their fences: once, and
 // again when they are locked, so that none is claimed meanwhile.
 func forgetCopies(ctx context.Context, tx pgx.Tx, which string, args ...any) error {
 	fences, err := ints(ctx, tx, which, args...)
@@ -198,7 +199,7 @@ func ints(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]int32, err
 
 // handLines copies the lines of one old fence to where their entities are now.
 func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitions int32) (lines int64, err error) {
-	if err := l.transact(ctx, func(tx pgx.Tx) error { return fold(ctx, tx, from) }); err != nil {
+	if err := l.transact(ctx, func(tx pgx.Tx) error { return foldLines(ctx, tx, from) }); err != nil {
 		return 0, err
 	}
 	page := `SELECT DISTINCT entity FROM lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
@@ -219,7 +220,7 @@ func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns 
 			fences[i] = to[partitionOf(e, partitions)]
 		}
 		err = l.transact(ctx, func(tx pgx.Tx) error {
-			// A repetition finds what it has moved, and moves it anew.
+			// When repeated, the hand-over moves these lines again.
 			_, err := tx.Exec(ctx, `DELETE FROM lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, fences, entities)
 			if err != nil {
 				return err

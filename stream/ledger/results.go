@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// resultWrite is what one Record writes: decided once, so that every try of it writes the same.
+// resultWrite is what one Record writes. It is decided once, so that every attempt writes the same.
 type resultWrite struct {
-	decided time.Time
-	claims  []*Claim // sorted
-	windows map[int32]*windowResults
-	ended   []laneRef // marked as ended by this write; taken back if it fails
-	settled []laneRef // settled once it is committed
-	lows    []laneRef // where the marks of claims go
-	said    []Result  // what destinations said later
+	decided  time.Time
+	claims   []*Claim // sorted
+	windows  map[int32]*windowResults
+	ended    []laneRef // marked as ended by this write; taken back if it fails
+	recorded []laneRef // marked as recorded once it is committed
+	newLows  []laneRef // the new lane_low of claims
+	reported []Result  // results that destinations reported later
 }
 
 type laneRef struct {
@@ -54,8 +54,8 @@ type completionKey struct {
 // maxResponses bounds the answers that one row of completions holds.
 const maxResponses = 256 << 10
 
-// writeOf sorts results into what is to be written and marks the claims with it. Of several results of one action the last
-// one is the action's; all of them were attempts.
+// writeOf decides where each result is written, and sets the claims' marks. Of several results of one action the last one
+// is the action's status; each of them was an attempt.
 func writeOf(results []Result) (*resultWrite, error) {
 	sorted := make([]*Result, len(results))
 	for i := range results {
@@ -75,7 +75,7 @@ func writeOf(results []Result) (*resultWrite, error) {
 			n++
 		}
 		if err := w.claim(c, sorted[:n]); err != nil {
-			w.undo()
+			w.markUnknown()
 			return nil, err
 		}
 		sorted = sorted[n:]
@@ -104,12 +104,12 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 			wr.attempt(r)
 		}
 		if r.Reported {
-			w.said = append(w.said, *r)
+			w.reported = append(w.reported, *r)
 		}
 	}
-	w.stragglers(c)
-	if c.marks.due(c.spans) {
-		w.lows = append(w.lows, laneRef{c, c.marks.low})
+	w.giveRows(c)
+	if c.marks.lowDue(c.spans) {
+		w.newLows = append(w.newLows, laneRef{c, c.marks.low})
 	}
 	return nil
 }
@@ -129,10 +129,10 @@ func resultRows(n int) rows {
 		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n), int64Column(n), int64Column(n)}
 }
 
-// action decides where the end of an attempt is written. What has ended already stays as it is.
+// action decides where a result is written. An action that has ended does not change.
 func (w *resultWrite) action(wr *windowResults, r *Result) {
 	m := &r.Claim.marks
-	if r.LaneSeq < m.low { // settled: it is done, or it has a row
+	if r.LaneSeq < m.low { // it is done, or it has a row
 		wr.row(wr.updates, r)
 		wr.known.action(r)
 		return
@@ -142,22 +142,22 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 	switch {
 	case b.ended.has(i):
 		return
-	case b.rowed.has(i) && b.settled.has(i):
+	case b.withRow.has(i) && b.recorded.has(i):
 		wr.row(wr.updates, r)
 		wr.made.action(r)
 		return
-	case !b.rowed.has(i) && r.plain():
+	case !b.withRow.has(i) && r.plain():
 		b.ended.set(i)
 		w.ended = append(w.ended, ref)
 		wr.complete(r)
 	default:
-		b.rowed.set(i)
+		b.withRow.set(i)
 		wr.insert(r)
 	}
-	w.settled = append(w.settled, ref)
+	w.recorded = append(w.recorded, ref)
 }
 
-// plain says that a result is a first attempt that succeeded, or that there will be none.
+// plain reports a first attempt that succeeded, or an action that is superseded without one: a completion says all of it.
 func (r *Result) plain() bool {
 	return r.Status == Superseded || r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
@@ -225,7 +225,7 @@ func (wr *windowResults) row(c rows, r *Result) {
 	c[15].int64(since.Microseconds())
 }
 
-// kept says that an attempt has a row: it has ended, or is marked, and is not a first one that simply succeeded.
+// kept reports whether an attempt gets a row: it has ended or is marked, and is not a first one that simply succeeded.
 func (r *Result) kept() bool {
 	return r.Attempt > 0 && r.Status != Processing && (r.Attempt > 1 || r.Status != Done || r.Marked)
 }
@@ -284,12 +284,12 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 			}
 		}
 	}
-	for i := range w.said {
-		if err := p.add(ctx, resultEnd, nil, w.said[i].resultParams()...); err != nil {
+	for i := range w.reported {
+		if err := p.add(ctx, resultEnd, nil, w.reported[i].resultParams()...); err != nil {
 			return err
 		}
 	}
-	for _, l := range w.lows {
+	for _, l := range w.newLows {
 		if err := p.add(ctx, laneLowWrite, nil, append(l.claim.fenceParams(), int64Param(l.laneSeq))...); err != nil {
 			return err
 		}
@@ -310,11 +310,11 @@ func (c *Claim) fenceParams() [][]byte {
 	return [][]byte{int32Param(c.ID), int64Param(c.Epoch), c.Token[:]}
 }
 
-// settle notes that the write is committed, and moves the claims' marks on.
-func (w *resultWrite) settle() {
-	for _, l := range w.settled {
+// markCommitted notes that the write is committed, and moves the claims' marks on.
+func (w *resultWrite) markCommitted() {
+	for _, l := range w.recorded {
 		l.claim.mu.Lock()
-		l.claim.marks.settle(l.laneSeq)
+		l.claim.marks.markRecorded(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 	for _, c := range w.claims {
@@ -322,22 +322,22 @@ func (w *resultWrite) settle() {
 		c.marks.advance()
 		c.mu.Unlock()
 	}
-	for _, l := range w.lows {
+	for _, l := range w.newLows {
 		l.claim.mu.Lock()
-		l.claim.marks.wrote(l.laneSeq)
+		l.claim.marks.lowSaved(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 }
 
-// undo takes back what was promised of a write that failed, or of which nobody knows: the results come again, and a
-// completion that stands twice says the same. Until then nothing else is written of the action: a row that says pending
-// would hide the completion. A row that may or may not be there is written in a way that fits both.
-func (w *resultWrite) undo() {
+// markUnknown takes back the marks of a write that failed or whose COMMIT got no answer. Its results are recorded again: a
+// completion that is there twice does no harm. Until then nothing else is written of these actions, because a row that
+// says pending would hide the completion. Rows are written so that it does not matter whether they exist.
+func (w *resultWrite) markUnknown() {
 	for _, l := range w.ended {
 		l.claim.mu.Lock()
 		b, i := l.claim.marks.at(l.laneSeq)
 		b.ended.unset(i)
-		b.doubt.set(i)
+		b.maybeEnded.set(i)
 		l.claim.mu.Unlock()
 	}
 }

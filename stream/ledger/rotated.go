@@ -6,9 +6,9 @@ import (
 )
 
 // Every subscription has windows of its own, and a window has a child of each rotated table. A statement that names the
-// parents is planned over the children of all subscriptions, and locks them: while a ledger grew from 3 to 57 of them, a
-// claim spent a quarter of a second on that by mean. So what is done for one subscription names the children of its
-// windows; what people ask of the whole ledger names the parents. A statement says {actions} for either.
+// parent table is planned over the children of all subscriptions, and locks them: with 3 to 57 children a claim spent a
+// quarter of a second on that on average. So statements for one subscription name the children of its windows; operators'
+// questions about the whole ledger name the parents. A statement says {actions} for either.
 var rotated = []string{"events", "asides", "actions", "completions", "attempts"}
 
 // OfAll is a statement on the windows of all subscriptions.

@@ -7,31 +7,31 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// scratch is what a work needs for a try and nobody keeps. It is used again: made anew for each batch, it would be the most
-// of what the ledger leaves to the collector.
+// scratch is the memory that one attempt needs. It is used again: otherwise it would be most of the garbage that the ledger
+// makes.
 type scratch struct {
-	keyOf  []int32        // by record: index into keys, or -1
-	keys   []gate.LineKey // touched by this work, each once
-	cached []*cachedLine  // as keys; nil: not in the cache
-	lines  []lineMark     // as keys
-	mover  []int32        // as keys: index of the record whose row tells where the line is, or -1
-	now    []*gate.Line   // as keys: after the gate's call
-	later  []bool         // as keys: changed, and not written
-	gated  []gate.Record  // by record, as the gate sees them
-	final  []verdict      // by record
-	asked  []bool         // by record: the current window was asked for its key
-	begun  map[gate.LineKey]*gate.Line
-	seen   map[schemas.EventKey]gate.Seen // of the whole batch, in its first work
+	keyOf    []int32        // by record: index into keys, or -1
+	keys     []gate.LineKey // of this batch, each once
+	cached   []*cachedLine  // as keys; nil: not in the cache
+	before   []lineBefore   // as keys
+	mover    []int32        // as keys: index of the last record that only moved the line, or -1
+	after    []*gate.Line   // as keys: after the gate's call
+	deferred []bool         // as keys: changed, and to be written later
+	gated    []gate.Record  // by record, as the gate sees them
+	verdicts []verdict      // by record
+	keyAsked []bool         // by record: the current window was asked for its key
+	begun    map[gate.LineKey]*gate.Line
+	seen     map[schemas.EventKey]gate.Seen // of the whole batch; only the first part's is used
 }
 
 var scratches = sync.Pool{New: func() any {
 	return &scratch{begun: map[gate.LineKey]*gate.Line{}, seen: map[schemas.EventKey]gate.Seen{}}
 }}
 
-// reset empties it for a try.
+// reset empties it for an attempt.
 func (s *scratch) reset() {
-	s.keyOf, s.keys, s.cached, s.lines, s.mover = s.keyOf[:0], s.keys[:0], s.cached[:0], s.lines[:0], s.mover[:0]
-	s.now, s.later, s.gated, s.final = s.now[:0], s.later[:0], s.gated[:0], s.final[:0]
+	s.keyOf, s.keys, s.cached, s.before, s.mover = s.keyOf[:0], s.keys[:0], s.cached[:0], s.before[:0], s.mover[:0]
+	s.after, s.deferred, s.gated, s.verdicts = s.after[:0], s.deferred[:0], s.gated[:0], s.verdicts[:0]
 	clear(s.begun)
 	clear(s.seen)
 }

@@ -164,7 +164,7 @@ func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, s *Stop, a
 		return nil
 	}
 	if cutKinds[s.Kind] && s.Partition == c.Partition {
-		if err := displace(ctx, tx, c, s.From); err != nil {
+		if err := moveOutOfLog(ctx, tx, c, s.From); err != nil {
 			return err
 		}
 	}

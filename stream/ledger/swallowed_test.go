@@ -51,7 +51,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 		want                string
 	}{
 		"a completion":                    {none, "INSERT", "completions_w{w}", "true", done, "completionInsert"},
-		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.settled = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
+		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.unsaved = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
 		"a line that is behind":           {moved, "UPDATE", "lines", "true", claim, "linesFold"},
 		"where lines stand":               {moved, "UPDATE", "progress", "NEW.lines_low <> OLD.lines_low", claim, notOne},
 		"the position of a claim":         {none, "UPDATE", "progress", "true", claim, notOne},
@@ -105,7 +105,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 			return err
 		}, notOne},
 		"the position in a new topic": {none, "UPDATE", "progress", "NEW.next_offset = 0", inTx(func(f *fixture, c *Claim, tx pgx.Tx) error {
-			return startAnew(f.t.Context(), tx, c)
+			return startAtZero(f.t.Context(), tx, c)
 		}), notOne},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestFencedClaimsMissNothing(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.claim(0)
-	c.marks.settled = laneLowEvery
+	c.marks.unsaved = laneLowEvery
 	results := []Result{{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, {Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1}}
 	if fenced, err := f.n.Record(t.Context(), results); err != nil || !fenced[c.ID] {
 		t.Error(fenced, err)

@@ -45,10 +45,10 @@ type Swept struct {
 // forever is how long a window of a subscription that never forgets is written.
 const forever = 90 * 24 * time.Hour
 
-// Sweep turns the dedupe windows of all subscriptions and drops the tables of those that nobody needs any more: the
+// Sweep opens new dedupe windows for all subscriptions and drops the tables of windows that are no longer needed: the
 // only way in which the ledger forgets. A window is written for as long as dedupe remembers, so at most three are read.
-// It is safe to run in every process at once, and cheap when there is nothing to do. Run it every few minutes. What fails of one
-// subscription is said of that, and left alone for some sweeps where it fails again and again; the others go on.
+// It is safe to run in every process at once, and cheap when there is nothing to do. Run it every few minutes. A failure of
+// one subscription does not stop the others. One that fails again and again is left out of some sweeps.
 func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
 	const op = "sweep the ledger"
 	cfg = cfg.withDefaults()
@@ -102,14 +102,14 @@ func (l *Ledger) sweepOne(ctx context.Context, id int32, cfg SweepConfig, swept 
 	return l.forget(ctx, id, cfg)
 }
 
-// sweeps is how subscriptions have fared in the sweeps of this process.
+// sweeps remembers which subscriptions failed in the sweeps of this process.
 type sweeps struct {
-	mu sync.Mutex
-	of map[int32]*sweepFate
+	mu             sync.Mutex
+	bySubscription map[int32]*sweepFailures
 }
 
-// sweepFate says that a subscription has failed in the last sweeps that it was in, and how many it is to be left out of.
-type sweepFate struct{ failed, out int }
+// sweepFailures counts how often in a row a subscription has failed, and in how many sweeps it is still left out.
+type sweepFailures struct{ failed, skipLeft int }
 
 // maxLeftOut bounds how many sweeps in a row a subscription is left out of.
 const maxLeftOut = 15
@@ -117,11 +117,11 @@ const maxLeftOut = 15
 func (s *sweeps) skip(id int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.of[id]
-	if f == nil || f.out == 0 {
+	f := s.bySubscription[id]
+	if f == nil || f.skipLeft == 0 {
 		return false
 	}
-	f.out--
+	f.skipLeft--
 	return true
 }
 
@@ -129,32 +129,32 @@ func (s *sweeps) note(id int32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		delete(s.of, id)
+		delete(s.bySubscription, id)
 		return
 	}
-	if s.of == nil {
-		s.of = map[int32]*sweepFate{}
+	if s.bySubscription == nil {
+		s.bySubscription = map[int32]*sweepFailures{}
 	}
-	f := s.of[id]
+	f := s.bySubscription[id]
 	if f == nil {
-		f = &sweepFate{}
-		s.of[id] = f
+		f = &sweepFailures{}
+		s.bySubscription[id] = f
 	}
-	f.out = min(1<<f.failed-1, maxLeftOut) // after the first time it is in the next sweep
+	f.skipLeft = min(1<<f.failed-1, maxLeftOut) // after the first failure it is in the next sweep
 	f.failed = min(f.failed+1, 8)
 }
 
-// forgotten bounds what one sweep takes out of each table of words and questions.
-const forgotten = 10_000
+// maxDeleted bounds how many rows one sweep deletes from each table of commands, results and backfills.
+const maxDeleted = 10_000
 
-// forget takes out what people and the gate asked of owners and what has long ended. These tables have a row per question,
-// not per event, and an index by their end: nothing is scanned.
+// forget deletes commands, results and backfill requests that ended long ago. These tables have a row per request, not per
+// event, and an index by their end: nothing is scanned.
 func (l *Ledger) forget(ctx context.Context, subscription int32, cfg SweepConfig) error {
 	for _, table := range []string{"backfills", "commands", "results"} {
 		_, err := l.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
 			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
 			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t
-			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, forgotten)
+			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, maxDeleted)
 		if err != nil {
 			return err
 		}
@@ -162,17 +162,17 @@ func (l *Ledger) forget(ctx context.Context, subscription int32, cfg SweepConfig
 	return nil
 }
 
-// How long DDL waits for a lock, and with it everybody who comes after it. A rotation waits for batches, which end. A DROP waits for
-// readers too, of the window and of all windows, who may take as long as people's questions do: it is tried a few times, and again with
-// the next sweep.
+// How long DDL waits for a lock; all that comes after it waits too. A rotation waits for batches, which end soon. A DROP waits
+// for readers too, of the window and of all windows, which may take as long as operators' questions do: it is tried a few
+// times, and again with the next sweep.
 const (
 	rotateLock = `SET LOCAL lock_timeout = '500ms'`
 	dropLock   = `SET LOCAL lock_timeout = '50ms'`
 	dropTries  = 4
 )
 
-// rotate opens the window ahead once the current one has been written for its time, and creates the next one ahead.
-// It holds out the batches for as long as that takes: those in flight are waited for, those that come see the new one.
+// rotate opens the next window once the current one has been written for its time, and creates the one after it. Batches
+// wait meanwhile: those in flight end first, those that come later see the new window.
 func (l *Ledger) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
 	err = l.transact(ctx, func(tx pgx.Tx) error {
 		opened = 0
@@ -196,7 +196,7 @@ func (l *Ledger) rotate(ctx context.Context, subscription int32) (opened int32, 
 		if err != nil || !due {
 			return err
 		}
-		opened, err = turn(ctx, tx, subscription, current)
+		opened, err = openNextWindow(ctx, tx, subscription, current)
 		return err
 	})
 	if err == nil && opened != 0 {
@@ -205,7 +205,7 @@ func (l *Ledger) rotate(ctx context.Context, subscription int32) (opened int32, 
 	return opened, err
 }
 
-func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
+func openNextWindow(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
 	// Sorted locks: sweeps of other processes and registrations wait at the subscription's row already.
 	if _, err := tx.Exec(ctx, `SELECT id FROM windows WHERE subscription = $1 FOR UPDATE`, subscription); err != nil {
 		return 0, err
@@ -226,9 +226,9 @@ func turn(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened i
 	return opened, err
 }
 
-// past names closed windows that dedupe has forgotten and that have been kept long enough: every partition of a topic that is
-// neither left nor created again has processed past their end plus the horizon, and nothing that began in them waits.
-const past = `-- past: one row per closed window
+// retiredWindows are closed windows that dedupe no longer needs and that were kept long enough: every partition of the
+// subscription's topics has processed past their end plus the horizon, and no event of them waits.
+const retiredWindows = `-- retiredWindows: one row per closed window
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
@@ -238,9 +238,9 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
 ORDER BY w.id`
 
-// droppable says of such a window whether nothing that began in it is open, no line is only told by its events, and what died in
-// it has been kept long enough. It goes only once lane_low is past all of it, what has a row too: a claim takes what it finds
-// neither ended nor with a row from there on for open.
+// droppable says whether such a window can be dropped: nothing of it is open, no dirty line needs its events, and its dead
+// letters were kept long enough. lane_low must be past all of it, rows included: a claim takes any action from lane_low on
+// that has neither ended nor a row for open.
 const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
 SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
@@ -255,7 +255,7 @@ SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a
 FROM subscriptions s WHERE s.id = $1`
 
 func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepConfig) (dropped []int32, err error) {
-	ids, err := l.windowIDs(ctx, past, subscription, cfg.Horizon, cfg.Done)
+	ids, err := l.windowIDs(ctx, retiredWindows, subscription, cfg.Horizon, cfg.Done)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepC
 	return dropped, nil
 }
 
-// drop drops a window, unless somebody reads it for longer than others may be made to wait.
+// drop drops a window, unless a reader holds it for longer than others may be made to wait.
 func (l *Ledger) drop(ctx context.Context, id int32) (dropped bool, err error) {
 	for try := range dropTries {
 		if err := backoff(ctx, try); err != nil {
@@ -290,11 +290,11 @@ func (l *Ledger) drop(ctx context.Context, id int32) (dropped bool, err error) {
 	if !locked(err) {
 		return false, err
 	}
-	l.cfg.Logger.InfoContext(ctx, "dedupe window is being read; dropping it with another sweep", "window", id)
+	l.cfg.Logger.InfoContext(ctx, "dedupe window is being read; a later sweep will drop it", "window", id)
 	return false, nil
 }
 
-// mayDrop asks droppable. A window that another process drops meanwhile is none of ours.
+// mayDrop asks droppable. False where another process has dropped the window meanwhile.
 func (l *Ledger) mayDrop(ctx context.Context, subscription, id int32, cfg SweepConfig) (may bool, err error) {
 	live, err := l.windowIDs(ctx, `SELECT id FROM windows WHERE subscription = $1 ORDER BY id`, subscription)
 	if err != nil || !slices.Contains(live, id) {
@@ -337,11 +337,11 @@ func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// CaughtUp notes that the claims' partitions have been processed to their end as of at: an idle partition has no records to
-// tell by, and would keep every window. Windows are closed by the database's clock, so at is of that: what [Namespace.Now] said before the
-// ends were asked for. A time to come is no time that anything was processed at. Claims that are fenced are left out.
+// CaughtUp notes that the claims' partitions were processed to their end as of at. An idle partition has no records that
+// show it, and would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] gave
+// before the ends were asked for. A time in the future counts as now. Fenced claims are left out.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
-	err := n.gather(ctx, claims)
+	err := n.giveRowsNow(ctx, claims)
 	if err == nil {
 		err = n.caughtUp(ctx, at, claims)
 	}

@@ -13,7 +13,7 @@ import (
 var windowTemplate string
 
 // windowSet is what a batch knows of the rotation: which children it reads and writes, and the statements for them.
-// It is checked in every transaction's first round trip and read anew when the rotation went on.
+// Every transaction checks it in its first round trip and reads it again when the windows have turned.
 type windowSet struct {
 	current int32
 	live    []int32 // ascending; current is the last

@@ -58,7 +58,7 @@ func (m *modelLedger) displace(part int32, cut int64) (any bool) {
 		if offset < cut {
 			return offset
 		}
-		return displaced(p.epoch) + offset
+		return outOfLogFrom(p.epoch) + offset
 	}
 	waits, asides := map[int64]*modelWait{}, map[int64]modelAside{}
 	for offset, w := range p.waits {

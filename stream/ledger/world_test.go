@@ -170,7 +170,7 @@ func (w *world) start() *process {
 	p := &process{id: len(w.procs) + 1, filter: w.filter}
 	p.proxy, p.f = throughProxy(w.t, &fixture{t: w.t, cfg: w.cfg}, func(s *Spec) { *s = w.spec })
 	own := rand.New(rand.NewPCG(w.seed, uint64(p.id))) // the history's goes on as it did
-	p.f.n.lag, p.f.n.recent = w.lag, newRecentKeys(pick(own, 1, 16, maxRecent), pick(own, 1, 4, maxRecent))
+	p.f.n.maxLag, p.f.n.recent = w.lag, newRecentKeys(pick(own, 1, 16, maxRecent), pick(own, 1, 4, maxRecent))
 	w.procs = append(w.procs, p)
 	w.log("process %d starts", p.id)
 	return p

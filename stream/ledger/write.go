@@ -15,18 +15,18 @@ type writer struct {
 	n   *Namespace
 	win *windowSet
 
-	events, words           eventRows // whose versions are numbers, or texts
-	asides                  rows
-	again                   bool // some of asides may be in places where something was set aside before
-	dead                    rows // actions that are dead letters at once
-	begun, advanced, turned rows // lines that are new, that moved on, that changed otherwise
-	buffer, moved, left     rows
-	loose                   rows // actions of events that leave the buffer
-	progress                rows
+	events, textEvents                 eventRows // events whose version is a number; a text
+	rejected                           rows
+	rejectedBefore                     bool // some of rejected may replace an earlier rejected record
+	deadActions                        rows // actions that are dead letters at once
+	newLines, movedLines, changedLines rows // version lines: new, moved on, changed otherwise
+	buffer, bufferChanges, bufferLeft  rows
+	bufferedActions                    rows // actions of events that left the buffer
+	progress                           rows
 	// By window.
 	duplicates, decided map[int32]*rows
-	asked               rows // backfills
-	forget              rows
+	backfillRequests    rows // backfills
+	rejectedGone        rows
 }
 
 // rows are the columns of one statement; cols[0] counts.
@@ -56,13 +56,13 @@ func newWriter(n *Namespace, win *windowSet) *writer {
 	return w
 }
 
-// free gives the writer back. What it queued has been sent.
+// free returns the writer to the pool, once what it queued has been sent.
 func (w *writer) free() {
-	w.n, w.win, w.duplicates, w.decided, w.again = nil, nil, nil, nil, false
+	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore = nil, nil, nil, nil, false
 	w.events.reset()
-	w.words.reset()
-	for _, r := range []rows{w.asides, w.dead, w.begun, w.advanced, w.turned, w.buffer, w.moved, w.left, w.loose,
-		w.progress, w.asked, w.forget} {
+	w.textEvents.reset()
+	for _, r := range []rows{w.rejected, w.deadActions, w.newLines, w.movedLines, w.changedLines, w.buffer, w.bufferChanges, w.bufferLeft, w.bufferedActions,
+		w.progress, w.backfillRequests, w.rejectedGone} {
 		for _, c := range r {
 			c.reset()
 		}
@@ -72,79 +72,79 @@ func (w *writer) free() {
 
 func makeWriter() *writer {
 	return &writer{
-		words: eventRows{word: true},
-		dead:  rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
-		asked: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int64Column(0), textColumn(0)},
-		asides: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
+		textEvents:       eventRows{text: true},
+		deadActions:      rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
+		backfillRequests: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int64Column(0), textColumn(0)},
+		rejected: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
 			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		loose: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn()},
-		begun: lineRows(), turned: lineRows(),
-		advanced: rows{int32Column(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0), int64Column(0)},
+		bufferedActions: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn()},
+		newLines:        lineRows(), changedLines: lineRows(),
+		movedLines: rows{int32Column(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0), int64Column(0)},
 		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(), timeColumn(), uuidColumn(0), uuidColumn(0),
 			int64Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), boolColumn(), boolColumn(), boolColumn(),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0),
 			textColumn(0), bytesColumn(0)},
-		moved:    rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
-		left:     rows{int32Column(0), int64Column(0)},
-		progress: rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(), int64Column(0)},
-		forget:   rows{int32Column(0), int64Column(0)},
+		bufferChanges: rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
+		bufferLeft:    rows{int32Column(0), int64Column(0)},
+		progress:      rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(), int64Column(0)},
+		rejectedGone:  rows{int32Column(0), int64Column(0)},
 	}
 }
 
-// work writes one work's rows. seenAt tells in which window an event is that was known before the batch; again counts
+// add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates counts
 // the batch's duplicates of each event, and is emptied as they are written: an UPDATE takes one row per event.
-func (w *writer) work(k *work, seenAt map[schemas.EventKey]int32, again map[schemas.EventKey]int32) {
-	below := k.Claim.places // places in which something may be set aside
+func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, duplicates map[schemas.EventKey]int32) {
+	below := k.Claim.places // below this offset there may be rejected records
 	if k.stored.high > k.stored.next {
 		below = max(below, k.stored.high)
 	}
-	for i := range k.final {
-		v, r := &k.final[i], &k.Records[i]
+	for i := range k.verdicts {
+		v, r := &k.verdicts[i], &k.Records[i]
 		switch {
 		case v.Decision == gate.Duplicate:
-			if window, ok := seenAt[r.Key]; ok && again[r.Key] > 0 {
-				w.duplicate(window, r.Key, again[r.Key])
-				delete(again, r.Key)
+			if window, ok := seenAt[r.Key]; ok && duplicates[r.Key] > 0 {
+				w.addDuplicate(window, r.Key, duplicates[r.Key])
+				delete(duplicates, r.Key)
 			}
 			continue
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
-			w.aside(k, i)
-			w.again = w.again || r.Offset < below
+			w.addRejected(k, i)
+			w.rejectedBefore = w.rejectedBefore || r.Offset < below
 			continue
 		default:
-			v.duplicates = again[r.Key]
-			w.event(k, r, v)
+			v.duplicates = duplicates[r.Key]
+			w.addEvent(k, r, v)
 			if v.Held {
 				held := gate.Waiting{Record: r.Record}
 				held.Version = v.Version // as the line took it
-				w.buffered(k, r, &held, rowHeld)
+				w.addBuffered(k, r, &held, rowHeld)
 			}
 			if v.Dead {
-				w.deadOnes(k, r, v)
+				w.addDead(k, r, v)
 			}
 		}
 		if r.Offset < below {
-			w.forget[0].int32(k.Claim.ID)
-			w.forget[1].int64(r.Offset)
+			w.rejectedGone[0].int32(k.Claim.ID)
+			w.rejectedGone[1].int64(r.Offset)
 		}
 	}
-	for i := range k.freed {
-		w.freed(k, &k.freed[i])
+	for i := range k.left {
+		w.addLeft(k, &k.left[i])
 	}
-	w.lines(k)
+	w.addLines(k)
 	wanted := k.state.Wanted()
-	w.move(k, wanted)
-	if k.heldOne() && len(k.freed) > 0 {
-		w.left[0].int32(k.Claim.ID)
-		w.left[1].int64(k.about.Offset)
+	w.syncBuffer(k, wanted)
+	if k.aboutHeld() && len(k.left) > 0 {
+		w.bufferLeft[0].int32(k.Claim.ID)
+		w.bufferLeft[1].int64(k.about.Offset)
 	}
 	for _, q := range wanted {
-		w.ask(k, q)
+		w.addBackfill(k, q)
 	}
 }
 
-func (w *writer) duplicate(window int32, key schemas.EventKey, times int32) {
+func (w *writer) addDuplicate(window int32, key schemas.EventKey, times int32) {
 	d := w.duplicates[window]
 	if d == nil {
 		d = &rows{uuidColumn(8), int32Column(8)}
@@ -162,14 +162,14 @@ func laneSeqOrNull(c *column, v int64) {
 	c.int64(v)
 }
 
-func (w *writer) aside(k *work, i int) {
-	r, v, c := &k.Records[i], &k.final[i], w.asides
+func (w *writer) addRejected(k *partitionBatch, i int) {
+	r, v, c := &k.Records[i], &k.verdicts[i], w.rejected
 	decision, reason := v.Decision, v.Reason
 	if decision != gate.Conflict && decision != gate.Quarantined && decision != gate.Filtered {
-		decision, reason = gate.Filtered, gate.ReasonType // it waits for its place on the line, and will not run
+		decision, reason = gate.Filtered, gate.ReasonType // a filtered event that waits only to fill its place
 	}
-	bare, bad := k.rejected[i]
-	known := decision != gate.Quarantined || reason == gate.ReasonMisplaced // nothing of any other is to be trusted
+	bare, bad := k.refusedData[i]
+	known := decision != gate.Quarantined || reason == gate.ReasonMisplaced // the fields of any other are not to be trusted
 	c[0].int32(k.Claim.ID)
 	c[1].int64(r.Offset)
 	c[2].int32(r.LeaderEpoch)
@@ -214,7 +214,7 @@ func (w *writer) aside(k *work, i int) {
 	}
 }
 
-// identity fills kind, epoch, value, word, sub, clock, entity, source, event id and type.
+// identity fills kind, epoch, value, text, sub, clock, entity, source, event id and type.
 func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[0].text(string(v.Kind))
 	c[1].int64(v.Epoch)
@@ -228,12 +228,12 @@ func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[9].text(eventType)
 }
 
-// freed tells what became of an event that waited before the batch, in whichever window its row is.
-func (w *writer) freed(k *work, f *release) {
+// addLeft adds the outcome of an event that waited before the batch, for the window that has its row.
+func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 	if f.waited.Filtered {
-		return // its row says filtered from the start
+		return // it has a rejected record that says filtered
 	}
-	h := k.held[f.waited.Offset]
+	h := k.bufferedRows[f.waited.Offset]
 	d := w.decided[h.window]
 	if d == nil {
 		d = &rows{uuidColumn(8), textColumn(8), textColumn(8), int64Column(8), int64Column(8), int64Column(8), int32Column(8)}
@@ -248,7 +248,7 @@ func (w *writer) freed(k *work, f *release) {
 	laneSeqOrNull(c[5], f.laneSeq)
 	c[6].int32(f.actions)
 	for i := range f.actions {
-		l := w.loose
+		l := w.bufferedActions
 		l[0].int32(k.Claim.ID)
 		l[1].int64(f.laneSeq + int64(i))
 		l[2].uuid(f.waited.Key)
@@ -259,10 +259,10 @@ func (w *writer) freed(k *work, f *release) {
 	}
 }
 
-// deadOnes gives an event's actions their rows: dead letters at once.
-func (w *writer) deadOnes(k *work, r *Record, v *verdict) {
+// addDead adds the rows of an event's actions that are dead letters at once.
+func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 	for i := range v.actions {
-		c := w.dead
+		c := w.deadActions
 		c[0].int32(k.Claim.ID)
 		c[1].int64(v.laneSeq + int64(i))
 		c[2].uuid(r.Key)
@@ -278,8 +278,8 @@ type step struct {
 	lead [][]byte
 }
 
-// live refuses rows that would have to be written to a window that is none any more.
-func (w *writer) live() error {
+// checkWindows refuses rows for a window that has been dropped.
+func (w *writer) checkWindows() error {
 	for _, of := range []map[int32]*rows{w.duplicates, w.decided} {
 		for window := range of {
 			if !slices.Contains(w.win.live, window) {
@@ -292,14 +292,14 @@ func (w *writer) live() error {
 
 // queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pipeline) error {
-	if err := w.live(); err != nil {
+	if err := w.checkWindows(); err != nil {
 		return err
 	}
 	waits, window := w.n.waits(), [][]byte{int32Param(w.win.current)}
 	var steps []step
 	for _, win := range w.win.live {
-		if w.forget.n() > 0 {
-			steps = append(steps, step{w.forget, w.win.q.forget[win], nil})
+		if w.rejectedGone.n() > 0 {
+			steps = append(steps, step{w.rejectedGone, w.win.q.forget[win], nil})
 		}
 		if d := w.duplicates[win]; d != nil {
 			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
@@ -309,17 +309,17 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		}
 	}
 	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
-	steps = append(steps, w.words.steps(w.win.q.eventsWords, w.n.plan)...)
+	steps = append(steps, w.textEvents.steps(w.win.q.eventsText, w.n.plan)...)
 	set := w.win.q.asidesInsert
-	if w.again {
+	if w.rejectedBefore {
 		set = w.win.q.asidesAgain
 	}
-	steps = append(steps, step{w.asides, set, nil},
-		step{w.advanced, linesAdvance, window}, step{w.turned, linesUpdate, window}, step{w.begun, linesInsert, window},
-		step{w.loose, w.win.q.actionsFreed, nil}, step{w.dead, w.win.q.actionsDead, nil}, step{w.left, bufferDelete, nil},
-		step{w.moved, bufferUpdate, waits},
+	steps = append(steps, step{w.rejected, set, nil},
+		step{w.movedLines, linesAdvance, window}, step{w.changedLines, linesUpdate, window}, step{w.newLines, linesInsert, window},
+		step{w.bufferedActions, w.win.q.bufferedActions, nil}, step{w.deadActions, w.win.q.actionsDead, nil}, step{w.bufferLeft, bufferDelete, nil},
+		step{w.bufferChanges, bufferUpdate, waits},
 		step{w.buffer, bufferInsert, append(waits, int32Param(w.win.current))},
-		step{w.asked[:3], backfillsReplace, nil}, step{w.asked, backfillsInsert, nil},
+		step{w.backfillRequests[:3], backfillsReplace, nil}, step{w.backfillRequests, backfillsInsert, nil},
 		// Last: results recorded meanwhile move lane_low in the same row.
 		step{w.progress, progressWrite, nil})
 	for _, s := range steps {

@@ -6,56 +6,56 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// move brings the buffer's rows to what waits now: new ones in, changed ones on, released ones out. What still waits as it
-// did keeps its deadline, which began when it was first seen, whatever gap it waits for by now; where its line asks (wanted)
-// it waits for that answer.
-func (w *writer) move(k *work, wanted []gate.Request) {
+// syncBuffer brings the gap buffer's rows to what waits now: it adds what entered, changes what changed and deletes what
+// left. A row that does not change keeps its deadline, even if its event waits behind another gap by now. Where a backfill
+// is asked for (wanted), the line's rows get its deadline.
+func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 	for i, key := range k.keys {
-		was, now := k.lines[i].waiting, k.waiting(key)
+		was, now := k.before[i].waiting, k.waiting(key)
 		if len(was) == 0 && len(now) == 0 {
 			continue
 		}
-		before := make(map[int64]waitMark, len(was))
+		before := make(map[int64]waitingBefore, len(was))
 		for _, m := range was {
 			before[m.offset] = m
 		}
-		asks := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.Line == key })
+		requested := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.Line == key })
 		for n := range now {
-			if r, entered := k.entered[now[n].Offset]; entered { // the row that was at its place leaves, whatever it said
-				w.buffered(k, &k.Records[r], &now[n], string(now[n].Decision))
+			if r, entered := k.entered[now[n].Offset]; entered { // a row that was in its place leaves
+				w.addBuffered(k, &k.Records[r], &now[n], string(now[n].Decision))
 				continue
 			}
 			d := before[now[n].Offset]
 			delete(before, now[n].Offset)
-			if d.decision != now[n].Decision || d.stage != now[n].Stage || asks {
-				w.stays(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
+			if d.decision != now[n].Decision || d.stage != now[n].Stage || requested {
+				w.changeBuffered(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
 			}
 		}
 		for offset := range before {
-			if k.setAside(offset) {
-				w.stays(k, offset, rowHeld, gate.Filling)
+			if k.becameHeld(offset) {
+				w.changeBuffered(k, offset, rowHeld, gate.Filling)
 				continue
 			}
-			w.left[0].int32(k.Claim.ID)
-			w.left[1].int64(offset)
+			w.bufferLeft[0].int32(k.Claim.ID)
+			w.bufferLeft[1].int64(offset)
 		}
 	}
 }
 
-// rowHeld is the buffer's word for an event that is set aside for a person, which the gate knows only as parked.
+// rowHeld is the buffer's decision of an event that is held for an operator. The gate does not know it.
 const rowHeld = "held"
 
-// stays writes what became of a row that keeps its place in the buffer.
-func (w *writer) stays(k *work, offset int64, decision string, stage gate.Stage) {
-	w.moved[0].int32(k.Claim.ID)
-	w.moved[1].int64(offset)
-	w.moved[2].text(decision)
-	w.moved[3].text(string(stage))
+// changeBuffered changes a row that stays in the buffer.
+func (w *writer) changeBuffered(k *partitionBatch, offset int64, decision string, stage gate.Stage) {
+	w.bufferChanges[0].int32(k.Claim.ID)
+	w.bufferChanges[1].int64(offset)
+	w.bufferChanges[2].text(decision)
+	w.bufferChanges[3].text(string(stage))
 }
 
-// ask writes down a question for what is missing on a line.
-func (w *writer) ask(k *work, q gate.Request) {
-	c := w.asked
+// addBackfill adds a request for what is missing on a line.
+func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
+	c := w.backfillRequests
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(q.Line.Entity))
 	c[2].text(q.Line.Clock)
@@ -66,7 +66,7 @@ func (w *writer) ask(k *work, q gate.Request) {
 	c[7].text(string(q.Reason))
 }
 
-func (w *writer) buffered(k *work, r *Record, g *gate.Waiting, decision string) {
+func (w *writer) addBuffered(k *partitionBatch, r *Record, g *gate.Waiting, decision string) {
 	c := w.buffer
 	c[0].int32(k.Claim.ID)
 	c[1].int64(g.Offset)
@@ -99,7 +99,7 @@ func (w *writer) buffered(k *work, r *Record, g *gate.Waiting, decision string) 
 	c[24].bytes(packedOf(r))
 }
 
-// packedOf is never nil: the column is what must outlive the log.
+// packedOf is the packed record, never nil: the column is NOT NULL.
 func packedOf(r *Record) []byte {
 	if r.Packed == nil {
 		return []byte{}

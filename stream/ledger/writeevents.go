@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// eventClass is what many events of a batch have in common. It is sent once; the event's own row says which it is of.
+// eventClass is what many events of a batch have in common. It is sent once; each event has the number of its class.
 type eventClass struct {
 	fence, leaderEpoch       int32
 	epoch                    int64
@@ -20,12 +20,12 @@ type eventClass struct {
 	payload                  schemas.PayloadKind // empty: not written
 }
 
-// maxClasses bounds the classes of one statement: Postgres walks through those before to find a text.
+// maxClasses bounds the classes of one statement: Postgres finds a text of an array by walking through those before it.
 const maxClasses = 32
 
 // eventRows gathers the rows of events for as many statements as their classes need, nearly always one.
 type eventRows struct {
-	word bool // the versions are texts
+	text bool // the versions are texts
 	sets []*eventSet
 	n    int // in use; the others are kept for a later batch
 }
@@ -51,7 +51,7 @@ func (e *eventRows) add(class eventClass, r *Record, v *verdict) {
 	c[6].int64(v.Version.Value)
 	c[7].text(string(r.Entity))
 	c[8].text(r.ID)
-	if e.word {
+	if e.text {
 		c[9].text(v.Version.Word)
 	}
 }
@@ -64,7 +64,7 @@ func (e *eventRows) setFor(class eventClass) *eventSet {
 		}
 	}
 	if e.n == len(e.sets) {
-		e.sets = append(e.sets, newEventSet(e.word))
+		e.sets = append(e.sets, newEventSet(e.text))
 	}
 	e.n++
 	set := e.sets[e.n-1]
@@ -72,14 +72,14 @@ func (e *eventRows) setFor(class eventClass) *eventSet {
 	return set
 }
 
-func newEventSet(word bool) *eventSet {
+func newEventSet(text bool) *eventSet {
 	s := &eventSet{
 		index: map[eventClass]int32{},
 		classes: rows{int32Column(0), int32Column(0), int64Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0),
 			textColumn(0), textColumn(0), textColumn(0), textColumn(0), boolColumn()},
 		rows: rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0), textColumn(0), textColumn(0)},
 	}
-	if word {
+	if text {
 		s.rows = append(s.rows, textColumn(0))
 	}
 	return s
@@ -142,11 +142,11 @@ func (e *eventRows) reset() {
 	e.n = 0
 }
 
-// event adds the row of an event that is remembered.
-func (w *writer) event(k *work, r *Record, v *verdict) {
+// addEvent adds the row of an event that is remembered as seen.
+func (w *writer) addEvent(k *partitionBatch, r *Record, v *verdict) {
 	e := &w.events
 	if v.Version.Word != "" {
-		e = &w.words
+		e = &w.textEvents
 	}
 	e.add(eventClass{
 		fence: k.Claim.ID, leaderEpoch: r.LeaderEpoch, epoch: v.Version.Epoch, sub: v.Version.Sub, duplicates: v.duplicates, actions: v.actions,

@@ -12,54 +12,54 @@ func lineRows() rows {
 		boolColumn(), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
 }
 
-// lines writes the lines that the gate has changed, now or later, and those whose time to be written has come.
-func (w *writer) lines(k *work) {
-	k.movers()
-	k.lags(w.n.lag)
-	k.later, k.now = zeroed(k.later, len(k.keys)), sized(k.now, len(k.keys))
+// addLines adds the lines that the gate has changed, unless they can be written later, and the dirty lines that are due.
+func (w *writer) addLines(k *partitionBatch) {
+	k.findMovers()
+	k.pickDirtyLines(w.n.maxLag)
+	k.deferred, k.after = zeroed(k.deferred, len(k.keys)), sized(k.after, len(k.keys))
 	for i, key := range k.keys {
 		if l := k.cached[i]; l != nil && l.line != nil {
-			k.now[i] = l.line
+			k.after[i] = l.line
 		} else {
-			k.now[i] = k.state.Lines[key]
+			k.after[i] = k.state.Lines[key]
 		}
-		w.line(k, i)
+		w.addLine(k, i)
 	}
-	for _, l := range k.writing {
-		if l.writing == due {
-			l.writing = queued
-			w.advance(k, l.key, l.line)
+	for _, l := range k.writtenLines {
+		if l.writeState == toWrite {
+			l.writeState = inWrite
+			w.moveLine(k, l.key, l.line)
 		}
 	}
 }
 
-// line writes a line that the gate has changed. One that waits for fillers is never left behind.
-func (w *writer) line(k *work, i int) {
-	key, was, h := k.keys[i], &k.lines[i], k.cached[i]
-	l := k.now[i]
+// addLine adds a line that the gate has changed, or defers it. A line on which events wait is never deferred.
+func (w *writer) addLine(k *partitionBatch, i int) {
+	key, was, h := k.keys[i], &k.before[i], k.cached[i]
+	l := k.after[i]
 	if l == nil {
 		return
 	}
-	behind := h != nil && h.since != 0
-	now := behind && (h.writing == due || len(k.waiting(key)) > 0)
+	dirty := h != nil && h.dirtySince != 0
+	now := dirty && (h.writeState == toWrite || len(k.waiting(key)) > 0)
 	if !now && was.exists && sameLine(l, &was.line) {
 		return
 	}
 	moved := was.exists && l.At.Word == "" && onlyMoved(l, &was.line)
-	if moved && !now && w.n.lag > 0 && len(k.waiting(key)) == 0 && k.told(i, l) {
-		k.later[i] = true
+	if moved && !now && w.n.maxLag > 0 && len(k.waiting(key)) == 0 && k.rowTells(i, l) {
+		k.deferred[i] = true
 		return
 	}
-	if behind {
-		k.catchUp(h, queued)
+	if dirty {
+		k.writeLine(h, inWrite)
 	}
-	c := w.begun
+	c := w.newLines
 	switch {
 	case moved:
-		w.advance(k, key, l)
+		w.moveLine(k, key, l)
 		return
 	case was.exists:
-		c = w.turned
+		c = w.changedLines
 	}
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
@@ -84,9 +84,9 @@ func (w *writer) line(k *work, i int) {
 	c[12].int64(k.laneEnd)
 }
 
-// advance writes what nearly every event does to its line.
-func (w *writer) advance(k *work, key gate.LineKey, l *gate.Line) {
-	c := w.advanced
+// moveLine adds a line that only moved on, as nearly every event does.
+func (w *writer) moveLine(k *partitionBatch, key gate.LineKey, l *gate.Line) {
+	c := w.movedLines
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
 	c[2].text(key.Clock)

@@ -14,7 +14,7 @@ import (
 // Apply is [ledger.Namespace.Apply].
 func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
 	op := "apply a batch of " + p.spec.Name
-	works, going := make([]*work, 0, len(batch)), make([]*work, 0, len(batch))
+	parts, going := make([]*partitionBatch, 0, len(batch)), make([]*partitionBatch, 0, len(batch))
 	fences := map[int32]bool{}
 	for i := range batch {
 		s := &batch[i]
@@ -25,28 +25,28 @@ func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.App
 			return nil, schemas.Errorf(schemas.Invalid, op, "two slices of one fence")
 		}
 		fences[s.Claim.ID] = true
-		w := &work{Slice: *s}
-		works = append(works, w)
+		w := &partitionBatch{Slice: *s}
+		parts = append(parts, w)
 		if err := continues(s); err != nil {
 			w.refuse(err)
 			continue
 		}
 		going = append(going, w)
 	}
-	slices.SortFunc(going, func(a, b *work) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	slices.SortFunc(going, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
 	if len(going) > 0 {
 		if err := p.bisect(ctx, going); err != nil {
 			return nil, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
 		}
 	}
-	out := make([]ledger.Applied, len(works))
-	for i, w := range works {
+	out := make([]ledger.Applied, len(parts))
+	for i, w := range parts {
 		out[i] = w.applied
 	}
 	return out, nil
 }
 
-// continues holds a slice to what it says of itself.
+// continues checks a slice, as the ledger does.
 func continues(s *ledger.Slice) error {
 	e := &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
@@ -67,8 +67,8 @@ func continues(s *ledger.Slice) error {
 	return nil
 }
 
-// refuse says why nothing of the work is written.
-func (w *work) refuse(err error) { w.applied = ledger.Applied{Claim: w.Claim, Refused: err} }
+// refuse sets why nothing of w is written.
+func (w *partitionBatch) refuse(err error) { w.applied = ledger.Applied{Claim: w.Claim, Refused: err} }
 
 func (m *Memory) knows(c *ledger.Claim) bool {
 	m.mu.Lock()
@@ -76,10 +76,10 @@ func (m *Memory) knows(c *ledger.Claim) bool {
 	return m.claims[c] != nil
 }
 
-// settle runs the works until they are committed, their data is refused, or ctx ends.
-func (p *Process) settle(ctx context.Context, op string, works []*work) error {
+// applyUntilDone attempts a batch until it is committed, its data is refused, or ctx ends.
+func (p *Process) applyUntilDone(ctx context.Context, op string, parts []*partitionBatch) error {
 	var fences []int32
-	for _, w := range works {
+	for _, w := range parts {
 		fences = append(fences, w.Claim.ID)
 	}
 	var last error
@@ -89,18 +89,18 @@ func (p *Process) settle(ctx context.Context, op string, works []*work) error {
 				return errors.Join(err, last)
 			}
 		}
-		err := p.transaction(ctx, op, shared, fences, func() error { return p.attempt(works) })
+		err := p.transaction(ctx, op, shared, fences, func() error { return p.attempt(parts) })
 		if err == nil {
-			return p.write(func() error { return p.m.settleAll(works) })
+			return p.write(func() error { return p.m.markCommitted(parts) })
 		}
-		if err := p.stuck(ctx, err); ctx.Err() != nil {
+		if err := p.waitIfKilled(ctx, err); ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 		if final(err) {
 			return err
 		}
 		if isLostAnswer(err) {
-			if done, err := p.resolve(ctx, works, fences); done || err != nil {
+			if done, err := p.wasCommitted(ctx, parts, fences); done || err != nil {
 				return err
 			}
 		}
@@ -108,19 +108,19 @@ func (p *Process) settle(ctx context.Context, op string, works []*work) error {
 	}
 }
 
-// resolve finds out whether a transaction without an answer was committed: advanced under my token means it was. What was
-// fenced meanwhile is fenced, committed or not: its next owner reads which.
-func (p *Process) resolve(ctx context.Context, works []*work, fences []int32) (committed bool, err error) {
-	err = p.again(ctx, "resolve", exclusive, fences, 0, func() error {
+// wasCommitted finds out whether a transaction without an answer was committed: it was if the revision advanced under this
+// claim's token. A claim that was fenced meanwhile counts as fenced, committed or not: its next owner reads what was written.
+func (p *Process) wasCommitted(ctx context.Context, parts []*partitionBatch, fences []int32) (committed bool, err error) {
+	err = p.untilDone(ctx, "resolve", exclusive, fences, 0, func() error {
 		committed = false
-		for _, w := range works {
+		for _, w := range parts {
 			f := p.m.fenceOf(w.Claim)
 			committed = committed || !w.fenced && f != nil && f.revision == p.m.claims[w.Claim].revision+1
 		}
 		if !committed {
 			return nil
 		}
-		for _, w := range works {
+		for _, w := range parts {
 			if p.m.fenceOf(w.Claim) == nil {
 				w.fenced, w.applied = true, ledger.Applied{Claim: w.Claim, Fenced: true}
 			}
@@ -130,37 +130,37 @@ func (p *Process) resolve(ctx context.Context, works []*work, fences []int32) (c
 	if err != nil || !committed {
 		return false, err
 	}
-	return true, p.write(func() error { return p.m.settleAll(works) })
+	return true, p.write(func() error { return p.m.markCommitted(parts) })
 }
 
-// settleAll puts what was committed into the claims.
-func (m *Memory) settleAll(works []*work) error {
-	for _, w := range works {
+// markCommitted brings the claims up to what was committed.
+func (m *Memory) markCommitted(parts []*partitionBatch) error {
+	for _, w := range parts {
 		if w.fenced {
 			continue
 		}
 		c := m.claims[w.Claim]
-		for _, lane := range w.rowed {
-			c.settled[lane] = true
+		for _, lane := range w.withRow {
+			c.recorded[lane] = true
 		}
 		c.laneSeq = max(c.laneSeq, w.laneEnd)
 		c.revision++
-		if !w.quiet() {
+		if !w.positionStays() {
 			w.Claim.Next = w.Next
 		}
 	}
 	return nil
 }
 
-// bisect applies the works, and where their data is refused, the halves of them, down to the record that is refused, which
-// is quarantined. What is refused for another reason is refused to its partition alone.
-func (p *Process) bisect(ctx context.Context, works []*work) error {
-	err := p.settle(ctx, "apply", works)
+// bisect applies a batch. Where its data is refused, it applies the halves, down to the one record, which is quarantined.
+// What is refused for another reason is refused to its partition alone.
+func (p *Process) bisect(ctx context.Context, parts []*partitionBatch) error {
+	err := p.applyUntilDone(ctx, "apply", parts)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	total := 0
-	for _, w := range works {
+	for _, w := range parts {
 		total += len(w.Records)
 	}
 	_, refused := errors.AsType[badData](err)
@@ -168,15 +168,15 @@ func (p *Process) bisect(ctx context.Context, works []*work) error {
 	case !final(err):
 		return err
 	case !refused, total == 0:
-		return p.isolate(ctx, works, err)
+		return p.isolate(ctx, parts, err)
 	case total == 1:
-		return p.reject(ctx, works, err)
+		return p.quarantineRecord(ctx, parts, err)
 	}
-	left, right, join := split(works, total/2)
+	left, right, join := split(parts, total/2)
 	if err := p.bisect(ctx, left); err != nil {
 		return err
 	}
-	if right = goingOn(left, right); len(right) > 0 {
+	if right = withoutEnded(left, right); len(right) > 0 {
 		if err := p.bisect(ctx, right); err != nil {
 			return err
 		}
@@ -185,51 +185,51 @@ func (p *Process) bisect(ctx context.Context, works []*work) error {
 	return nil
 }
 
-// goingOn leaves out what follows on a part that was not written.
-func goingOn(left, right []*work) []*work {
+// withoutEnded leaves out what follows a part that was not written.
+func withoutEnded(left, right []*partitionBatch) []*partitionBatch {
 	ended := map[*ledger.Claim]bool{}
 	for _, w := range left {
 		ended[w.Claim] = w.applied.Refused != nil || w.applied.Fenced
 	}
-	return slices.DeleteFunc(right, func(w *work) bool { return ended[w.Claim] })
+	return slices.DeleteFunc(right, func(w *partitionBatch) bool { return ended[w.Claim] })
 }
 
-// isolate applies each work on its own. A single one is refused for cause.
-func (p *Process) isolate(ctx context.Context, works []*work, cause error) error {
-	if len(works) == 1 {
-		works[0].refuse(cause)
+// isolate applies each partition on its own. A single one is refused for cause.
+func (p *Process) isolate(ctx context.Context, parts []*partitionBatch, cause error) error {
+	if len(parts) == 1 {
+		parts[0].refuse(cause)
 		return nil
 	}
-	for _, w := range works {
-		if err := p.bisect(ctx, []*work{w}); err != nil {
+	for _, w := range parts {
+		if err := p.bisect(ctx, []*partitionBatch{w}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reject quarantines the one record of works.
-func (p *Process) reject(ctx context.Context, works []*work, cause error) error {
-	for _, w := range works {
+// quarantineRecord quarantines the one record of a batch.
+func (p *Process) quarantineRecord(ctx context.Context, parts []*partitionBatch, cause error) error {
+	for _, w := range parts {
 		if len(w.Records) == 0 {
 			continue
 		}
-		if w.rejected {
-			return p.isolate(ctx, works, cause)
+		if w.refusedData {
+			return p.isolate(ctx, parts, cause)
 		}
-		w.rejected = true
+		w.refusedData = true
 		r := w.Records[0]
 		r.Error = clean("the database refused the record: "+cause.Error(), 4096)
 		w.Records = []ledger.Record{r}
 	}
-	return p.bisect(ctx, works)
+	return p.bisect(ctx, parts)
 }
 
-// split cuts works before the record number at; join puts what became of the halves back.
-func split(works []*work, at int) (left, right []*work, join func()) {
-	type half struct{ w, l, r *work }
+// split cuts a batch before record number at. join puts the results of the halves together again.
+func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join func()) {
+	type half struct{ w, l, r *partitionBatch }
 	var halves []half
-	for _, w := range works {
+	for _, w := range parts {
 		switch n := len(w.Records); {
 		case at >= n:
 			left = append(left, w)
@@ -237,7 +237,7 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 		case at <= 0:
 			right = append(right, w)
 		default:
-			l, r := &work{Slice: w.Slice}, &work{Slice: w.Slice}
+			l, r := &partitionBatch{Slice: w.Slice}, &partitionBatch{Slice: w.Slice}
 			l.Records, r.Records = w.Records[:at], w.Records[at:]
 			l.Next = ledger.Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}
 			r.From = l.Next.Offset
@@ -253,7 +253,7 @@ func split(works []*work, at int) (left, right []*work, join func()) {
 	}
 }
 
-// joined is what became of a slice whose parts were applied one after the other.
+// joined is the result of a slice whose two parts were applied one after the other.
 func joined(l, r ledger.Applied, shift int) ledger.Applied {
 	switch {
 	case l.Refused != nil, l.Fenced:
@@ -286,12 +286,12 @@ func (p *Process) Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, 
 	if c == nil || !p.m.knows(c) {
 		return ledger.Applied{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errNoClaim}
 	}
-	return p.alone(ctx, "expire", &work{Slice: ledger.Slice{Claim: c}, expire: true}, op)
+	return p.applyOne(ctx, "expire", &partitionBatch{Slice: ledger.Slice{Claim: c}, expire: true}, op)
 }
 
-// alone applies a work without records. What it is refused for is said in Applied.Refused, as of a slice.
-func (p *Process) alone(ctx context.Context, transaction string, w *work, op string) (ledger.Applied, error) {
-	if err := p.settle(ctx, transaction, []*work{w}); final(err) {
+// applyOne applies a batch of one partition without records. Applied.Refused says why it is refused, as for a slice.
+func (p *Process) applyOne(ctx context.Context, transaction string, w *partitionBatch, op string) (ledger.Applied, error) {
+	if err := p.applyUntilDone(ctx, transaction, []*partitionBatch{w}); final(err) {
 		w.refuse(err)
 	} else if err != nil {
 		return ledger.Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
@@ -305,5 +305,5 @@ func (p *Process) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command)
 	if c == nil || !p.m.knows(c) || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return ledger.Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	return p.alone(ctx, "obey", &work{Slice: ledger.Slice{Claim: c}, command: &cmd}, op)
+	return p.applyOne(ctx, "obey", &partitionBatch{Slice: ledger.Slice{Claim: c}, command: &cmd}, op)
 }

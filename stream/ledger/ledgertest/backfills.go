@@ -9,15 +9,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// backfill is a question, and whether it has ended.
+// backfill is a backfill request, and whether it has ended.
 type backfill struct {
 	ledger.Backfill
 	asked time.Time
 	ended bool
 }
 
-// ask writes down a question for what is missing on a line, in the place of one that was open.
-func (p *Process) ask(w *work, q gate.Request) {
+// addBackfill adds a request for what is missing on a line. It replaces one that is open.
+func (p *Process) addBackfill(w *partitionBatch, q gate.Request) {
 	m := p.m
 	for _, b := range m.backfills {
 		if b.Claim == w.f.id && b.Line == q.Line {
@@ -55,7 +55,7 @@ func (p *Process) Backfills(ctx context.Context, claims []*ledger.Claim, after i
 
 // EndBackfill is [ledger.Namespace.EndBackfill].
 func (p *Process) EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error) {
-	err = p.again(ctx, "backfill", shared, []int32{c.ID}, maxTries, func() error {
+	err = p.untilDone(ctx, "backfill", shared, []int32{c.ID}, maxTries, func() error {
 		f := p.m.fenceOf(c)
 		if fenced = f == nil; fenced || id < 1 || int(id) > len(p.m.backfills) {
 			return nil

@@ -24,7 +24,7 @@ func (p *Process) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.C
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	c := &ledger.Claim{Partition: req.Partition}
-	err := p.stuck(ctx, p.claimOnce(ctx, c, &req, op))
+	err := p.waitIfKilled(ctx, p.claimOnce(ctx, c, &req, op))
 	if err == nil || isLostAnswer(err) && p.holds(ctx, c) {
 		return c, nil
 	}
@@ -51,7 +51,7 @@ func validateClaim(r *ledger.ClaimRequest) error {
 
 // holds finds out after a COMMIT without an answer whether the claim was written.
 func (p *Process) holds(ctx context.Context, c *ledger.Claim) (mine bool) {
-	err := p.again(ctx, "resolve", exclusive, []int32{c.ID}, maxTries, func() error {
+	err := p.untilDone(ctx, "resolve", exclusive, []int32{c.ID}, maxTries, func() error {
 		mine = p.m.fences[c.ID-1].token == c.Token
 		return nil
 	})
@@ -165,7 +165,7 @@ func (m *Memory) fenceFor(at ledger.Partition) (f *fence, goesOn bool) {
 	}
 	f = &fence{
 		id: int32(len(m.fences) + 1), partition: at, released: true, laneSeq: 1, lanesFrom: 1,
-		lines: map[gate.LineKey]*gate.Line{}, waits: map[int64]*wait{}, asides: map[int64]aside{}, actions: map[int64]*action{},
+		lines: map[gate.LineKey]*gate.Line{}, waits: map[int64]*wait{}, rejected: map[int64]rejectedRecord{}, actions: map[int64]*action{},
 	}
 	m.fences = append(m.fences, f)
 	return f, false
@@ -251,10 +251,10 @@ func (m *Memory) ago(at time.Time) time.Time { return time.Now().Add(at.Sub(m.no
 // load reads what a claim knows of its actions.
 func (f *fence) load(policy gate.Policy) *claim {
 	c := &claim{policy: policy, laneSeq: f.laneSeq, revision: f.revision, former: f.former, lanesFrom: f.lanesFrom,
-		settled: map[int64]bool{}, ended: map[int64]bool{}, doubt: map[int64]bool{}}
+		recorded: map[int64]bool{}, ended: map[int64]bool{}, maybeEnded: map[int64]bool{}}
 	for lane, a := range f.actions {
-		if a.rowed || a.completed {
-			c.settled[lane] = true
+		if a.withRow || a.completed {
+			c.recorded[lane] = true
 		}
 		if a.completed {
 			c.ended[lane] = true
@@ -265,7 +265,7 @@ func (f *fence) load(policy gate.Policy) *claim {
 
 // Release is [ledger.Namespace.Release].
 func (p *Process) Release(ctx context.Context, c *ledger.Claim) error {
-	err := p.again(ctx, "release", shared, []int32{c.ID}, maxTries, func() error {
+	err := p.untilDone(ctx, "release", shared, []int32{c.ID}, maxTries, func() error {
 		if f := p.m.fenceOf(c); f != nil {
 			f.released, f.doubtTo = true, c.DoubtTo
 		}
@@ -277,7 +277,7 @@ func (p *Process) Release(ctx context.Context, c *ledger.Claim) error {
 // Begin is [ledger.Namespace.Begin].
 func (p *Process) Begin(ctx context.Context, offsets map[ledger.Partition]int64) (stored map[ledger.Partition]int64, err error) {
 	m := p.m
-	err = p.again(ctx, "begin", shared, nil, maxTries, func() error {
+	err = p.untilDone(ctx, "begin", shared, nil, maxTries, func() error {
 		known := map[ledger.TopicID]bool{}
 		for at := range m.begins {
 			known[at.TopicID] = true
@@ -312,7 +312,7 @@ func (p *Process) Began(ctx context.Context) (began time.Time, err error) {
 
 // CaughtUp is [ledger.Namespace.CaughtUp].
 func (p *Process) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
-	err := p.again(ctx, "caughtup", shared, idsOf(claims), maxTries, func() error {
+	err := p.untilDone(ctx, "caughtup", shared, idsOf(claims), maxTries, func() error {
 		for _, c := range claims {
 			if f := p.m.fenceOf(c); f != nil {
 				f.processed = later(f.processed, p.m.past(at))
@@ -331,7 +331,7 @@ func (p *Process) Now(ctx context.Context) (now time.Time, err error) {
 
 // Tidy is [ledger.Namespace.Tidy] while no window has turned: there is nothing to forget.
 func (p *Process) Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error) {
-	err = p.again(ctx, "tidy", shared, []int32{c.ID}, maxTries, func() error { return nil })
+	err = p.untilDone(ctx, "tidy", shared, []int32{c.ID}, maxTries, func() error { return nil })
 	return false, unavailable("forget lines of "+p.spec.Name, err)
 }
 
@@ -343,12 +343,12 @@ func (p *Process) OldLines(ctx context.Context, _ *ledger.Claim) (old ledger.Old
 
 // ForgetLines is [ledger.Namespace.ForgetLines], which has none to forget.
 func (p *Process) ForgetLines(ctx context.Context, c *ledger.Claim, _ ledger.OldLines) error {
-	err := p.again(ctx, "forget", shared, []int32{c.ID}, maxTries, func() error { return nil })
+	err := p.untilDone(ctx, "forget", shared, []int32{c.ID}, maxTries, func() error { return nil })
 	return unavailable("forget lines of "+p.spec.Name, err)
 }
 
 // Leave is [ledger.Namespace.Leave]: what it notes is for dedupe windows, which never turn here.
 func (p *Process) Leave(ctx context.Context, _ []string) error {
-	err := p.again(ctx, "leave", shared, nil, maxTries, func() error { return nil })
+	err := p.untilDone(ctx, "leave", shared, nil, maxTries, func() error { return nil })
 	return unavailable("leave topics of "+p.spec.Name, err)
 }

@@ -34,7 +34,7 @@ func (m *Memory) command(id int64) *command {
 }
 
 // done says in a few words what a command has done.
-func (w *work) done() string {
+func (w *partitionBatch) done() string {
 	if len(w.applied.Outcomes) == 0 {
 		return "nothing waits there any more"
 	}
@@ -154,7 +154,7 @@ func (m *Memory) find(id schemas.ActionID) (*fence, *action) {
 	for _, f := range m.fences {
 		for _, a := range f.actions {
 			known := a.identified || a.status == ledger.Dead || a.status == ledger.Unknown
-			if a.rowed && known && schemas.NewActionID(m.name, m.generation, a.event.Source, a.event.ID, a.effect.Name) == id {
+			if a.withRow && known && schemas.NewActionID(m.name, m.generation, a.event.Source, a.event.ID, a.effect.Name) == id {
 				return f, a
 			}
 		}
@@ -180,7 +180,7 @@ func (p *Process) ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Comm
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
 		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
 	}
-	err = p.again(ctx, "obeylane", shared, []int32{c.ID}, 0, func() error {
+	err = p.untilDone(ctx, "obeylane", shared, []int32{c.ID}, 0, func() error {
 		o = ledger.Obeyed{}
 		return p.obeyLane(&o, c, cmd)
 	})
@@ -196,7 +196,7 @@ func (p *Process) obeyLane(o *ledger.Obeyed, c *ledger.Claim, cmd ledger.Command
 		return nil
 	}
 	a := f.actions[cmd.LaneSeq]
-	if a != nil && a.rowed {
+	if a != nil && a.withRow {
 		o.Status = a.status
 	}
 	known := p.m.command(cmd.ID)

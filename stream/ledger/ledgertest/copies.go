@@ -38,11 +38,11 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 			}
 		}
 		copies = copies[len(group):]
-		if err := p.m.hadAll(c, group); err != nil {
+		if err := p.m.checkHadAll(c, group); err != nil {
 			return stored, false, unavailable(op, err)
 		}
 		var one int
-		err := p.again(ctx, "copy", shared, []int32{c.ID}, 0, func() error {
+		err := p.untilDone(ctx, "copy", shared, []int32{c.ID}, 0, func() error {
 			one, fenced = p.m.copy(c, group)
 			return nil
 		})
@@ -55,7 +55,7 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 }
 
 // hadAll refuses copies for actions that their claim never had.
-func (m *Memory) hadAll(c *ledger.Claim, group []ledger.Copy) error {
+func (m *Memory) checkHadAll(c *ledger.Claim, group []ledger.Copy) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range group {
@@ -70,19 +70,19 @@ func (m *Memory) copy(c *ledger.Claim, group []ledger.Copy) (stored int, fenced 
 	mine, f := m.claims[c], m.fenceOf(c)
 	if f == nil { // the claim takes them for written all the same; it is of no use
 		for _, one := range group {
-			if !mine.doubt[one.LaneSeq] {
-				mine.settled[one.LaneSeq] = true
+			if !mine.maybeEnded[one.LaneSeq] {
+				mine.recorded[one.LaneSeq] = true
 			}
 		}
 		return 0, true
 	}
 	for _, one := range group {
 		a := f.actions[one.LaneSeq]
-		if mine.doubt[one.LaneSeq] && !mine.settled[one.LaneSeq] || !a.open() || a.packed != nil {
+		if mine.maybeEnded[one.LaneSeq] && !mine.recorded[one.LaneSeq] || !a.open() || a.packed != nil {
 			continue
 		}
-		a.rowed, a.packed = true, slices.Clone(one.Packed)
-		mine.settled[one.LaneSeq] = true
+		a.withRow, a.packed = true, slices.Clone(one.Packed)
+		mine.recorded[one.LaneSeq] = true
 		stored++
 	}
 	return stored, false
@@ -108,7 +108,7 @@ func (m *Memory) unexported(claims []*ledger.Claim, limit int) (list []ledger.De
 		f := m.fences[c.ID-1]
 		var lanes []int64
 		for lane, a := range f.actions {
-			if a.rowed && a.exported < a.died() {
+			if a.withRow && a.exported < a.died() {
 				lanes = append(lanes, lane)
 			}
 		}
@@ -159,7 +159,7 @@ func (m *Memory) deadLetter(f *fence, a *action) ledger.DeadLetter {
 // again.
 func (m *Memory) rowOf(d *ledger.DeadLetter) (*fence, *action) {
 	f := m.newest(d.Topic)[d.Partition]
-	if f == nil || f.actions[d.LaneSeq] == nil || !f.actions[d.LaneSeq].rowed {
+	if f == nil || f.actions[d.LaneSeq] == nil || !f.actions[d.LaneSeq].withRow {
 		return nil, nil
 	}
 	return f, f.actions[d.LaneSeq]
@@ -206,5 +206,5 @@ func (p *Process) Exported(ctx context.Context, claims []*ledger.Claim, list []l
 		}
 		return nil
 	})
-	return unavailable("note what was exported of "+p.spec.Name, p.stuck(ctx, err))
+	return unavailable("note what was exported of "+p.spec.Name, p.waitIfKilled(ctx, err))
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// work is one slice on its way through a transaction, or one claim whose waits have ended. It is filled anew at every try; only
-// rejected survives.
-type work struct {
+// partitionBatch is one partition's part of a transaction: a slice, the ended waits of a claim, or a command. Each attempt
+// fills it again; only refusedData is kept between attempts.
+type partitionBatch struct {
 	ledger.Slice
-	expire   bool            // no records: the overdue lines are decided,
-	command  *ledger.Command // or what it says; nil: none
-	rejected bool            // the one record's data was refused
+	expire      bool            // no records: the overdue lines are decided,
+	command     *ledger.Command // or what it says; nil: none
+	refusedData bool            // the one record's data was refused
 
-	fenced  bool
-	f       *fence
-	c       *claim
-	state   *gate.State
-	keys    []gate.LineKey
-	before  map[gate.LineKey][]gate.Waiting // as it waited before the gate was asked
-	final   []verdict                       // the last word on each record
-	entered map[int64]int                   // offset to index, of records that entered the buffer
-	freed   []release                       // the last word on what waited before
-	parked  map[int64]int                   // offset to index, of those that are parked
-	about   *wait                           // the event that the command is about
-	laneEnd int64
-	rowed   []int64 // lane_seqs of actions that have a row from the start
+	fenced   bool
+	f        *fence
+	c        *claim
+	state    *gate.State
+	keys     []gate.LineKey
+	before   map[gate.LineKey][]gate.Waiting // as it waited before the gate was asked
+	verdicts []verdict                       // the last word on each record
+	entered  map[int64]int                   // offset to index, of records that entered the buffer
+	left     []leftBuffer                    // the last word on what waited before
+	parked   map[int64]int                   // offset to index, of those that are parked
+	about    *wait                           // the event that the command is about
+	laneEnd  int64
+	withRow  []int64 // lane_seqs of actions that have a row from the start
 
 	applied ledger.Applied
 }
@@ -44,32 +44,32 @@ type verdict struct {
 	laneSeq int64
 }
 
-type release struct {
+type leftBuffer struct {
 	waited  *gate.Waiting
 	outcome gate.Outcome
 	laneSeq int64
 }
 
-// quiet says that the position does not move.
-func (w *work) quiet() bool { return w.expire || w.command != nil }
+// positionStays reports whether the position does not move.
+func (w *partitionBatch) positionStays() bool { return w.expire || w.command != nil }
 
-// attempt decides and writes the works. The caller holds mu, and the fences' locks.
-func (p *Process) attempt(works []*work) error {
+// attempt decides and writes a batch. The caller holds mu, and the fences' locks.
+func (p *Process) attempt(parts []*partitionBatch) error {
 	m := p.m
-	for _, w := range works {
-		*w = work{Slice: w.Slice, expire: w.expire, command: w.command, rejected: w.rejected, applied: ledger.Applied{Claim: w.Claim}}
+	for _, w := range parts {
+		*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, refusedData: w.refusedData, applied: ledger.Applied{Claim: w.Claim}}
 		w.c = m.claims[w.Claim]
 		if w.f = m.fenceOf(w.Claim); w.f == nil {
 			w.fenced, w.applied.Fenced = true, true
 		}
 	}
-	for _, w := range works {
+	for _, w := range parts {
 		if err := w.check(); err != nil {
 			return err
 		}
 	}
 	seen := map[schemas.EventKey]gate.Seen{}
-	for _, w := range works {
+	for _, w := range parts {
 		if w.fenced {
 			continue
 		}
@@ -77,12 +77,12 @@ func (p *Process) attempt(works []*work) error {
 			return err
 		}
 	}
-	p.commit(works)
+	p.commit(parts)
 	return nil
 }
 
-// check holds a claim against the ledger.
-func (w *work) check() error {
+// check compares the claim with the ledger.
+func (w *partitionBatch) check() error {
 	if w.fenced {
 		return nil
 	}
@@ -91,19 +91,19 @@ func (w *work) check() error {
 	case w.f.revision != w.c.revision:
 		e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.f.revision, w.c.revision)
 		return refusal{e}
-	case !w.quiet() && w.f.next.Offset != w.From:
+	case !w.positionStays() && w.f.next.Offset != w.From:
 		return refusal{e}
 	}
 	return nil
 }
 
-// broken reports whether nothing of record i is read but that it is to be quarantined.
-func (w *work) broken(i int) bool { return w.rejected || w.Records[i].Broken != "" }
+// broken reports whether record i is to be quarantined. Nothing else of it is read.
+func (w *partitionBatch) broken(i int) bool { return w.refusedData || w.Records[i].Broken != "" }
 
-// decide asks the gate about one work, and draws the conclusions. It writes nothing.
-func (p *Process) decide(w *work, seen map[schemas.EventKey]gate.Seen) error {
+// decide asks the gate about one partition. It writes nothing.
+func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen) error {
 	m := p.m
-	w.touch(m)
+	w.collectLines(m)
 	for i := range w.Records {
 		if r := &w.Records[i]; !w.broken(i) {
 			if !fits(string(r.Entity)) || !fits(r.Version.Clock) {
@@ -115,39 +115,39 @@ func (p *Process) decide(w *work, seen map[schemas.EventKey]gate.Seen) error {
 			}
 		}
 	}
-	w.load()
+	w.copyLines()
 	w.state.Seen = seen
 	switch {
 	case w.command != nil:
-		w.obey()
+		w.decideCommand()
 	case w.expire:
 		w.applied.Outcomes = gate.Expire(w.state, w.keys, w.c.policy)
 	default:
 		gated := make([]gate.Record, len(w.Records))
 		for i := range w.Records {
-			if gated[i] = w.Records[i].Record; w.rejected {
+			if gated[i] = w.Records[i].Record; w.refusedData {
 				gated[i] = gate.Record{Offset: gated[i].Offset, Broken: gate.ReasonDataRejected}
 				w.applied.Quarantined = append(w.applied.Quarantined, i)
 			}
 		}
 		w.applied.Outcomes = gate.Decide(w.state, gated, w.c.policy)
 	}
-	w.conclude(int64(len(p.spec.Actions)))
-	return w.written()
+	w.gatherVerdicts(int64(len(p.spec.Actions)))
+	return w.checkData()
 }
 
-// touch finds the lines that the work is about.
-func (w *work) touch(m *Memory) {
-	met := map[gate.LineKey]bool{}
-	meet := func(k gate.LineKey) {
-		if !met[k] {
-			met[k] = true
+// collectLines collects the version lines that the batch is about, each once.
+func (w *partitionBatch) collectLines(m *Memory) {
+	known := map[gate.LineKey]bool{}
+	add := func(k gate.LineKey) {
+		if !known[k] {
+			known[k] = true
 			w.keys = append(w.keys, k)
 		}
 	}
 	switch {
 	case w.command != nil:
-		meet(w.command.Line)
+		add(w.command.Line)
 		if c := m.command(w.command.ID); c != nil && !c.ended {
 			if held := w.f.waits[c.Offset]; held != nil && held.Key == c.key {
 				w.about = held
@@ -155,12 +155,12 @@ func (w *work) touch(m *Memory) {
 		}
 	case w.expire:
 		for _, k := range w.f.overdue(m.now(), w.c.overdueAt) {
-			meet(k)
+			add(k)
 		}
 	default:
 		for i := range w.Records {
 			if r := &w.Records[i]; !w.broken(i) {
-				meet(gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock})
+				add(gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock})
 			}
 		}
 	}
@@ -197,8 +197,8 @@ func compareKeys(a, b gate.LineKey) int {
 	return cmp.Or(strings.Compare(string(a.Entity), string(b.Entity)), strings.Compare(a.Clock, b.Clock))
 }
 
-// load gives the gate a copy of the lines, so that what is not committed changes nothing.
-func (w *work) load() {
+// copyLines gives the gate a copy of the lines, so that what is not committed changes nothing.
+func (w *partitionBatch) copyLines() {
 	st := &gate.State{Lines: map[gate.LineKey]*gate.Line{}, Waiting: map[gate.LineKey][]gate.Waiting{}}
 	w.state, w.before = st, map[gate.LineKey][]gate.Waiting{}
 	mine := map[gate.LineKey]bool{}
@@ -230,8 +230,8 @@ func (w *work) load() {
 	}
 }
 
-// obey asks the gate what a command says.
-func (w *work) obey() {
+// decideCommand asks the gate about a command.
+func (w *partitionBatch) decideCommand() {
 	switch release := w.command.Kind == ledger.Release; {
 	case w.about == nil: // it has ended already, or the event is not there any more
 	case !w.about.held && release:
@@ -244,9 +244,10 @@ func (w *work) obey() {
 	}
 }
 
-// conclude gathers the last word on every record and every event that waited, and gives the lane_seqs in outcome order.
-func (w *work) conclude(actions int64) {
-	w.final = make([]verdict, len(w.Records))
+// gatherVerdicts collects the final outcome of every record and of every event that waited, and gives lane_seqs in the order
+// of the outcomes.
+func (w *partitionBatch) gatherVerdicts(actions int64) {
+	w.verdicts = make([]verdict, len(w.Records))
 	w.entered, w.parked = map[int64]int{}, map[int64]int{}
 	w.laneEnd = w.f.laneSeq
 	for _, o := range w.applied.Outcomes {
@@ -256,40 +257,40 @@ func (w *work) conclude(actions int64) {
 			w.laneEnd += actions
 		}
 		if o.Record >= 0 {
-			w.final[o.Record] = verdict{o, first}
+			w.verdicts[o.Record] = verdict{o, first}
 			if !o.Held && (o.Decision == gate.Buffered || o.Decision == gate.Parked) {
 				w.entered[w.Records[o.Record].Offset] = o.Record
 			}
 			continue
 		}
 		if i, own := w.entered[o.Released.Offset]; own {
-			w.final[i].Outcome, w.final[i].laneSeq = o, first
+			w.verdicts[i].Outcome, w.verdicts[i].laneSeq = o, first
 			continue
 		}
-		w.free(release{o.Released, o, first})
+		w.addLeft(leftBuffer{o.Released, o, first})
 	}
 }
 
-// free notes what became of an event that waited. One that is parked and let go in the same call has one row to write.
-func (w *work) free(r release) {
+// addLeft notes the outcome of an event that waited. If it is parked and released in the same call, one row is written.
+func (w *partitionBatch) addLeft(r leftBuffer) {
 	offset := r.waited.Offset
 	if i, again := w.parked[offset]; again {
-		w.freed[i] = r
+		w.left[i] = r
 		return
 	}
 	if r.outcome.Decision == gate.Parked {
-		w.parked[offset] = len(w.freed)
+		w.parked[offset] = len(w.left)
 	}
-	w.freed = append(w.freed, r)
+	w.left = append(w.left, r)
 }
 
 // maxKey is what an index takes of entity and clock together, when they do not compress.
 const maxKey = 2600
 
-// written reports what the database refuses of the rows that the work would write.
-func (w *work) written() error {
-	for i := range w.final {
-		v, r := &w.final[i], &w.Records[i]
+// checkData refuses what the database would refuse of the rows that the batch would write.
+func (w *partitionBatch) checkData() error {
+	for i := range w.verdicts {
+		v, r := &w.verdicts[i], &w.Records[i]
 		var err error
 		switch {
 		case v.Decision == gate.Duplicate:
@@ -314,19 +315,19 @@ func (w *work) written() error {
 }
 
 // indexed says that a record's line, or the place where it waits, is written.
-func (w *work) indexed(i int) bool {
+func (w *partitionBatch) indexed(i int) bool {
 	k := gate.LineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}
 	_, waits := w.entered[w.Records[i].Offset]
-	return w.state.Lines[k] != nil || waits || w.final[i].Held
+	return w.state.Lines[k] != nil || waits || w.verdicts[i].Held
 }
 
 // occupied says that an event that waited before stays in a place of the buffer.
-func (w *work) occupied(offset int64) bool {
+func (w *partitionBatch) occupied(offset int64) bool {
 	v := w.f.waits[offset]
 	if v == nil {
 		return false
 	}
-	return v.held || !slices.ContainsFunc(w.freed, func(r release) bool {
+	return v.held || !slices.ContainsFunc(w.left, func(r leftBuffer) bool {
 		return r.waited.Offset == offset && r.waited.Key == v.Key && r.outcome.Decision != gate.Parked
 	})
 }

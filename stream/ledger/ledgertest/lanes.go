@@ -61,12 +61,12 @@ func (f *fence) overtaken(c *claim, doubtTo int64, a *ledger.Action) bool {
 
 // EndStale is [ledger.Namespace.EndStale].
 func (p *Process) EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error) {
-	err = p.again(ctx, "endstale", shared, []int32{c.ID}, 0, func() error {
+	err = p.untilDone(ctx, "endstale", shared, []int32{c.ID}, 0, func() error {
 		f := p.m.fenceOf(c)
 		if fenced = f == nil; fenced {
 			return nil
 		}
-		if a := f.actions[laneSeq]; a != nil && a.rowed && a.status == ledger.Failed {
+		if a := f.actions[laneSeq]; a != nil && a.withRow && a.status == ledger.Failed {
 			a.status, a.finished, a.next = ledger.Stale, p.m.now(), zero
 			if a.exported >= a.deaths {
 				a.packed = nil

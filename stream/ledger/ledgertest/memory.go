@@ -77,10 +77,10 @@ type fence struct {
 	laneSeq   int64 // next to give
 	seeks     []ledger.Seek
 
-	lines   map[gate.LineKey]*gate.Line
-	waits   map[int64]*wait // the gap buffer, by offset
-	asides  map[int64]aside // by offset
-	actions map[int64]*action
+	lines    map[gate.LineKey]*gate.Line
+	waits    map[int64]*wait          // the gap buffer, by offset
+	rejected map[int64]rejectedRecord // by offset
+	actions  map[int64]*action
 }
 
 // event is an event that was decided and is remembered.
@@ -98,8 +98,8 @@ type event struct {
 
 // wait is a row of the gap buffer.
 type wait struct {
-	gate.Waiting           // as it waits; of one that is set aside as it waited
-	held         bool      // set aside for a person
+	gate.Waiting           // as it waits; of a held one, as it waited before
+	held         bool      // held for an operator
 	deadline     time.Time // zero where it has none
 	since        time.Time // when it was first buffered
 	leaderEpoch  int32
@@ -110,8 +110,8 @@ type wait struct {
 
 func (w *wait) line() gate.LineKey { return gate.LineKey{Entity: w.Entity, Clock: w.Version.Clock} }
 
-// aside is a record that was set aside, in its place of the log.
-type aside struct {
+// rejectedRecord is a record that was rejected, by its offset.
+type rejectedRecord struct {
 	decision gate.Decision
 	reason   gate.Reason
 	id       string
@@ -120,37 +120,37 @@ type aside struct {
 
 // action is an action's row, or what is known of one that has none.
 type action struct {
-	laneSeq    int64
-	event      *event
-	effect     ledger.ActionSpec
-	rowed      bool // it has a row of its own
-	completed  bool // a completion says that it has ended
-	status     ledger.Status
-	attempts   int
-	first      time.Time
-	next       time.Time
-	finished   time.Time
-	class      string
-	code       int
-	err        string
-	response   []byte
-	packed     []byte
-	identified bool // its row has the action's id
-	doubtEnd   time.Time
-	redriven   time.Time
-	spent      int
-	forced     bool
-	twice      bool
-	deaths     int32
-	exported   int32
-	resultBy   time.Time
-	beat       time.Time
-	silence    time.Duration
-	tries      []try
+	laneSeq     int64
+	event       *event
+	effect      ledger.ActionSpec
+	withRow     bool // it has a row of its own
+	completed   bool // a completion says that it has ended
+	status      ledger.Status
+	attempts    int
+	first       time.Time
+	next        time.Time
+	finished    time.Time
+	class       string
+	code        int
+	err         string
+	response    []byte
+	packed      []byte
+	identified  bool // its row has the action's id
+	doubtEnd    time.Time
+	redriven    time.Time
+	spent       int
+	forced      bool
+	twice       bool
+	deaths      int32
+	exported    int32
+	resultBy    time.Time
+	beat        time.Time
+	silence     time.Duration
+	attemptRows []attemptRow
 }
 
-// try is an attempt's row.
-type try struct {
+// attemptRow is an attempt's row.
+type attemptRow struct {
 	attempt int
 	status  ledger.Status
 	class   string
@@ -208,9 +208,9 @@ type claim struct {
 	lanesFrom int64
 
 	// What the claim knows of its actions: which have a row or have ended, as it read and wrote them.
-	settled map[int64]bool
-	ended   map[int64]bool // of those, by a completion
-	doubt   map[int64]bool // a completion was written, and nobody knows whether it is there
+	recorded   map[int64]bool
+	ended      map[int64]bool // of those, by a completion
+	maybeEnded map[int64]bool // a completion was written, and nobody knows whether it is there
 }
 
 func (c *claim) topicOf(at ledger.Partition, laneSeq int64) ledger.TopicID {
@@ -257,7 +257,7 @@ func validateSpec(s *ledger.Spec) error {
 	case s.Window < 0 || s.Done < 0 || s.Dead < 0 || s.MaxAge < 0 || s.CacheLines < 0:
 		return errors.New("a length of time or a bound is negative")
 	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
-		return fmt.Errorf("lines are forgotten after %s: they would begin anew, which start %q does not allow", s.Forget, s.Policy.Start)
+		return fmt.Errorf("lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
 	case len(s.Actions) > maxActions:
 		return fmt.Errorf("%d actions, more than %d", len(s.Actions), maxActions)
 	}

@@ -71,13 +71,13 @@ func (p *Process) open(c *ledger.Claim, after int64, limit int) ([]ledger.Action
 	}
 	f := p.m.fences[c.ID-1]
 	var lanes []int64
-	rowed := map[int64]bool{}
+	withRow := map[int64]bool{}
 	for _, lane := range slices.Sorted(maps.Keys(f.actions)) {
 		a := f.actions[lane]
 		switch {
 		case lane <= after:
-		case a.rowed && a.open() && a.parks() && !mine.ended[lane]:
-			rowed[lane] = true
+		case a.withRow && a.open() && a.parks() && !mine.ended[lane]:
+			withRow[lane] = true
 			lanes = append(lanes, lane)
 		case mine.plain(lane):
 			lanes = append(lanes, lane)
@@ -89,8 +89,8 @@ func (p *Process) open(c *ledger.Claim, after int64, limit int) ([]ledger.Action
 	var out []ledger.Action
 	copied := 0
 	for n, lane := range lanes[:min(len(lanes), limit)] {
-		a := p.show(c, mine, f.actions[lane], rowed[lane])
-		if rowed[lane] {
+		a := p.show(c, mine, f.actions[lane], withRow[lane])
+		if withRow[lane] {
 			copied += len(f.actions[lane].packed)
 			if n > 0 && copied > maxCopies {
 				a.Packed = nil
@@ -102,10 +102,10 @@ func (p *Process) open(c *ledger.Claim, after int64, limit int) ([]ledger.Action
 }
 
 // plain says that a claim knows of an action neither a row nor an end.
-func (c *claim) plain(lane int64) bool { return lane < c.laneSeq && !c.settled[lane] }
+func (c *claim) plain(lane int64) bool { return lane < c.laneSeq && !c.recorded[lane] }
 
 // show is an action as lanes read it.
-func (p *Process) show(c *ledger.Claim, mine *claim, a *action, rowed bool) ledger.Action {
+func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) ledger.Action {
 	e := a.event
 	out := ledger.Action{
 		Claim: c.ID, LaneSeq: a.laneSeq, Name: a.effect.Name, Destination: a.effect.Destination, OnDead: a.effect.OnDead,
@@ -115,7 +115,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, rowed bool) ledg
 		Pointer: ledger.Pointer{TopicID: mine.topicOf(c.Partition, a.laneSeq), Topic: c.Partition.Topic, Partition: c.Partition.Number,
 			Offset: e.Offset, LeaderEpoch: e.LeaderEpoch, Key: e.Key, Hash: e.Hash},
 	}
-	if !rowed {
+	if !withRow {
 		return out
 	}
 	m := p.m
@@ -173,7 +173,7 @@ func (p *Process) uncopied(c *ledger.Claim, after, before int64, limit int) (pag
 	var looks []look // a claim that is fenced may meet an action twice: as it knew it, and by the row that another has given it
 	for _, lane := range slices.Sorted(maps.Keys(f.actions)) {
 		a := f.actions[lane]
-		if lane > after && a.rowed && a.open() {
+		if lane > after && a.withRow && a.open() {
 			looks = append(looks, look{lane, a.packed == nil && a.class != "payload_lost"})
 		}
 		if lane > after && mine.plain(lane) {

@@ -29,19 +29,19 @@ func (p *Process) Record(ctx context.Context, results []ledger.Result) (fenced m
 	}
 	claims := claimsOf(results)
 	sorted := byAction(results)
-	if err := p.m.had(sorted); err != nil {
+	if err := p.m.checkHad(sorted); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	decided := time.Now()
-	err = p.again(ctx, "record", shared, idsOf(claims), 0, func() error {
+	err = p.untilDone(ctx, "record", shared, idsOf(claims), 0, func() error {
 		fenced = map[int32]bool{}
 		return p.m.record(sorted, fenced, time.Since(decided))
 	})
 	if err == nil {
-		p.m.recorded(sorted)
+		p.m.markRecorded(sorted)
 		return fenced, nil
 	}
-	p.m.doubted(sorted)
+	p.m.markUnknown(sorted)
 	if final(err) {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
@@ -60,7 +60,7 @@ func byAction(results []ledger.Result) []*ledger.Result {
 	return sorted
 }
 
-// last says that result i is the last of its action: the action's word.
+// last reports whether result i is the last of its action: it is the action's status.
 func last(sorted []*ledger.Result, i int) bool {
 	return i+1 == len(sorted) || sorted[i].Claim != sorted[i+1].Claim || sorted[i].LaneSeq != sorted[i+1].LaneSeq
 }
@@ -96,13 +96,13 @@ func claimsOf(results []ledger.Result) []*ledger.Claim {
 	return claimsSorted(claims)
 }
 
-// had refuses results of actions that their claim never had. Those that stand before are then in doubt.
-func (m *Memory) had(sorted []*ledger.Result) error {
+// checkHad refuses results of actions that their claim never had. What comes before them may have ended.
+func (m *Memory) checkHad(sorted []*ledger.Result) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, r := range sorted {
 		if c := m.claims[r.Claim]; c == nil || r.LaneSeq >= c.laneSeq {
-			m.doubt(sorted[:i])
+			m.markMaybeEnded(sorted[:i])
 			return errors.New("a result of an action that the claim never had")
 		}
 	}
@@ -131,11 +131,11 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 		a := f.actions[r.LaneSeq]
 		if kept(r) && !said[r.Attempt] {
 			said[r.Attempt] = true
-			a.try(r)
+			a.addAttempt(r)
 		}
 		if last(sorted, i) {
 			clear(said)
-			m.settle(a, r, waited)
+			m.applyResult(a, r, waited)
 		}
 	}
 	return nil
@@ -151,30 +151,30 @@ func kept(r *ledger.Result) bool {
 	return r.Attempt > 0 && r.Status != ledger.Processing && (r.Attempt > 1 || r.Status != ledger.Done || r.Marked)
 }
 
-// try keeps an attempt. The end of one that was marked before its call takes the mark's place; else what stands there stays.
-func (a *action) try(r *ledger.Result) {
-	row := try{r.Attempt, r.Status, clean(r.Class, 40)}
-	i := slices.IndexFunc(a.tries, func(t try) bool { return t.attempt == r.Attempt })
+// addAttempt keeps an attempt. The end of one that was marked before its call takes the mark's place; else what stands there stays.
+func (a *action) addAttempt(r *ledger.Result) {
+	row := attemptRow{r.Attempt, r.Status, clean(r.Class, 40)}
+	i := slices.IndexFunc(a.attemptRows, func(t attemptRow) bool { return t.attempt == r.Attempt })
 	switch {
 	case i < 0:
-		a.tries = append(a.tries, row)
-	case a.tries[i].status == ledger.Unknown && a.tries[i].class == "":
-		a.tries[i] = row
+		a.attemptRows = append(a.attemptRows, row)
+	case a.attemptRows[i].status == ledger.Unknown && a.attemptRows[i].class == "":
+		a.attemptRows[i] = row
 	}
 }
 
-// plain says that a result is a first attempt that succeeded, or that there will be none.
+// plain reports a first attempt that succeeded, or an action that is superseded without one: a completion says all of it.
 func plain(r *ledger.Result) bool {
 	return r.Status == ledger.Superseded || r.Status == ledger.Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
-// settle brings an action to what the last result says. What has ended stays as it is.
-func (m *Memory) settle(a *action, r *ledger.Result, waited time.Duration) {
+// applyResult brings an action to what its last result says. An action that has ended does not change.
+func (m *Memory) applyResult(a *action, r *ledger.Result, waited time.Duration) {
 	if a.finishedForGood() {
 		return
 	}
 	now := m.now()
-	if !a.rowed && plain(r) {
+	if !a.withRow && plain(r) {
 		a.completed, a.status, a.finished = true, r.Status, now
 		a.attempts = r.Attempt
 		return
@@ -192,7 +192,7 @@ func (m *Memory) settle(a *action, r *ledger.Result, waited time.Duration) {
 	if !r.DoubtEnd.IsZero() && a.doubtEnd.IsZero() {
 		a.doubtEnd = now.Add(-time.Since(r.DoubtEnd))
 	}
-	a.rowed, a.status, a.attempts = true, r.Status, max(a.attempts, r.Attempt)
+	a.withRow, a.status, a.attempts = true, r.Status, max(a.attempts, r.Attempt)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
 	a.code, a.class, a.err, a.response, a.silence = r.Code, clean(r.Class, 40), clean(r.Error, maxErrorText), response(r), r.Silence
 	switch r.Status {
@@ -218,8 +218,8 @@ func response(r *ledger.Result) []byte {
 	return slices.Clone(r.Response[:min(len(r.Response), maxResponse)])
 }
 
-// recorded lets claims know what they have written.
-func (m *Memory) recorded(sorted []*ledger.Result) {
+// markRecorded notes in the claims what they have written.
+func (m *Memory) markRecorded(sorted []*ledger.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, r := range sorted {
@@ -227,26 +227,26 @@ func (m *Memory) recorded(sorted []*ledger.Result) {
 			continue
 		}
 		c := m.claims[r.Claim]
-		if !c.settled[r.LaneSeq] && plain(r) { // of a claim that is fenced, too: it is of no use
+		if !c.recorded[r.LaneSeq] && plain(r) { // of a claim that is fenced, too: it is of no use
 			c.ended[r.LaneSeq] = true
 		}
-		c.settled[r.LaneSeq] = true
-		delete(c.doubt, r.LaneSeq)
+		c.recorded[r.LaneSeq] = true
+		delete(c.maybeEnded, r.LaneSeq)
 	}
 }
 
-// doubted lets claims know that nobody knows what was written: the results come again, and until then no copy is written of their
-// actions.
-func (m *Memory) doubted(sorted []*ledger.Result) {
+// markUnknown notes in the claims that a write got no answer: the results come again, and until then no copy is written of
+// their actions.
+func (m *Memory) markUnknown(sorted []*ledger.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.doubt(sorted)
+	m.markMaybeEnded(sorted)
 }
 
-func (m *Memory) doubt(sorted []*ledger.Result) {
+func (m *Memory) markMaybeEnded(sorted []*ledger.Result) {
 	for i, r := range sorted {
-		if c := m.claims[r.Claim]; last(sorted, i) && plain(r) && !c.settled[r.LaneSeq] {
-			c.doubt[r.LaneSeq] = true
+		if c := m.claims[r.Claim]; last(sorted, i) && plain(r) && !c.recorded[r.LaneSeq] {
+			c.maybeEnded[r.LaneSeq] = true
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (m *Memory) takenUp(at ledger.Partition) bool {
 func (m *Memory) endStop(k *claiming, f *fence) {
 	s := k.stop
 	if slices.Contains(cutKinds, s.Kind) && s.Partition == k.req.Partition {
-		f.displace(m, s.From)
+		f.moveOutOfLog(m, s.From)
 	}
 	s.outcome = "moved"
 	if s.ID == k.start.Accepted {
@@ -61,7 +61,7 @@ func (m *Memory) endStop(k *claiming, f *fence) {
 func (p *Process) Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error) {
 	op := fmt.Sprintf("report the stop of %s/%d for %s", s.Partition.Topic, s.Partition.Number, p.spec.Name)
 	var stored ledger.Stop
-	err := p.again(ctx, "report", shared, p.m.claimed(s.Partition), maxTries, func() (err error) {
+	err := p.untilDone(ctx, "report", shared, p.m.claimed(s.Partition), maxTries, func() (err error) {
 		stored, err = p.report(s, epoch, op)
 		return err
 	})

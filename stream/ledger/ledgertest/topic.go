@@ -23,15 +23,15 @@ func (m *Memory) checkTopic(k *claiming) error {
 	e := &ledger.TopicError{Topic: at.Topic, ID: at.TopicID, Known: known.id, Count: k.req.Partitions, Counts: known.partitions}
 	switch {
 	case e.Recreated():
-		return m.takeUpTopic(k, e)
+		return m.adoptRecreatedTopic(k, e)
 	case e.Count != e.Counts:
 		return &schemas.Error{Kind: schemas.Conflict, Op: k.op, Err: e}
 	}
 	return nil
 }
 
-// takeUpTopic makes a topic that was created again the subscription's, where a person has accepted it.
-func (m *Memory) takeUpTopic(k *claiming, e *ledger.TopicError) error {
+// adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that.
+func (m *Memory) adoptRecreatedTopic(k *claiming, e *ledger.TopicError) error {
 	for _, f := range m.fences {
 		if f.partition.TopicID == e.ID && f.epoch > 0 || f.former == e.ID {
 			return schemas.Errorf(schemas.Unavailable, k.op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
@@ -91,7 +91,7 @@ func (f *fence) open() (n int64) {
 func (f *fence) inherit(m *Memory, id ledger.TopicID) {
 	f.former, f.lanesFrom, f.places = f.partition.TopicID, f.laneSeq, max(f.places, f.high)
 	f.partition.TopicID = id
-	f.displace(m, 0)
+	f.moveOutOfLog(m, 0)
 	waits := map[gate.LineKey]bool{}
 	for _, w := range f.waits {
 		if !w.held {
@@ -106,8 +106,8 @@ func (f *fence) inherit(m *Memory, id ledger.TopicID) {
 	f.next, f.high, f.processed = ledger.Position{LeaderEpoch: -1}, 0, zero
 }
 
-// displace gives what is kept with its bytes places outside of a log that was cut; see the ledger's.
-func (f *fence) displace(m *Memory, cut int64) {
+// moveOutOfLog gives waiting events and rejected records of the cut part of the log places outside of it; see the ledger's.
+func (f *fence) moveOutOfLog(m *Memory, cut int64) {
 	out := func(offset int64) int64 { return math.MinInt64 + f.epoch<<40 + offset }
 	moved := map[int64]*wait{}
 	for offset, w := range f.waits {
@@ -120,14 +120,14 @@ func (f *fence) displace(m *Memory, cut int64) {
 		moved[w.Offset] = w
 	}
 	f.waits = moved
-	asides := map[int64]aside{}
-	for offset, a := range f.asides {
+	kept := map[int64]rejectedRecord{}
+	for offset, a := range f.rejected {
 		if offset >= cut && a.decision != gate.Filtered {
 			offset = out(offset)
 		}
-		asides[offset] = a
+		kept[offset] = a
 	}
-	f.asides = asides
+	f.rejected = kept
 	for _, c := range m.commands {
 		if c.Claim == f.id && !c.ended && c.LaneSeq == 0 && c.Offset >= cut {
 			c.Offset = out(c.Offset)

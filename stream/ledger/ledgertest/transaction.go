@@ -26,8 +26,8 @@ const (
 // Call says what a hook is asked about.
 type Call struct {
 	Process string
-	// Op is the transaction: claim, apply, expire, record, open, ..., or resolve, which finds out after a COMMIT whose answer was
-	// lost whether it happened.
+	// Op is the transaction: claim, apply, expire, record, open, ..., or resolve, which finds out whether a COMMIT without an
+	// answer happened.
 	Op     string
 	Point  Point
 	Reads  bool    // it writes nothing
@@ -135,22 +135,22 @@ func (p *Process) write(do func() error) error {
 	return do()
 }
 
-// stuck waits for ctx to end where the process was killed: nobody hears what its calls come to.
-func (p *Process) stuck(ctx context.Context, err error) error {
+// waitIfKilled waits for ctx to end if the process was killed: its calls return nothing before that.
+func (p *Process) waitIfKilled(ctx context.Context, err error) error {
 	if errors.Is(err, errKilled) {
 		<-ctx.Done()
 	}
 	return err
 }
 
-// again runs a transaction that may be repeated until it is known to be committed, and at most tries times; 0 is until ctx ends.
-func (p *Process) again(ctx context.Context, op string, how lockMode, fences []int32, tries int, do func() error) error {
+// untilDone runs a transaction that may be repeated until it is known to be committed, at most tries times; 0 is until ctx ends.
+func (p *Process) untilDone(ctx context.Context, op string, how lockMode, fences []int32, tries int, do func() error) error {
 	for try := 0; ; try++ {
 		err := p.transaction(ctx, op, how, fences, do)
 		if err == nil {
 			return nil
 		}
-		if err := p.stuck(ctx, err); ctx.Err() != nil {
+		if err := p.waitIfKilled(ctx, err); ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 		if final(err) || tries > 0 && try+1 >= tries {
@@ -168,7 +168,7 @@ const maxTries = 9
 // read is a transaction that only reads, of one try.
 func (p *Process) read(ctx context.Context, op string, do func() error) error {
 	err := p.transaction(ctx, op, shared, nil, do)
-	return p.stuck(ctx, err)
+	return p.waitIfKilled(ctx, err)
 }
 
 // backoff waits before try number n, as the ledger does, but without chance: a history is to repeat itself.

@@ -11,26 +11,26 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// commit writes what follows from the works. Nothing of it can fail. The caller holds mu.
-func (p *Process) commit(works []*work) {
-	copies := packedOfFreed(works)
-	for _, w := range works {
+// commit writes a decided batch. It cannot fail. The caller holds mu.
+func (p *Process) commit(parts []*partitionBatch) {
+	copies := packedOfLeft(parts)
+	for _, w := range parts {
 		if w.fenced {
 			continue
 		}
 		w.applied.Actions = p.actions(w, copies)
-		for i := range w.final {
+		for i := range w.verdicts {
 			p.writeRecord(w, i)
 		}
-		for i := range w.freed {
-			p.writeFreed(w, &w.freed[i])
+		for i := range w.left {
+			p.writeLeft(w, &w.left[i])
 		}
 		for _, k := range w.keys {
 			if l := w.state.Lines[k]; l != nil {
 				w.f.lines[k] = l
 			}
 		}
-		p.move(w)
+		p.syncBuffer(w)
 		p.progress(w)
 	}
 }
@@ -44,15 +44,15 @@ type place struct {
 }
 
 // packedOfFreed are the copies of what leaves the buffer, as far as there is room for them.
-func packedOfFreed(works []*work) map[place][]byte {
+func packedOfLeft(parts []*partitionBatch) map[place][]byte {
 	type row struct {
 		place
 		w *wait
 	}
 	var rows []row
-	for _, w := range works {
-		for i := range w.freed {
-			at := w.freed[i].waited.Offset
+	for _, w := range parts {
+		for i := range w.left {
+			at := w.left[i].waited.Offset
 			rows = append(rows, row{place{w.f.id, at}, w.f.waits[at]})
 		}
 	}
@@ -69,9 +69,9 @@ func packedOfFreed(works []*work) map[place][]byte {
 	return out
 }
 
-// writeRecord writes the row of a record, by the last word on it.
-func (p *Process) writeRecord(w *work, i int) {
-	m, v, r := p.m, &w.final[i], &w.Records[i]
+// writeRecord writes the row of a record, by its final outcome.
+func (p *Process) writeRecord(w *partitionBatch, i int) {
+	m, v, r := p.m, &w.verdicts[i], &w.Records[i]
 	switch {
 	case v.Decision == gate.Duplicate:
 		if e := m.events[r.Key]; e != nil {
@@ -79,33 +79,33 @@ func (p *Process) writeRecord(w *work, i int) {
 		}
 		return
 	case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
-		w.setAside(i)
+		w.addRejected(i)
 		if v.Held { // nothing that is filtered is
 			panic("a filtered event is held")
 		}
 		return
 	}
-	delete(w.f.asides, r.Offset)
+	delete(w.f.rejected, r.Offset)
 	e := &event{Record: *r, fence: w.f.id, decision: v.Decision, reason: v.Reason, version: v.Version, payload: p.payload(r.Payload)}
 	m.events[r.Key] = e
-	p.give(w, e, v.laneSeq, v.Dead, v.Dead, packedOf(r))
+	p.giveActions(w, e, v.laneSeq, v.Dead, v.Dead, packedOf(r))
 	if v.Held {
 		held := gate.Waiting{Record: r.Record, Decision: gate.Parked}
 		held.Version = v.Version
-		p.enter(w, i, held, true)
+		p.enterBuffer(w, i, held, true)
 	}
 }
 
-// give gives an event its actions. rowed says that they have rows, with a copy.
-func (p *Process) give(w *work, e *event, laneSeq int64, rowed, dead bool, packed []byte) {
+// giveActions gives an event its actions. withRow says that they have rows, with a copy.
+func (p *Process) giveActions(w *partitionBatch, e *event, laneSeq int64, withRow, dead bool, packed []byte) {
 	if laneSeq == 0 {
 		return
 	}
 	e.laneSeq, e.effects = laneSeq, p.spec.Actions
 	for i, s := range p.spec.Actions {
-		a := &action{laneSeq: laneSeq + int64(i), event: e, effect: s, rowed: rowed, status: ledger.Pending}
-		if rowed {
-			w.rowed = append(w.rowed, a.laneSeq)
+		a := &action{laneSeq: laneSeq + int64(i), event: e, effect: s, withRow: withRow, status: ledger.Pending}
+		if withRow {
+			w.withRow = append(w.withRow, a.laneSeq)
 			if len(packed) > 0 {
 				a.packed = packed
 			}
@@ -120,23 +120,23 @@ func (p *Process) give(w *work, e *event, laneSeq int64, rowed, dead bool, packe
 // deadClass is the class of an action that was given up with a gap. It parks no lane.
 const deadClass = "gap"
 
-// setAside keeps a record that runs nothing, in its place.
-func (w *work) setAside(i int) {
-	r, v := &w.Records[i], &w.final[i]
-	a := aside{v.Decision, v.Reason, clean(r.ID, 512), nil}
+// addRejected keeps a rejected record by its offset.
+func (w *partitionBatch) addRejected(i int) {
+	r, v := &w.Records[i], &w.verdicts[i]
+	a := rejectedRecord{v.Decision, v.Reason, clean(r.ID, 512), nil}
 	if v.Decision != gate.Conflict && v.Decision != gate.Quarantined {
 		a.decision, a.reason = gate.Filtered, gate.ReasonType
 	}
 	if a.decision != gate.Filtered && r.Packed != nil {
 		a.raw = r.Packed()
 	}
-	w.f.asides[r.Offset] = a
+	w.f.rejected[r.Offset] = a
 }
 
-// writeFreed tells what became of an event that waited.
-func (p *Process) writeFreed(w *work, r *release) {
+// writeLeft writes the outcome of an event that waited.
+func (p *Process) writeLeft(w *partitionBatch, r *leftBuffer) {
 	if r.waited.Filtered {
-		return // it is set aside from the start
+		return // it is a rejected record from the start
 	}
 	e, v := p.m.events[r.waited.Key], w.f.waits[r.waited.Offset]
 	if e == nil {
@@ -144,12 +144,12 @@ func (p *Process) writeFreed(w *work, r *release) {
 	}
 	e.decision, e.reason = r.outcome.Decision, r.outcome.Reason
 	e.version.Epoch, e.version.Value = r.outcome.Version.Epoch, r.outcome.Version.Value
-	p.give(w, e, r.laneSeq, true, r.outcome.Dead, v.packed)
+	p.giveActions(w, e, r.laneSeq, true, r.outcome.Dead, v.packed)
 }
 
-// move brings the buffer to what waits now: what was released goes, what changed is changed, what is new comes in. What still
-// waits as it did keeps its deadline; where its line asks, it waits for that answer.
-func (p *Process) move(w *work) {
+// syncBuffer brings the gap buffer to what waits now: it deletes what left, changes what changed and adds what entered. A row
+// that does not change keeps its deadline; where a backfill is asked for, the line's rows get its deadline.
+func (p *Process) syncBuffer(w *partitionBatch) {
 	wanted := w.state.Wanted()
 	asks := map[gate.LineKey]bool{}
 	for _, q := range wanted {
@@ -175,14 +175,14 @@ func (p *Process) move(w *work) {
 			}
 		}
 		for offset := range before {
-			if slices.ContainsFunc(w.freed, func(r release) bool { return r.outcome.Held && r.waited.Offset == offset }) {
+			if slices.ContainsFunc(w.left, func(r leftBuffer) bool { return r.outcome.Held && r.waited.Offset == offset }) {
 				held = append(held, offset)
 			} else {
 				gone = append(gone, offset)
 			}
 		}
 	}
-	if w.about != nil && w.about.held && len(w.freed) > 0 {
+	if w.about != nil && w.about.held && len(w.left) > 0 {
 		gone = append(gone, w.about.Offset)
 	}
 	for _, offset := range gone {
@@ -198,15 +198,15 @@ func (p *Process) move(w *work) {
 		v.held, v.Decision, v.Stage, v.deadline = true, gate.Parked, gate.Filling, time.Time{}
 	}
 	for _, now := range enters {
-		p.enter(w, w.entered[now.Offset], now, false)
+		p.enterBuffer(w, w.entered[now.Offset], now, false)
 	}
 	for _, q := range wanted {
-		p.ask(w, q)
+		p.addBackfill(w, q)
 	}
 }
 
-// enter puts a record into the buffer.
-func (p *Process) enter(w *work, i int, as gate.Waiting, held bool) {
+// enterBuffer puts a record into the gap buffer.
+func (p *Process) enterBuffer(w *partitionBatch, i int, as gate.Waiting, held bool) {
 	r := &w.Records[i]
 	v := &wait{Waiting: as, held: held, since: p.m.now(), leaderEpoch: r.LeaderEpoch, source: r.Source, id: r.ID, eventType: r.Type, packed: packedOf(r)}
 	v.AppendTime = v.AppendTime.Truncate(time.Microsecond)
@@ -243,11 +243,11 @@ func packedOf(r *ledger.Record) []byte {
 }
 
 // progress moves the position on.
-func (p *Process) progress(w *work) {
+func (p *Process) progress(w *partitionBatch) {
 	f := w.f
 	f.revision++
 	f.laneSeq = w.laneEnd
-	if !w.quiet() {
+	if !w.positionStays() {
 		f.next = w.Next
 		f.high = max(f.high, w.Next.Offset)
 		if n := len(w.Records); n > 0 {
@@ -281,11 +281,11 @@ func (p *Process) payload(k schemas.PayloadKind) schemas.PayloadKind {
 	return schemas.Delta
 }
 
-// actions are the new open actions of a work, in lane_seq order.
-func (p *Process) actions(w *work, copies map[place][]byte) []ledger.Action {
+// actions are the new open actions of a partition, in lane_seq order.
+func (p *Process) actions(w *partitionBatch, copies map[place][]byte) []ledger.Action {
 	byLane := map[int64]ledger.Action{}
-	for i := range w.final {
-		v, r := &w.final[i], &w.Records[i]
+	for i := range w.verdicts {
+		v, r := &w.verdicts[i], &w.Records[i]
 		if v.laneSeq == 0 || v.Dead {
 			continue
 		}
@@ -293,8 +293,8 @@ func (p *Process) actions(w *work, copies map[place][]byte) []ledger.Action {
 		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
 		p.fill(byLane, a, v.laneSeq)
 	}
-	for i := range w.freed {
-		r := &w.freed[i]
+	for i := range w.left {
+		r := &w.left[i]
 		if r.laneSeq == 0 || r.outcome.Dead {
 			continue
 		}
@@ -311,7 +311,7 @@ func (p *Process) actions(w *work, copies map[place][]byte) []ledger.Action {
 	return out
 }
 
-func (p *Process) action(w *work, r *gate.Record, o *gate.Outcome, leaderEpoch int32) ledger.Action {
+func (p *Process) action(w *partitionBatch, r *gate.Record, o *gate.Outcome, leaderEpoch int32) ledger.Action {
 	at := w.Claim.Partition
 	return ledger.Action{
 		Claim: w.Claim.ID, Entity: r.Entity, Version: o.Version, Late: o.Decision == gate.Late, Payload: p.payload(r.Payload), Reason: o.Reason,

@@ -11,12 +11,12 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// A topic that was created again has another id, and positions and lines of the old one mean nothing in it. What is open of the
-// old one, dead, parked, waiting or held goes on: with the first claim of a partition, its fence becomes that of the new topic's
-// partition of the same number, and with the fence goes all that belongs to it. New actions come behind the old ones.
+// A topic that was created again has another id. Positions and version lines of the old topic mean nothing in it. What is
+// open, dead, parked, waiting or held goes on: the first claim of a partition makes its old fence that of the new topic's
+// partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
 
-// takeUpTopic makes a recreated topic the subscription's, where a person has accepted it.
-func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+// adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that.
+func (n *Namespace) adoptRecreatedTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
 	var before, accepted bool
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
@@ -28,22 +28,22 @@ func (n *Namespace) takeUpTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest
 		// Brokers do not learn of a new topic all at once.
 		return schemas.Errorf(schemas.Unavailable, op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
 	}
-	if err := n.leftOver(ctx, tx, req, e, op); err != nil {
+	if err := n.countOpen(ctx, tx, req, e, op); err != nil {
 		return err
 	}
 	if accepted {
 		return exactly(tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
 			n.id, e.Topic, [16]byte(e.ID), req.Partitions))
 	}
-	if e.Next, e.ProcessedAt, err = n.stood(ctx, tx, e.Known, req.Partition.Number); err != nil {
+	if e.Next, e.ProcessedAt, err = n.formerPosition(ctx, tx, e.Known, req.Partition.Number); err != nil {
 		return err
 	}
 	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
 }
 
-// leftOver counts what goes on; of a partition that was not claimed in the topic as it was last, that is from before. It refuses a
-// topic with fewer partitions than the old one where that would leave something behind.
-func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+// countOpen counts what is open or waits in the partition, for the report. It refuses a topic with fewer partitions than
+// the old one if a missing partition still has something open. A partition counts as it was last claimed.
+func (n *Namespace) countOpen(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
 	if err := n.readWindows(ctx, tx); err != nil {
 		return err
 	}
@@ -62,8 +62,8 @@ func (n *Namespace) leftOver(ctx context.Context, tx pgx.Tx, req ClaimRequest, e
 	return err
 }
 
-// stood is where a partition of a topic that is no more stood; -1 where it was never claimed.
-func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
+// formerPosition is the next offset of a partition of the former topic; -1 where it was never claimed.
+func (n *Namespace) formerPosition(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
 	var fence int32
 	err = tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
 		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, n.id, [16]byte(id), number).Scan(&fence, &next)
@@ -76,9 +76,9 @@ func (n *Namespace) stood(ctx context.Context, tx pgx.Tx, id TopicID, number int
 	return next, at, err
 }
 
-// inherit makes the fence of a topic's partition, as the topic was before, that of the partition to be claimed, where this has
-// none. What actions and records set aside say of places in the log is of the former topic from here on; see claimState. Its
-// owner is fenced by the claim, like any before.
+// inherit makes the former topic's fence the fence of the partition to be claimed, if that has none. Offsets of older
+// actions and rejected records belong to the former topic from here on; see claimState. The claim fences the former owner
+// as usual.
 func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, error) {
 	p := c.Partition
 	var fence int32
@@ -95,13 +95,13 @@ func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, err
 	return err == nil, err
 }
 
-// startAnew forgets what the ledger knows of the log of a fence that was inherited: its position, and the lines, but those on
-// which events wait. They wait on, outside of the log.
-func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	if err := fold(ctx, tx, c.ID); err != nil {
+// startAtZero resets the position of an inherited fence and deletes its version lines, except those on which events wait.
+// These events get places outside of the log.
+func startAtZero(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	if err := foldLines(ctx, tx, c.ID); err != nil {
 		return err
 	}
-	if err := displace(ctx, tx, c, 0); err != nil {
+	if err := moveOutOfLog(ctx, tx, c, 0); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM lines l WHERE fence = $1 AND NOT EXISTS (
@@ -112,13 +112,13 @@ func startAnew(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return exactly(tx.Exec(ctx, `UPDATE progress SET next_offset = 0, high_offset = 0, leader_epoch = -1, processed_at = '-infinity' WHERE fence = $1`, c.ID))
 }
 
-// placesTaken is one above the highest place, of those below a claim's places, in which something is set aside; 0: there is none.
-// Plan: the end of one index range per window.
+// placesTaken is one above the highest offset below a claim's places that has a rejected record; 0: none. Plan: the end of
+// one index range per window.
 const placesTaken = `-- placesTaken
 SELECT coalesce((SELECT log_offset + 1 FROM {asides} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
-// lowerPlaces brings a claim's places down to what is still there of the former topic: what was filtered, until its window goes.
-// Below them each batch looks for what it decides again.
+// lowerPlaces lowers a claim's places to the rejected records of the former topic that still exist: filtered ones, until
+// their window is dropped. Below places each batch looks for rejected records that it replaces.
 func lowerPlaces(ctx context.Context, from interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, win *windowSet, c *Claim) error {
@@ -136,7 +136,7 @@ func (c *Claim) topicOf(laneSeq int64) TopicID {
 	return c.Partition.TopicID
 }
 
-// TopicThen is topicOf in SQL, of a fence in f, by a lane_seq.
-func TopicThen(laneSeq string) string {
+// TopicAtLaneSeq is topicOf in SQL, of a fence in f, by a lane_seq.
+func TopicAtLaneSeq(laneSeq string) string {
 	return fmt.Sprintf(`CASE WHEN %s < f.lanes_from THEN coalesce(f.former, f.topic_id) ELSE f.topic_id END AS topic_id`, laneSeq)
 }

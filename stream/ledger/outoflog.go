@@ -10,17 +10,17 @@ import (
 // cutKinds are the stops of a log that was cut: it grows on with other records in old places.
 var cutKinds = map[string]bool{"above_log_end": true, "truncated": true}
 
-// outOfTheLog is the place of what had its place in a log that was cut: below all of them, in the order it had, and behind what cuts
-// before have put there. Each claim, of eight million, has a stretch of 2^40 places of its own, which begins at $2; see displaced.
+// outOfTheLog is the new place of what was in a part of the log that was cut: below all offsets, in its old order, and
+// behind what earlier cuts have put there. Each claim (up to eight million) has a range of 2^40 places, which begins at $2;
+// see outOfLogFrom.
 const outOfTheLog = `$2::bigint + log_offset`
 
-// displaced is where the stretch of a claim begins.
-func displaced(epoch int64) int64 { return math.MinInt64 + epoch<<40 }
+// outOfLogFrom is where the range of a claim begins.
+func outOfLogFrom(epoch int64) int64 { return math.MinInt64 + epoch<<40 }
 
-// displace gives what the ledger keeps with its bytes, waiting events and records set aside, places outside of the log
-// where that was cut, so that it neither meets the records that come into its old ones nor is taken for them. What was
-// filtered there is decided again.
-func displace(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
+// moveOutOfLog gives waiting events and rejected records of the cut part of the log places outside of it. The ledger has
+// their bytes, and other records will come into their old places. Filtered records there are decided again.
+func moveOutOfLog(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 	windows, err := windowsOf(ctx, tx, c.ID)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func displace(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 		`UPDATE commands SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND ended_at IS NULL`,
 		`UPDATE buffer SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3`)
 	for _, sql := range all {
-		if _, err := tx.Exec(ctx, sql, c.ID, displaced(c.Epoch), cut); err != nil {
+		if _, err := tx.Exec(ctx, sql, c.ID, outOfLogFrom(c.Epoch), cut); err != nil {
 			return err
 		}
 	}

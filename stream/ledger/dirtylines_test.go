@@ -18,7 +18,7 @@ func (f *fixture) written() string {
 func TestLinesAreWrittenLater(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.n.lag = 5
+	f.n.maxLag = 5
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.apply(c, seq(2, "a", 2))
@@ -81,7 +81,7 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 	}
 	cuts := p.cuts.Load()
 	p.cut.Store(&cut{needle: []byte(linesAdvance.name)})
-	g.n.lag = 1 // the next batch writes a
+	g.n.maxLag = 1 // the next batch writes a
 	g.apply(c, seq(7, "b", 1))
 	if p.cuts.Load() == cuts {
 		t.Fatal("nothing was cut")
@@ -106,7 +106,7 @@ func TestLinesBehindStayInTheCache(t *testing.T) {
 			offset++
 		}
 	}
-	if n := c.behind.n; n == 0 || n > 4 {
+	if n := c.dirty.n; n == 0 || n > 4 {
 		t.Errorf("%d lines behind", n)
 	}
 	for i := range 20 {

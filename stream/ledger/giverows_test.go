@@ -14,7 +14,7 @@ func marked(given int64, spans []laneSpan, open ...int64) *Claim {
 	c.marks = laneMarks{low: 1, given: given, buckets: map[int64]*laneBucket{}}
 	for s := int64(1); s < given; s++ {
 		if _, isOpen := slices.BinarySearch(open, s); !isOpen {
-			c.marks.settle(s)
+			c.marks.markRecorded(s)
 		}
 	}
 	c.marks.advance()
@@ -22,7 +22,7 @@ func marked(given int64, spans []laneSpan, open ...int64) *Claim {
 }
 
 func (w *resultWrite) lanesSettled() (lanes []int64) {
-	for _, l := range w.settled {
+	for _, l := range w.recorded {
 		lanes = append(lanes, l.laneSeq)
 	}
 	return lanes
@@ -46,7 +46,7 @@ func TestStragglers(t *testing.T) {
 	} {
 		c := marked(tt.given, tt.spans, tt.open...)
 		w := &resultWrite{windows: map[int32]*windowResults{}}
-		if found := w.stragglers(c); found != len(tt.want) || !slices.Equal(w.lanesSettled(), tt.want) {
+		if found := w.giveRows(c); found != len(tt.want) || !slices.Equal(w.lanesSettled(), tt.want) {
 			t.Errorf("%s: %d, %v, want %v", name, found, w.lanesSettled(), tt.want)
 		}
 	}
@@ -56,10 +56,10 @@ func TestStragglers(t *testing.T) {
 	}
 	c := marked(2000, []laneSpan{{1, 7}, {1000, 8}}, many...)
 	b, _ := c.marks.at(1)
-	b.ended.set(1) // is being recorded
-	b.doubt.set(2) // may have been
-	w := &resultWrite{windows: map[int32]*windowResults{}, settled: []laneRef{{c, 3}}}
-	if found := w.stragglers(c); found != maxStragglers-3 || w.settled[1].laneSeq != 4 || w.windows[7].inserts.n() != maxStragglers-3 {
+	b.ended.set(1)      // is being recorded
+	b.maybeEnded.set(2) // may have been
+	w := &resultWrite{windows: map[int32]*windowResults{}, recorded: []laneRef{{c, 3}}}
+	if found := w.giveRows(c); found != maxGivenRows-3 || w.recorded[1].laneSeq != 4 || w.windows[7].inserts.n() != maxGivenRows-3 {
 		t.Errorf("%d of many, the first is %v", found, w.lanesSettled()[:2])
 	}
 }
@@ -70,7 +70,7 @@ func TestStragglersOfAnIdlePartition(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
-	const n = maxStragglers + 300
+	const n = maxGivenRows + 300
 	var records []Record
 	for i := range int64(n) {
 		records = append(records, seq(i, fmt.Sprintf("e%d", i%7), i/7+1))

@@ -9,16 +9,16 @@ import (
 	binding "github.com/forebay-io/forebay/schemas/record"
 )
 
-// A subscription that was handed over to a copy of its topic takes along what waits for a gap: the filler is in the copy, and may be
-// unread. With the first claim of a partition of the copy the waiting events of its entities become that partition's. Not with the
-// hand-over: until somebody claims the copy the subscription may go on in the old topic, and a hand-over may be made again, or
-// forgotten.
+// `topics rekey` hands a subscription over to a copy of its topic. What waits for a gap moves to the copy too, because the
+// filler may be there, unread. The first claim of a partition of the copy moves the waiting events of its entities. The
+// hand-over itself does not: until the copy is claimed, the subscription may go on in the old topic, and the hand-over may
+// be repeated or forgotten.
 //
-// Records set aside (conflicts, quarantined, filtered) stay with the old topic, where their places are.
+// Rejected records (conflicts, quarantined, filtered) stay with the old topic, where their offsets are.
 
-// takeAlong brings to a partition that is claimed for the first time what waits for its entities in the topic that it was handed over
-// from. Whoever still owned that is fenced.
-func takeAlong(ctx context.Context, tx *timedTx, c *Claim) error {
+// moveWaiting moves to a partition that is claimed for the first time what waits for its entities in the topic that it was
+// handed over from. Owners of that topic are fenced.
+func moveWaiting(ctx context.Context, tx *timedTx, c *Claim) error {
 	if c.Epoch > 1 || c.copyOf == nil {
 		return nil
 	}
@@ -34,10 +34,10 @@ func takeAlong(ctx context.Context, tx *timedTx, c *Claim) error {
 	if err != nil || len(fences) == 0 {
 		return err
 	}
-	return moveWaiting(ctx, tx, c, fences, entities)
+	return moveRows(ctx, tx, c, fences, entities)
 }
 
-// waitingFor lists the entities of a claim's partition for which events wait in others, and in which.
+// waitingFor lists the entities of a claim's partition for which events wait in the old partitions, and in which.
 func waitingFor(ctx context.Context, tx pgx.Tx, c *Claim, old []int32) (fences []int32, entities []string, err error) {
 	var count int32 // of the copy's partitions when it was made
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM fences t JOIN fences f ON f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.copy_of = t.copy_of
@@ -67,19 +67,19 @@ func partitionOf(entity string, partitions int32) int32 {
 	return binding.PartitionOf([]byte(entity), partitions)
 }
 
-// firstPlace is below the places of what is brought along, which have no place in the copy's log: in the stretch below those of claims
-// (see displaced), in the order that they had.
+// firstPlace is below the places of what is moved, which are not offsets of the copy's log. They lie below the ranges of
+// claims (see outOfLogFrom), in the order of the old offsets.
 const firstPlace = math.MinInt64
 
-// goingAlong says where the rows of the buffer go to that wait for entities in fences.
-const goingAlong = `WITH e AS (SELECT unnest($2::int[]) AS fence, unnest($3::text[]) AS entity),
+// moving lists the rows of the buffer that move, with their new places.
+const moving = `WITH e AS (SELECT unnest($2::int[]) AS fence, unnest($3::text[]) AS entity),
     g AS (SELECT b.fence, b.log_offset, b.window_id, b.event_key, b.entity, b.clock, $4::bigint + row_number() OVER (ORDER BY b.log_offset, b.fence) AS place
           FROM e JOIN buffer b ON b.fence = e.fence AND b.entity = e.entity)
 `
 
-// moveWaiting moves what waits with all that hangs on it: the events' rows, and what was asked of their owner and of their source. Deadlines
-// stay as they are. The buffer comes last: the other statements find by it what goes where.
-func moveWaiting(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entities []string) error {
+// moveRows moves what waits with all that belongs to it: events, open commands and backfill requests. Deadlines stay as
+// they are. The buffer comes last, because the other statements use it to find what moves.
+func moveRows(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entities []string) error {
 	windows, err := ints(ctx, tx, `SELECT DISTINCT b.window_id FROM unnest($1::int[], $2::text[]) AS e(fence, entity)
 		JOIN buffer b ON b.fence = e.fence AND b.entity = e.entity ORDER BY b.window_id`, fences, entities)
 	if err != nil {
@@ -87,15 +87,15 @@ func moveWaiting(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entit
 	}
 	var all []string
 	for _, w := range windows {
-		all = append(all, OfWindow(w, goingAlong+`UPDATE events_w{w} v SET fence = $1, log_offset = g.place FROM g
+		all = append(all, OfWindow(w, moving+`UPDATE events_w{w} v SET fence = $1, log_offset = g.place FROM g
 			WHERE g.window_id = {w} AND v.event_key = g.event_key AND v.fence = g.fence AND v.log_offset = g.log_offset`))
 	}
 	all = append(all,
-		goingAlong+`UPDATE commands k SET fence = $1, log_offset = g.place FROM g
+		moving+`UPDATE commands k SET fence = $1, log_offset = g.place FROM g
 			WHERE k.fence = g.fence AND k.log_offset = g.log_offset AND k.event_key = g.event_key AND k.ended_at IS NULL`,
-		goingAlong+`UPDATE backfills SET fence = $1 WHERE id IN (SELECT max(f.id) FROM g
+		moving+`UPDATE backfills SET fence = $1 WHERE id IN (SELECT max(f.id) FROM g
 			JOIN backfills f ON f.fence = g.fence AND f.entity = g.entity AND f.clock = g.clock AND f.ended_at IS NULL GROUP BY g.entity, g.clock)`,
-		goingAlong+`UPDATE buffer b SET fence = $1, log_offset = g.place FROM g WHERE b.fence = g.fence AND b.log_offset = g.log_offset`)
+		moving+`UPDATE buffer b SET fence = $1, log_offset = g.place FROM g WHERE b.fence = g.fence AND b.log_offset = g.log_offset`)
 	for _, sql := range all {
 		if _, err := tx.Exec(ctx, sql, c.ID, fences, entities, int64(firstPlace)); err != nil {
 			return err

@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// A version line that only moves on (the event is the next one, and changes nothing but version and key) is not written by
+// the batch that moves it: the event's row has the same version. The line is dirty until it is written, at most MaxLag
+// lane_seqs later, with the version it has by then. This saves most writes of lines that move often. A claim begins by
+// folding the events that the last owner left into the lines: a line's as_of says up to which lane_seq it knows them.
+
+// MaxLag is how many lane_seqs a line's row may be behind. A claim reads that many events at most, in a quarter of a second.
+const MaxLag = 1 << 17
+
+// dirtyLines are the cached lines whose rows are behind, the longest behind first.
+type dirtyLines struct {
+	queue []dirtyLine
+	n     int // dirty lines; the queue also has lines that were written since
+}
+
+// dirtyLine is a line whose row lacks the events from lane_seq since on.
+type dirtyLine struct {
+	line  *cachedLine
+	since int64
+}
+
+func (g dirtyLine) stillDirty() bool { return !g.line.gone && g.line.dirtySince == g.since }
+
+func (g *dirtyLines) add(l *cachedLine, since int64) {
+	if l.dirtySince != 0 {
+		return
+	}
+	l.dirtySince = since
+	g.n++
+	g.queue = append(g.queue, dirtyLine{l, since})
+}
+
+// written takes out lines that were written.
+func (g *dirtyLines) written(lines []*cachedLine) {
+	for _, l := range lines {
+		l.dirtySince, l.writeState = 0, notWriting
+		g.n--
+	}
+	i := 0
+	for i < len(g.queue) && !g.queue[i].stillDirty() {
+		i++
+	}
+	g.queue = g.queue[i:]
+	if len(g.queue) > 4*g.n+1024 { // mostly lines that were written for another reason
+		g.queue = slices.DeleteFunc(g.queue, func(e dirtyLine) bool { return !e.stillDirty() })
+	}
+}
+
+// clear takes all lines out.
+func (g *dirtyLines) clear() {
+	for _, e := range g.queue {
+		if e.stillDirty() {
+			e.line.dirtySince = 0
+		}
+	}
+	*g = dirtyLines{}
+}
+
+// writeState is what an attempt does with a dirty line.
+type writeState uint8
+
+const (
+	notWriting writeState = iota
+	toWrite               // must be written by this attempt
+	inWrite               // is among the rows of this attempt
+)
+
+// pickDirtyLines picks the dirty lines to write: those that are maxLag behind, or the oldest where too many are dirty.
+func (w *partitionBatch) pickDirtyLines(lag int64) {
+	c := w.Claim
+	most, n := c.cache.max/4*3, c.dirty.n
+	for _, e := range c.dirty.queue {
+		if e.since > w.laneEnd-lag && n <= most {
+			return
+		}
+		if e.stillDirty() && e.line.writeState == notWriting {
+			w.writeLine(e.line, toWrite)
+			n--
+		}
+	}
+}
+
+// writeLine lets this attempt write a dirty line.
+func (w *partitionBatch) writeLine(l *cachedLine, how writeState) {
+	if l.writeState == notWriting {
+		w.writtenLines = append(w.writtenLines, l)
+	}
+	l.writeState = how
+}
+
+// findMovers finds the last event of the batch that only moved each line.
+func (w *partitionBatch) findMovers() {
+	w.mover = sized(w.mover, len(w.keys))
+	for i := range w.mover {
+		w.mover[i] = -1
+	}
+	for i := range w.keyOf {
+		v, k := &w.verdicts[i], w.keyOf[i]
+		if k >= 0 && v.Decision == gate.Applied && v.Reason == gate.ReasonNext && v.actions > 0 {
+			w.mover[k] = int32(i)
+		}
+	}
+}
+
+// rowTells reports whether the row of an event of the batch has the version of line i.
+func (w *partitionBatch) rowTells(i int, l *gate.Line) bool {
+	m := w.mover[i]
+	if m < 0 || w.Records[m].Key != l.Key || len(w.before[i].waiting) > 0 {
+		return false
+	}
+	v := w.verdicts[m].Version
+	return v.Epoch == l.At.Epoch && v.Value == l.At.Value && v.Sub == l.At.Sub
+}
+
+// firstUnwritten is the first lane_seq whose event may be missing in the rows of lines, once the attempt is committed.
+func (w *partitionBatch) firstUnwritten() int64 {
+	for _, e := range w.Claim.dirty.queue {
+		if e.stillDirty() && e.line.writeState == notWriting {
+			return e.since
+		}
+	}
+	for _, l := range w.deferred {
+		if l {
+			return w.laneAt
+		}
+	}
+	return w.laneEnd
+}
+
+// linesFold updates lines from the events after them. It fails like a counted statement if a line that is older than its
+// event was not updated. Plan: events by (fence, lane_seq), window by window; two probes of lines_pkey per line.
+const linesFold = `-- linesFold
+WITH e AS MATERIALIZED (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
+          SELECT fence, entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
+          WHERE fence = $1 AND lane_seq >= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
+            AND decision = 'applied' AND reason = 'next' AND word = '' OFFSET 0) e
+      ORDER BY e.entity, e.clock, e.lane_seq DESC),
+hit AS (UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
+        FROM e WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq RETURNING 1)
+SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM lines l
+    WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of > e.lane_seq)))::int FROM hit`
+
+// foldLines writes a fence's dirty lines from its events. The caller has locked the fence.
+func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
+	var low, next int64
+	err := tx.QueryRow(ctx, `SELECT lines_low, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&low, &next)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && low >= next {
+		return nil
+	}
+	var windows []int32
+	if err == nil {
+		windows, err = windowsOf(ctx, tx, fence)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, OfWindows(windows, linesFold), fence, low, next)
+		err = orMissed("linesFold", err)
+	}
+	if err == nil {
+		err = exactly(tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next))
+	}
+	return err
+}
+
+// foldOld writes a claim's dirty lines where their events are in windows before the current one, which will be dropped. all
+// writes all of them.
+func (n *Namespace) foldOld(ctx context.Context, c *Claim, all bool) error {
+	if c.dirty.n == 0 {
+		return nil
+	}
+	op := "write the lines of " + n.spec.Name
+	if err := n.loadWindows(ctx); err != nil { // no batch of an idle partition has noticed that the windows turned
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	}
+	current, held := n.windows.Load().current, false
+	if c.foldedInWindow == current && !all {
+		return nil
+	}
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
+		if err != nil || !held {
+			return err
+		}
+		return foldLines(ctx, tx, c.ID)
+	})
+	switch {
+	case err != nil: // whether it was committed does not matter: what is written again is the same
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	case held:
+		c.dirty.clear()
+		c.foldedInWindow = current
+	}
+	return nil
+}

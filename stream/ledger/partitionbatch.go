@@ -1,0 +1,361 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// partitionBatch is one partition's part of a transaction: a slice, the ended waits of a claim, or a command. Each attempt
+// fills it again; only refusedData and askAllKeys are kept between attempts.
+type partitionBatch struct {
+	Slice
+	expire      bool         // no records: the overdue lines are decided, or the command
+	command     *Command     // nil: none
+	refusedData map[int]bool // records whose data the database refused; true: their bytes as well
+	askAllKeys  bool         // the current window is asked for every event
+
+	*scratch     // from settle's begin to its end
+	fenced       bool
+	stored       storedProgress
+	state        *gate.State
+	writtenLines []*cachedLine // dirty lines that this attempt writes
+	entered      map[int64]int // offset to index, of records that entered the buffer; nil: none
+	left         []leftBuffer  // events that left the buffer, or are parked in it now
+	parked       map[int64]int // offset to index, of those that are parked; nil: none
+	bufferedRows map[int64]bufferedRow
+	about        *gate.Waiting // the event that the command is about
+	laneAt       int64         // first lane_seq that this batch gives
+	laneEnd      int64         // behind the last
+	window       int32         // into which its actions are written
+
+	applied Applied
+}
+
+// storedProgress is the progress row as the first round trip read it.
+type storedProgress struct {
+	next, high, revision int64
+}
+
+// lineBefore is a version line before the gate's call: what has changed is found by comparing.
+type lineBefore struct {
+	exists  bool
+	line    gate.Line
+	waiting []waitingBefore
+}
+
+type waitingBefore struct {
+	offset   int64
+	decision gate.Decision
+	stage    gate.Stage
+}
+
+// verdict is the final outcome of a record. One that was buffered may have been released in the same call.
+type verdict struct {
+	gate.Outcome
+	duplicates int32
+	laneSeq    int64
+	actions    int32
+}
+
+// leftBuffer is the final outcome of an event that waited before the call.
+type leftBuffer struct {
+	waited  *gate.Waiting
+	outcome gate.Outcome
+	laneSeq int64
+	actions int32
+}
+
+// bufferedRow is what the gap buffer's row has and the gate does not know.
+type bufferedRow struct {
+	window      int32
+	leaderEpoch int32
+	source, id  string
+	eventType   string
+	copied      bool
+	packed      []byte // nil where the read had no room for it
+}
+
+// reset makes w ready for an attempt.
+func (w *partitionBatch) reset() {
+	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
+	w.scratch.reset()
+	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.LineKey][]gate.Waiting{}}
+	w.laneAt = w.Claim.laneSeq
+}
+
+// refuse sets why nothing of w is written.
+func (w *partitionBatch) refuse(err error) { w.applied = Applied{Claim: w.Claim, Refused: err} }
+
+// giveBack returns the scratch memory to the pool.
+func (w *partitionBatch) giveBack() {
+	scratches.Put(w.scratch)
+	w.scratch, w.state = nil, nil
+}
+
+// collectLines collects the version lines of the records, each once.
+func (w *partitionBatch) collectLines() {
+	n := len(w.Records)
+	w.keyOf, w.keys, w.cached = sized(w.keyOf, n), slices.Grow(w.keys, n), slices.Grow(w.cached, n)
+	turn := w.Claim.cache.turn + 1
+	w.Claim.cache.turn = turn
+	unknown := map[gate.LineKey]int32{}
+	for i := range w.Records {
+		if w.broken(i) {
+			w.keyOf[i] = -1
+			continue
+		}
+		r := &w.Records[i]
+		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
+		l := w.Claim.cache.find(k)
+		var (
+			n   int32
+			met bool
+		)
+		if l != nil {
+			n, met = l.place, l.turn == turn
+		} else {
+			n, met = unknown[k]
+		}
+		if !met {
+			n = w.addLine(k, l)
+		}
+		switch {
+		case met:
+		case l != nil:
+			l.turn, l.place = turn, n
+		default:
+			unknown[k] = n
+		}
+		w.keyOf[i] = n
+	}
+}
+
+// broken reports whether record i is to be quarantined. Nothing else of it is read.
+func (w *partitionBatch) broken(i int) bool {
+	_, bad := w.refusedData[i]
+	return bad || w.Records[i].Broken != ""
+}
+
+// addLine adds a line to w, with its cached state if there is one, and returns its index.
+func (w *partitionBatch) addLine(k gate.LineKey, l *cachedLine) int32 {
+	n := int32(len(w.keys))
+	w.keys, w.cached = append(w.keys, k), append(w.cached, l)
+	if l == nil {
+		return n
+	}
+	if l.line != nil {
+		w.state.Lines[k] = l.line
+	}
+	if len(l.waiting) > 0 {
+		w.state.Waiting[k] = l.waiting
+	}
+	return n
+}
+
+func compareKeys(a, b gate.LineKey) int {
+	switch {
+	case a.Entity != b.Entity:
+		if a.Entity < b.Entity {
+			return -1
+		}
+		return 1
+	case a.Clock < b.Clock:
+		return -1
+	case a.Clock > b.Clock:
+		return 1
+	}
+	return 0
+}
+
+// snapshotLines copies the lines before the gate changes them in place.
+func (w *partitionBatch) snapshotLines() {
+	w.before = zeroed(w.before, len(w.keys))
+	for i, k := range w.keys {
+		m := &w.before[i]
+		if l := w.line(i); l != nil {
+			m.exists, m.line = true, *l
+			m.line.Skipped = slices.Clone(l.Skipped)
+		}
+		if waiting := w.waiting(k); len(waiting) > 0 {
+			m.waiting = make([]waitingBefore, len(waiting))
+			for i := range waiting {
+				m.waiting[i] = waitingBefore{waiting[i].Offset, waiting[i].Decision, waiting[i].Stage}
+			}
+		}
+	}
+}
+
+// line is line i as it was read from the cache or the table; nil where it has not begun.
+func (w *partitionBatch) line(i int) *gate.Line {
+	if l := w.cached[i]; l != nil {
+		return l.line
+	}
+	return w.state.Lines[w.keys[i]]
+}
+
+// waiting returns what waits on a line; nearly always nothing waits on any.
+func (w *partitionBatch) waiting(k gate.LineKey) []gate.Waiting {
+	if len(w.state.Waiting) == 0 {
+		return nil
+	}
+	return w.state.Waiting[k]
+}
+
+// decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
+func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
+	p := w.Claim.policy
+	w.state.Seen = seen
+	w.state.Buffered, w.state.BufferedBytes = w.Claim.buffered, w.Claim.bytes
+	w.snapshotLines()
+	if w.command != nil {
+		w.decideCommand(p)
+		return
+	}
+	if w.expire {
+		w.applied.Outcomes = gate.Expire(w.state, w.keys, p)
+		return
+	}
+	w.gated = sized(w.gated, len(w.Records))
+	for i := range w.Records {
+		w.gated[i] = w.Records[i].Record
+		if _, bad := w.refusedData[i]; bad {
+			w.gated[i] = gate.Record{Offset: w.gated[i].Offset, Broken: gate.ReasonDataRejected}
+			w.applied.Quarantined = append(w.applied.Quarantined, i)
+		}
+	}
+	w.applied.Outcomes = gate.Decide(w.state, w.gated, p)
+}
+
+// gatherVerdicts collects the final outcome of every record and of every event that waited, and gives lane_seqs in the
+// order of the outcomes.
+func (w *partitionBatch) gatherVerdicts(actions int) {
+	w.verdicts = zeroed(w.verdicts, len(w.Records))
+	laneSeq := w.laneAt
+	for _, o := range w.applied.Outcomes {
+		var first int64
+		var n int32
+		if o.Decision.Runs() && actions > 0 {
+			first, n = laneSeq, int32(actions)
+			laneSeq += int64(actions)
+		}
+		switch {
+		case o.Record >= 0:
+			w.verdicts[o.Record] = verdict{Outcome: o, laneSeq: first, actions: n}
+			if !o.Held && (o.Decision == gate.Buffered || o.Decision == gate.Parked) {
+				w.addEntered(o.Record)
+			}
+		default:
+			if i, own := w.entered[o.Released.Offset]; own {
+				v := &w.verdicts[i]
+				v.Outcome, v.laneSeq, v.actions = o, first, n
+				continue
+			}
+			w.addLeft(leftBuffer{waited: o.Released, outcome: o, laneSeq: first, actions: n})
+		}
+	}
+	w.laneEnd = laneSeq
+}
+
+// addLeft notes the outcome of an event that waited. If it is parked and released in the same call, one row is written.
+func (w *partitionBatch) addLeft(f leftBuffer) {
+	offset := f.waited.Offset
+	if i, again := w.parked[offset]; again {
+		w.left[i] = f
+		return
+	}
+	if f.outcome.Decision == gate.Parked {
+		if w.parked == nil {
+			w.parked = map[int64]int{}
+		}
+		w.parked[offset] = len(w.left)
+	}
+	w.left = append(w.left, f)
+}
+
+// addEntered notes that a record entered the buffer. The offset alone does not tell: after a rewind the event's first
+// reading may still be in that place. It leaves the buffer before the event is decided again (a filtered event whose
+// filter was corrected), or the record is a duplicate and does not enter.
+func (w *partitionBatch) addEntered(i int) {
+	if w.entered == nil {
+		w.entered = map[int64]int{}
+	}
+	w.entered[w.Records[i].Offset] = i
+}
+
+// markCommitted brings the claim up to what was committed.
+func (w *partitionBatch) markCommitted() {
+	c := w.Claim
+	for i, k := range w.keys {
+		line, waiting := w.after[i], w.waiting(k)
+		c.waiting += len(waiting) - len(w.before[i].waiting)
+		if line == nil && len(waiting) == 0 {
+			c.cache.drop(k)
+			continue
+		}
+		l := w.cached[i]
+		if l == nil || l.gone {
+			l = c.cache.put(k, line, waiting)
+		} else {
+			l.line, l.waiting = line, waiting
+		}
+		if w.deferred[i] {
+			c.dirty.add(l, w.laneAt)
+		}
+	}
+	c.dirty.written(w.writtenLines)
+	if w.laneEnd > c.laneSeq {
+		c.extend(c.laneSeq, w.laneEnd, w.window, w.withRow())
+	}
+	c.laneSeq = w.laneEnd
+	c.buffered, c.bytes = w.state.Buffered, w.state.BufferedBytes
+	c.revision++
+	if !w.expire {
+		c.Next = w.Next
+	}
+	w.applied.Waiting = c.buffered > 0
+	w.applied.Asked = len(w.state.Wanted()) > 0
+}
+
+// withRow lists the lane_seqs of actions that have a row from the start: their event left the gap buffer, or they are dead
+// letters.
+func (w *partitionBatch) withRow() (rows []int64) {
+	for i := range w.left {
+		for a := range int64(w.left[i].actions) {
+			rows = append(rows, w.left[i].laneSeq+a)
+		}
+	}
+	for i := range w.verdicts {
+		for a := range int64(w.verdicts[i].actions) {
+			if w.verdicts[i].Dead {
+				rows = append(rows, w.verdicts[i].laneSeq+a)
+			}
+		}
+	}
+	return rows
+}
+
+// becameHeld reports whether the event that waited at an offset is held for an operator now.
+func (w *partitionBatch) becameHeld(offset int64) bool {
+	return slices.ContainsFunc(w.left, func(f leftBuffer) bool { return f.outcome.Held && f.waited.Offset == offset })
+}
+
+// discard drops the lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines
+// exist nowhere else and are set back to what they were.
+func (w *partitionBatch) discard() {
+	for _, l := range w.writtenLines {
+		l.writeState = notWriting
+	}
+	for i, k := range w.keys {
+		if i >= len(w.cached) || w.cached[i] == nil || w.cached[i].dirtySince == 0 {
+			w.Claim.cache.drop(k)
+			continue
+		}
+		if i < len(w.before) {
+			was := w.before[i].line
+			was.Skipped = slices.Clone(was.Skipped)
+			w.cached[i].line, w.cached[i].waiting = &was, nil
+		}
+	}
+}
