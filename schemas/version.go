@@ -42,7 +42,7 @@ type Version struct {
 	// Kind is never empty: an event without a version has kind None.
 	Kind VersionKind
 	// Epoch says which incarnation of its counter a provider means, from 1 to MaxEpoch, where it says so: it grows when the
-	// counter starts anew. 0 on a record says nothing; the gate then takes it into its line's epoch.
+	// counter starts again. 0 on a record says nothing; the gate then takes it into its line's epoch.
 	Epoch int64
 	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Word
 	// is set.

@@ -102,7 +102,7 @@ func (x *Expression) taken(name string) bool {
 	return x.takes == nil || slices.ContainsFunc(x.takes, func(t *cel.Type) bool { return t.TypeName() == name })
 }
 
-// TypeNames are the types that the expression's place takes, for people.
+// TypeNames are the types that the expression's place takes, for messages.
 func (x *Expression) TypeNames() string {
 	var texts []string
 	for _, t := range x.takes {
@@ -111,7 +111,7 @@ func (x *Expression) TypeNames() string {
 	return strings.Join(texts, ", ")
 }
 
-// TypeName is a type as expressions have it, for people.
+// TypeName is a type's name in expressions, for messages.
 func TypeName(t celref.Type) string {
 	return strings.TrimPrefix(strings.ToLower(t.TypeName()), "google.protobuf.")
 }

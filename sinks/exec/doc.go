@@ -22,7 +22,7 @@
 //	75                     a temporary failure, nothing was done: retried
 //	64 to 68, 78           the event or the command line is no good: dead at once
 //	77                     no permission: dead at once, alerted
-//	any other, a signal    retried where the command is declared idempotent, else unknown and left to a person
+//	any other, a signal    retried where the command is declared idempotent, else unknown and left to an operator
 //
 // The names are those of sysexits.h. A command that was not found, or could not be started, is retried: it did nothing.
 //

@@ -11,7 +11,7 @@
 // lands once. A further attempt is a record of its own. So where an acknowledgement was lost the topic can hold an action
 // twice, with one forebay-action-id, and it is the consumers that act once: the sink is idempotent in the sense that they
 // are given the key to drop the second by, as an HTTP destination is. For consumers that do not look, declare
-// idempotent: false; an attempt whose outcome is unknown is then left to a person instead of made again.
+// idempotent: false; an attempt whose outcome is unknown is then left to an operator instead of made again.
 //
 // A record that waits for a broker when its attempt's time is up is given up with it, unless a broker may have it
 // already: that one can still land, behind the records that the client has sent before it and before those that follow.

@@ -11,7 +11,7 @@
 //
 // The declared kind is idempotent, as for an HTTP destination: the key goes with every attempt, and it is the tool that
 // acts once per key. For a tool that does not look at it declare idempotent: false; an attempt of which nobody knows
-// whether the tool has acted is then left to a person.
+// whether the tool has acted is then left to an operator.
 //
 // What an end means:
 //

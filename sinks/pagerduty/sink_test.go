@@ -143,7 +143,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// One alert per entity: triggered, acknowledged and resolved by the events of its life, and opened anew by the next.
+// One alert per entity: triggered, acknowledged and resolved by the events of its life, and opened again by the next.
 func TestLifeOfAnAlert(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -11,7 +11,7 @@
 // somebody has deleted in between.
 //
 // The token is a bot's. It needs chat:write, and channels:history (groups:history for private channels, im:history for
-// direct ones) for the look; without it a retry is dead by class denied rather than posted twice, unless a person has
+// direct ones) for the look; without it a retry is dead by class denied rather than posted twice, unless an operator has
 // said that it may be (`dlq replay --outcome-unknown`).
 //
 // What templates put into text, and into text objects of type mrkdwn, is escaped: no title of an event can call @channel.

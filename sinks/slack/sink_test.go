@@ -192,7 +192,7 @@ func TestLookEndsWithTheDoubt(t *testing.T) {
 	}
 }
 
-// Where it cannot be told whether an earlier attempt has posted, nothing is posted, unless a person knows that it may be twice.
+// Where it cannot be told whether an earlier attempt has posted, nothing is posted, unless an operator knows that it may be twice.
 func TestLookThatTellsNothing(t *testing.T) {
 	t.Parallel()
 	crowd := newFake()
@@ -232,7 +232,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 	}
 }
 
-// A person who knows that it may be done twice has it done once all the same, where a look can tell.
+// An operator who knows that it may be done twice has it done once all the same, where a look can tell.
 func TestTwiceLooksAllTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -73,7 +73,7 @@ type Field struct {
 	// To is where its value goes: a pointer to a string, bool, int, [time.Duration], [schemas.Secret], []string, [Headers] or
 	// [Env], or to a pointer to one of them, which stays nil where nothing is written.
 	To any
-	// Doc is a sentence for people.
+	// Doc is a sentence for the documentation.
 	Doc      string
 	Default  string // as it would be written; empty: none, or computed
 	Computed string // the default in words, where nothing that could be written says it

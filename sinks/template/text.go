@@ -121,7 +121,7 @@ func quoted(s string, i int) int {
 	return len(s) - i
 }
 
-// brief is an expression for the eyes of people, on one line.
+// brief is an expression shortened to one line, for messages.
 func brief(source string) string {
 	const most = 60
 	if source = strings.Join(strings.Fields(source), " "); len(source) <= most {

@@ -52,7 +52,7 @@ func appended(t time.Time) func(*Record)        { return func(r *Record) { r.App
 func misplaced(r *Record) { r.Broken = ReasonMisplaced }
 func tooLarge(r *Record)  { r.Broken = ReasonTooLarge }
 
-// step is one thing that happens to a state: a batch, or the end of a wait, by itself or at an operator's word, or another
+// step is one thing that happens to a state: a batch, or the end of a wait, by itself or as an operator asks, or another
 // policy from here on, or an operator's word on the event that was held last.
 type step struct {
 	records []Record

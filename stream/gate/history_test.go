@@ -192,7 +192,7 @@ func (a *author) act(op, x, y, z byte) {
 				a.record(a.log[i], int64(i))
 			}
 		}
-	case 30: // a wait that ends twice, or at an operator's word
+	case 30: // a wait that ends twice, or as an operator asks
 		if k := a.lineOf(x); y&3 == 0 {
 			a.steps = append(a.steps, step{release: []LineKey{k}})
 		} else {

@@ -98,7 +98,7 @@ func check(t failer, h history) []said {
 	return m.said
 }
 
-// caller makes one call of the gate: a batch, or lines whose wait ends, by itself or at an operator's word.
+// caller makes one call of the gate: a batch, or lines whose wait ends, by itself or as an operator asks.
 type caller func(t failer, s step, p Policy) []Outcome
 
 func direct(st *State) caller {

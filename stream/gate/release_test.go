@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A person's word ends every wait on a line, whether it has a deadline or is parked, whatever the policy, in order.
+// An operator's word ends every wait on a line, whether it has a deadline or is parked, whatever the policy, in order.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Policy{
@@ -36,7 +36,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A person's word on what is held runs it or gives it up, once for each, and leaves the line where it is.
+// An operator's word on what is held runs it or gives it up, once for each, and leaves the line where it is.
 func TestRedriveAndDiscard(t *testing.T) {
 	t.Parallel()
 	table{

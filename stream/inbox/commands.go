@@ -23,7 +23,7 @@ type CommandStatus struct {
 	Owner   string             `json:"owner"` // of the partition, empty where nobody owns it
 }
 
-// Ask writes a command about an item of the inbox that waits or is set aside. Kinds: Invalid where there is nothing to ask for.
+// Ask writes a command about an item of the inbox that waits or is held. Kinds: Invalid where there is nothing to ask for.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
 	if by == "" || reason == "" {

@@ -130,7 +130,7 @@ func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
 	}
 }
 
-// TestInboxTellsWhatStandsBehindADeadHead: parked is what waits for a person, of that entity and no other.
+// TestInboxTellsWhatStandsBehindADeadHead: parked is what waits for an operator, of that entity and no other.
 func TestInboxTellsWhatStandsBehindADeadHead(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

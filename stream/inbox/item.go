@@ -99,7 +99,7 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	return items[0], nil
 }
 
-// Place finds what was set aside at a place in the log: a record that could not be decoded has no other name. The newest
+// Place finds the rejected record at a place in the log: a record that could not be decoded has no other name. The newest
 // generation that knows it answers. Kind NotFound where none does.
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
@@ -109,7 +109,7 @@ func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, par
 		return Item{}, ledger.Unavailable(op, err)
 	}
 	if len(items) == 0 {
-		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s has set nothing aside at %s/%d@%d", team, subscription, topic, partition, offset)
+		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s has no rejected record at %s/%d@%d", team, subscription, topic, partition, offset)
 	}
 	return items[0], nil
 }

@@ -137,7 +137,7 @@ func TestRedriveOfWhatIsNotThere(t *testing.T) {
 		c = f.rewind(c, 1)
 		f.apply(c, aside(1, gate.ReasonMisplaced), seq(2, "e", 1), unwanted)
 		if got := f.place(1); got.Redriven == nil || got.Redriven.By != "jo" || got.Redriven.Reason != "it is mended" {
-			t.Errorf("decided anew, and not known to be redriven: %+v", got.Redriven)
+			t.Errorf("decided again, and not known to be redriven: %+v", got.Redriven)
 		}
 		if _, err := f.redrive(f.place(1), true); schemas.KindOf(err) != schemas.Conflict {
 			t.Errorf("redriven a second time: %v", err)
@@ -147,11 +147,11 @@ func TestRedriveOfWhatIsNotThere(t *testing.T) {
 		t.Errorf("what was decided otherwise since: %v", err)
 	}
 	if _, err := f.Place(t.Context(), "acme", "triage", "events.acme.github", 0, 2); schemas.KindOf(err) != schemas.NotFound {
-		t.Errorf("nothing is set aside there: %v", err)
+		t.Errorf("nothing is rejected there: %v", err)
 	}
 }
 
-// rewind claims anew at a lower offset, as after a seek.
+// rewind claims again at a lower offset, as after a seek.
 func (f *fixture) rewind(c *ledger.Claim, to int64) *ledger.Claim {
 	f.t.Helper()
 	again, err := f.n.Claim(f.t.Context(), ledger.ClaimRequest{Partition: c.Partition, Partitions: 8, Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// selectAll is one row per event and per record set aside. Plan: per window the page ranges of a slice of time;
+// selectAll is one row per event and per rejected records. Plan: per window the page ranges of a slice of time;
 // the actions of a row are probes of its window. What has not been tried and stands behind a
 // dead or unknown head of its lane is shown as parked: no row says so, since the lane stands still by its head alone.
 var selectAll = selectHead + selectEvents + selectUnion + selectAsides + selectTail

@@ -31,7 +31,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		}, []string{"destination", "end"}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_alerts_total",
-			Help: "Actions that are dead of something that a person has to mend, by destination and class of failure.",
+			Help: "Actions that are dead of something that an operator has to fix, by destination and class of failure.",
 		}, []string{"destination", "class"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "forebay_lane_attempt_duration_seconds",

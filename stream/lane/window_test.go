@@ -405,7 +405,7 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 		runAgain()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		same(t, "read anew", again.Load(), int64(10))
+		same(t, "read again", again.Load(), int64(10))
 		if n := r.mem.given() - before; n > 2*5000 {
 			t.Errorf("%d actions were read", n)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// backfillsReplace ends the open questions of lines that are asked about anew.
+// backfillsReplace ends the open requests of lines for which a new one comes.
 var backfillsReplace = newFresh(`-- backfillsReplace
 UPDATE backfills f SET ended_at = now(), failure = 'replaced'
 FROM unnest($1::int[], $2::text[], $3::text[]) AS u(fence, entity, clock)

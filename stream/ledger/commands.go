@@ -13,9 +13,9 @@ import (
 type CommandKind string
 
 const (
-	// Release lets an event run that is set aside, or everything that waits on its line, across the gap.
+	// Release lets a held event run, or skips a gap for everything that waits on its version line.
 	Release CommandKind = "release"
-	// Discard gives up an event that is set aside, or an action that is dead or whose outcome is unknown.
+	// Discard gives up a held event, or an action that is dead or whose outcome is unknown.
 	Discard CommandKind = "discard"
 	// Again lets an action run again that is dead or whose outcome is unknown, and what stands behind it go on in order.
 	Again CommandKind = "redrive"
@@ -85,7 +85,7 @@ func (w *partitionBatch) decideCommand(p gate.Policy) {
 	}
 }
 
-// heldOne says that the command is about an event that is set aside.
+// aboutHeld reports whether the command is about a held event.
 func (w *partitionBatch) aboutHeld() bool { return w.about != nil && w.about.Decision == rowHeld }
 
 // done says in a few words what a command has done.

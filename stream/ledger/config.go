@@ -22,7 +22,7 @@ type Config struct {
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
 	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most seven are made: two for what
-	// people ask, four for what must not wait behind that, one that listens for commands.
+	// operators' questions, four for what must not wait behind them, one that listens for commands.
 	MaxConns int32
 	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More at once wait for each other, in
 	// the time of their contexts: it is to be as many as there may be.
@@ -110,7 +110,7 @@ func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
 	return l.poolOf(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
-// readPool is for what people ask: a filter that finds little reads much.
+// readPool is for operators' questions: a filter that finds little reads much.
 func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout * 5 / 4)

@@ -134,7 +134,7 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 	g.apply(c, seq(0, "e", 1))
 }
 
-// People's questions hold up nobody but people: heartbeats, results, commands, pauses, exports and readiness go through
+// Operators' questions hold up nobody but operators: heartbeats, results, commands, pauses, exports and readiness go through
 // while every connection for questions is taken.
 func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ func TestWordsOrderTheirLine(t *testing.T) {
 	}
 }
 
-// What is set aside for a person is kept with its bytes and runs nothing; its line goes on, and its redelivery is a duplicate.
+// What is held for an operator is kept with its bytes and runs nothing; its line goes on, and its redelivery is a duplicate.
 func TestHeldIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(s *Spec) {
@@ -89,7 +89,7 @@ func TestHeldIsSetAsideAlone(t *testing.T) {
 	}
 }
 
-// An event that waited in the buffer can be set aside when its turn comes: its row stays.
+// An event that waited in the buffer can be held when its turn comes: its row stays.
 func TestHeldOutOfTheBuffer(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(s *Spec) { s.Policy.Equal = gate.EqualHold })
@@ -262,7 +262,7 @@ func TestAskedAnew(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 7))
 	f.expire(c)
-	f.apply(c, seq(3, "e", 2)) // fills the first gap; the next one waits anew
+	f.apply(c, seq(3, "e", 2)) // fills the first gap; the next one waits again
 	f.expire(c)
 	asked, err := f.n.Backfills(t.Context(), []*Claim{c}, 0, 10)
 	if err != nil || len(asked) != 1 || asked[0].From != 4 || asked[0].To != 6 {
@@ -302,7 +302,7 @@ func TestWaitIsBoundedByAge(t *testing.T) {
 		t.Errorf("the answer is waited for for %s", d)
 	}
 	f.seenAgo(time.Hour, "e-3", "e-6")
-	f.apply(c, seq(3, "e", 2)) // what is left waits anew
+	f.apply(c, seq(3, "e", 2)) // what is left waits again
 	if d := f.deadlines(c)[c.ID]; d < 29*time.Minute || d > 30*time.Minute {
 		t.Errorf("waits for %s more", d)
 	}

@@ -69,7 +69,7 @@ func TestPausesOfDestinations(t *testing.T) {
 		t.Errorf("resumed twice: %v", err)
 	}
 	if p, err := one.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "once more"}); err != nil || p.By != "ann" {
-		t.Errorf("paused anew: %+v %v", p, err)
+		t.Errorf("paused again: %+v %v", p, err)
 	}
 	for _, who := range [][2]string{{"", "why"}, {"ann", ""}} {
 		_, err := one.PauseDestination(t.Context(), "acme/x", Pause{By: who[0], Reason: who[1]})

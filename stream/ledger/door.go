@@ -7,7 +7,7 @@ import (
 // What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that live, the SQL that both
 // say, and how errors are told.
 
-// Questions are the pools of what people read and ask: read for what takes its time, quick for probes by key that somebody
+// Questions are the pools of what operators read and ask: read for what takes its time, quick for probes by key that somebody
 // waits for. See the package comment for their sizes.
 func (l *Ledger) Questions() (read, quick *Pool) { return l.read, l.quick }
 

@@ -20,7 +20,7 @@ func (f *fixture) doubtful(p *proxy, results ...Result) {
 	}
 }
 
-// A completion that stands twice is one: for the lanes, for people, for what is counted.
+// A completion that stands twice is one: for the lanes, for operators, for what is counted.
 func TestCompletionThatStandsTwice(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

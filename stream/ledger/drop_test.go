@@ -57,7 +57,7 @@ func TestEachConditionAloneKeepsAWindow(t *testing.T) {
 			s.record(Result{Claim: s.c, LaneSeq: 4, Status: Done, Attempt: 1}, Result{Claim: s.c, LaneSeq: 5, Status: Done, Attempt: 1})
 			idle(s)
 		})},
-		"an event is held for a person": {in: records(seq(1, "w", 1), seq(2, "w", 3)),
+		"an event is held for an operator": {in: records(seq(1, "w", 1), seq(2, "w", 3)),
 			keep: all(result(2, Done), idle, exec(`UPDATE buffer SET decision = 'held', deadline = NULL`)), let: exec(`DELETE FROM buffer`)},
 		"an action is untried": {in: records(seq(1, "w", 1)), let: all(result(2, Done), idle), keep: func(s *scene) {
 			if err := s.n.Release(s.t.Context(), s.c); err != nil { // writes the mark to right behind what is settled

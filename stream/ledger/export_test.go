@@ -115,7 +115,7 @@ func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
 	}
 }
 
-// Ask asks about an event that waits or is set aside.
+// Ask asks about an event that waits or is held.
 func (d *TestDatabase) Ask(ctx context.Context, source, id string, kind CommandKind, by, reason string) (int64, error) {
 	var fence int32
 	var offset int64

@@ -27,7 +27,7 @@ func (f *fixture) seenAgo(ago time.Duration, ids ...string) {
 	}
 }
 
-// A person's word about an event that is set aside is none about what waits on its line: that keeps its deadline.
+// An operator's command about a held event is none about what waits on its line: that keeps its deadline.
 func TestWordAboutWhatIsHeldLeavesTheDeadline(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []CommandKind{Release, Discard} {

@@ -316,7 +316,7 @@ func TestGoesOnWithin30Seconds(t *testing.T) {
 	}
 }
 
-// The connection that listens says nothing when it hangs, and is made anew.
+// The connection that listens says nothing when it hangs, and is made again.
 func TestListensAgainWhenItsConnectionHangs(t *testing.T) {
 	t.Parallel()
 	h, f := behind(t, setup(t), time.Second)

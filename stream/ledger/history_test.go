@@ -20,7 +20,7 @@ type author struct {
 	end    map[int32]int64 // the next offset
 	kept   map[int32][]Record
 	top    map[schemas.EntityKey]int64
-	epoch  map[schemas.EntityKey]int64 // how often its provider has begun to count anew
+	epoch  map[schemas.EntityKey]int64 // how often its provider has begun to count again
 	mixed  schemas.VersionKind         // of the entities c
 	words  bool                        // whose versions are texts, where they are monotonic
 	events int
@@ -108,7 +108,7 @@ func (a *author) event(part int32, step int64) Record {
 	a.top[entity] = max(a.top[entity], a.top[entity]+step)
 	v := schemas.Version{Kind: schemas.Sequence, Epoch: a.epoch[entity], Value: a.top[entity] + min(step, 0)}
 	switch {
-	case name == "c" && a.rng.IntN(12) > 0: // else it begins anew as a sequence
+	case name == "c" && a.rng.IntN(12) > 0: // else it begins again as a sequence
 		v.Kind, v.Clock = a.mixed, []string{"", "x"}[a.rng.IntN(2)]
 		v.Sub = int32(a.rng.IntN(2))
 	case name == "d":

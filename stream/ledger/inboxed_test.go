@@ -28,7 +28,7 @@ var TestInbox struct {
 	ActionState    func(ctx context.Context, l *Ledger, r AttemptRef) (any, error)
 }
 
-// seenAs reads what the inbox has said as people are told it, by the names of its JSON.
+// seenAs reads what the inbox has said by the names of its JSON.
 func seenAs[T any](t testing.TB, said any) (v T) {
 	t.Helper()
 	text, err := json.Marshal(said)

@@ -182,7 +182,7 @@ func TestRedriveOfAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// Whether a person knows that an action may be done twice goes with it, until they run it again.
+// Whether an operator knows that an action may be done twice goes with it, until they run it again.
 func TestRedriveKnowsThatItMayBeTwice(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

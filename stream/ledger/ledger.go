@@ -14,8 +14,8 @@ import (
 type Ledger struct {
 	cfg   Config
 	hot   *Pool // batches, claims, results: generic plans over indexes
-	read  *Pool // people's questions: planned as they come
-	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind people's questions
+	read  *Pool // operators' questions: planned each time
+	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind operators' questions
 	// joined runs what actions do in this database; no connection is made before the first of them.
 	sinkConns *Pool
 

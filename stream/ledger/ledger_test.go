@@ -219,6 +219,6 @@ func one[T any](f *fixture, sql string, args ...any) T {
 	return v
 }
 
-// states is every action with its status, as people see it: its row, its completion or neither.
+// states is every action with its status, as operators see it: its row, its completion or neither.
 var states = `(SELECT e.fence, e.lane_seq + n.i AS lane_seq, coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END) AS status
 	FROM events e CROSS JOIN LATERAL ` + OfAll(ActionStates) + ` WHERE e.lane_seq IS NOT NULL) AS s`

@@ -49,7 +49,7 @@ func (f *fixture) action(r AttemptRef) seenState {
 func ref(c *Claim, laneSeq int64, attempt int) AttemptRef { return AttemptRef{c.ID, laneSeq, attempt} }
 
 // What is processing is open, with what is left of its time by the database's clock, for the next owner too; a heartbeat gives
-// its silence anew.
+// its silence again.
 func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 	t.Parallel()
 	f, _ := accepted(t, time.Minute)
@@ -151,12 +151,12 @@ func TestLateReports(t *testing.T) {
 	f, c := accepted(t, 0)
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute})
 	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
-		t.Errorf("not attempted anew: %s", got)
+		t.Errorf("not attempted again: %s", got)
 	}
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Processing, Attempt: 2, Left: time.Hour})
 	list := f.reports(c)
 	if len(list) != 1 || !list[0].Past {
-		t.Fatalf("attempted anew: %+v", list)
+		t.Fatalf("attempted again: %+v", list)
 	}
 	if err := f.n.EndReport(t.Context(), list[0]); err != nil {
 		t.Fatal(err)

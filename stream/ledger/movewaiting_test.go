@@ -127,7 +127,7 @@ func TestWaitThatGoesAlongEnds(t *testing.T) {
 	h.To.Number = placed("e")
 	c := f.claimed(h.To, 3, 0)
 	if d := f.deadlines(c); d[c.ID] > -59*time.Minute {
-		t.Errorf("the wait began anew: %v", d)
+		t.Errorf("the wait began again: %v", d)
 	}
 	a, err := f.n.Expire(t.Context(), c)
 	if d := cmp.Diff([]string{"-1:applied/gap_skipped"}, decisions(a)); d != "" || err != nil || a.Actions[0].EventID != "e-3" {
@@ -138,7 +138,7 @@ func TestWaitThatGoesAlongEnds(t *testing.T) {
 	}
 }
 
-// All that hangs on what waits goes along: what is held for a person or parked behind a gap, what was asked of the owner, the question
+// All that hangs on what waits goes along: what is held for an operator or parked behind a gap, what was asked of the owner, the question
 // that its source was asked, and filtered events that have their place on the line.
 func TestWhatHangsOnWaitingEventsGoesAlong(t *testing.T) {
 	t.Parallel()
@@ -221,7 +221,7 @@ func TestTwinsGoAlongInOrder(t *testing.T) {
 	}
 }
 
-// Where nobody switches, the old topic goes on as if nothing had happened, with what waits. A copy made anew, and a switch after all, take
+// Where nobody switches, the old topic goes on as if nothing had happened, with what waits. A copy made again, and a switch after all, take
 // what waits by then, once.
 func TestWaitingEventsStayUntilTheSwitch(t *testing.T) {
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestWaitingEventsStayUntilTheSwitch(t *testing.T) {
 	if d := cmp.Diff([]string{"a-2", "a-3"}, events(f.apply(c, seq(4, "a", 2)).Actions)); d != "" {
 		t.Error(d)
 	}
-	h := f.handedOver(1) // made anew: another topic id
+	h := f.handedOver(1) // made again: another topic id
 	if got := one[int](f, `SELECT count(*) FROM fences WHERE topic_id = '`+uuidText(first.To.TopicID)+`'`); got != 0 {
 		t.Errorf("%d fences of the first copy", got)
 	}

@@ -31,7 +31,7 @@ func broken(offset int64, raw string) Record {
 	return r
 }
 
-// A log that was cut brings other records into places that the ledger knows. What waits, and what was set aside, is
+// A log that was cut brings other records into places that the ledger knows. What waits, and rejected records, are
 // neither overwritten by them nor taken for them, however often the log is cut.
 func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 	t.Parallel()
@@ -39,12 +39,12 @@ func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 3), broken(2, "first"), seq(3, "b", 1))
 	c = f.cut(4, 1)
-	// Other events in the same places: one that waits where one waited, a record set aside where one was.
+	// Other events in the same places: one that waits where one waited, a rejected record where one was.
 	f.apply(c, seq(1, "c", 1), broken(2, "second"), seq(3, "b", 3))
 	c = f.cut(4, 2)
 	f.apply(c, broken(2, "third"), seq(3, "d", 1), seq(4, "a", 5), seq(5, "b", 5))
 	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM asides`); got != "first second third" {
-		t.Errorf("set aside are %s", got)
+		t.Errorf("rejected are %s", got)
 	}
 	if got := one[string](f, `SELECT string_agg(e.event_id || CASE WHEN e.log_offset < 0 THEN ' out' ELSE '' END, ', ' ORDER BY e.event_id)
 		FROM buffer b JOIN events e ON e.fence = b.fence AND e.log_offset = b.log_offset AND e.event_key = b.event_key`); got != "a-3 out, a-5, b-3 out, b-5" {
@@ -103,7 +103,7 @@ func TestPlacesOfACutLogThatWasLeftBySeek(t *testing.T) {
 	c := f.seek(3, 0)
 	f.apply(c, seq(0, "a", 1), seq(1, "c", 4), broken(2, "second"))
 	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM asides`); got != "first second" {
-		t.Errorf("set aside are %s", got)
+		t.Errorf("rejected are %s", got)
 	}
 	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset < 0`); got != 1 {
 		t.Errorf("%d waiting events are out of the log", got)

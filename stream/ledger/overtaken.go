@@ -63,7 +63,7 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
 	defer cancel()
 	keys, err := n.newer(soon, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
-	// The line of a topic that was there before is gone with it, or has begun anew.
+	// The line of a topic that was there before is gone with it, or has begun again.
 	if err != nil || len(keys) == 0 && a.LaneSeq >= c.lanesFrom {
 		return false, n.overtakenFailed(soon, err)
 	}

@@ -96,7 +96,7 @@ var (
 // pipeline sends statements in one round trip and reads their results in order. Statements are prepared on the
 // connection the first time it meets them, which costs a round trip then.
 //
-// It writes the statements of a batch itself, into memory that is used again: pgconn.Batch grows anew to its 200 KiB every
+// It writes the statements of a batch itself, into memory that is used again: pgconn.Batch grows again to its 200 KiB every
 // time. What pgconn reads then is what it reads of a batch of its own.
 type pipeline struct {
 	conn  *pgxpool.Conn

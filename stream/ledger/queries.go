@@ -258,12 +258,12 @@ FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::
      AS u(event_key, decision, reason, epoch, value, lane_seq, actions)
 WHERE e.event_key = u.event_key`
 
-// After a rewind a place in the log is decided again: what was set aside there goes.
+// After a rewind a place in the log is decided again: the rejected record there is deleted.
 const asidesDelete = `-- asidesDelete
 DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// asidesAgain is asidesInsert for a batch of which some was set aside before, in whichever window: that it was redriven stays
+// asidesAgain is asidesInsert for a batch that may replace rejected records, in any window: that one was redriven stays
 // noted. The rows that go are read by the join, so each is gone before the one in its place comes.
 func asidesAgain(live []int32) string {
 	var gone, all []string

@@ -187,7 +187,7 @@ func TestLaneLowFollowsWhatIsDone(t *testing.T) {
 	}
 }
 
-// TestTimesOfActionsAreOurs: when an action was first tried, and when a person let it run again, is read as how long ago, and
+// TestTimesOfActionsAreOurs: when an action was first tried, and when an operator let it run again, is read as how long ago, and
 // so is our clock's, whatever the database's says; steps of either change nothing in what follows.
 func TestTimesOfActionsAreOurs(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ func (f *fixture) claimNew(number int32, id TopicID, count int32) (*Claim, error
 	return f.n.Claim(f.t.Context(), ClaimRequest{Partition: p, Partitions: count, Confirm: at(0)})
 }
 
-// standsRecreated has the topic created anew, and that accepted.
+// standsRecreated has the topic created again, and that accepted.
 func (f *fixture) standsRecreated(id TopicID) {
 	f.t.Helper()
 	if _, err := f.claimNew(0, id, 8); schemas.KindOf(err) != schemas.Conflict {
@@ -33,7 +33,7 @@ func (f *fixture) standsRecreated(id TopicID) {
 	f.accept(StopFilter{})
 }
 
-// createdAgain has the topic created anew, accepted, and partition 0 claimed.
+// createdAgain has the topic created again, accepted, and partition 0 claimed.
 func (f *fixture) createdAgain(id TopicID) *Claim {
 	f.t.Helper()
 	f.standsRecreated(id)
@@ -54,7 +54,7 @@ func (f *fixture) openActions(c *Claim) (all []Action) {
 }
 
 // What is open of a topic goes on in the one that was created again under its name, before anything of that: what was never
-// tried, failed, or is dead, a parked lane, what waits for a gap, is parked behind one or held, and what people have asked.
+// tried, failed, or is dead, a parked lane, what waits for a gap, is parked behind one or held, and what operators have asked.
 // Copies come with it, and no place in the old log is taken for one in the new.
 func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 		}
 	}
 	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken where untried-1 was another" {
-		t.Errorf("set aside are %q", got)
+		t.Errorf("rejected are %q", got)
 	}
 	if item, err := f.item("untried-1"); err != nil {
 		t.Error(err)
@@ -139,7 +139,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	}
 }
 
-// Batches of the new topic look for what was set aside in their places as long as something of the old topic is there, and no longer.
+// Batches of the new topic look for rejected records in their places as long as something of the old topic is there, and no longer.
 func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -149,7 +149,7 @@ func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
 		return r
 	}
 	c := f.claim(0)
-	f.apply(c, seq(0, "e", 1), filtered(1, "a"), filtered(2, "b"), broken(3, "set aside"), seq(4, "e", 2))
+	f.apply(c, seq(0, "e", 1), filtered(1, "a"), filtered(2, "b"), broken(3, "rejected"), seq(4, "e", 2))
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
 	c = f.createdAgain(TopicID{2})
 	if c.places != 3 {

@@ -110,7 +110,7 @@ func TestHandedOverLinesMoveOn(t *testing.T) {
 	}
 }
 
-// A hand-over to a copy that was then made anew leaves nothing behind.
+// A hand-over to a copy that was then made again leaves nothing behind.
 func TestHandOverToACopyMadeAnew(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

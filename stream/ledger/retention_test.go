@@ -11,7 +11,7 @@ import (
 func TestRetentionIsTheSubscriptions(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(s *Spec) { s.Window, s.Done, s.Dead = time.Hour, 48*time.Hour, 96*time.Hour })
-	f.n = f.namespace(func(s *Spec) { // registered anew: the newest word counts
+	f.n = f.namespace(func(s *Spec) { // registered again: the newest word counts
 		s.Window, s.Done, s.Dead, s.Actions[0].OnDead = time.Hour, 72*time.Hour, 120*time.Hour, Continue
 	})
 	c := f.claim(0)
@@ -108,7 +108,7 @@ func TestCapsOfBytesOutliveTheClaim(t *testing.T) {
 	f := setup(t, func(s *Spec) { s.Policy.MaxBytes, s.Policy.MaxBytesPerEntity = 8*3*each, 2*each })
 	c := f.claim(0)
 	f.apply(c, sized(0, "e", 1), sized(1, "f", 1), sized(2, "e", 5), sized(3, "f", 5))
-	for range 2 { // once known, once read anew
+	for range 2 { // once known, once read again
 		if c.bytes != 2*each || c.buffered != 2 {
 			t.Fatalf("%d bytes of %d events wait, want %d", c.bytes, c.buffered, 2*each)
 		}

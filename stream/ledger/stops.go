@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Stop is what a partition stands still for until a person accepts it. Kind, topic id and offsets are its identity: an
+// Stop is why a partition stands still until an operator accepts it. Kind, topic id and offsets are its identity: an
 // acceptance covers that and nothing else.
 type Stop struct {
 	ID           int64 // of the report
@@ -29,7 +29,7 @@ type Stop struct {
 	Accepted        *Acceptance
 }
 
-// Acceptance is a person's word that a partition goes on.
+// Acceptance says that an operator lets a partition go on.
 type Acceptance struct {
 	At         time.Time
 	By, Reason string
@@ -51,7 +51,7 @@ type Standing struct {
 	ProcessedAt time.Time
 	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
 	Remembers time.Time
-	// TakenUp says that the topic was created anew and accepted.
+	// TakenUp says that the topic was created again and accepted.
 	TakenUp bool
 }
 
@@ -174,7 +174,7 @@ func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, s *Stop, a
 	return err
 }
 
-// Report stores a stop, for people in any process and for the claims that come: it stands until it is accepted or the
+// Report stores a stop, for operators of any process and for the claims that come: it stands until it is accepted or the
 // position is moved. The same stop is stored once; another one replaces what stood, its acceptance included. epoch is
 // Standing.Epoch of the claim that found it: after a claim that went through, the report is of the past and kind Conflict.
 func (n *Namespace) Report(ctx context.Context, s Stop, epoch int64) (Stop, error) {

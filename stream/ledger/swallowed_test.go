@@ -95,9 +95,9 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 				return err
 			}, notOne},
 		"the topic of a fence": {none, "UPDATE", "fences", "true", inTx(func(f *fixture, _ *Claim, tx pgx.Tx) error {
-			anew := &Claim{Partition: partition(0)}
-			anew.Partition.TopicID = TopicID{2}
-			_, err := f.n.inherit(f.t.Context(), tx, anew)
+			newer := &Claim{Partition: partition(0)}
+			newer.Partition.TopicID = TopicID{2}
+			_, err := f.n.inherit(f.t.Context(), tx, newer)
 			return err
 		}), notOne},
 		"a topic that is taken up": {func(f *fixture, _ *Claim) { f.standsRecreated(TopicID{2}) }, "UPDATE", "topics", "true", func(f *fixture, _ *Claim) error {

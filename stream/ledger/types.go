@@ -28,7 +28,7 @@ type Position struct {
 type Spec struct {
 	Name       string // "<team>.<subscription>", the Kafka group
 	Generation int32  // 0 outside replays
-	Owner      string // this process, for people: host, pid
+	Owner      string // this process, shown to operators: host, pid
 	Actions    []ActionSpec
 	// Policy has the caps of a topic: each of its partitions has an even share of MaxBuffered and MaxBytes.
 	Policy gate.Policy
@@ -36,8 +36,8 @@ type Spec struct {
 	Latest bool
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
-	// Done and Dead are how long finished and dead actions stay readable, with what belongs to them, attempts and what was
-	// set aside included; longer where dedupe needs the same tables. 0 is as SweepConfig says.
+	// Done and Dead are how long finished and dead actions stay readable, with what belongs to them, attempts and
+	// rejected records included; longer where dedupe needs the same tables. 0 is as SweepConfig says.
 	Done, Dead time.Duration
 	// MaxAge bounds how long an event waits in gaps, over all the gaps it stands behind; 0 is no bound.
 	MaxAge time.Duration
@@ -63,7 +63,7 @@ const (
 	Continue OnDead = "continue" // the next action runs
 )
 
-// Claim is a held fence: the right to write one partition's gate and lanes until somebody claims it anew. It is
+// Claim is a held fence: the right to write one partition's gate and lanes until another claim takes it. It is
 // owned by one goroutine at a time; Apply advances its unexported cursors.
 type Claim struct {
 	ID        int32 // of the fence row
@@ -156,7 +156,7 @@ type Applied struct {
 	// Actions are the new open actions in lane_seq order. Those of events that came out of the gap buffer have a copy
 	// (Action.HasCopy); for the others Action.Record is the index into Slice.Records.
 	Actions []Action
-	// Quarantined are the indices of records whose data the database refused and that were set aside.
+	// Quarantined are the indices of records whose data the database refused, and that were quarantined.
 	Quarantined []int
 	// Asked says that the slice asked for a backfill.
 	Asked bool
@@ -177,8 +177,8 @@ const (
 	Processing Status = "processing"  // its destination has taken it and says later what came of it
 	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
 	Superseded Status = "superseded"
-	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or a
-	// person gave it up.
+	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or an
+	// operator gave it up.
 	Stale     Status = "stale"
 	Discarded Status = "discarded"
 )
@@ -216,13 +216,13 @@ type Action struct {
 	Packed  []byte
 }
 
-// Redrive is a person's wish that an action which was dead, or whose outcome was unknown, runs again.
+// Redrive says that an operator has asked to run an action again which was dead or whose outcome was unknown.
 type Redrive struct {
 	At    time.Time // the retry policy counts from here; by our clock
 	Spent int       // attempts that were made before
-	// Force lets it run whatever has been started since: a person wants it so, or it has parked its lane, so that nothing has.
+	// Force lets it run whatever has been started since: the operator wants it so, or it has parked its lane, so that nothing was.
 	Force bool
-	// Twice: the person knows that it may be done twice.
+	// Twice: the operator knows that it may be done twice.
 	Twice bool
 }
 

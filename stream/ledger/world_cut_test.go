@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// cutLog has the broker lose the end of a partition's log, of which some was read; a person accepts that, and somebody claims
+// cutLog has the broker lose the end of a partition's log, of which some was read; an operator accepts that, and somebody claims
 // the partition where the log ends now. It grows on with other records in the old places.
 func (w *world) cutLog(part int32) {
 	m := w.model.parts[part]
@@ -51,7 +51,7 @@ func (a *author) cut(part int32, at int64) {
 	a.end[part] = at
 }
 
-// displace gives what waits and what is set aside from an offset on places outside of the log, and says whether anything waited.
+// displace gives what waits and what is rejected from an offset on places outside of the log, and says whether anything waited.
 func (m *modelLedger) displace(part int32, cut int64) (any bool) {
 	p := m.parts[part]
 	out := func(offset int64) int64 {

@@ -24,7 +24,7 @@ var everything = []string{"connection lost", "crash", "zombie", "window dropped"
 
 // TestHistories plays random histories of a subscription: a log with duplicates, shuffles, holes, tampered, undecodable and
 // poisoned records; processes with different policies (every word of theirs), filters and actions that take partitions from
-// each other, rewind and skip, and end or lose a connection between any two statements of a transaction; a person's word about
+// each other, rewind and skip, and end or lose a connection between any two statements of a transaction; an operator's word about
 // what waits or is held; questions that are answered, or not; logs that are cut and grow on; windows that turn and are dropped;
 // zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
 func TestHistories(t *testing.T) {

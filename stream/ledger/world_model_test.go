@@ -52,7 +52,7 @@ type modelEvent struct {
 
 // modelWait is a row of the gap buffer.
 type modelWait struct {
-	gate.Waiting // as it waits, or was set aside: then its decision is "held"
+	gate.Waiting // as it waits, or is held: then its decision is "held"
 	line         gate.LineKey
 	packed       string
 	window       int32
@@ -183,7 +183,7 @@ func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 	return m.call(p, nil, spec, true, func() []gate.Outcome { return gate.Expire(p.state, lines, spec.Policy) })
 }
 
-// obey does what a person asked.
+// obey does what an operator asked.
 func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
 	p := m.parts[part]
 	c, asked := p.commands[id]
@@ -209,7 +209,7 @@ func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
 // longAgo, by the machine's clock, is before anybody asked for a deadline.
 const longAgo = 1
 
-// modelCommand is what a person asked, and of which event.
+// modelCommand is what an operator asked, and of which event.
 type modelCommand struct {
 	kind   CommandKind
 	offset int64
@@ -233,14 +233,14 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 			w := p.waits[g.Offset]
 			was := before[g.Offset]
 			w.Decision, w.Stage = g.Decision, g.Stage
-			anew := was.Key != w.Key || was.Decision != w.Decision || was.Stage != w.Stage || slices.Contains(wanted, w.line)
-			if anew || w.Decision != gate.Buffered {
+			changed := was.Key != w.Key || was.Decision != w.Decision || was.Stage != w.Stage || slices.Contains(wanted, w.line)
+			if changed || w.Decision != gate.Buffered {
 				w.overdue = 0
 			}
-			if anew && w.Decision == gate.Buffered && w.Stage == gate.Filling && spec.Policy.GapWait == 0 {
+			if changed && w.Decision == gate.Buffered && w.Stage == gate.Filling && spec.Policy.GapWait == 0 {
 				w.overdue = m.now // a wait of no length
 			}
-			if anew && w.Decision == gate.Buffered && w.aged && spec.MaxAge > 0 {
+			if changed && w.Decision == gate.Buffered && w.aged && spec.MaxAge > 0 {
 				w.overdue = longAgo
 			}
 		}
@@ -257,7 +257,7 @@ func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Recor
 		if o.Record >= 0 {
 			r := &records[o.Record]
 			if e = m.decided(p, r, o); o.Decision == gate.Buffered || o.Decision == gate.Parked {
-				delete(before, r.Offset) // it waits anew, whatever stood there
+				delete(before, r.Offset) // it waits again, whatever stood there
 			}
 		} else {
 			e = m.released(p, o)
@@ -318,7 +318,7 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 	return nil
 }
 
-// released is the row of an event that came out of the buffer, or was parked or set aside in it.
+// released is the row of an event that came out of the buffer, or was parked or held in it.
 func (m *modelLedger) released(p *modelPart, o gate.Outcome) *modelEvent {
 	w := p.waits[o.Released.Offset]
 	switch {

@@ -387,7 +387,7 @@ func (w *world) expire(h *holding, f fault) {
 	}
 }
 
-// command lets a person ask for what waits in a partition, or is set aside.
+// command lets an operator ask for what waits in a partition, or is held.
 func (w *world) command(h *holding) {
 	p := w.model.parts[h.part]
 	offsets := slices.Sorted(maps.Keys(p.waits))
@@ -398,7 +398,7 @@ func (w *world) command(h *holding) {
 	kind := pick(w.rng, Release, Release, Discard)
 	item := TestInbox.Place(p.fence, v.Offset, v.Key)
 	id, err := TestInbox.Ask(w.t.Context(), h.proc.f.l, item, kind, "ann", "it is time")
-	w.log("a person asks to %s what is %s at %d of partition %d: %v", kind, v.Decision, v.Offset, h.part, err)
+	w.log("an operator asks to %s what is %s at %d of partition %d: %v", kind, v.Decision, v.Offset, h.part, err)
 	if allowed := v.Decision == rowHeld || kind == Release; (err == nil) != allowed {
 		w.fatalf("asked: %v", err)
 	}

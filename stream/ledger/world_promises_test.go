@@ -115,7 +115,7 @@ func (w *world) once(what string, all []shown) {
 }
 
 // inOrder (P3, P4): in a lane, versions of one line ascend, what is marked as late excepted. Only the entities a and b have
-// lines that never begin anew.
+// lines that never begin again.
 func (w *world) inOrder(what string, all []shown) {
 	type line struct {
 		part          int32

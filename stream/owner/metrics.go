@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		claims:  prometheus.NewCounterVec(opts("claims_total", "Claims of partitions."), []string{"result"}),
 		state:   prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("partitions", "Assigned partitions by state.")), []string{"state"}),
-		stops:   prometheus.NewCounterVec(opts("stops_total", "Partitions stopped for a person to look at."), []string{"reason"}),
+		stops:   prometheus.NewCounterVec(opts("stops_total", "Partitions that are stopped until an operator acts."), []string{"reason"}),
 		seeks:   prometheus.NewCounterVec(opts("seeks_total", "Positions changed by an operator."), []string{"direction"}),
 		mirrors: prometheus.NewCounterVec(opts("mirror_commits_total", "Commits of positions to Kafka."), []string{"result"}),
 	}

@@ -101,7 +101,7 @@ func TestPayloadOfRecreatedTopic(t *testing.T) {
 	streamtest.IsLost(t, err, "recreated")
 }
 
-// That a topic was created again is found out once, in its time, and not for every pointer and partition anew.
+// That a topic was created again is found out once, in its time, and not for every pointer and partition again.
 func TestPayloadsOfRecreatedTopicAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

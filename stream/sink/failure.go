@@ -13,7 +13,7 @@ const (
 
 // Failure is a row of the failure table.
 type Failure struct {
-	What  string   // what came of the attempt, for people
+	What  string   // what came of the attempt, in words
 	Codes [][2]int // the HTTP statuses that it is about, from and to; none where no answer came
 	Class Class
 	Then  Then

@@ -13,7 +13,7 @@
 //	GET /v1/subscriptions/{team}/{subscription}                    with what is stopped, in whichever process
 //	POST /v1/subscriptions/{team}/{subscription}/accept            {"topic", "partition", "stop", "reason", "by", "dry_run"}
 //
-// What was set aside and has no id is named by its place: the topic as source, PARTITION@OFFSET as event id.
+// A rejected record without an id is named by its place: the topic as source, PARTITION@OFFSET as event id.
 //
 // Lists are {"items": [...], "next": "<cursor>"}; errors are RFC 9457 problems.
 package api

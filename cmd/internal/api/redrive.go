@@ -47,7 +47,7 @@ type PlaceItem struct {
 	Offset    int64  `json:"offset"`
 }
 
-// RedrivenItem is a person's word that a quarantined record was produced again.
+// RedrivenItem says that an operator has had a quarantined record produced again.
 type RedrivenItem struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`

@@ -19,7 +19,7 @@ import (
 )
 
 // Inbox answers from the ledger. Errors are *schemas.Error. A source that is a topic's name, with PARTITION@OFFSET as the
-// event's id, names what was set aside at that place.
+// event's id, names the rejected record at that place.
 type Inbox interface {
 	Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error)
 	Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error)

@@ -31,7 +31,7 @@ type StopItem struct {
 	Command      string        `json:"command"` // the way out
 }
 
-// AcceptedItem is a person's word that a partition goes on.
+// AcceptedItem says that an operator has accepted a stop.
 type AcceptedItem struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`

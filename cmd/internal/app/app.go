@@ -242,7 +242,7 @@ func rolesText(roles []config.Role) string {
 	return strings.Join(names, ",")
 }
 
-// Reload takes a configuration that was read anew. Sources change at once and as a whole; what cannot change live is
+// Reload takes a configuration that was read again. Sources change at once and as a whole; what cannot change live is
 // refused, by name, and nothing is changed.
 func (a *App) Reload(read *config.Config) error {
 	if paths := config.Live(a.file(), read); len(paths) > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // A fence is lost while the partition's only action is being called: no batch will ever notice. The lanes do, and the
-// process claims the partition anew and makes the call again under the same key.
+// process claims the partition again and makes the call again under the same key.
 func TestFencedIdlePartitionIsServedAgain(t *testing.T) {
 	t.Parallel()
 	keys, answer := make(chan string, 4), make(chan struct{})

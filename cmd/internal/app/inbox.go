@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// events answers people's questions from the ledger, and from the log where the ledger has no copy of the bytes.
+// events answers operators' questions from the ledger, and from the log where the ledger has no copy of the bytes.
 type events struct{ s *streams }
 
 func (i *events) open() (*inbox.Inbox, *reader.LogPayloads, error) {
@@ -51,7 +51,7 @@ func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inb
 	return out, nil
 }
 
-// source is the CloudEvents source that people name by its last part. Without a team it must be the only one.
+// source is the CloudEvents source that operators name by its last part. Without a team it must be the only one.
 func (i *events) source(team, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, "/") {
 		return name, nil
@@ -107,7 +107,7 @@ func redrivenOf(r *inbox.Redriven) *api.RedrivenItem {
 // in their names, topics have. The offset is negative where the log was cut and its place was taken by another record.
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
-// find finds an event, or what was set aside at a place.
+// find finds an event, or the rejected record at a place.
 func (i *events) find(ctx context.Context, box *inbox.Inbox, team, subscription, source, eventID string) (inbox.Item, error) {
 	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
 		number, errN := strconv.ParseInt(m[1], 10, 32)

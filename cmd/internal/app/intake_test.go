@@ -172,7 +172,7 @@ func TestReloadKeepsBodyLimits(t *testing.T) {
 	p.clean()
 }
 
-// A reload keeps what a source has used up of its rate; another rate begins anew.
+// A reload keeps what a source has used up of its rate; another rate begins again.
 func TestReloadKeepsLimiters(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
@@ -190,7 +190,7 @@ func TestReloadKeepsLimiters(t *testing.T) {
 	r.text = strings.Replace(r.text, "secrets: [orders-secret]", "secrets: [other-secret]", 1)
 	second := compiled(first)
 	if first[at].Limiter == nil || second[at].Limiter != first[at].Limiter {
-		t.Error("a changed secret gave the source its rate anew")
+		t.Error("a changed secret gave the source its rate again")
 	}
 	r.text = strings.Replace(r.text, "burst: 100", "burst: 50", 1)
 	if third := compiled(second); third[at].Limiter == first[at].Limiter || third[at].Limiter.Burst() != 50 {

@@ -19,7 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 )
 
-// quarantine reads the quarantine topics for people, and lets go of what can be understood by now.
+// quarantine shows the quarantine topics, and redrives what can be read as an event by now.
 type quarantine struct{ a *App }
 
 // Quarantined lists the newest deliveries that are kept aside, over all sources of the filter.

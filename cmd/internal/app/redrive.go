@@ -179,7 +179,7 @@ func unpackedAgain(item inbox.Item, raw []byte) (*kgo.Record, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, format, args...)
 	}
 	if item.Reason == gate.ReasonTooLarge {
-		return refuse("it was too large to be kept whole; give a source a larger max_body, start the processes anew and, while the topic still has it, move the group back to offset %d of %s/%d: what is done is skipped",
+		return refuse("it was too large to be kept whole; give a source a larger max_body, restart the processes and, while the topic still has it, move the group back to offset %d of %s/%d: what is done is skipped",
 			item.Offset, item.Topic, item.Partition)
 	}
 	rec, err := record.Unpack(raw)

@@ -149,7 +149,7 @@ func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 		{ordersTopic, fmt.Sprintf("%d@0", number), why, schemas.Invalid, "it has no key"},
 		{ordersTopic, fmt.Sprintf("%d@1", number), why, schemas.Invalid, "quarantined again: read record: attribute specversion is missing"},
 		{ordersTopic, fmt.Sprintf("%d@1", number), discard, schemas.Invalid, "nothing waits for it"},
-		{ordersTopic, fmt.Sprintf("%d@2", number), why, schemas.NotFound, "has set nothing aside"},
+		{ordersTopic, fmt.Sprintf("%d@2", number), why, schemas.NotFound, "has no rejected record"},
 		{"orders", "done", why, schemas.Conflict, "only what is quarantined, held or waiting"},
 		{"orders", "waits", discard, schemas.Invalid, "only what is held can be discarded"},
 		{"orders", "nobody", why, schemas.NotFound, "knows no event"},
@@ -166,7 +166,7 @@ func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", ordersTopic, fmt.Sprintf("%d@1", number)); err != nil || string(raw.Data) != "no event\x00" {
 		t.Errorf("the bytes of what is no event: %+v %v", raw, err)
 	}
-	// What waits goes across the gap at a person's word.
+	// What waits goes across the gap when an operator says so.
 	got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "waits", why)
 	if err != nil || got.State != api.StateDone || got.Action != api.ActionRelease || got.Detail != "1 of 1 events run" {
 		t.Errorf("%+v %v", got, err)
@@ -243,7 +243,7 @@ func TestPlaceAsAName(t *testing.T) {
 	t.Parallel()
 	f := unowned(t, database(t))
 	for name, says := range map[[2]string]string{
-		{ordersTopic, "0@5"}: "has set nothing aside at " + ordersTopic + "/0@5", {ordersTopic, "0@-5"}: "/0@-5", {"orders", "0@5"}: "knows no event /acme/orders 0@5",
+		{ordersTopic, "0@5"}: "has no rejected record at " + ordersTopic + "/0@5", {ordersTopic, "0@-5"}: "/0@-5", {"orders", "0@5"}: "knows no event /acme/orders 0@5",
 		{ordersTopic, "5"}: "knows no event", {ordersTopic, "@5"}: "knows no event", {ordersTopic, "0@99999999999999999999"}: "knows no event",
 		{ordersTopic, "9999999999@1"}: "knows no event", {ordersTopic, "1@2@3"}: "knows no event",
 	} {

@@ -18,7 +18,7 @@ import (
 // sourceName is a source's place: team and name.
 type sourceName struct{ team, name string }
 
-// sources are the compiled sources of one configuration, swapped as a whole when it is read anew.
+// sources are the compiled sources of one configuration, swapped as a whole when it is read again.
 type sources struct {
 	current atomic.Pointer[map[sourceName]*ingest.Source]
 }

@@ -55,7 +55,7 @@ type gateResult struct {
 	measured
 	// batches are their latencies: from the arrival of a batch's first event to its commit.
 	batches []time.Duration
-	loads   int64 // bodies that lanes had let go of and read anew
+	loads   int64 // bodies that lanes had let go of and read again
 	actions int64 // that the measured events led to: repeats lead to none
 	warmed  int64 // actions before
 	// lines are the rows of lines that were written for an action, since the first of them was a lag behind.

@@ -141,7 +141,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	all.rival.add(one)
 	all.copied.add(copied)
 	all.large.add(large.measured)
-	b.say("gate round %d: %.0f/s, one transaction per event %.0f/s, COPY %.0f/s, bodies of %d bytes %.0f/s (%d of %d read anew)",
+	b.say("gate round %d: %.0f/s, one transaction per event %.0f/s, COPY %.0f/s, bodies of %d bytes %.0f/s (%d of %d read again)",
 		i+1, ours.rate(), one.rate(), copied.rate(), b.large, large.rate(), large.loads, large.events)
 	return nil
 }

@@ -81,7 +81,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// WriteTable writes the report for people.
+// WriteTable writes the report as a table to read.
 func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintln(w, r.Machine)
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

@@ -83,7 +83,7 @@ func (f filler) dropIndexes(ctx context.Context, conn *pgx.Conn) ([]string, erro
 }
 
 // makeIndexes makes the indexes again. The pages of the one over keys, which are random, are as full as they are when
-// it has grown by itself; made anew, they would be full, and split one by one while the gate is measured.
+// it has grown by itself; made again, they would be full, and split one by one while the gate is measured.
 func (f filler) makeIndexes(ctx context.Context, conn *pgx.Conn, definitions []string) error {
 	if _, err := conn.Exec(ctx, "SET maintenance_work_mem = '512MB'"); err != nil {
 		return err

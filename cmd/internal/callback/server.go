@@ -234,7 +234,7 @@ func ended(ref ledger.AttemptRef, s *inbox.ActionState) string {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
 	}
 	if s.Status == ledger.Failed || s.Status == ledger.Unknown {
-		return fmt.Sprintf("the action is %s; a result still counts until it is attempted anew", s.Status)
+		return fmt.Sprintf("the action is %s; a result still counts until it is attempted again", s.Status)
 	}
 	return fmt.Sprintf("the action is %s", s.Status)
 }

@@ -232,7 +232,7 @@ func TestHeartbeats(t *testing.T) {
 	d.state.Attempts, d.state.Status = 2, ledger.Failed
 	d.refused("timed out", d.ask("POST", beatPath, ""), 409, "a result still counts")
 	d.state.Attempts = 3
-	d.refused("attempted anew", d.ask("POST", beatPath, ""), 409, "attempt 3")
+	d.refused("attempted again", d.ask("POST", beatPath, ""), 409, "attempt 3")
 	d.state.Attempts, d.state.Status = 2, ledger.Done
 	d.refused("done", d.ask("POST", beatPath, ""), 409, "the action is done")
 }

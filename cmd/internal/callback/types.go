@@ -25,7 +25,7 @@ type Result struct {
 	Retryable *bool `json:"retryable"`
 	// RetryAfter is the least time until the next attempt, in seconds.
 	RetryAfter float64         `json:"retry_after"`
-	Code       int             `json:"code"`     // a status as of HTTP, for people
+	Code       int             `json:"code"`     // an HTTP status, to show
 	Error      string          `json:"error"`    // why it failed
 	Response   json.RawMessage `json:"response"` // what came of it: a text is kept as it is, anything else as JSON, 4 KiB of it
 }

@@ -145,7 +145,7 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + c.To + ": --run does it. " +
-			"What was set aside (conflict, quarantined, filtered) stays listed under " + c.Topic},
+			"Rejected records (conflict, quarantined, filtered) stay listed under " + c.Topic},
 		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes", r.team, r.source, c.To, c.Partitions)},
 		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
 	}, nil
@@ -316,7 +316,7 @@ func (r *rekeying) run(e *env, steps []rekeyStep) error {
 	return one(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
 }
 
-// unread refuses a target that a subscription has begun to read: it is not to be made anew.
+// unread refuses a target that a subscription has begun to read: it is not to be made again.
 func (r *rekeying) unread(ctx context.Context) error {
 	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.To)
 	d := details[r.cmd.To]

@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// A partition's last moves are told with what they skipped, for people and for programs.
+// A partition's last moves are told with what they skipped, for operators and for programs.
 func TestSubscriptionTellsItsMoves(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 15, 4, 5, 0, time.UTC)

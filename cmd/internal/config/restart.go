@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Live compares what runs with what was read anew. Sources change live: their secrets, limits and mappings, and
+// Live compares what runs with what was read again. Sources change live: their secrets, limits and mappings, and
 // sources that are new or gone. Everything else needs a restart: the list names it by path, empty when nothing does.
 func Live(running, read *Config) (needRestart []string) {
 	other := members(reflect.ValueOf(read).Elem())

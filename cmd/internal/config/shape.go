@@ -79,7 +79,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
-		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for what people ask, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
+		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for operators' questions, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
 		{name: "transaction_timeout", doc: "How long a transaction on the ledger may take, and an answer be waited for; the session's own timeouts are parts of it. 2s to 1m: a batch that takes longer is written in parts; what hangs is given up only then, and a process that ends waits a quarter of it for that.", def: "20s"},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
@@ -165,7 +165,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
 		{name: "as", doc: "What values of kind monotonic are: exact integers, or text that sorts bytewise, 64 characters of ASCII without spaces at most (a ULID, a revision of fixed width).", computed: "integer for kind monotonic", values: []string{"integer", "text"}},
 		{name: "clock", doc: "Names the line where an entity has several."},
-		{name: "epoch", doc: "Where the provider says which incarnation of its counter the version is of: an integer from 1 to 999999 that grows whenever the counter starts anew; " + fromForms + ". A higher one begins the entity's line anew, a lower one is older than all of it. A delivery without it goes to quarantine.", computed: "every event belongs to its line, and a counter that is set back is older"},
+		{name: "epoch", doc: "Where the provider says which incarnation of its counter the version is of: an integer from 1 to 999999 that grows whenever the counter starts again; " + fromForms + ". A higher one begins the entity's line again, a lower one is older than all of it. A delivery without it goes to quarantine.", computed: "every event belongs to its line, and a counter that is set back is older"},
 		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
 		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
 	}},
@@ -247,13 +247,13 @@ var shapes = map[reflect.Type]*shape{
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
-		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for a person (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
+		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for an operator (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
 		{name: "stale", doc: "What becomes of an event whose entity has gone on to a newer version."},
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run: all, or of whole states (payload: snapshot) that were never tried only the latest of a line; the others end as superseded.", def: "all", values: []string{"all", "latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
-		{name: "retention", doc: "How long what has ended can be read, with its attempts and what was set aside."},
+		{name: "retention", doc: "How long what has ended can be read, with its attempts and rejected records."},
 		{name: "actions", doc: "What runs for every event, in order.", required: true},
 	}},
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
@@ -273,7 +273,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "entity", doc: "Of one entity.", def: "256MiB"},
 		{name: "subscription", doc: "Of all entities; each partition of its topics has an even share.", def: "1GiB"},
 	}},
-	reflect.TypeFor[Stale](): {doc: "What becomes of an event whose entity has gone on: drop keeps a record of it, deliver_marked runs it marked as late, hold keeps it for a person (forebay inbox redrive).", fields: []field{
+	reflect.TypeFor[Stale](): {doc: "What becomes of an event whose entity has gone on: drop keeps a record of it, deliver_marked runs it marked as late, hold keeps it for an operator (forebay inbox redrive).", fields: []field{
 		{name: "snapshot", doc: "Where its body is the entity's whole state.", def: "drop", values: []string{"drop", "deliver_marked", "hold"}},
 		{name: "delta", doc: "Where its body is news about the entity.", def: "deliver_marked", values: []string{"drop", "deliver_marked", "hold"}},
 	}},

@@ -11,7 +11,7 @@ import (
 )
 
 // YAML is the effective configuration with every default filled in and secrets redacted, in declared order. It is
-// for people to read; it loads again once its secrets are written back.
+// to be read; it loads again once its secrets are written back.
 func (c *Config) YAML() ([]byte, error) {
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)

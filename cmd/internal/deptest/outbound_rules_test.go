@@ -21,9 +21,9 @@ var outbound = map[string][]string{
 var unguarded = map[string]string{
 	"sinks/guard":           "it is the guarded client",
 	"sinks/mcp":             "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
-	"cmd/internal/api":      "the client of the operator listener, whose address a person gives to a command",
+	"cmd/internal/api":      "the client of the operator listener, whose address an operator gives to a command",
 	"cmd/internal/brokers":  "Kafka brokers, whose addresses the operator configures",
-	"cmd/internal/cli":      "forebay send posts to the intake that a person names",
+	"cmd/internal/cli":      "forebay send posts to the intake that an operator names",
 	"cmd/internal/dev":      "forebay dev and demo call their own listeners on loopback",
 	"cmd/internal/embedded": "the library that downloads PostgreSQL for forebay dev has a client of its own",
 	"stream/ledger":         "the ledger's Postgres, whose address the operator configures",

@@ -56,7 +56,7 @@ var rules = []rule{
 	},
 	{
 		scope: []string{"stream"}, except: []string{"stream/inbox"}, forbid: []string{"stream/inbox"}, deep: true,
-		reason: "the inbox is what people ask: nothing on the way of an event rests on it, and the ledger least of all",
+		reason: "the inbox is what operators ask: nothing on the way of an event rests on it, and the ledger least of all",
 	},
 	{
 		scope: []string{"stream/reader"}, forbid: []string{"stream"}, allow: []string{"stream/gate", "stream/ledger", "stream/sink", "stream/internal/retry"},

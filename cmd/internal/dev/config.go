@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// configName is the file that the first start writes into the data directory, for people to read and change.
+// configName is the file that the first start writes into the data directory, to be read and changed.
 const configName = "forebay.yaml"
 
 // configText is that file: two sample sources, the sample agent, a subscription for each source. Kafka and Postgres

@@ -7,7 +7,7 @@ import (
 )
 
 // TestPostgresInAClosedDirectory: --data under /root. As root the database moves to where its user can reach it, and
-// comes back from there; a directory deleted and made anew does not get the old database. Not parallel: stateRoot.
+// comes back from there; a directory deleted and made again does not get the old database. Not parallel: stateRoot.
 func TestPostgresInAClosedDirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real servers")

@@ -58,7 +58,7 @@ func keepPassword(dir string, cluster bool) (string, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case cluster:
-		return "", fmt.Errorf("%s is gone or empty, but the database it opens is still there: put it back, or remove %s to begin anew", path, dir)
+		return "", fmt.Errorf("%s is gone or empty, but the database it opens is still there: put it back, or remove %s to begin again", path, dir)
 	}
 	password := rand.Text() + rand.Text()
 	return password, writeFileAtomically(path, []byte(password+"\n"), 0o600)

@@ -45,7 +45,7 @@ func findPrograms(ctx context.Context, cfg PostgresConfig, major string, as *acc
 		return found[i], nil
 	}
 	if major != "" && major != downloadMajor {
-		return programs{}, fmt.Errorf("the database in %s was made by PostgreSQL %s, and of that version nothing is installed: install it (Debian: postgresql-%s), or remove the directory to begin anew",
+		return programs{}, fmt.Errorf("the database in %s was made by PostgreSQL %s, and of that version nothing is installed: install it (Debian: postgresql-%s), or remove the directory to begin again",
 			cfg.Dir, major, major)
 	}
 	p, err := downloaded(ctx, cfg, as)

@@ -170,7 +170,7 @@ func (p *Postgres) launch() error {
 	return nil
 }
 
-// openLog appends to the server's log and starts it anew when it has grown.
+// openLog appends to the server's log and begins a new one when it has grown.
 func (p *Postgres) openLog() (*os.File, error) {
 	if info, err := os.Stat(p.serverLog()); err == nil && info.Size() > 8<<20 {
 		if err := os.Remove(p.serverLog()); err != nil {

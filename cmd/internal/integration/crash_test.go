@@ -314,7 +314,7 @@ hold after
 hold unrecorded
 exit 0`
 
-// TestKilledUnsafe: what may have acted, by its mark, is unknown and left to a person with all that stands behind it, and never attempted
+// TestKilledUnsafe: what may have acted, by its mark, is unknown and left to an operator with all that stands behind it, and never attempted
 // again by itself; what was killed before its mark was written runs; the others go on.
 func TestKilledUnsafe(t *testing.T) {
 	t.Parallel()

@@ -116,7 +116,7 @@ func TestFrozenStreamWritesNothing(t *testing.T) {
 		}
 		ledger, calls := r.contents(), r.agent.snapshot()
 		frozen.signal(syscall.SIGCONT)
-		r.waitOwned(frozen, 3) // it has noticed, joined anew and claimed
+		r.waitOwned(frozen, 3) // it has noticed, joined again and claimed
 		if now := r.contents(); now != ledger {
 			t.Errorf("the woken process has written:\n%s\nbefore:\n%s", now, ledger)
 		}

@@ -15,7 +15,7 @@ import (
 
 // TestTopicGrownUnderLoad grows a topic from 6 to 9 partitions while it is written and read, and the intake begins to write
 // to the new ones. The stream ends its claims with a report before it judges a record by a number that is over: nothing is
-// set aside, lost, or comes out of order. The agent is slow, so much is open then: it runs, and once the plan says so, what the
+// rejected, lost, or comes out of order. The agent is slow, so much is open then: it runs, and once the plan says so, what the
 // report says to run is run. All that was accepted has been acted on once.
 //
 // Events wait for a gap when their topic grows. Their fillers come to the new partitions, and long after the wait is over: it goes along to
@@ -73,7 +73,7 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		if aside := r.inbox(stream, "--subscription", "triage", "--decision", "quarantined"); len(aside) > 0 {
-			t.Errorf("%d records were set aside, for example %+v", len(aside), aside[0])
+			t.Errorf("%d records were rejected, for example %+v", len(aside), aside[0])
 		}
 
 		// As the report says.

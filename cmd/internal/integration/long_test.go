@@ -206,7 +206,7 @@ func TestLongWorkIsLost(t *testing.T) {
 		first := r.agent.callOf(t, d.id)
 		for began := time.Now(); r.agent.seen(d.id) < 2; time.Sleep(20 * time.Millisecond) {
 			if time.Since(began) > 30*time.Second {
-				t.Fatal("it is not attempted anew")
+				t.Fatal("it is not attempted again")
 			}
 		}
 		second := r.agent.callOf(t, d.id)

@@ -50,7 +50,7 @@ func twin(of delivery, id string) delivery {
 	return of
 }
 
-// TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and a person decides about each of the
+// TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and an operator decides about each of the
 // others, with the command line: one runs, once, one is given up.
 func TestHeldTwinIsReleased(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b testrig.Broker) {
@@ -101,7 +101,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 	})
 }
 
-// TestParkedLineIsReleased: what stands parked behind a gap runs at a person's word, in order; what was missing is late.
+// TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; what was missing is late.
 func TestParkedLineIsReleased(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b testrig.Broker) {
 		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})

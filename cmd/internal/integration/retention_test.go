@@ -17,7 +17,7 @@ import (
 )
 
 // TestOpenActionsOutliveTheLog has a topic that keeps its records for seconds and an agent that fails one entity and
-// refuses another for longer than that. Then the broker has deleted every record and the process starts anew, with
+// refuses another for longer than that. Then the broker has deleted every record and the process starts again, with
 // nothing in memory: what was open runs all the same, in order, and what is parked still has its body.
 func TestOpenActionsOutliveTheLog(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestOpenActionsOutliveTheLog(t *testing.T) {
 }
 
 // TestGapsOutliveTheLog: what waits behind a gap, with a deadline or parked, has its body in the ledger: the broker has
-// deleted the log, another process owns the partition, and the filler, or a person, still lets all of it run.
+// deleted the log, another process owns the partition, and the filler, or an operator, still lets all of it run.
 func TestGapsOutliveTheLog(t *testing.T) {
 	t.Parallel()
 	b := testrig.SharedKafka(t)

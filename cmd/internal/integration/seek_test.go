@@ -17,7 +17,7 @@ func TestResetOfTheGroup(t *testing.T) {
 	})
 }
 
-// TestResetToATime uses the other way of Kafka's tool that people take.
+// TestResetToATime uses the other way of Kafka's tool that operators take.
 func TestResetToATime(t *testing.T) {
 	t.Parallel()
 	k := testrig.SharedKafka(t)

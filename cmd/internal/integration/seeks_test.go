@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
-// resetTo moves a group without members as a person does: on Apache Kafka with its own tool (how), on the embedded broker,
+// resetTo moves a group without members as an operator does: on Apache Kafka with its own tool (how), on the embedded broker,
 // which the tool does not fit, with the commit that it would make.
 func (r *rig) resetTo(b testrig.Broker, group, topic string, how []string, to func(adm *kadm.Client) kadm.Offsets) {
 	r.t.Helper()

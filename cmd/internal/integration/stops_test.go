@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
-// admin is a person with Kafka's protocol at hand.
+// admin is an operator with Kafka's protocol at hand.
 func admin(t *testing.T, b testrig.Broker) *kadm.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...))
@@ -27,7 +27,7 @@ func admin(t *testing.T, b testrig.Broker) *kadm.Client {
 	return kadm.NewClient(cl)
 }
 
-// sql is a person with the ledger's database at hand.
+// sql is an operator with the ledger's database at hand.
 func (r *rig) sql(text string, args ...any) {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.dbURL)

@@ -50,7 +50,7 @@ func percent(live uint64) int {
 	return int(min(max(free*100/live, least), most))
 }
 
-// follow sets the percentage anew after each collection, where it has come to differ by a tenth.
+// follow adjusts the percentage after each collection, where it has come to differ by a tenth.
 func follow(set int) {
 	s := &sentinel{}
 	runtime.SetFinalizer(s, func(*sentinel) {

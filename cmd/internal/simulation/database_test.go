@@ -62,7 +62,7 @@ func (d *database) process(node string, spec ledger.Spec) (ledgerHandle, error) 
 	return d.Process(node, spec)
 }
 
-// accept is a person's word about what a partition has reported.
+// accept is an operator's word about what a partition has reported.
 func (d *database) accept(ctx context.Context, part owner.PartitionState) error {
 	why, ok := errors.AsType[*owner.StopError](part.Err)
 	if !ok || why.Stop.ID == 0 {

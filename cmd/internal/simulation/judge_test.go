@@ -243,9 +243,9 @@ func (c *trial) missing(l *entityLine, s *state) (out []*state) {
 }
 
 // vanished reports whether the line of an event may know nothing of one that was accepted: its record went, which was reported, or
-// its line began anew.
+// its line began again.
 func (c *trial) vanished(k, s *state) bool {
-	return c.excused[k.id] != "" && k.done.IsZero() || c.anew(k.first(), s.lastHeard())
+	return c.excused[k.id] != "" && k.done.IsZero() || c.restarted(k.first(), s.lastHeard())
 }
 
 func (l *entityLine) at(number int) *state {
@@ -341,8 +341,8 @@ func (c *trial) serial(l *entityLine) {
 	}
 }
 
-// anew reports whether version lines may have begun anew in a time: those of a topic that is created again do.
-func (c *trial) anew(from, to time.Time) bool {
+// restarted reports whether version lines may have begun again in a time: those of a topic that is created again do.
+func (c *trial) restarted(from, to time.Time) bool {
 	return slices.ContainsFunc(c.facts, func(f fact) bool { return f.what == recreated && !f.end.Before(from) && !f.begin.After(to) })
 }
 
@@ -377,7 +377,7 @@ func (c *trial) ordered(l *entityLine) {
 // behind judges a call of an event after one of a newer event.
 func (c *trial) behind(l *entityLine, s, newest *state, call *call, again bool) {
 	switch {
-	case c.anew(newest.first(), call.begin), c.excused[s.id] != "": // its first record went, and another came
+	case c.restarted(newest.first(), call.begin), c.excused[s.id] != "": // its first record went, and another came
 	case again && s.surelyBefore(newest):
 		c.find(unordered, "%s was called again at %s, after %s", s.id, clock(call.begin), newest.id)
 	case again:
@@ -411,7 +411,7 @@ func (c *trial) gaps(l *entityLine) {
 				}
 			case at.Before(by):
 				c.find(early, "%s was called at %s, before %d, whose wait lasts until %s at least", s.id, clock(at), n, clock(by))
-			case k != nil && !k.accepted.IsZero() && k.accepted.Before(by) && !c.anew(k.first(), at):
+			case k != nil && !k.accepted.IsZero() && k.accepted.Before(by) && !c.restarted(k.first(), at):
 				c.find(early, "%s was called at %s, before %d, which was there at %s, before its wait was over at %s", s.id, clock(at), n,
 					clock(k.accepted), clock(by))
 			}

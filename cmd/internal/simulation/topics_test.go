@@ -238,7 +238,7 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 }
 
 // growTopic gives a topic more partitions, for good: its entities are in other ones then. The way on is a copy (topics rekey), which
-// is for a person to make; until then the topic stands still and says so.
+// is for an operator to make; until then the topic stands still and says so.
 func growTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 	defer w.byHand()()
 	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
@@ -262,7 +262,7 @@ func (w *world) topicConfig() map[string]*string {
 }
 
 // excused are the events of which the world has deleted a record, and Forebay has said so: by an action that is dead for want of its
-// payload, or by a stop that covers the record. Neither is enough alone. A topic that has grown stands still until a person makes the
+// payload, or by a stop that covers the record. Neither is enough alone. A topic that has grown stands still until an operator makes the
 // copy: all of its events are excused, where the world has grown it and Forebay has said that.
 func (w *world) excused() map[string]string {
 	out := map[string]string{}

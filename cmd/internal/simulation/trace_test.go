@@ -60,7 +60,7 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
 		l.t.sign = time.Now()
 	}
-	if setAside || strings.Contains(r.Message, "this is a fault of forebay") { // there is nothing here that is to be set aside
+	if setAside || strings.Contains(r.Message, "this is a fault of forebay") { // there is nothing here to reject
 		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+text)
 	}
 	return nil

@@ -20,7 +20,7 @@ type Broker interface {
 	KillBroker(n int)
 	// RestartBroker starts a killed broker on its port and data and returns when it serves.
 	RestartBroker(n int)
-	// ResetToEarliest resets a group without members to the beginning of a topic, as a person with a tool does: without
+	// ResetToEarliest resets a group without members to the beginning of a topic, as an operator with a tool does: without
 	// commit metadata.
 	ResetToEarliest(group, topic string)
 }

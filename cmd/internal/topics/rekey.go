@@ -34,7 +34,7 @@ type Rekey struct {
 	// Readers are where somebody stands in the topic, by name and partition; one that is not in it stands at 0.
 	Readers map[string]map[int32]int64
 	// HandOver, where set, is what else belongs to the move. It runs once the copy is known to be whole; only after it is the
-	// target finished, so that a Run that comes after a failure in it begins anew, with another ID.
+	// target finished, so that a Run that comes after a failure in it begins again, with another ID.
 	HandOver func(Copied) error
 	// Progress is told now and then how many records of how many have been copied, then checked; nil is not.
 	Progress func(doing string, done, of int64)
@@ -110,7 +110,7 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 		err = r.HandOver(got)
 	}
 	if err != nil {
-		return got, fmt.Errorf("%w; %s is not finished: the next try makes it anew", err, r.To.Name)
+		return got, fmt.Errorf("%w; %s is not finished: the next run makes it again", err, r.To.Name)
 	}
 	return got, r.finish(ctx, adm)
 }
@@ -118,7 +118,7 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 // While it is copied, the target keeps the timestamps that it is given and everything that is old by them.
 var copying = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
-// prepare makes the target, anew where it is a copy that was broken off, or finds it made and empty.
+// prepare makes the target, removes a copy that was broken off first, or finds it made and empty.
 func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {

@@ -325,7 +325,7 @@ func TestRekeyBegunAgain(t *testing.T) {
 			if err != nil || have[newTopic][timestampType] != "LogAppendTime" || have[newTopic][retention] != "604800000" {
 				t.Errorf("settings: %v %v", have, err)
 			}
-			if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict { // a finished one is not made anew
+			if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict { // a finished one is not made again
 				t.Error(err)
 			}
 		})
@@ -372,7 +372,7 @@ func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
 	if err := <-late; err != nil {
 		t.Fatal(err)
 	}
-	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "the next try makes it anew") {
+	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "the next run makes it again") {
 		t.Error(err)
 	}
 }
@@ -382,7 +382,7 @@ func TestRekeyThatFails(t *testing.T) {
 	r := newRekeyRig(t, 2)
 	r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
 	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.MessageTooLarge, Count: -1})
-	if _, err := r.rekey.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "produce to "+newTopic) || !strings.Contains(err.Error(), "is not finished: the next try makes it anew") {
+	if _, err := r.rekey.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "produce to "+newTopic) || !strings.Contains(err.Error(), "is not finished: the next run makes it again") {
 		t.Error(err)
 	}
 	r.rekey.From = "events.acme.none"

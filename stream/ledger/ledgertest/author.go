@@ -119,7 +119,7 @@ func (a *author) event(part int, step int64) ledger.Record {
 	a.top[entity] = max(a.top[entity], a.top[entity]+step)
 	v := schemas.Version{Kind: schemas.Sequence, Epoch: a.epoch[entity], Value: a.top[entity] + min(step, 0)}
 	switch {
-	case name == "c" && a.rng.IntN(12) > 0: // else it begins anew as a sequence
+	case name == "c" && a.rng.IntN(12) > 0: // else it begins again as a sequence
 		v.Kind, v.Clock, v.Sub = a.mixed, pick(a.rng, "", "x"), int32(a.rng.IntN(2))
 	case name == "d":
 		v.Kind = schemas.None

@@ -47,7 +47,7 @@ func (w *partitionBatch) done() string {
 	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
 }
 
-// Ask is inbox.Inbox.Ask, about an event that waits or is set aside.
+// Ask is inbox.Inbox.Ask, about an event that waits or is rejected.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)
 	if by == "" || reason == "" {

@@ -21,7 +21,7 @@ import (
 // Compare plays a random history of so many steps on two ledgers, and fails where they differ in anything that they tell:
 // outcomes, actions, errors and their kinds, deadlines, pages, what is fenced. Processes take partitions from each other,
 // with policies of every word, rewind and skip; zombies go on; connections are lost at COMMIT; logs are cut and created again;
-// people ask, accept and discard.
+// operators ask, accept and discard.
 func Compare(t testing.TB, a, b Subject, seed uint64, steps int) {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, subjects: [2]Subject{a, b}, owner: make([]*holding, historyPartitions),
 		number: map[string]int{}}

@@ -153,7 +153,7 @@ func (h *history) copies(o *holding) {
 	})
 }
 
-// ask lets a person ask for one of the last events.
+// ask lets an operator ask for one of the last events.
 func (h *history) ask(o *holding) {
 	log := h.author.log[o.part]
 	if len(log) == 0 {
@@ -196,7 +196,7 @@ func (h *history) obey(o *holding) {
 	}
 }
 
-// askAction lets a person ask about an action that is dead or unknown, or is not, and its owner obey.
+// askAction lets an operator ask about an action that is dead or unknown, or is not, and its owner apply the command.
 func (h *history) askAction(o *holding) {
 	open := h.open(o, 50)
 	if len(open) == 0 {
@@ -211,7 +211,7 @@ func (h *history) askAction(o *holding) {
 	if kind == ledger.Tell {
 		d = ledger.CommandDetail{Status: ledger.Done}
 	}
-	h.log("a person asks to %s %d of partition %d, %s", kind, open[i].LaneSeq, o.part, open[i].Status)
+	h.log("an operator asks to %s %d of partition %d, %s", kind, open[i].LaneSeq, o.part, open[i].Status)
 	h.both("ask action", func(n int) any {
 		_, err := h.subjects[n].AskAction(h.t.Context(), open[i].ID, kind, d, "ann", "it is time")
 		return errorText(err)
@@ -275,7 +275,7 @@ func (h *history) export(o *holding) {
 	})
 }
 
-// cut has the broker lose the end of a partition's log, of which some was read; a person accepts that.
+// cut has the broker lose the end of a partition's log, of which some was read; an operator accepts that.
 func (h *history) cut(part int) {
 	o := h.owner[part]
 	if o == nil || o.claim[0].Next.Offset == 0 {
@@ -320,7 +320,7 @@ func (h *history) cut(part int) {
 	})
 }
 
-// recreate deletes the topic and creates it again; a person accepts that.
+// recreate deletes the topic and creates it again; an operator accepts that.
 func (h *history) recreate() {
 	if h.topic > 3 {
 		return

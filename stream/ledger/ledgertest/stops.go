@@ -38,7 +38,7 @@ func (m *Memory) standing(at ledger.Partition) *stop {
 	return nil
 }
 
-// takenUp says that the topic was created anew and accepted.
+// takenUp says that the topic was created again and accepted.
 func (m *Memory) takenUp(at ledger.Partition) bool {
 	return slices.ContainsFunc(m.stops, func(s *stop) bool {
 		return s.Partition.TopicID == at.TopicID && s.Kind == recreated && s.Accepted != nil

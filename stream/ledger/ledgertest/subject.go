@@ -75,7 +75,7 @@ var (
 	_ Ledger = (*Process)(nil)
 )
 
-// Subject is a ledger under test: a database that holds nothing yet, and the people and the chance around it.
+// Subject is a ledger under test: a database that holds nothing yet, with operators and random events around it.
 type Subject interface {
 	// Process starts a process. All of a test have one name and generation.
 	Process(t testing.TB, spec ledger.Spec) Ledger

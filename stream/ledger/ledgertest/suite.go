@@ -79,7 +79,7 @@ func where(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 	return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
 }
 
-// to moves to an offset, at an operator's word.
+// to moves to an offset, as an operator asks.
 func to(offset, accepted int64) confirm {
 	return func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 		s := ledger.Start{Position: ledger.Position{Offset: offset, LeaderEpoch: -1}, Accepted: accepted}

@@ -87,7 +87,7 @@ var applying = []property{
 		f.apply(c, word(8, "b"))
 		f.is("words", decisions(f.apply(f.claim(0), word(9, "a"), word(10, "c"))), "0:stale/older", "1:applied/next")
 	}},
-	{"a counter that begins anew does so in its epoch", func(f *fixture) {
+	{"a counter that begins again does so in its epoch", func(f *fixture) {
 		c := f.claim(0)
 		epoch := func(offset, epoch, value int64) ledger.Record {
 			return record(offset, fmt.Sprintf("e%d-%d", epoch, value), "e", schemas.Version{Kind: schemas.Sequence, Epoch: epoch, Value: value})
@@ -143,7 +143,7 @@ var applying = []property{
 		f.is("decided again", decisions(f.apply(c, seq(1, "e", 2), seq(2, "e", 3), seq(3, "e", 5), seq(4, "e", 4))),
 			"0:stale/older", "1:duplicate/seen", "-1:filtered/type", "2:buffered/gap", "3:applied/next", "-1:applied/released")
 	}},
-	{"what is broken is set aside, and runs nothing", func(f *fixture) {
+	{"what is broken is quarantined, and runs nothing", func(f *fixture) {
 		c := f.claim(0)
 		bad := ledger.Record{Record: gate.Record{Offset: 1, Broken: gate.ReasonUndecodable}, Error: "no event\x00", Packed: func() []byte { return []byte("raw\x00") }}
 		f.is("decisions", decisions(f.apply(c, seq(0, "e", 1), bad, seq(2, "e", 2))), "0:applied/first", "1:quarantined/undecodable", "2:applied/next")

@@ -337,7 +337,7 @@ func (f *fixture) obey(c *ledger.Claim) (done []string, actions []ledger.Action)
 }
 
 var commanding = []property{
-	{"what is held runs, or is given up, at a person's word", func(f *fixture) {
+	{"what is held runs, or is given up, when an operator says so", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Stale.Snapshot = gate.StaleHold })
 		c := f.claim(0)
 		f.is("decisions", decisions(f.apply(c, seq(0, "e", 5), seq(1, "e", 4), seq(2, "e", 3), seq(3, "e", 8))), "0:applied/first", "1:parked/older_held", "2:parked/older_held", "3:buffered/gap")
@@ -373,7 +373,7 @@ var commanding = []property{
 		}
 		f.is("once more", decisions(f.apply(c, seq(4, "e", 4), seq(5, "e", 3))), "0:duplicate/seen", "1:duplicate/seen")
 	}},
-	{"a line is released at a person's word", func(f *fixture) {
+	{"a line is released when an operator says so", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenPark })
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 5))

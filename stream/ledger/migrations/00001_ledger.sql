@@ -79,7 +79,7 @@ CREATE TABLE fences (
     claimed_at   timestamptz,
     released     boolean NOT NULL DEFAULT true,
     -- The id of the topic that was deleted and created again under this name. Actions with a lane_seq below lanes_from, and
-    -- records set aside in places below places, are from then. Reader: Claim, Open, Uncopied, Apply (places), Inbox, DeadLetters.
+    -- rejected records in places below places, are from then. Reader: Claim, Open, Uncopied, Apply (places), Inbox, DeadLetters.
     former       uuid,
     lanes_from   bigint NOT NULL DEFAULT 1,
     places       bigint NOT NULL DEFAULT 0,
@@ -309,7 +309,7 @@ CREATE TABLE lines (
     PRIMARY KEY (fence, entity, clock)
 ) WITH (fillfactor = 60);
 
--- Events that wait for those before them, with their payload: they must outlive the log. held: set aside for an operator, alone;
+-- Events that wait for those before them, with their payload: they must outlive the log. held: kept alone for an operator;
 -- the gate does not know of it any more. Reader: the gate, through Apply and Expire; NextDeadline; Release (commands), Inbox.
 CREATE TABLE buffer (
     fence        int NOT NULL,
@@ -429,7 +429,7 @@ CREATE TABLE results (
     digest      uuid NOT NULL, -- of what was said, to tell the same from another
     received_at timestamptz NOT NULL DEFAULT now(),
     ended_at    timestamptz,
-    -- applied: it was the attempt's end; late: the action had ended, or was attempted anew, and it changed nothing.
+    -- applied: it was the attempt's end; late: the action had ended, or was attempted again, and it changed nothing.
     outcome     text COLLATE "C" CHECK (outcome IN ('applied', 'late')),
     UNIQUE (fence, lane_seq, attempt),
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
