@@ -23,7 +23,7 @@ var drawWord = rapid.OneOf(rapid.StringMatching("[ab!+~]{1,4}"), rapid.StringMat
 func drawVersion(t *rapid.T, kind VersionKind, word bool, name string) Version {
 	if word {
 		return Version{Kind: Monotonic, Clock: "c", Epoch: rapid.Int64Range(0, MaxEpoch).Draw(t, name+"epoch"),
-			Word: drawWord.Draw(t, name+"word"), Sub: rapid.Int32Range(0, MaxSub).Draw(t, name+"sub")}
+			Text: drawWord.Draw(t, name+"word"), Sub: rapid.Int32Range(0, MaxSub).Draw(t, name+"sub")}
 	}
 	low := int64(0)
 	if kind == Timestamp {
@@ -44,22 +44,22 @@ func TestVersionText(t *testing.T) {
 		if rapid.Bool().Draw(t, "near") {
 			w.Epoch, w.Value = v.Epoch, v.Value
 			if rapid.Bool().Draw(t, "nearer") {
-				w.Word = v.Word
+				w.Text = v.Text
 			}
 		}
-		got, err := ParseVersion("c", kind, v.Text())
+		got, err := ParseVersion("c", kind, v.Sortable())
 		if err != nil || got != v {
-			t.Fatalf("%+v is %q, read as %+v, %v", v, v.Text(), got, err)
+			t.Fatalf("%+v is %q, read as %+v, %v", v, v.Sortable(), got, err)
 		}
 		if (v.Epoch == 0) != (w.Epoch == 0) {
 			return // "e" sorts behind every digit, checked below
 		}
-		if c := strings.Compare(v.Text(), w.Text()); c != v.Compare(w) {
-			t.Fatalf("%q and %q compare as %d, the versions as %d", v.Text(), w.Text(), c, v.Compare(w))
+		if c := strings.Compare(v.Sortable(), w.Sortable()); c != v.Compare(w) {
+			t.Fatalf("%q and %q compare as %d, the versions as %d", v.Sortable(), w.Sortable(), c, v.Compare(w))
 		}
 	})
 	old, restarted := Version{Kind: Sequence, Value: 1 << 62}, Version{Kind: Sequence, Epoch: 1}
-	if !(old.Text() < restarted.Text()) || old.Compare(restarted) >= 0 {
+	if !(old.Sortable() < restarted.Sortable()) || old.Compare(restarted) >= 0 {
 		t.Error("an epoch does not sort behind none")
 	}
 }
@@ -74,12 +74,12 @@ func TestVersionTextForms(t *testing.T) {
 		{Version{Kind: Sequence, Value: 42}, "00000000000000000042"},
 		{Version{Kind: Monotonic, Value: 1<<63 - 1, Sub: 3}, "09223372036854775807+00003"},
 		{Version{Kind: Sequence, Epoch: 7, Value: 1}, "e000007:00000000000000000001"},
-		{Version{Kind: Monotonic, Word: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "=01ARZ3NDEKTSV4RRFFQ69G5FAV"},
-		{Version{Kind: Monotonic, Word: "00000000000000000042"}, "=00000000000000000042"}, // not the counter of 20 digits
-		{Version{Kind: Monotonic, Epoch: 7, Word: "e1:=a+1", Sub: 3}, "e000007:=e1:=a+1 +00003"},
+		{Version{Kind: Monotonic, Text: "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "=01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+		{Version{Kind: Monotonic, Text: "00000000000000000042"}, "=00000000000000000042"}, // not the counter of 20 digits
+		{Version{Kind: Monotonic, Epoch: 7, Text: "e1:=a+1", Sub: 3}, "e000007:=e1:=a+1 +00003"},
 		{Version{Kind: Timestamp, Value: time.Date(2026, 7, 1, 16, 45, 22, 391_000_000, time.UTC).UnixNano()}, "2026-07-01T16:45:22.391000000Z"},
 	} {
-		if got := test.v.Text(); got != test.want {
+		if got := test.v.Sortable(); got != test.want {
 			t.Errorf("%+v is %q, want %q", test.v, got, test.want)
 		}
 		if got, err := ParseVersion("", test.v.Kind, test.want); err != nil || got != test.v {
@@ -104,7 +104,7 @@ func TestParseVersionRefuses(t *testing.T) {
 		{Timestamp, "1600-01-01T00:00:00.000000000Z"}, {Timestamp, "2300-01-01T00:00:00.000000000Z"},
 		{Monotonic, "="}, {Monotonic, "=a "}, {Monotonic, "= a"}, {Monotonic, "=a b"}, {Monotonic, "=a\x00"}, {Monotonic, "=\u00e9"},
 		{Monotonic, "=a +00000"}, {Monotonic, "=a +1"}, {Monotonic, "=a +00001 +00001"}, {Monotonic, "= +00001"},
-		{Monotonic, "a"}, {Monotonic, "=" + strings.Repeat("a", MaxWord+1)}, {Sequence, "=a"}, {Timestamp, "=a"}, {None, "=a"},
+		{Monotonic, "a"}, {Monotonic, "=" + strings.Repeat("a", MaxVersionText+1)}, {Sequence, "=a"}, {Timestamp, "=a"}, {None, "=a"},
 	} {
 		if v, err := ParseVersion("", test.kind, test.text); err == nil {
 			t.Errorf("%s %q read as %+v", test.kind, test.text, v)
@@ -114,8 +114,8 @@ func TestParseVersionRefuses(t *testing.T) {
 
 func TestVersionCompare(t *testing.T) {
 	t.Parallel()
-	in := []Version{{Value: -1}, {}, {Sub: 1}, {Word: "B"}, {Word: "B", Sub: 1}, {Word: "Ba"}, {Word: "a"}, {Value: 1}, {Value: 1, Sub: 1},
-		{Epoch: 1}, {Epoch: 1, Word: "A"}, {Epoch: 1, Value: 5}}
+	in := []Version{{Value: -1}, {}, {Sub: 1}, {Text: "B"}, {Text: "B", Sub: 1}, {Text: "Ba"}, {Text: "a"}, {Value: 1}, {Value: 1, Sub: 1},
+		{Epoch: 1}, {Epoch: 1, Text: "A"}, {Epoch: 1, Value: 5}}
 	for i, v := range in {
 		for j, w := range in {
 			if got := v.Compare(w); got != cmp.Compare(i, j) {
@@ -128,12 +128,12 @@ func TestVersionCompare(t *testing.T) {
 // What a mapping calls a version may change: then the values of before mean nothing beside those of now.
 func TestVersionComparable(t *testing.T) {
 	t.Parallel()
-	counter, word, second := Version{Kind: Monotonic, Value: 5}, Version{Kind: Monotonic, Word: "5"}, Version{Kind: Timestamp, Value: 5}
+	counter, word, second := Version{Kind: Monotonic, Value: 5}, Version{Kind: Monotonic, Text: "5"}, Version{Kind: Timestamp, Value: 5}
 	for _, test := range []struct {
 		v, w Version
 		want bool
 	}{
-		{counter, Version{Kind: Monotonic}, true}, {word, Version{Kind: Monotonic, Word: "a", Sub: 1}, true}, {second, second, true},
+		{counter, Version{Kind: Monotonic}, true}, {word, Version{Kind: Monotonic, Text: "a", Sub: 1}, true}, {second, second, true},
 		{counter, word, false}, {counter, second, false}, {word, second, false},
 	} {
 		if test.v.Comparable(test.w) != test.want || test.w.Comparable(test.v) != test.want {

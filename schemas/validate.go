@@ -8,14 +8,14 @@ import (
 // Limits of an event's texts, in bytes. They keep every text indexable and every record header small; a body has the
 // limit of its source.
 const (
-	MaxID     = 512
-	MaxSource = 1024
-	MaxType   = 512
-	MaxEntity = 1024
-	MaxClock  = 64
-	MaxWord   = 64
-	MaxText   = 2048     // content type, data schema, traceparent, tracestate
-	MaxKept   = 32 << 10 // original headers and extensions, names and values together
+	MaxID          = 512
+	MaxSource      = 1024
+	MaxType        = 512
+	MaxEntity      = 1024
+	MaxClock       = 64
+	MaxVersionText = 64
+	MaxText        = 2048     // content type, data schema, traceparent, tracestate
+	MaxKept        = 32 << 10 // original headers and extensions, names and values together
 	// MaxSub and MaxEpoch are the largest values whose text sorts.
 	MaxSub   = 99_999
 	MaxEpoch = 999_999
@@ -122,10 +122,10 @@ func (v Version) validate() error {
 		return bad("sub outside 0 to 99999")
 	case v.Kind == None && (v.Value != 0 || v.Sub != 0):
 		return bad("a value on kind none")
-	case v.Word != "" && (v.Kind != Monotonic || v.Value != 0):
-		return bad("a word needs kind monotonic and no value")
-	case v.Word != "" && !IsWord(v.Word):
-		return bad("a word is longer than 64 bytes or has other characters than printable ASCII without the space")
+	case v.Text != "" && (v.Kind != Monotonic || v.Value != 0):
+		return bad("a text needs kind monotonic and no value")
+	case v.Text != "" && !IsVersionText(v.Text):
+		return bad("a text is longer than 64 bytes or has other characters than printable ASCII without the space")
 	case v.Kind != Timestamp && v.Value < 0:
 		return bad("negative counter")
 	case v.Kind == Timestamp && v.Value < MinTimestamp.UnixNano():

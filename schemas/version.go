@@ -44,35 +44,35 @@ type Version struct {
 	// Epoch says which incarnation of its counter a provider means, from 1 to MaxEpoch, where it says so: it grows when the
 	// counter starts again. 0 on a record says nothing; the gate then takes it into its line's epoch.
 	Epoch int64
-	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Word
+	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Text
 	// is set.
 	Value int64
-	// Word is a version that is a text and compares bytewise, such as a ULID or a revision of fixed width; kind Monotonic
-	// only. See [IsWord].
-	Word string
+	// Text is a version that is a text and compares bytewise, such as a ULID or a revision of fixed width; kind Monotonic
+	// only. See [IsVersionText].
+	Text string
 	// Sub breaks ties inside one value (a rank such as queued, in_progress, completed).
 	Sub int32
 }
 
-// Compare orders v and w of one line: by epoch, value, word, sub.
+// Compare orders v and w of one line: by epoch, value, text, sub.
 func (v Version) Compare(w Version) int {
-	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), strings.Compare(v.Word, w.Word), cmp.Compare(v.Sub, w.Sub))
+	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), strings.Compare(v.Text, w.Text), cmp.Compare(v.Sub, w.Sub))
 }
 
 // Comparable reports whether the values of v and w mean the same: two counters, two times or two words. Those of a
 // source change their meaning with its mapping.
 func (v Version) Comparable(w Version) bool {
-	return v.Kind == w.Kind && (v.Word == "") == (w.Word == "")
+	return v.Kind == w.Kind && (v.Text == "") == (w.Text == "")
 }
 
-// IsWord reports whether s may be a [Version.Word]: 1 to MaxWord characters of printable ASCII without the space.
-func IsWord(s string) bool {
+// IsVersionText reports whether s may be a [Version.Text]: 1 to MaxVersionText characters of printable ASCII without the space.
+func IsVersionText(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}
-	return 0 < len(s) && len(s) <= MaxWord
+	return 0 < len(s) && len(s) <= MaxVersionText
 }
 
 // timeText is RFC 3339 in UTC with nine fractional digits, which sorts as text.
@@ -85,13 +85,13 @@ var (
 	MaxTimestamp = time.Unix(0, math.MaxInt64).UTC()
 )
 
-// Text is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
-// fractional digits, words behind "=", "+00001" behind it for a sub, "e000001:" before it for an epoch. A word and its
-// sub have a space between them: below all characters of words, it keeps the order where one word begins another. Kind
+// Sortable is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
+// fractional digits, texts behind "=", "+00001" behind it for a sub, "e000001:" before it for an epoch. A text and its
+// sub have a space between them: below all characters of texts, it keeps the order where one text begins another. Kind
 // None is the empty text.
-func (v Version) Text() string { return string(v.AppendText(nil)) }
+func (v Version) Sortable() string { return string(v.AppendText(nil)) }
 
-// AppendText appends [Version.Text] to b.
+// AppendText appends [Version.Sortable] to b.
 func (v Version) AppendText(b []byte) []byte {
 	if v.Kind == None || v.Kind == "" {
 		return b
@@ -102,9 +102,9 @@ func (v Version) AppendText(b []byte) []byte {
 		b = append(b, ':')
 	}
 	switch {
-	case v.Word != "":
+	case v.Text != "":
 		b = append(b, '=')
-		b = append(b, v.Word...)
+		b = append(b, v.Text...)
 		if v.Sub > 0 {
 			b = append(b, ' ')
 		}
@@ -173,8 +173,8 @@ func ParseVersion(clock string, kind VersionKind, text string) (Version, error) 
 		v.Sub, rest = int32(sub), head
 	}
 	if worded {
-		if v.Word = rest; kind != Monotonic || !IsWord(rest) {
-			return v, fmt.Errorf("version %q: no word of kind monotonic", text)
+		if v.Text = rest; kind != Monotonic || !IsVersionText(rest) {
+			return v, fmt.Errorf("version %q: no text of kind monotonic", text)
 		}
 		return v, nil
 	}

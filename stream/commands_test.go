@@ -38,13 +38,13 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			}
 			lanes.onCommand = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 				if len(answers) == 0 {
-					o, err := n.ObeyLane(ctx, c, cmd)
+					o, err := n.ApplyLaneCommand(ctx, c, cmd)
 					tries <- o.Outcome
 					return o.Outcome, err
 				}
 				tries <- answers[0]
 				if answers[0] == "cannot" {
-					err = schemas.Errorf(schemas.Unavailable, "obey", "just now")
+					err = schemas.Errorf(schemas.Unavailable, "command", "just now")
 				}
 				answers = answers[1:]
 				return "", err
@@ -66,7 +66,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			if _, err := n.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
 				t.Fatal(err)
 			}
-			command, err := inbox.New(l).AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{}, "jo", "mended")
+			command, err := inbox.New(l).AskAction(t.Context(), id, ledger.Replay, ledger.CommandDetail{}, "jo", "mended")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			}
 			select {
 			case again := <-tries:
-				t.Errorf("obeyed again: %q", again)
+				t.Errorf("applied again: %q", again)
 			case <-time.After(50 * time.Millisecond):
 			}
 			for s, err := inbox.New(l).CommandStatus(t.Context(), command); ; s, err = inbox.New(l).CommandStatus(t.Context(), command) {

@@ -135,8 +135,8 @@ func TestSweepCopiesWhatTheLogWillForget(t *testing.T) {
 // shifted is a ledger whose pointers lead to the record behind theirs, as after a truncation and new growth.
 type shifted struct{ *ledger.Namespace }
 
-func (s shifted) Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.UncopiedPage, error) {
-	page, err := s.Namespace.Uncopied(ctx, c, after, before, limit)
+func (s shifted) WithoutCopy(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.WithoutCopyPage, error) {
+	page, err := s.Namespace.WithoutCopy(ctx, c, after, before, limit)
 	for i := range page.Actions {
 		page.Actions[i].Pointer.Offset--
 	}

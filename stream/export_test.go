@@ -83,7 +83,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 	claims := make(chan *ledger.Claim, 10)
 	lanes.opened = func(c *ledger.Claim) { claims <- c }
 	lanes.onCommand = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (string, error) {
-		o, err := n.ObeyLane(ctx, c, cmd)
+		o, err := n.ApplyLaneCommand(ctx, c, cmd)
 		return o.Outcome, err
 	}
 	from := &forgetful{Namespace: n, fails: 1}
@@ -106,7 +106,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 	// The topic does not exist yet: nothing is lost by that, and the first is run again before it does.
 	die(c, 1, 1)
 	untilCounted(t, cfg, "failed")
-	if _, err := inbox.New(l).AskAction(t.Context(), ids["e1"], ledger.Again, ledger.CommandDetail{}, "jo", "mended"); err != nil {
+	if _, err := inbox.New(l).AskAction(t.Context(), ids["e1"], ledger.Replay, ledger.CommandDetail{}, "jo", "mended"); err != nil {
 		t.Fatal(err)
 	}
 	for d, err := inbox.New(l).DeadLetter(t.Context(), ids["e1"]); err != nil || d.Status != ledger.Failed; d, err = inbox.New(l).DeadLetter(t.Context(), ids["e1"]) {

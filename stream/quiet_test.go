@@ -14,7 +14,7 @@ func (quiet) Commands(context.Context, []*ledger.Claim, int64) ([]ledger.Command
 	return nil, nil
 }
 
-func (quiet) Obey(_ context.Context, c *ledger.Claim, _ ledger.Command) (ledger.Applied, error) {
+func (quiet) ApplyCommand(_ context.Context, c *ledger.Claim, _ ledger.Command) (ledger.Applied, error) {
 	return ledger.Applied{Claim: c}, nil
 }
 func (quiet) Listen(func()) (stop func())                       { return func() {} }
@@ -24,7 +24,7 @@ func (quiet) OldLines(context.Context, *ledger.Claim) (old ledger.OldLines, err 
 }
 func (quiet) ForgetLines(context.Context, *ledger.Claim, ledger.OldLines) error { return nil }
 func (quiet) Leave(context.Context, []string) error                             { return nil }
-func (quiet) Uncopied(context.Context, *ledger.Claim, int64, int64, int) (page ledger.UncopiedPage, err error) {
+func (quiet) WithoutCopy(context.Context, *ledger.Claim, int64, int64, int) (page ledger.WithoutCopyPage, err error) {
 	return page, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// One reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials; a client of its
+// ReadOne reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials; a client of its
 // own is opened and closed. Errors are *schemas.Error: NotFound where the topic has nothing at that place (any more),
 // Invalid, Unavailable.
 func ReadOne(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {

@@ -74,7 +74,7 @@ func TestExpressionNumbersAreExact(t *testing.T) {
 		{"'r' + string(body.n)", "monotonic", "text", `90071992547409931`, "=r90071992547409931"},
 	} {
 		e, err := compile(t, withVersion(tt.expression, tt.kind, tt.as)).Event(request(`{"type":"t","order":{"id":1},"n":`+tt.n+`}`, "X-Event-Id: i"), received)
-		if err != nil || e.Version.Text() != tt.want {
+		if err != nil || e.Version.Sortable() != tt.want {
 			t.Errorf("%s of %s: %+v %v, want %s", tt.expression, tt.n, e, err, tt.want)
 		}
 	}
@@ -303,10 +303,10 @@ func TestVersionAsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (schemas.Version{Kind: schemas.Monotonic, Word: strings.Trim(rev, `"`)}); e.Version != want || e.Validate() == nil != true {
+		if want := (schemas.Version{Kind: schemas.Monotonic, Text: strings.Trim(rev, `"`)}); e.Version != want || e.Validate() == nil != true {
 			t.Errorf("%+v, %v", e.Version, e.Validate())
 		}
-		texts = append(texts, e.Version.Text())
+		texts = append(texts, e.Version.Sortable())
 	}
 	if diff := cmp.Diff([]string{"=01ARZ3NDEKTSV4RRFFQ69G5FAV", "=01BX5ZZKBKACTAV9WEVGEMMVRZ", "=0000012", "=0000012-rc"}, texts); diff != "" {
 		t.Error(diff)
@@ -324,7 +324,7 @@ func TestVersionAsText(t *testing.T) {
 	cfg.Event.Version = &provider.VersionConfig{From: "header:X-Rev", Kind: "monotonic", As: "text",
 		Rank: &provider.RankConfig{From: "/state", Order: []string{"open", "paid"}}}
 	r := request(`{"type":"t","state":"paid","order":{"id":1}}`, "X-Event-Id: i", "X-Rev: 0007")
-	if e, err := compile(t, cfg).Event(r, received); err != nil || e.Version.Text() != "=0007 +00002" {
+	if e, err := compile(t, cfg).Event(r, received); err != nil || e.Version.Sortable() != "=0007 +00002" {
 		t.Errorf("%+v %v", e, err)
 	}
 }

@@ -61,7 +61,7 @@ type VersionConfig struct {
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Kind is sequence, monotonic, timestamp or none.
 	Kind string `yaml:"kind,omitempty" json:"kind,omitempty"`
-	// As says what values of kind monotonic are: integer, or text, which compares bytewise (see [schemas.IsWord]). Empty
+	// As says what values of kind monotonic are: integer, or text, which compares bytewise (see [schemas.IsVersionText]). Empty
 	// is integer.
 	As string `yaml:"as,omitempty" json:"as,omitempty"`
 	// Clock names the line where an entity has several.

@@ -158,10 +158,10 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 			if kind != scan.String {
 				return unusable(WrongType, "%s is of type %s, and as: text takes only strings", c.from.text, kind)
 			}
-			if !schemas.IsWord(text) {
-				return unusable(BadVersion, "%s is not 1 to %d characters of printable ASCII without spaces", c.from.text, schemas.MaxWord)
+			if !schemas.IsVersionText(text) {
+				return unusable(BadVersion, "%s is not 1 to %d characters of printable ASCII without spaces", c.from.text, schemas.MaxVersionText)
 			}
-			v.Word = text
+			v.Text = text
 		case c.kind == schemas.Timestamp:
 			t, ok := parseTime(text, c.resolution)
 			counts, fits := coarse(t, c.resolution)

@@ -29,6 +29,6 @@ func ExampleCompile() {
 		return
 	}
 	e, err := src.Event(r, now)
-	fmt.Println(e.Source, e.ID, e.Type, e.Entity, e.Version.Clock, e.Version.Text(), e.Payload, err)
+	fmt.Println(e.Source, e.ID, e.Type, e.Entity, e.Version.Clock, e.Version.Sortable(), e.Payload, err)
 	// Output: /acme/github 72d3162e com.github.issues.opened 186853002/42 issue 2026-05-15T15:20:18.000000000Z snapshot <nil>
 }

@@ -53,7 +53,7 @@ func request(body string, headers ...string) *verify.Request {
 // brief is what a test says about an event: id | type | entity | clock kind version [sub] | payload [deleted].
 func brief(e *schemas.Event) string {
 	parts := []string{e.ID, e.Type, string(e.Entity),
-		strings.TrimSpace(e.Version.Clock + " " + string(e.Version.Kind) + " " + e.Version.Text()), string(e.Payload)}
+		strings.TrimSpace(e.Version.Clock + " " + string(e.Version.Kind) + " " + e.Version.Sortable()), string(e.Payload)}
 	if e.Deleted {
 		parts[4] += " deleted"
 	}

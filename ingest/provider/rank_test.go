@@ -33,7 +33,7 @@ func TestRankOrdersWhatHappensInOneSecond(t *testing.T) {
 		}
 		last = e.Version
 	}
-	if got := last.Text(); got != "2019-05-15T15:20:18.000000000Z+00003" {
+	if got := last.Sortable(); got != "2019-05-15T15:20:18.000000000Z+00003" {
 		t.Error(got)
 	}
 	e, err := s.Event(request(`{"type":"t","job":1,"at":1557933619,"status":"queued"}`, "X-Event-Id: i"), received)
@@ -47,7 +47,7 @@ func TestRankOfACounterFromAHeader(t *testing.T) {
 	s := compile(t, jobs(provider.VersionConfig{From: "/rev", Kind: "sequence",
 		Rank: &provider.RankConfig{From: "header:X-Status", Order: []string{"7", "8"}}}))
 	e, err := s.Event(request(`{"type":"t","job":1,"rev":4}`, "X-Event-Id: i", "X-Status: 8"), received)
-	if err != nil || e.Version.Text() != "00000000000000000004+00002" {
+	if err != nil || e.Version.Sortable() != "00000000000000000004+00002" {
 		t.Errorf("%+v %v", e, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestResolutionCutsWhatIsFiner(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || e.Version.Text() != c.want {
+		if err != nil || e.Version.Sortable() != c.want {
 			t.Errorf("%s in %s: %+v %v, want %s", c.at, c.resolution, e, err, c.want)
 		}
 	}

@@ -11,7 +11,7 @@ var _ = register(standardWebhooks())
 
 // standardWebhooks: the specification gives an id and, by convention, a `type`, which is taken verbatim: its senders
 // already have names of their own ("invoice.paid"). It says nothing about entities or order, so all events of the
-// source stand in one line unless the source says more.
+// source have one entity, and run one after the other, unless the source's own mapping says more.
 //
 // Sources: https://github.com/standard-webhooks/standard-webhooks (spec, libraries).
 func standardWebhooks() preset {

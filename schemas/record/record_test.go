@@ -86,7 +86,7 @@ func TestEncodeHeaders(t *testing.T) {
 func TestRoundTripOfAWord(t *testing.T) {
 	t.Parallel()
 	e := event()
-	e.First, e.Version = nil, schemas.Version{Clock: "doc", Kind: schemas.Monotonic, Word: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Sub: 2}
+	e.First, e.Version = nil, schemas.Version{Clock: "doc", Kind: schemas.Monotonic, Text: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Sub: 2}
 	r := Encode("t", e)
 	if got := headers(t, r)["ce_entityversion"]; got != "=01ARZ3NDEKTSV4RRFFQ69G5FAV +00002" {
 		t.Errorf("ce_entityversion %q", got)
@@ -311,7 +311,7 @@ func drawVersion(t *rapid.T) schemas.Version {
 		low = schemas.MinTimestamp.UnixNano()
 	case schemas.Monotonic:
 		if rapid.Bool().Draw(t, "words") {
-			v.Word = rapid.StringMatching("[!-~]{1,64}").Draw(t, "word")
+			v.Text = rapid.StringMatching("[!-~]{1,64}").Draw(t, "word")
 			v.Sub = rapid.Int32Range(0, schemas.MaxSub).Draw(t, "sub")
 			return v
 		}

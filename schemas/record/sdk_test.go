@@ -175,7 +175,7 @@ func TestSDKReads(t *testing.T) {
 			"bodyhash": e.Hash.String(), "recordedtime": e.RecordedTime.Format(time.RFC3339Nano),
 		}
 		for _, o := range []struct{ name, value string }{
-			{"entityversion", e.Version.Text()}, {"versionclock", e.Version.Clock}, {"traceparent", e.TraceParent}, {"tracestate", e.TraceState},
+			{"entityversion", e.Version.Sortable()}, {"versionclock", e.Version.Clock}, {"traceparent", e.TraceParent}, {"tracestate", e.TraceState},
 		} {
 			if o.value != "" {
 				extensions[o.name] = o.value
@@ -230,7 +230,7 @@ func TestSDKWrites(t *testing.T) {
 			e.SetExtension("versionkind", "monotonic")
 			e.SetExtension("entityversion", "=2026%\"w +00007")
 		}, func(e *schemas.Event) {
-			e.Version = schemas.Version{Kind: schemas.Monotonic, Word: `2026%"w`, Sub: 7}
+			e.Version = schemas.Version{Kind: schemas.Monotonic, Text: `2026%"w`, Sub: 7}
 		}},
 		{"a version of an epoch", "application/json", []byte(`1`), func(e *sdk.Event) {
 			e.SetExtension("versionkind", "sequence")

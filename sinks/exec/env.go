@@ -33,7 +33,7 @@ func (s *Sink) environment(a sink.Action) []string {
 	set("FOREBAY_ENTITY", string(e.Entity))
 	set("FOREBAY_TIME", e.Time.UTC().Format(time.RFC3339Nano))
 	set("FOREBAY_CONTENT_TYPE", e.DataContentType)
-	set("FOREBAY_VERSION", e.Version.Text())
+	set("FOREBAY_VERSION", e.Version.Sortable())
 	set("FOREBAY_VERSION_KIND", string(e.Version.Kind))
 	set("FOREBAY_VERSION_CLOCK", e.Version.Clock)
 	set("FOREBAY_DELETED", strconv.FormatBool(e.Deleted))

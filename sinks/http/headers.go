@@ -30,7 +30,7 @@ func setEvent(h http.Header, e *schemas.Event) {
 	set("partitionkey", string(e.Entity))
 	set("recordedtime", timeText(e.RecordedTime))
 	set("dataschema", e.DataSchema)
-	set("entityversion", e.Version.Text())
+	set("entityversion", e.Version.Sortable())
 	set("versionkind", string(e.Version.Kind))
 	set("versionclock", e.Version.Clock)
 	set("payloadkind", string(e.Payload))

@@ -77,7 +77,7 @@ func (s *Sink) write(a sink.Action) error {
 	e := a.Event
 	l := line{
 		Time: time.Now().UTC(), ActionID: a.ID, Action: a.Name, Destination: a.Destination, Attempt: a.Attempt, Late: a.Late,
-		Source: e.Source, EventID: e.ID, Type: e.Type, Entity: e.Entity, Version: e.Version.Text(),
+		Source: e.Source, EventID: e.ID, Type: e.Type, Entity: e.Entity, Version: e.Version.Sortable(),
 	}
 	switch {
 	case json.Valid(e.Data):
@@ -103,7 +103,7 @@ func attrs(a sink.Action) []slog.Attr {
 		slog.String("action_id", string(a.ID)), slog.String("action", a.Name), slog.String("destination", a.Destination),
 		slog.Int("attempt", a.Attempt), slog.Bool("late", a.Late), slog.String("source", e.Source),
 		slog.String("event_id", e.ID), slog.String("type", e.Type), slog.String("entity", string(e.Entity)),
-		slog.String("version", e.Version.Text()), slog.Int("bytes", len(e.Data)),
+		slog.String("version", e.Version.Sortable()), slog.Int("bytes", len(e.Data)),
 	}
 }
 

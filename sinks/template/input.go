@@ -63,7 +63,7 @@ func (in *input) ResolveName(name string) (any, bool) {
 	case "event.parts":
 		return parts(e.Entity), true
 	case "event.version":
-		return e.Version.Text(), true
+		return e.Version.Sortable(), true
 	case "event.time":
 		return e.Time, true
 	case "event.late":

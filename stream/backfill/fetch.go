@@ -115,7 +115,7 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 	return f, nil
 }
 
-// Format prints what f is and nothing that it holds.
+// Format prints only what f is, so that no log shows its URL or headers.
 func (f *Fetcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "fetcher of "+f.cfg.Source) }
 
 // LogValue is the same for slog.

@@ -71,7 +71,7 @@ func newID(e *schemas.Event) string {
 	if e.Version.Clock != "" {
 		line += "#" + e.Version.Clock
 	}
-	tail := ":" + e.Version.Text()
+	tail := ":" + e.Version.Sortable()
 	if k := e.Version.Kind; k == schemas.Timestamp || k == schemas.None {
 		tail += ":" + e.Hash.String()
 	}

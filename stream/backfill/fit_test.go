@@ -135,7 +135,7 @@ func TestNewID(t *testing.T) {
 		want string
 	}{
 		{schemas.Event{Entity: "42", Version: schemas.Version{Kind: schemas.Sequence, Value: 7}}, "backfill:42:00000000000000000007"},
-		{schemas.Event{Entity: "1/2", Version: schemas.Version{Kind: schemas.Monotonic, Word: "01H", Clock: "c"}}, "backfill:1/2#c:=01H"},
+		{schemas.Event{Entity: "1/2", Version: schemas.Version{Kind: schemas.Monotonic, Text: "01H", Clock: "c"}}, "backfill:1/2#c:=01H"},
 		{schemas.Event{Entity: "42", Hash: hash, Version: schemas.Version{Kind: schemas.Timestamp, Clock: "pull_request", Value: when.UnixNano()}},
 			"backfill:42#pull_request:2026-01-02T03:04:05.000000000Z:" + hash.String()},
 		{schemas.Event{Entity: "42", Hash: hash, Version: schemas.Version{Kind: schemas.None}}, "backfill:42::" + hash.String()},

@@ -63,9 +63,9 @@ func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 	outcome, err := l.cfg.Lanes.ApplyCommand(l.ctx, c, cmd)
 	switch {
 	case err != nil && l.ctx.Err() == nil:
-		log.Warn("command not obeyed; it comes again", "error", err)
+		log.Warn("command not applied; trying again", "error", err)
 	case err == nil && outcome != "":
-		log.Info("command obeyed", "outcome", outcome)
+		log.Info("command applied", "outcome", outcome)
 	}
 }
 
@@ -76,10 +76,10 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 			continue
 		}
 		ctx, done := l.running.begin(l.ctx)
-		a, err := l.cfg.Ledger.Obey(ctx, p.Claim, cmd)
+		a, err := l.cfg.Ledger.ApplyCommand(ctx, p.Claim, cmd)
 		done()
 		if err == nil && !a.Fenced {
-			l.log.Info("command obeyed", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
+			l.log.Info("command applied", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
 				"partition", p.at().Number, "entity", cmd.Line.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
 		}
 		l.concluded(p, a, err)

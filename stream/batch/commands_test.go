@@ -42,13 +42,13 @@ func TestCommandsThatWaitHoldUpNoOthers(t *testing.T) {
 	for id := range int64(2*ledger.MaxCommands + 1) {
 		q.open = append(q.open, ledger.Command{ID: id + 1, Claim: 7, LaneSeq: id + 1})
 	}
-	var obeyed []int64
+	var applied []int64
 	claim := &ledger.Claim{ID: 7, Partition: ledger.Partition{Topic: streamtest.Topic}}
 	lanes := commanded(func(cmd ledger.Command) (string, error) {
 		if cmd.ID <= 2*ledger.MaxCommands {
 			return "", nil
 		}
-		obeyed = append(obeyed, cmd.ID)
+		applied = append(applied, cmd.ID)
 		return "runs again", nil
 	})
 	p := NewPartition(claim, 1)
@@ -56,7 +56,7 @@ func TestCommandsThatWaitHoldUpNoOthers(t *testing.T) {
 		claims: map[reader.TopicPartition]*Partition{p.at(): p}}
 	go func() { (<-l.calls)() }() // which claims there are
 	l.applyCommands()
-	if want := []int64{2*ledger.MaxCommands + 1}; !slices.Equal(obeyed, want) {
-		t.Errorf("obeyed %d, want %d", obeyed, want)
+	if want := []int64{2*ledger.MaxCommands + 1}; !slices.Equal(applied, want) {
+		t.Errorf("applied %d, want %d", applied, want)
 	}
 }

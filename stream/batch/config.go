@@ -27,7 +27,7 @@ type gapLedger interface {
 // commandLedger is what commands need.
 type commandLedger interface {
 	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
-	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
+	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
 	Listen(notify func()) (stop func())
 }
 

@@ -55,7 +55,7 @@ func (d *Destination) unblock(now time.Time) {
 
 // BlockedFor is how much of the time between from and to the destination was paused, on hold or behind an open breaker, as
 // far as this process knows. No attempt could begin then.
-func (d *Destination) Away(from, to time.Time) (sum time.Duration) {
+func (d *Destination) BlockedFor(from, to time.Time) (sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.paused != nil {

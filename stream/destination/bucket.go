@@ -9,7 +9,7 @@ type bucket struct {
 	at     time.Time // up to when tokens have been poured
 }
 
-// refill adds the tokens that have come since the last call, at perSecond, up to burst.
+// refill adds the tokens that have come since the last call, at perSecond, up to burst. The first call fills the bucket.
 func (b *bucket) refill(now time.Time, perSecond, burst float64) {
 	if b.at.IsZero() {
 		b.tokens, b.at = burst, now

@@ -447,7 +447,7 @@ func TestBucketQueues(t *testing.T) {
 				time.Sleep(10*time.Second + time.Millisecond)
 				synctest.Wait()
 				same(t, "called by the token, not by looking", w.called(), before+1)
-			case Over:
+			case NoToken:
 				t.Fatal("over")
 			}
 		}
@@ -474,13 +474,13 @@ func TestBucketDropsAndFails(t *testing.T) {
 			same(t, "what is over takes no slot", d.Status().Running, 0)
 			time.Sleep(time.Second)
 			got = append(got, w.Take())
-			same(t, "answers", got, []Answer{Go, Go, Over, Go})
+			same(t, "answers", got, []Answer{Go, Go, NoToken, Go})
 			same(t, "mode", w.OnLimit(), mode)
 			same(t, "who waits for a slot", w.Take(), Wait)
 			w.End(fine)
 			other := d.worker("acme")
 			same(t, "who comes behind it", other.Take(), Wait)
-			same(t, "has its turn, without a token", w.Take(), Over)
+			same(t, "has its turn, without a token", w.Take(), NoToken)
 			same(t, "and makes room for the next", other.HasTurn(), true)
 			same(t, "counted", testutil.ToFloat64(d.metrics.limited), 2.0)
 		})
@@ -815,7 +815,7 @@ func TestTokensComeBack(t *testing.T) {
 			v.Pass()
 			same(t, "which it passes on", w.Take(), Go)
 			w.End(fine)
-			over := map[OnLimit]Answer{Queue: Wait, Drop: Over, Error: Over}[mode]
+			over := map[OnLimit]Answer{Queue: Wait, Drop: NoToken, Error: NoToken}[mode]
 			same(t, "made, it is spent", w.Take(), over)
 			w.Pass()
 			same(t, "slots", d.Status().Running, 0)
@@ -854,9 +854,9 @@ func TestTurnStandsNoLongerThanItsDestination(t *testing.T) {
 				same(t, "there are three slots", []Answer{a.Take(), b.Take(), b.Take(), c.Take()}, []Answer{Go, Go, Go, Wait})
 				b.End(nil)
 				same(t, "c has its turn", c.HasTurn(), true)
-				same(t, "b stands", b.Stands(), true)
+				same(t, "b stands", b.StillAllowed(), true)
 				b.End(stop)
-				same(t, "nothing stands", []bool{a.Stands(), c.Stands()}, []bool{false, false})
+				same(t, "nothing stands", []bool{a.StillAllowed(), c.StillAllowed()}, []bool{false, false})
 				same(t, "c waits", []any{c.Take(), c.HasTurn()}, []any{Wait, false})
 				a.GiveBack()
 				same(t, "no slot is lost", d.Status().Running, 0)
@@ -886,9 +886,9 @@ func TestAway(t *testing.T) {
 		synctest.Wait()
 		away := func(what string, want time.Duration) {
 			t.Helper()
-			same(t, what, d.Away(began, time.Now()).Round(time.Minute), want)
+			same(t, what, d.BlockedFor(began, time.Now()).Round(time.Minute), want)
 		}
-		same(t, "before this process", d.Away(began.Add(-4*time.Hour), began), time.Hour)
+		same(t, "before this process", d.BlockedFor(began.Add(-4*time.Hour), began), time.Hour)
 		away("nothing yet", 0)
 		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: time.Hour})
 		time.Sleep(30 * time.Minute)
@@ -916,7 +916,7 @@ func TestAway(t *testing.T) {
 		d.addBlocked(from, from.Add(100*time.Second))
 	}
 	same(t, "spans", len(d.blocked), maxSpans)
-	same(t, "all that are kept", d.Away(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
+	same(t, "all that are kept", d.BlockedFor(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
 }
 
 // TestAwayIsNotWhatWasLetThrough: between a hold and the next one attempts were made, as between an open breaker's wait and the
@@ -932,7 +932,7 @@ func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
 			w.try(fine)
 			time.Sleep(30 * time.Second)
 		}
-		same(t, "throttled now and then", d.Away(began, time.Now()), 90*5*time.Second)
+		same(t, "throttled now and then", d.BlockedFor(began, time.Now()), 90*5*time.Second)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		began, d := time.Now(), setup(t, Policy{Breaker: Breaker{Failures: 1, Wait: 5 * time.Second, MaxWait: 5 * time.Second}})
@@ -944,7 +944,7 @@ func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		}
 		// All but the first attempt were the only one that might be made.
-		same(t, "tried now and then", d.Away(began, time.Now()), (89*15+5)*time.Second)
+		same(t, "tried now and then", d.BlockedFor(began, time.Now()), (89*15+5)*time.Second)
 	})
 }
 
@@ -964,7 +964,7 @@ func TestAwayEndsWithTheResume(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()
 			same(t, "taken", w.try(fine), true)
-			same(t, "away", d.Away(began, time.Now()).Round(time.Minute), max(held, 10*time.Minute))
+			same(t, "away", d.BlockedFor(began, time.Now()).Round(time.Minute), max(held, 10*time.Minute))
 		})
 	}
 }
@@ -980,10 +980,10 @@ func TestTimeOfAPauseIsOurs(t *testing.T) {
 			time.Sleep(2 * time.Hour)
 			k.pause(Pause{At: time.Now().Add(off), By: "ann@ops", Reason: "they move"})
 			time.Sleep(30 * time.Minute)
-			same(t, "paused", d.Away(began, time.Now()).Round(time.Minute), 30*time.Minute)
+			same(t, "paused", d.BlockedFor(began, time.Now()).Round(time.Minute), 30*time.Minute)
 			k.resume("acme/agent")
 			time.Sleep(4 * time.Hour)
-			same(t, "resumed", d.Away(began, time.Now()).Round(time.Minute), 30*time.Minute)
+			same(t, "resumed", d.BlockedFor(began, time.Now()).Round(time.Minute), 30*time.Minute)
 		})
 	}
 }
@@ -1009,7 +1009,7 @@ func TestPausesAreReadFirst(t *testing.T) {
 		k.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		same(t, "before this process", d.Away(began.Add(-3*time.Hour), began), time.Hour)
+		same(t, "before this process", d.BlockedFor(began.Add(-3*time.Hour), began), time.Hour)
 	})
 }
 
@@ -1088,7 +1088,7 @@ func BenchmarkAdmission(b *testing.B) {
 			w := setup(b, bb.policy).worker("acme")
 			b.ReportAllocs()
 			for b.Loop() {
-				if w.Take() != Go || !w.Stands() {
+				if w.Take() != Go || !w.StillAllowed() {
 					b.Fatal("it waits")
 				}
 				w.End(fine)

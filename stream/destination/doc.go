@@ -6,7 +6,7 @@
 //	                               ├──── the attempt fails ──────┘                     │   └── a hold or a pause is over
 //	                               └──────────────── failures in a row ────────────────┘
 //
-// An attempt begins only where [User.Take] says so, and [User.Stands] right before the call. Where Take says [Wait], the
+// An attempt begins only where [User.Take] says so, and [User.StillAllowed] right before the call. Where Take says [Wait], the
 // user is called once its turn has come: teams take turns, within a team its subscriptions, and whatever a subscription has
 // takes turns there. Waiting uses up nothing: a destination that is open, held, paused, out of tokens or busy costs no attempt.
 //

@@ -21,9 +21,9 @@ type User struct {
 type Answer int
 
 const (
-	Wait Answer = iota // later: call says when to ask again
-	Go                 // now; End ends it, or GiveBack where it is not made
-	Over               // there is no token: the action is not attempted but dropped, or fails; nothing is charged for it
+	Wait    Answer = iota // later: call says when to ask again
+	Go                    // now; End ends it, or GiveBack where it is not made
+	NoToken               // there is no token: the action is not attempted but dropped, or fails; nothing is charged for it
 )
 
 // Join makes a user. call is called, with the destination locked and by any goroutine, when Take has something to give
@@ -72,14 +72,14 @@ func (u *User) Take() Answer {
 		d.metrics.limited.Inc()
 		d.undoBegin()
 		d.serve()
-		return Over
+		return NoToken
 	}
 	return Go
 }
 
-// Stands reports whether an attempt that Take let go may still be made: to be asked right before it. Where not, the
+// StillAllowed reports whether an attempt that Take let go may still be made: to be asked right before it. Where not, the
 // destination has been paused or held, or its breaker has opened, since then, and the attempt is given back.
-func (u *User) Stands() bool {
+func (u *User) StillAllowed() bool {
 	u.d.mu.Lock()
 	defer u.d.mu.Unlock()
 	if u.d.paused == nil && u.d.breaker != Open && u.d.held.IsZero() {
@@ -89,7 +89,7 @@ func (u *User) Stands() bool {
 	return !stopped
 }
 
-// OnLimit is what becomes of an action that Take says Over of.
+// OnLimit is what becomes of an action that Take says NoToken of.
 func (u *User) OnLimit() OnLimit { return u.d.policy.Rate.OnLimit }
 
 // HasTurn reports whether a turn waits for Take.

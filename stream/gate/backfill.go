@@ -10,7 +10,7 @@ import (
 // Request asks for a backfill of what is missing on a line. The answer comes as records of the same partition with
 // Record.Backfill set.
 type Request struct {
-	Line LineKey
+	Line VersionLineKey
 	// From and To are the places that are missing, both included, of kind sequence; for the other kinds they are 0. On a
 	// line that has not begun From is its first value, or 1 where the provider promises none.
 	From, To int64
@@ -22,7 +22,7 @@ type Request struct {
 // Wanted returns the Requests that are still needed: the last one of each line that is Backfilling. A later record of the
 // same call may have filled the gap of another.
 func (st *State) Wanted() (wanted []Request) {
-	taken := make(map[LineKey]bool, len(st.Requests))
+	taken := make(map[VersionLineKey]bool, len(st.Requests))
 	for _, r := range slices.Backward(st.Requests) {
 		if w, waits := st.Waits(r.Line); waits && w.Stage == Backfilling && !taken[r.Line] {
 			taken[r.Line] = true
@@ -34,12 +34,12 @@ func (st *State) Wanted() (wanted []Request) {
 }
 
 // backfillsFirst reports whether a backfill is asked for before the wait on the line ends.
-func (d *decider) backfillsFirst(k LineKey) bool {
+func (d *decider) backfillsFirst(k VersionLineKey) bool {
 	return d.p.Then == ThenBackfill || d.p.Start == StartBackfill && d.st.Lines[k] == nil
 }
 
 // afterWait is what follows when neither a filler nor a backfill has ended the wait on the line.
-func (d *decider) afterWait(k LineKey) Then {
+func (d *decider) afterWait(k VersionLineKey) Then {
 	if d.backfillsFirst(k) {
 		return d.p.otherwise()
 	}
@@ -47,7 +47,7 @@ func (d *decider) afterWait(k LineKey) Then {
 }
 
 // expire ends the wait of a line on which events wait with a deadline.
-func (d *decider) expire(k LineKey) {
+func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
 	case d.backfillsFirst(k) && d.st.Waiting[k][0].Stage != Backfilling:
 		d.requestBackfill(k)
@@ -59,7 +59,7 @@ func (d *decider) expire(k LineKey) {
 }
 
 // requestBackfill asks for what is missing on a line. What waits on the line now waits for the answer.
-func (d *decider) requestBackfill(k LineKey) {
+func (d *decider) requestBackfill(k VersionLineKey) {
 	w := d.st.Waiting[k]
 	for i := range w {
 		w[i].Stage = Backfilling
@@ -81,7 +81,7 @@ func (d *decider) requestBackfill(k LineKey) {
 
 // missing is the closed range of places between a line, which may not have begun, and an event ahead of it. It is never
 // empty: below a line's first event there is at least the place before it.
-func missing(line *Line, r *Record) (from, to int64) {
+func missing(line *VersionLine, r *Record) (from, to int64) {
 	switch {
 	case line != nil:
 		from = line.At.Value + 1 // the event is ahead: neither can overflow
@@ -98,7 +98,7 @@ func missing(line *Line, r *Record) (from, to int64) {
 
 // restartWait lets what still waits on a line wait for a filler again. A backfill was asked for another gap, which has
 // ended.
-func (d *decider) restartWait(k LineKey) {
+func (d *decider) restartWait(k VersionLineKey) {
 	w := d.st.Waiting[k]
 	if len(w) == 0 || w[0].Stage == Filling {
 		return

@@ -35,13 +35,13 @@ func TestGapBackfill(t *testing.T) {
 				"20 applied/next", "40 buffered/gap", "30 applied/next", "*40 applied/released", "*5 applied/released", "*6 applied/released",
 			},
 			waiting: "9:buffered?", asked: []string{"gap 2-4", "gap 7-8"},
-			line: &Line{At: at(6)},
+			line: &VersionLine{At: at(6)},
 		}, {
 			name: "while fillers are missing still, the line waits for the same answer", policy: otherwise(fetch, ThenSkip),
 			steps: []step{in(seq(1, 1), seq(5, 5)), line("e"), in(seq(2, 2)), line("e")},
 			want:  []string{"1 applied/first", "5 buffered/gap", "2 applied/next", "*5 applied/gap_skipped"},
 			asked: gap24,
-			line:  &Line{At: at(5), Skipped: []Span{{3, 4}}},
+			line:  &VersionLine{At: at(5), Skipped: []Span{{3, 4}}},
 		}, {
 			name: "a synthetic snapshot covers what is missing below it", policy: fetch,
 			steps: []step{in(seq(1, 1), seq(5, 5), seq(6, 6), seq(8, 8)), line("e"), in(seq(70, 7, fetched), seq(3, 3), seq(4, 4, delta))},
@@ -50,7 +50,7 @@ func TestGapBackfill(t *testing.T) {
 				"*5 stale/older", "*6 stale/older", "*8 applied/released", "3 stale/older", "4 late/older_delta",
 			},
 			asked: gap24,
-			line:  &Line{At: at(8)},
+			line:  &VersionLine{At: at(8)},
 		}, {
 			name: "what waited up to it is decided as what it is now", policy: with(func(p *Policy) {
 				p.Then, p.BackfillWait, p.Equal, p.Stale.Snapshot = ThenBackfill, time.Minute, EqualHold, StaleHold
@@ -64,7 +64,7 @@ func TestGapBackfill(t *testing.T) {
 				"*60 | parked/equal_held", "*61 | parked/equal_held",
 			},
 			asked: []string{"gap 2-2"},
-			line:  &Line{At: at(6)},
+			line:  &VersionLine{At: at(6)},
 		}, {
 			name: "a synthetic snapshot leaves earlier skipped places and what is missing above it as they are", policy: atOnce,
 			steps: []step{
@@ -79,7 +79,7 @@ func TestGapBackfill(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(5, 5)), line("e"), in(seq(7, 7), seq(3, 3)), line("e")},
 			want:  []string{"1 applied/first", "5 buffered/gap", "7 buffered/gap", "3 buffered/gap", "*3 applied/gap_skipped"},
 			asked: gap24, waiting: "5:buffered 7:buffered",
-			line: &Line{At: at(3), Skipped: []Span{{2, 2}}},
+			line: &VersionLine{At: at(3), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "a late answer after a skip", policy: otherwise(fetch, ThenSkip),
 			steps: []step{
@@ -99,7 +99,7 @@ func TestGapBackfill(t *testing.T) {
 				"30 applied/backfilled", "*4 applied/released", "5 applied/next", "*6 applied/released", "*7 applied/released",
 			},
 			asked: []string{"gap 2-3"},
-			line:  &Line{At: at(7)},
+			line:  &VersionLine{At: at(7)},
 		}, {
 			name: "otherwise dead_letter", policy: otherwise(fetch, ThenDeadLetter),
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(4, 4)), line("e"), line("e"), in(seq(20, 2, fetched))},
@@ -117,7 +117,7 @@ func TestGapBackfill(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(4, 4)), line("e"), in(seq(30, 3, fetched, filtered), seq(20, 2, fetched, filtered))},
 			want:  []string{"1 applied/first", "4 buffered/gap", "30 buffered/gap", "20 filtered/type", "*30 filtered/type", "*4 applied/released"},
 			asked: []string{"gap 2-3"},
-			line:  &Line{At: at(4)},
+			line:  &VersionLine{At: at(4)},
 		}, {
 			name: "a synthetic event where the line's own was filtered is the first of its version", policy: fetch,
 			steps: []step{in(seq(1, 1), seq(2, 2, filtered), seq(20, 2, fetched), seq(21, 2, fetched))},
@@ -144,7 +144,7 @@ func TestGapBackfill(t *testing.T) {
 				"5 buffered/start_gap", "4 buffered/start_gap", "10 applied/first", "30 applied/backfilled", "*4 applied/released", "*5 applied/released",
 			},
 			asked: []string{"start_gap 1-3"},
-			line:  &Line{At: at(5)},
+			line:  &VersionLine{At: at(5)},
 		}, {
 			name: "the ends of the range", policy: fetchNow,
 			steps: []step{
@@ -174,7 +174,7 @@ func TestStartBackfill(t *testing.T) {
 				"70 applied/backfilled", "*7 applied/released", "*8 applied/released", "3 stale/older",
 			},
 			waiting: "10:buffered", asked: []string{"start_backfill 1-6"},
-			line: &Line{At: at(8)},
+			line: &VersionLine{At: at(8)},
 		}, {
 			name: "a synthetic delta begins it, whatever its value, and others fill", policy: truth,
 			steps: []step{in(seq(4, 4, one)), in(seq(20, 2, one, delta, fetched), seq(30, 3, one, delta, fetched), seq(10, 1, one, delta, fetched))},
@@ -243,7 +243,7 @@ func TestStartBackfill(t *testing.T) {
 				"*3 applied/first", "*4 applied/released", "*5 applied/released", "2 stale/older",
 			},
 			asked: []string{"start_backfill 1-4"}, waiting: "8:buffered",
-			line: &Line{At: at(5)},
+			line: &VersionLine{At: at(5)},
 		}, {
 			name: "otherwise dead_letter gives up what skip would release", policy: otherwise(truth, ThenDeadLetter),
 			steps: []step{in(rec(3, ts, 30), rec(2, ts, 20)), line("e"), in(rec(4, ts, 40))},
@@ -264,7 +264,7 @@ func TestStartBackfill(t *testing.T) {
 				"*1 applied/gap_skipped", "*3 applied/released", "*4 applied/released",
 			},
 			asked: []string{"start_backfill before 30"},
-			line:  &Line{At: schemas.Version{Kind: ts, Value: 40}},
+			line:  &VersionLine{At: schemas.Version{Kind: ts, Value: 40}},
 		}, {
 			name: "start: backfill from now on: the next event asks", policy: fromOne,
 			steps: []step{in(seq(5, 5, one)), policy(truth), in(seq(4, 4, one))},
@@ -292,7 +292,7 @@ func TestStartBackfill(t *testing.T) {
 			steps: []step{in(rec(3, ts, 30, one)), policy(wait), line("e")},
 			want:  []string{"3 buffered/start_backfill", "*3 applied/gap_skipped"},
 			asked: []string{"start_backfill before 30"},
-			line:  &Line{At: schemas.Version{Kind: ts, Value: 30}},
+			line:  &VersionLine{At: schemas.Version{Kind: ts, Value: 30}},
 		}, {
 			name: "the smallest value", policy: truth,
 			steps: []step{in(seq(1, math.MinInt64), seq(2, 0, clock("k")))},
@@ -318,7 +318,7 @@ func TestWaitingTimesAreClamped(t *testing.T) {
 		t.Errorf("waits at %s", time.Unix(0, v).UTC())
 	}
 	p.FutureSkew = time.Second // what waits has its version
-	said = append(said, say(Expire(st, []LineKey{e}, p), nil)...)
+	said = append(said, say(Expire(st, []VersionLineKey{e}, p), nil)...)
 	want := []string{"2 buffered/start_backfill", "1 buffered/start_backfill", "*1 applied/first", "*2 applied/released"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
@@ -337,8 +337,8 @@ func TestWanted(t *testing.T) {
 		t.Error(diff)
 	}
 	want := []Request{
-		{Line: LineKey{Entity: "f"}, From: 2, To: 2, Before: at(3), Reason: ReasonGap},
-		{Line: LineKey{Entity: "g"}, From: 4, To: 5, Before: at(6), Reason: ReasonGap},
+		{Line: VersionLineKey{Entity: "f"}, From: 2, To: 2, Before: at(3), Reason: ReasonGap},
+		{Line: VersionLineKey{Entity: "g"}, From: 4, To: 5, Before: at(6), Reason: ReasonGap},
 	}
 	if diff := cmp.Diff(want, st.Wanted()); diff != "" {
 		t.Error(diff)
@@ -346,7 +346,7 @@ func TestWanted(t *testing.T) {
 	if low, waits := st.Waits(want[0].Line); !waits || low.Stage != Backfilling {
 		t.Errorf("%+v", low)
 	}
-	Expire(st, []LineKey{want[0].Line, want[1].Line}, now) // otherwise park
+	Expire(st, []VersionLineKey{want[0].Line, want[1].Line}, now) // otherwise park
 	if wanted := st.Wanted(); wanted != nil {
 		t.Errorf("parked lines want %+v", wanted)
 	}

@@ -26,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 				st := NewState()
 				if known {
 					for i := range records {
-						st.Lines[LineKey{Entity: records[i].Entity}] = &Line{At: schemas.Version{Kind: schemas.Monotonic, Value: 1}}
+						st.Lines[VersionLineKey{Entity: records[i].Entity}] = &VersionLine{At: schemas.Version{Kind: schemas.Monotonic, Value: 1}}
 					}
 				}
 				b.StartTimer()
@@ -48,7 +48,7 @@ func BenchmarkGap(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		st := NewState()
-		st.Lines[e] = &Line{At: schemas.Version{Kind: schemas.Sequence}}
+		st.Lines[e] = &VersionLine{At: schemas.Version{Kind: schemas.Sequence}}
 		b.StartTimer()
 		if out := Decide(st, records, wait); len(out) != 1999 {
 			b.Fatalf("%d outcomes, want 999 waiting, 1 filler, 999 released", len(out))

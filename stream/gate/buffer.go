@@ -10,13 +10,13 @@ import (
 
 // parked reports whether what waits on the line is parked, for a filler or an operator. It asks the waiting events,
 // because a line that has not begun has no row; Line.Parked says why.
-func (d *decider) parked(k LineKey) bool {
+func (d *decider) parked(k VersionLineKey) bool {
 	w := d.st.Waiting[k]
 	return len(w) > 0 && w[0].Decision == Parked
 }
 
 // full reports whether s, if it waited too, would be over a cap.
-func (d *decider) full(k LineKey, s subject) bool {
+func (d *decider) full(k VersionLineKey, s subject) bool {
 	w := d.st.Waiting[k]
 	return d.p.MaxPerEntity > 0 && len(w) >= d.p.MaxPerEntity ||
 		d.p.MaxBuffered > 0 && d.st.Buffered >= d.p.MaxBuffered ||
@@ -38,7 +38,7 @@ func (d *decider) count(r *Record, by int) {
 }
 
 // enterBuffer puts s into the gap buffer. It gets the stage of what waits on its line already.
-func (d *decider) enterBuffer(k LineKey, s subject, v schemas.Version, dec Decision, why Reason) {
+func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, dec Decision, why Reason) {
 	in := Waiting{Record: *s.Record, Decision: dec}
 	in.Version = v // epoch given, future clamped
 	w := d.st.Waiting[k]
@@ -62,7 +62,7 @@ func (r *Record) compareTo(v schemas.Version, offset int64) int {
 }
 
 // park turns everything that waits on a line into parked. What comes to the line afterwards is parked behind it.
-func (d *decider) park(k LineKey, why Reason) {
+func (d *decider) park(k VersionLineKey, why Reason) {
 	line, w := d.st.Lines[k], d.st.Waiting[k]
 	if line != nil {
 		line.Parked = why
@@ -77,7 +77,7 @@ func (d *decider) park(k LineKey, why Reason) {
 
 // withdraw takes a filtered event out of the buffer, because its redelivery is about to be decided again. If nothing
 // else waited, the line is no longer parked.
-func (d *decider) withdraw(k LineKey, i int) {
+func (d *decider) withdraw(k VersionLineKey, i int) {
 	s := d.take(k, i)
 	if i == 0 {
 		d.restartWait(k)
@@ -91,7 +91,7 @@ func (d *decider) withdraw(k LineKey, i int) {
 
 // take removes a waiting event from the buffer. The first is not copied: its memory is never used again. Any other one
 // is copied, because the buffer moves over it.
-func (d *decider) take(k LineKey, i int) subject {
+func (d *decider) take(k VersionLineKey, i int) subject {
 	w := d.st.Waiting[k]
 	if w[i].Decision == Buffered {
 		d.count(&w[i].Record, -1)
@@ -112,7 +112,7 @@ func (d *decider) take(k LineKey, i int) subject {
 }
 
 // find is the place of an event in a line's buffer, or -1.
-func (d *decider) find(k LineKey, key schemas.EventKey) int {
+func (d *decider) find(k VersionLineKey, key schemas.EventKey) int {
 	if len(d.st.Waiting) == 0 {
 		return -1
 	}

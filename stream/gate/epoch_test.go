@@ -18,12 +18,12 @@ func TestNewEpoch(t *testing.T) {
 			name: "applied/new_epoch whatever the value, and dense from there", policy: wait,
 			steps: []step{in(seq(1, 9, epoch(1)), seq(2, 1, epoch(2)), seq(3, 3, epoch(2)), seq(4, 2, epoch(2)), seq(5, 40, epoch(7)))},
 			want:  []string{"1 applied/first", "2 applied/new_epoch", "3 buffered/gap", "4 applied/next", "*3 applied/released", "5 applied/new_epoch"},
-			line:  &Line{At: of(7, 40)},
+			line:  &VersionLine{At: of(7, 40)},
 		}, {
 			name: "a line of no epoch yet", policy: wait,
 			steps: []step{in(seq(1, 9), seq(2, 1, epoch(1)), seq(3, 10), seq(4, 2))},
 			want:  []string{"1 applied/first", "2 applied/new_epoch", "3 buffered/gap", "4 applied/next"}, waiting: "3:buffered",
-			line: &Line{At: of(1, 2)},
+			line: &VersionLine{At: of(1, 2)},
 		}, {
 			name: "whatever start says", policy: fromOne,
 			steps: []step{in(seq(1, 1, epoch(1), first(1)), seq(5, 5, epoch(2), first(1)), seq(4, 4, epoch(2), first(1)))},
@@ -56,7 +56,7 @@ func TestNewEpoch(t *testing.T) {
 			steps: []step{in(seq(1, 1, epoch(1)), seq(5, 5, epoch(1)), seq(3, 3, epoch(1)), seq(9, 1, epoch(2)), seq(2, 2, epoch(1)))},
 			want: []string{"1 applied/first", "5 buffered/gap", "3 buffered/gap", "*3 applied/gap_skipped", "*5 applied/gap_skipped",
 				"9 applied/new_epoch", "2 stale/older"},
-			line: &Line{At: of(2, 1)},
+			line: &VersionLine{At: of(2, 1)},
 		}, {
 			name: "or is given up", policy: giveUp,
 			steps: []step{in(seq(1, 1, epoch(1)), seq(3, 3, epoch(1)), seq(9, 1, epoch(2)))},
@@ -66,7 +66,7 @@ func TestNewEpoch(t *testing.T) {
 			steps: []step{in(seq(1, 1, epoch(1)), seq(3, 3, epoch(1))), line("e"), in(seq(9, 1, epoch(2)), seq(10, 2, epoch(2)))},
 			want: []string{"1 applied/first", "3 buffered/gap", "*3 parked/gap_expired", "*3 applied/gap_skipped",
 				"9 applied/new_epoch", "10 applied/next"},
-			line: &Line{At: of(2, 2)},
+			line: &VersionLine{At: of(2, 2)},
 		}, {
 			name: "skipped places are forgotten with their epoch", policy: atOnce,
 			steps: []step{
@@ -74,12 +74,12 @@ func TestNewEpoch(t *testing.T) {
 				in(seq(9, 9, epoch(2)), seq(3, 3, epoch(1)), seq(8, 3, epoch(2))),
 			},
 			want: []string{"1 applied/first", "4 applied/gap_skipped", "2 late/filler", "9 applied/new_epoch", "3 stale/older", "8 stale/older"},
-			line: &Line{At: of(2, 9)},
+			line: &VersionLine{At: of(2, 9)},
 		}, {
 			name: "a place of the new epoch is not filled by the old one", policy: atOnce,
 			steps: []step{in(seq(1, 1, epoch(1)), seq(2, 1, epoch(2)), seq(4, 4, epoch(2)), seq(5, 3, epoch(1)), seq(6, 3, epoch(2)))},
 			want:  []string{"1 applied/first", "2 applied/new_epoch", "4 applied/gap_skipped", "5 stale/older", "6 late/filler"},
-			line:  &Line{At: of(2, 4), Skipped: []Span{{2, 2}}},
+			line:  &VersionLine{At: of(2, 4), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "a filtered one of kind sequence moves the line all the same", policy: wait,
 			steps: []step{in(seq(1, 9, epoch(1)), seq(2, 1, epoch(2), filtered), seq(3, 2, epoch(2)), seq(4, 10, epoch(1)))},
@@ -113,7 +113,7 @@ func TestNewEpoch(t *testing.T) {
 			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/new_epoch", "*2 late/redriven"},
 		}, {
 			name: "an operator's release is of one epoch", policy: wait,
-			steps: []step{in(seq(1, 9, epoch(1)), seq(2, 1, epoch(2)), seq(4, 4, epoch(2))), {release: []LineKey{e}}, in(seq(3, 3, epoch(2)))},
+			steps: []step{in(seq(1, 9, epoch(1)), seq(2, 1, epoch(2)), seq(4, 4, epoch(2))), {release: []VersionLineKey{e}}, in(seq(3, 3, epoch(2)))},
 			want:  []string{"1 applied/first", "2 applied/new_epoch", "4 buffered/gap", "*4 applied/gap_skipped", "3 late/filler"},
 		}, {
 			name: "order: arrival touches no line", policy: arrival,
@@ -131,7 +131,7 @@ func TestNewEpochOfALineThatHasNotBegun(t *testing.T) {
 			name: "applied/new_epoch ends the wait", policy: fromOne,
 			steps: []step{in(seq(3, 3, epoch(1), first(1)), seq(4, 1, epoch(2), first(1)))},
 			want:  []string{"3 buffered/start_gap", "*3 applied/gap_skipped", "4 applied/new_epoch"},
-			line:  &Line{At: of(2, 1)},
+			line:  &VersionLine{At: of(2, 1)},
 		}, {
 			name: "a lower one begins nothing", policy: fromOne,
 			steps:   []step{in(seq(3, 3, epoch(2), first(1)), seq(4, 1, epoch(1), first(1)), seq(5, 1, epoch(2), first(1)))},
@@ -141,7 +141,7 @@ func TestNewEpochOfALineThatHasNotBegun(t *testing.T) {
 			name: "one without joins what waits", policy: fromOne,
 			steps:   []step{in(seq(3, 3, epoch(2), first(1)), seq(2, 2, first(1)), seq(4, 4, first(1)), seq(1, 1, first(1)))},
 			want:    []string{"3 buffered/start_gap", "2 buffered/start_gap", "4 buffered/start_gap", "1 applied/first", "*2 applied/released", "*3 applied/released", "*4 applied/released"},
-			line:    &Line{At: of(2, 4)},
+			line:    &VersionLine{At: of(2, 4)},
 			waiting: "",
 		}, {
 			name: "the truth of a higher epoch", policy: truth,

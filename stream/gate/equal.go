@@ -7,7 +7,7 @@ import "github.com/forebay-io/forebay/schemas"
 // With first, this one is treated as if it were older; with hold, an operator decides. If the event before was filtered,
 // nothing has run yet and this one counts as the first. A synthetic event never runs beside another of its version: what
 // it was fetched for has come from the provider.
-func (d *decider) equal(line *Line, s subject, v schemas.Version, why Reason) {
+func (d *decider) equal(line *VersionLine, s subject, v schemas.Version, why Reason) {
 	ran := !line.Filtered
 	line.replaceFiltered(s)
 	switch {
@@ -22,7 +22,7 @@ func (d *decider) equal(line *Line, s subject, v schemas.Version, why Reason) {
 
 // replacedByLater reports whether, with equal: last, a later snapshot of the same version waits on the line. Then s does
 // not run. Filtered events and deltas replace nothing.
-func (d *decider) replacedByLater(k LineKey, s subject) bool {
+func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 	if d.p.Equal != EqualLast || s.Payload != schemas.Snapshot {
 		return false
 	}

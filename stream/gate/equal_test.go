@@ -49,7 +49,7 @@ func TestEqualFirst(t *testing.T) {
 				"50 buffered/gap", "51 buffered/gap", "*50 parked/gap_expired", "*51 parked/gap_expired",
 				"4 applied/next", "*50 applied/released", "*51 stale/equal_first",
 			},
-			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
+			line: &VersionLine{At: at(5), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "without versions nothing is equal", policy: with(func(p *Policy) { p.Equal, p.Order = EqualFirst, OrderArrival }),
 			steps: []step{in(seq(1, 1), seq(2, 1))},
@@ -103,7 +103,7 @@ func TestEqualLast(t *testing.T) {
 				"*30 stale/equal_last", "*31 applied/gap_skipped", "2 late/filler",
 			},
 			waiting: "50:buffered",
-			line:    &Line{At: at(3)},
+			line:    &VersionLine{At: at(3)},
 		},
 	}.test(t)
 }
@@ -118,7 +118,7 @@ func TestEqualHold(t *testing.T) {
 				"1 applied/first", "2 | parked/equal_held", "3 | parked/equal_held", "4 | parked/equal_held", "2 duplicate/seen",
 				"5 applied/next", "6 | parked/equal_held",
 			},
-			line: &Line{At: at(2)},
+			line: &VersionLine{At: at(2)},
 		}, {
 			name: "another sub is another version", policy: holdEqual,
 			steps: []step{in(rec(1, schemas.Timestamp, 7), rec(2, schemas.Timestamp, 7, sub(1)), rec(3, schemas.Timestamp, 7, sub(1)))},
@@ -140,7 +140,7 @@ func TestEqualHold(t *testing.T) {
 				"1 applied/first", "31 buffered/gap", "30 buffered/gap", "40 buffered/gap", "2 applied/next",
 				"*30 applied/released", "*31 | parked/equal_held", "*40 applied/released", "31 duplicate/seen",
 			},
-			line: &Line{At: at(4)},
+			line: &VersionLine{At: at(4)},
 		}, {
 			name: "after a skip", policy: holdEqual,
 			steps: []step{in(seq(1, 1), seq(30, 3), seq(31, 3)), line("e"), in(seq(32, 3))},

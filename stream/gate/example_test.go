@@ -31,16 +31,16 @@ func ExampleDecide() {
 
 // The second revision never comes. When the wait has ended, the third one goes without it.
 func ExampleExpire() {
-	line := gate.LineKey{Entity: "A-17"}
+	line := gate.VersionLineKey{Entity: "A-17"}
 	state := gate.NewState()
-	state.Lines[line] = &gate.Line{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
+	state.Lines[line] = &gate.VersionLine{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
 	policy := gate.Policy{GapWait: 30 * time.Second, Then: gate.ThenSkip}
 	third := gate.Record{Entity: "A-17", Version: schemas.Version{Kind: schemas.Sequence, Value: 3}}
 
 	gate.Decide(state, []gate.Record{third}, policy)
 	_, waits := state.Waits(line)
 	fmt.Println("waits:", waits)
-	for _, o := range gate.Expire(state, []gate.LineKey{line}, policy) {
+	for _, o := range gate.Expire(state, []gate.VersionLineKey{line}, policy) {
 		fmt.Println(o.Version.Value, o.Decision, o.Reason, "skipped", state.Lines[line].Skipped)
 	}
 	// Output:
@@ -50,9 +50,9 @@ func ExampleExpire() {
 
 // The second revision never comes. It is asked for when the wait has ended, and the answer is the order as it is by now.
 func ExampleState_Wanted() {
-	line := gate.LineKey{Entity: "A-17"}
+	line := gate.VersionLineKey{Entity: "A-17"}
 	state := gate.NewState()
-	state.Lines[line] = &gate.Line{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
+	state.Lines[line] = &gate.VersionLine{At: schemas.Version{Kind: schemas.Sequence, Value: 1}}
 	policy := gate.Policy{GapWait: 30 * time.Second, Then: gate.ThenBackfill, BackfillWait: time.Minute, Otherwise: gate.ThenPark}
 	revision := func(id byte, value int64) gate.Record {
 		return gate.Record{
@@ -61,7 +61,7 @@ func ExampleState_Wanted() {
 		}
 	}
 	gate.Decide(state, []gate.Record{revision(1, 3)}, policy)
-	gate.Expire(state, []gate.LineKey{line}, policy)
+	gate.Expire(state, []gate.VersionLineKey{line}, policy)
 	for _, r := range state.Wanted() {
 		fmt.Println("asked for", r.Line.Entity, "from", r.From, "to", r.To)
 	}

@@ -14,12 +14,12 @@ func TestFiltered(t *testing.T) {
 			name: "fills its place and releases", policy: wait,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2, filtered), seq(4, 4, filtered))},
 			want:  []string{"1 applied/first", "3 buffered/gap", "2 filtered/type", "*3 applied/released", "4 filtered/type"},
-			line:  &Line{At: at(4), Filtered: true},
+			line:  &VersionLine{At: at(4), Filtered: true},
 		}, {
 			name: "begins a line", policy: fromOne,
 			steps: []step{in(seq(1, 1, filtered, first(1)), seq(2, 2, first(1)))},
 			want:  []string{"1 filtered/type", "2 applied/next"},
-			line:  &Line{At: at(2)},
+			line:  &VersionLine{At: at(2)},
 		}, {
 			name: "ahead of its turn it waits for its place", policy: wait,
 			steps: []step{in(seq(1, 1), seq(3, 3, filtered), seq(4, 4), seq(2, 2))},
@@ -32,12 +32,12 @@ func TestFiltered(t *testing.T) {
 			name: "as the lowest one when the wait ends", policy: wait,
 			steps: []step{in(seq(1, 1), seq(3, 3, filtered), seq(4, 4)), line("e")},
 			want:  []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 filtered/type", "*4 applied/released"},
-			line:  &Line{At: at(4), Skipped: []Span{{2, 2}}},
+			line:  &VersionLine{At: at(4), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "mended, the line's own version applies", policy: wait,
 			steps: []step{in(seq(1, 1), seq(2, 2, filtered)), in(seq(1, 1), seq(2, 2), seq(2, 2))},
 			want:  []string{"1 applied/first", "2 filtered/type", "1 duplicate/seen", "2 applied/equal", "2 duplicate/seen"},
-			line:  &Line{At: at(2)},
+			line:  &VersionLine{At: at(2)},
 		}, {
 			name: "mended, below the line a delta is late and a snapshot stale", policy: wait,
 			steps: []step{in(seq(1, 1, filtered), seq(2, 2, filtered, delta), seq(3, 3)), in(seq(1, 1), seq(2, 2, delta))},
@@ -62,12 +62,12 @@ func TestFiltered(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(3, 3, filtered)), policy(park), in(seq(3, 3))},
 			want:    []string{"1 applied/first", "3 parked/gap_expired", "*3 filtered/type", "3 buffered/gap"},
 			waiting: "3:buffered",
-			line:    &Line{At: at(1)},
+			line:    &VersionLine{At: at(1)},
 		}, {
 			name: "leaves a skipped place open for itself", policy: atOnce,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2, filtered)), in(seq(2, 2))},
 			want:  []string{"1 applied/first", "3 applied/gap_skipped", "2 filtered/type", "2 late/filler"},
-			line:  &Line{At: at(3)},
+			line:  &VersionLine{At: at(3)},
 		}, {
 			name: "another event of its id came first, on another line", policy: wait,
 			steps: []step{
@@ -79,7 +79,7 @@ func TestFiltered(t *testing.T) {
 			name: "equal to the line leaves its mark alone", policy: wait,
 			steps: []step{in(seq(1, 1), seq(2, 1, filtered))},
 			want:  []string{"1 applied/first", "2 filtered/type"},
-			line:  &Line{At: at(1)},
+			line:  &VersionLine{At: at(1)},
 		},
 	}.test(t)
 }

@@ -4,7 +4,7 @@ import "github.com/forebay-io/forebay/schemas"
 
 // gap decides an event that cannot run yet: values before it are missing, or the entity's state is to be fetched first.
 // why is gap, start_gap or start_backfill.
-func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
+func (d *decider) gap(k VersionLineKey, s subject, v schemas.Version, why Reason) {
 	atOnce := d.p.GapWait <= 0 && v.Kind == schemas.Sequence && !d.backfillsFirst(k)
 	switch {
 	case d.parked(k):
@@ -27,7 +27,7 @@ func (d *decider) gap(k LineKey, s subject, v schemas.Version, why Reason) {
 
 // skipAtOnce skips a gap without waiting: GapWait is 0 and Then is skip or dead_letter. Events that wait below v, from
 // before GapWait was changed to 0, go first.
-func (d *decider) skipAtOnce(k LineKey, s subject, v schemas.Version) {
+func (d *decider) skipAtOnce(k VersionLineKey, s subject, v schemas.Version) {
 	for w := d.st.Waiting[k]; len(w) > 0 && w[0].compareTo(v, s.Offset) < 0; w = d.st.Waiting[k] {
 		d.skip(k, d.p.Then)
 	}
@@ -40,7 +40,7 @@ func (d *decider) skipAtOnce(k LineKey, s subject, v schemas.Version) {
 
 // skip gives up the wait for what is missing before the lowest waiting event. That event runs, or becomes a dead letter
 // where then says so.
-func (d *decider) skip(k LineKey, then Then) {
+func (d *decider) skip(k VersionLineKey, then Then) {
 	s := d.take(k, 0)
 	for ; d.replacedByLater(k, s); s = d.take(k, 0) {
 		d.conclude(s, s.Version, Stale, ReasonEqualLast)
@@ -51,13 +51,13 @@ func (d *decider) skip(k LineKey, then Then) {
 
 // skipTo moves the line to v and remembers the values between as skipped. With dead_letter, s becomes a dead letter, and
 // so does what follows it without a further gap.
-func (d *decider) skipTo(k LineKey, s subject, v schemas.Version, then Then) {
+func (d *decider) skipTo(k VersionLineKey, s subject, v schemas.Version, then Then) {
 	line, why := d.st.Lines[k], ReasonGapSkipped
 	switch {
 	case line != nil:
 		line.skip(line.At.Value+1, v.Value-1) // v is ahead: neither can overflow
 	default:
-		line = &Line{}
+		line = &VersionLine{}
 		d.st.Lines[k] = line
 		if d.p.Start == StartBackfill {
 			why = ReasonFirst // as with start: any
@@ -86,7 +86,7 @@ func deadLetters(out []Outcome) {
 // releaseReached releases the waiting events that the line has reached: the next values without a gap and, where the
 // line has moved past waiting events, those. When nothing waits any more the line is no longer parked. A line whose
 // events were parked before it began gets its Parked reason here.
-func (d *decider) releaseReached(k LineKey, line *Line) {
+func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
 	if len(d.st.Waiting) == 0 {
 		line.Parked = ""
 		return
@@ -109,7 +109,7 @@ func (d *decider) releaseReached(k LineKey, line *Line) {
 }
 
 // release decides a waiting event that its line has reached.
-func (d *decider) release(k LineKey, line *Line, s subject, v schemas.Version) {
+func (d *decider) release(k VersionLineKey, line *VersionLine, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:
 		d.behind(line, s, v)

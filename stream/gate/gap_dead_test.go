@@ -18,12 +18,12 @@ func TestGapDeadLetter(t *testing.T) {
 				"6 applied/next", "4 duplicate/seen",
 			},
 			waiting: "9:buffered",
-			line:    &Line{At: at(6), Skipped: []Span{{2, 3}}},
+			line:    &VersionLine{At: at(6), Skipped: []Span{{2, 3}}},
 		}, {
 			name: "a filler that comes after all is late, and not dead", policy: giveUp,
 			steps: []step{in(seq(1, 1), seq(4, 4)), line("e"), in(seq(3, 3), seq(2, 2, delta))},
 			want:  []string{"1 applied/first", "4 buffered/gap", "*4 + applied/gap_dead", "3 late/filler", "2 late/filler"},
-			line:  &Line{At: at(4)},
+			line:  &VersionLine{At: at(4)},
 		}, {
 			name: "a filler in time releases", policy: giveUp,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2)), line("e")},
@@ -66,7 +66,7 @@ func TestGapDeadLetter(t *testing.T) {
 			want: []string{
 				"5 buffered/start_gap", "3 buffered/start_gap", "*3 + applied/gap_dead", "4 applied/next", "*5 applied/released", "1 late/filler",
 			},
-			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
+			line: &VersionLine{At: at(5), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "a line that begins again", policy: giveUp,
 			steps: []step{in(seq(1, 1), seq(3, 3), rec(4, "monotonic", 1), rec(5, "monotonic", 2))},
@@ -80,7 +80,7 @@ func TestDeadIsRememberedAsApplied(t *testing.T) {
 	t.Parallel()
 	st := NewState()
 	Decide(st, []Record{seq(1, 1), seq(3, 3)}, giveUp)
-	out := Expire(st, []LineKey{e}, giveUp)
+	out := Expire(st, []VersionLineKey{e}, giveUp)
 	if len(out) != 1 || !out[0].Dead || out[0].Decision != Applied || st.Seen[key(3)].Decision != Applied || len(st.Waiting) != 0 {
 		t.Errorf("got %+v, seen as %q", out, st.Seen[key(3)].Decision)
 	}

@@ -16,7 +16,7 @@ func TestGapSkip(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(4, 4), seq(5, 5), seq(9, 9)), line("e")},
 			want:    []string{"1 applied/first", "4 buffered/gap", "5 buffered/gap", "9 buffered/gap", "*4 applied/gap_skipped", "*5 applied/released"},
 			waiting: "9:buffered",
-			line:    &Line{At: at(5), Skipped: []Span{{2, 3}}},
+			line:    &VersionLine{At: at(5), Skipped: []Span{{2, 3}}},
 		}, {
 			name: "of two with the lowest version both go", policy: wait,
 			steps: []step{in(seq(1, 1), seq(30, 3), seq(31, 3)), line("e")},
@@ -27,12 +27,12 @@ func TestGapSkip(t *testing.T) {
 			want: []string{
 				"1 applied/first", "5 applied/gap_skipped", "3 late/filler", "30 stale/older", "4 late/filler", "40 late/older_delta",
 			},
-			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
+			line: &VersionLine{At: at(5), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "a filler does not move the line", policy: atOnce,
 			steps: []step{in(seq(1, 1), seq(5, 5), seq(4, 4), seq(6, 6))},
 			want:  []string{"1 applied/first", "5 applied/gap_skipped", "4 late/filler", "6 applied/next"},
-			line:  &Line{At: at(6), Skipped: []Span{{2, 3}}},
+			line:  &VersionLine{At: at(6), Skipped: []Span{{2, 3}}},
 		}, {
 			name: "no wait acts at once and buffers nothing", policy: atOnce,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(6, 6), seq(7, 7))},
@@ -50,7 +50,7 @@ func TestGapSkip(t *testing.T) {
 			name: "no wait any more, on a line that has not begun", policy: fromOne,
 			steps: []step{in(seq(3, 3, first(1)), seq(8, 8, first(1))), policy(atOnce), in(seq(5, 5, first(1)))},
 			want:  []string{"3 buffered/start_gap", "8 buffered/start_gap", "*3 applied/gap_skipped", "5 applied/gap_skipped"},
-			line:  &Line{At: at(5), Skipped: []Span{{1, 2}, {4, 4}}}, waiting: "8:buffered",
+			line:  &VersionLine{At: at(5), Skipped: []Span{{1, 2}, {4, 4}}}, waiting: "8:buffered",
 		},
 	}.test(t)
 }
@@ -66,7 +66,7 @@ func TestGapPark(t *testing.T) {
 				"4 parked/behind_park", "8 parked/behind_park", "8 duplicate/seen",
 			},
 			waiting: "3:parked 4:parked 6:parked 8:parked",
-			line:    &Line{At: at(1), Parked: ReasonGapExpired},
+			line:    &VersionLine{At: at(1), Parked: ReasonGapExpired},
 		}, {
 			name: "lower and equal ones are decided as ever", policy: parkNow,
 			steps:   []step{in(seq(5, 5), seq(7, 7), seq(50, 5), seq(4, 4), seq(3, 3, delta))},
@@ -77,7 +77,7 @@ func TestGapPark(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(3, 3), seq(6, 6), seq(2, 2))},
 			want:    []string{"1 applied/first", "3 parked/gap_expired", "6 parked/behind_park", "2 applied/next", "*3 applied/released"},
 			waiting: "6:parked",
-			line:    &Line{At: at(3), Parked: ReasonGapExpired},
+			line:    &VersionLine{At: at(3), Parked: ReasonGapExpired},
 		}, {
 			name: "the last filler ends the park", policy: parkNow,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(5, 5), seq(2, 2), seq(4, 4), seq(6, 6), seq(8, 8))},
@@ -114,7 +114,7 @@ func TestBufferOutlivesDedupe(t *testing.T) {
 func TestLineIsNotParkedWhenNothingWaits(t *testing.T) {
 	t.Parallel()
 	st := NewState() // as when an operator took out what was parked
-	st.Lines[e] = &Line{At: at(1), Parked: ReasonOverflow}
+	st.Lines[e] = &VersionLine{At: at(1), Parked: ReasonOverflow}
 	got := run(st, parkNow, []step{in(seq(2, 2))})
 	if diff := cmp.Diff([]string{"2 applied/next"}, got); diff != "" || st.Lines[e].Parked != "" {
 		t.Errorf("parked %q\n%s", st.Lines[e].Parked, diff)
@@ -124,7 +124,7 @@ func TestLineIsNotParkedWhenNothingWaits(t *testing.T) {
 func TestEpochIsTheLines(t *testing.T) {
 	t.Parallel()
 	st := NewState()
-	st.Lines[e] = &Line{At: schemas.Version{Kind: schemas.Sequence, Epoch: 2, Value: 5}}
+	st.Lines[e] = &VersionLine{At: schemas.Version{Kind: schemas.Sequence, Epoch: 2, Value: 5}}
 	records := []Record{seq(4, 4), seq(5, 5), seq(8, 8), seq(6, 6), seq(7, 7)}
 	out := Decide(st, records, wait)
 	want := []string{"4 stale/older", "5 applied/equal", "8 buffered/gap", "6 applied/next", "7 applied/next", "*8 applied/released"}
@@ -150,7 +150,7 @@ func TestExtremes(t *testing.T) {
 			name: "from one end to the other", policy: atOnce,
 			steps: []step{in(seq(1, lo), seq(2, hi), seq(3, 0), seq(4, lo+1), seq(5, hi-1), seq(6, lo))},
 			want:  []string{"1 applied/first", "2 applied/gap_skipped", "3 late/filler", "4 late/filler", "5 late/filler", "6 stale/older"},
-			line:  &Line{At: at(hi), Skipped: []Span{{lo + 2, -1}, {1, hi - 2}}},
+			line:  &VersionLine{At: at(hi), Skipped: []Span{{lo + 2, -1}, {1, hi - 2}}},
 		}, {
 			name: "waiting at both ends", policy: wait,
 			steps:   []step{in(seq(1, lo), seq(2, hi), seq(3, hi), seq(4, lo+2), seq(5, lo+1)), line("e")},
@@ -160,7 +160,7 @@ func TestExtremes(t *testing.T) {
 			name: "a negative first", policy: fromOne,
 			steps: []step{in(seq(1, hi, first(lo)), seq(2, lo, first(lo)), seq(3, lo+1, first(lo))), line("e")},
 			want:  []string{"1 buffered/start_gap", "2 applied/first", "3 applied/next", "*1 applied/gap_skipped"},
-			line:  &Line{At: at(hi), Skipped: []Span{{lo + 2, hi - 1}}},
+			line:  &VersionLine{At: at(hi), Skipped: []Span{{lo + 2, hi - 1}}},
 		}, {
 			name: "a first above everything", policy: fromOne,
 			steps: []step{in(seq(1, 5, first(hi)), seq(2, hi, first(hi)), seq(3, lo, first(hi), delta))},
@@ -169,7 +169,7 @@ func TestExtremes(t *testing.T) {
 			name: "a start gap from the smallest value", policy: with(func(p *Policy) { p.Start, p.GapWait = StartFirst, 0 }),
 			steps: []step{in(seq(1, lo+1, first(lo)), seq(2, lo, first(lo)))},
 			want:  []string{"1 applied/gap_skipped", "2 late/filler"},
-			line:  &Line{At: at(lo + 1)},
+			line:  &VersionLine{At: at(lo + 1)},
 		},
 	}.test(t)
 }

@@ -24,9 +24,9 @@ func Decide(st *State, records []Record, p Policy) []Outcome {
 //
 // One call ends one wait per line, however often the line is named: what waits behind another gap goes on waiting (see
 // State.Waits) and gets its own deadline. Lines on which nothing waits, or which are parked already, are left alone.
-func Expire(st *State, lines []LineKey, p Policy) []Outcome {
+func Expire(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{st: st, p: p}
-	ended := make(map[LineKey]bool, len(lines))
+	ended := make(map[VersionLineKey]bool, len(lines))
 	for _, k := range lines {
 		if _, waits := st.Waits(k); waits && !ended[k] {
 			ended[k] = true
@@ -67,7 +67,7 @@ func (d *decider) answerSeen(s subject) bool {
 	ok = ok && seen.Decision != Filtered // a filtered event is decided again, even if it is remembered
 	if !ok || seen.Decision == Buffered || seen.Decision == Parked {
 		// Ask the buffer too: it outlives the dedupe window, and it alone has filtered events that wait.
-		k := LineKey{s.Entity, s.Version.Clock}
+		k := VersionLineKey{s.Entity, s.Version.Clock}
 		if i := d.find(k, s.Key); i >= 0 {
 			w := &d.st.Waiting[k][i]
 			switch {

@@ -48,7 +48,7 @@ func TestOrderOfQuestions(t *testing.T) {
 			name: "filtered is asked before version", policy: wait,
 			steps: []step{in(seq(5, 5), seq(4, 4, filtered), rec(6, schemas.None, 0, filtered))},
 			want:  []string{"5 applied/first", "4 filtered/type", "6 filtered/type"},
-			line:  &Line{At: at(5)},
+			line:  &VersionLine{At: at(5)},
 		}, {
 			name: "filtered is not remembered as seen", policy: arrival,
 			steps: []step{in(seq(1, 1, filtered), seq(1, 1, filtered), seq(1, 1), seq(1, 1))},
@@ -68,7 +68,7 @@ func TestArrival(t *testing.T) {
 			name: "kind none touches no line", policy: wait,
 			steps: []step{in(seq(1, 1), rec(2, schemas.None, 0), rec(3, "", 0), seq(4, 2))},
 			want:  []string{"1 applied/first", "2 applied/arrival", "3 applied/arrival", "4 applied/next"},
-			line:  &Line{At: at(2)},
+			line:  &VersionLine{At: at(2)},
 		},
 	}.test(t)
 	st := NewState()
@@ -94,7 +94,7 @@ func TestSequence(t *testing.T) {
 			name: "lower is stale for a snapshot, late for a delta and for a body of unknown kind", policy: wait,
 			steps: []step{in(seq(5, 5), seq(1, 1), seq(2, 2, delta), seq(3, 3, func(r *Record) { r.Payload = "" }))},
 			want:  []string{"5 applied/first", "1 stale/older", "2 late/older_delta", "3 late/older_delta"},
-			line:  &Line{At: at(5)},
+			line:  &VersionLine{At: at(5)},
 		}, {
 			name: "a stale one is remembered as seen", policy: wait,
 			steps: []step{in(seq(5, 5), seq(1, 1), seq(1, 1))},
@@ -124,12 +124,12 @@ func TestSequence(t *testing.T) {
 				"1 applied/first", "3 buffered/gap", "6 buffered/gap", "*3 parked/gap_expired", "*6 parked/gap_expired",
 				"*3 applied/gap_skipped", "*6 applied/gap_skipped", "7 applied/first", "8 stale/older", "9 applied/first", "10 applied/next",
 			},
-			line: &Line{At: at(3)},
+			line: &VersionLine{At: at(3)},
 		}, {
 			name: "another kind before the line began", policy: fromOne,
 			steps: []step{in(seq(3, 3, first(1)), rec(4, schemas.Monotonic, 1), seq(5, 9, first(1)))},
 			want:  []string{"3 buffered/start_gap", "*3 applied/gap_skipped", "4 applied/first", "5 applied/first"},
-			line:  &Line{At: at(9)},
+			line:  &VersionLine{At: at(9)},
 		},
 	}.test(t)
 }
@@ -157,13 +157,15 @@ func TestMonotonicAndTimestamp(t *testing.T) {
 
 func word(id int, w string, opts ...func(*Record)) Record {
 	r := rec(id, schemas.Monotonic, 0, opts...)
-	r.Version.Word = w
+	r.Version.Text = w
 	return r
 }
 
 func TestWordsCompareBytewise(t *testing.T) {
 	t.Parallel()
-	at := func(w string) *Line { return &Line{At: schemas.Version{Kind: schemas.Monotonic, Word: w}} }
+	at := func(w string) *VersionLine {
+		return &VersionLine{At: schemas.Version{Kind: schemas.Monotonic, Text: w}}
+	}
 	table{
 		{
 			name: "ULIDs", policy: wait,
@@ -184,7 +186,7 @@ func TestWordsCompareBytewise(t *testing.T) {
 			name: "a mapping that turns from counters to words and back begins the line again", policy: fromOne,
 			steps: []step{in(rec(1, schemas.Monotonic, 500), word(2, "a"), word(3, "A"), rec(4, schemas.Monotonic, 7), rec(5, schemas.Monotonic, 6))},
 			want:  []string{"1 applied/first", "2 applied/first", "3 stale/older", "4 applied/first", "5 stale/older"},
-			line:  &Line{At: schemas.Version{Kind: schemas.Monotonic, Value: 7}},
+			line:  &VersionLine{At: schemas.Version{Kind: schemas.Monotonic, Value: 7}},
 		},
 	}.test(t)
 }
@@ -266,12 +268,12 @@ func TestStart(t *testing.T) {
 				"2 buffered/start_gap", "3 buffered/start_gap", "4 buffered/start_gap", "8 buffered/start_gap",
 				"7 applied/first", "*2 stale/older", "*3 late/older_delta", "*4 filtered/type", "*8 applied/released", "9 stale/older",
 			},
-			line: &Line{At: at(8)},
+			line: &VersionLine{At: at(8)},
 		}, {
 			name: "start any joins them too", policy: fromOne,
 			steps:   []step{in(seq(7, 7, one)), policy(wait), in(seq(8, 8, one)), line("e")},
 			want:    []string{"7 buffered/start_gap", "8 buffered/start_gap", "*7 applied/gap_skipped", "*8 applied/released"},
-			line:    &Line{At: at(8), Skipped: []Span{{1, 6}}},
+			line:    &VersionLine{At: at(8), Skipped: []Span{{1, 6}}},
 			waiting: "",
 		}, {
 			name: "skip makes the lowest waiting one the start; the first ones are fillers then", policy: fromOne,
@@ -279,7 +281,7 @@ func TestStart(t *testing.T) {
 			want: []string{
 				"5 buffered/start_gap", "3 buffered/start_gap", "*3 applied/gap_skipped", "1 late/filler", "0 stale/older", "4 applied/next", "*5 applied/released",
 			},
-			line: &Line{At: at(5), Skipped: []Span{{2, 2}}},
+			line: &VersionLine{At: at(5), Skipped: []Span{{2, 2}}},
 		}, {
 			name: "park holds a line that has not begun; its first begins it, parked still", policy: with(func(p *Policy) { p.Start, p.Then = StartFirst, ThenPark }),
 			steps: []step{in(seq(5, 5, one), seq(2, 2, one)), line("e"), in(seq(6, 6, one), seq(1, 1, one), seq(7, 7, one))},
@@ -288,12 +290,12 @@ func TestStart(t *testing.T) {
 				"1 applied/first", "*2 applied/released", "7 parked/behind_park",
 			},
 			waiting: "5:parked 6:parked 7:parked",
-			line:    &Line{At: at(2), Parked: ReasonGapExpired},
+			line:    &VersionLine{At: at(2), Parked: ReasonGapExpired},
 		}, {
 			name: "no wait: the first seen begins", policy: with(func(p *Policy) { p.Start, p.GapWait = StartFirst, 0 }),
 			steps: []step{in(seq(3, 3, one), seq(1, 1, one))},
 			want:  []string{"3 applied/gap_skipped", "1 late/filler"},
-			line:  &Line{At: at(3), Skipped: []Span{{2, 2}}},
+			line:  &VersionLine{At: at(3), Skipped: []Span{{2, 2}}},
 		},
 	}.test(t)
 }
@@ -305,15 +307,15 @@ func TestIDsOfTheBuffer(t *testing.T) {
 	if w, ok := st.Waits(e); !ok || idOf(w.Key) != 3 || st.Buffered != 2 {
 		t.Errorf("got %v %v with %d buffered, want 3 as the lowest of 2", w, ok, st.Buffered)
 	}
-	Expire(st, []LineKey{e, e, e}, wait) // one gap a call, however often it is named
+	Expire(st, []VersionLineKey{e, e, e}, wait) // one gap a call, however often it is named
 	if w, ok := st.Waits(e); !ok || idOf(w.Key) != 9 || st.Buffered != 1 {
 		t.Errorf("got %v %v with %d buffered, want 9 alone", w, ok, st.Buffered)
 	}
-	Expire(st, []LineKey{e}, park)
+	Expire(st, []VersionLineKey{e}, park)
 	if w, ok := st.Waits(e); ok || st.Buffered != 0 {
 		t.Errorf("got %v %v with %d buffered, want none with a deadline", w, ok, st.Buffered)
 	}
-	if out := Expire(st, []LineKey{e, {Entity: "unknown"}}, wait); len(out) != 0 {
+	if out := Expire(st, []VersionLineKey{e, {Entity: "unknown"}}, wait); len(out) != 0 {
 		t.Errorf("a parked and an unknown line expired: %v", out)
 	}
 	want := []Span{{2, 2}}

@@ -56,8 +56,8 @@ func tooLarge(r *Record)  { r.Broken = ReasonTooLarge }
 // policy from here on, or an operator's word on the event that was held last.
 type step struct {
 	records []Record
-	expire  []LineKey
-	release []LineKey
+	expire  []VersionLineKey
+	release []VersionLineKey
 	policy  *Policy
 	person  func(*State, *Waiting) Outcome
 }
@@ -67,10 +67,10 @@ var (
 	discard = step{person: func(_ *State, held *Waiting) Outcome { return Discard(held) }}
 )
 
-func in(records ...Record) step     { return step{records: records} }
-func expire(lines ...LineKey) step  { return step{expire: lines} }
-func policy(p Policy) step          { return step{policy: &p} }
-func line(e schemas.EntityKey) step { return expire(LineKey{Entity: e}) }
+func in(records ...Record) step           { return step{records: records} }
+func expire(lines ...VersionLineKey) step { return step{expire: lines} }
+func policy(p Policy) step                { return step{policy: &p} }
+func line(e schemas.EntityKey) step       { return expire(VersionLineKey{Entity: e}) }
 
 // say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar,
 // "3 | parked/older_held", dead ones with a cross: "3 + applied/gap_dead".
@@ -120,7 +120,7 @@ func run(st *State, p Policy, steps []step) []string {
 	return said
 }
 
-func waitingIDs(st *State, k LineKey) string {
+func waitingIDs(st *State, k VersionLineKey) string {
 	var ids []string
 	for _, w := range st.Waiting[k] {
 		mark := map[Stage]string{Backfilling: "?"}[w.Stage]
@@ -134,7 +134,7 @@ func asked(requests []Request) (all []string) {
 		if r.Before.Kind == schemas.Sequence {
 			all = append(all, fmt.Sprintf("%s %d-%d", r.Reason, r.From, r.To))
 		} else {
-			all = append(all, fmt.Sprintf("%s before %d%s", r.Reason, r.Before.Value, r.Before.Word))
+			all = append(all, fmt.Sprintf("%s before %d%s", r.Reason, r.Before.Value, r.Before.Text))
 		}
 	}
 	return all
@@ -162,7 +162,7 @@ var (
 	keepFirst = with(func(p *Policy) { p.Equal = EqualFirst })
 	keepLast  = with(func(p *Policy) { p.Equal = EqualLast })
 	holdEqual = with(func(p *Policy) { p.Equal = EqualHold })
-	e         = LineKey{Entity: "e"}
+	e         = VersionLineKey{Entity: "e"}
 )
 
 type table []struct {
@@ -170,9 +170,9 @@ type table []struct {
 	policy  Policy
 	steps   []step
 	want    []string
-	waiting string   // of line e, at the end; asked for ones with a question mark
-	asked   []string // in all, as "gap 2-4", and "start_backfill before 7" where places do not count
-	line    *Line    // of e, at the end; compared where set, without Key
+	waiting string       // of line e, at the end; asked for ones with a question mark
+	asked   []string     // in all, as "gap 2-4", and "start_backfill before 7" where places do not count
+	line    *VersionLine // of e, at the end; compared where set, without Key
 }
 
 // test runs each case in its own batches, and again with every record in a batch of its own.

@@ -28,14 +28,14 @@ type author struct {
 	filter byte                       // types that are filtered now
 	log    []*event                   // by offset
 	pocket []*event                   // sent, not yet delivered
-	top    map[LineKey]int64          // the newest value sent on a line
+	top    map[VersionLineKey]int64   // the newest value sent on a line
 	events int                        // sent so far
 	kinds  [3]schemas.VersionKind     // of the entities a, b, c
 	data   []byte                     // what is left to read
 	first  map[schemas.EntityKey]bool // whose provider promises a first value
 	words  bool                       // versions of kind monotonic are texts
 	says   bool                       // the provider says when it sets a counter back
-	epochs map[LineKey]int64          // how often it said so
+	epochs map[VersionLineKey]int64   // how often it said so
 	clocks int                        // fresh lines so far
 }
 
@@ -52,7 +52,7 @@ const (
 func decodeHistory(data []byte) history {
 	var head [headSize]byte
 	n := copy(head[:], data)
-	a := &author{data: data[n:], top: map[LineKey]int64{}, epochs: map[LineKey]int64{}}
+	a := &author{data: data[n:], top: map[VersionLineKey]int64{}, epochs: map[VersionLineKey]int64{}}
 	a.kinds = [3]schemas.VersionKind{schemas.Sequence, schemas.Sequence, schemas.Sequence}
 	if head[0]&1 != 0 {
 		a.kinds[2] = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.None, schemas.Timestamp}[head[0]>>1&3]
@@ -141,7 +141,7 @@ func (a *author) act(op, x, y, z byte) {
 	case 18:
 		a.filter = y & z & 15
 	case 19, 20:
-		var lines []LineKey
+		var lines []VersionLineKey
 		for i := range 8 {
 			if x>>i&1 != 0 {
 				lines = append(lines, a.lineOf(byte(i)))
@@ -160,7 +160,7 @@ func (a *author) act(op, x, y, z byte) {
 			e.Version.Kind = []schemas.VersionKind{schemas.Sequence, schemas.Monotonic, schemas.Timestamp, schemas.None}[y&3]
 			a.put(&e.Version, value)
 		case 1:
-			e.Version.Word = ""
+			e.Version.Text = ""
 			e.Version.Value = []int64{math.MinInt64, math.MinInt64 + 1, -1, math.MaxInt64 - 2, math.MaxInt64 - 1, math.MaxInt64}[int(y&15)%6]
 		}
 		a.deliver(e)
@@ -194,7 +194,7 @@ func (a *author) act(op, x, y, z byte) {
 		}
 	case 30: // a wait that ends twice, or as an operator asks
 		if k := a.lineOf(x); y&3 == 0 {
-			a.steps = append(a.steps, step{release: []LineKey{k}})
+			a.steps = append(a.steps, step{release: []VersionLineKey{k}})
 		} else {
 			a.steps = append(a.steps, expire(k), expire(k))
 		}
@@ -223,12 +223,12 @@ func (a *author) more() []byte {
 
 // lineOf names one of six lines, under clocks that no event has had yet after each operation for fresh lines; two more
 // are never begun.
-func (a *author) lineOf(x byte) LineKey {
+func (a *author) lineOf(x byte) VersionLineKey {
 	clock := []string{"", "k"}[x>>2&1]
 	if a.clocks > 0 {
 		clock += strconv.Itoa(a.clocks)
 	}
-	return LineKey{Entity: schemas.EntityKey([]string{"a", "b", "c", "none"}[x&3]), Clock: clock}
+	return VersionLineKey{Entity: schemas.EntityKey([]string{"a", "b", "c", "none"}[x&3]), Clock: clock}
 }
 
 // send makes an event whose value is by above the newest of its line.
@@ -277,19 +277,19 @@ func (a *author) send(x byte, by int64, z byte) *event {
 
 // put writes the number of a version, as a word where the provider has words.
 func (a *author) put(v *schemas.Version, n int64) {
-	v.Value, v.Word = n, ""
+	v.Value, v.Text = n, ""
 	if a.words && v.Kind == schemas.Monotonic {
 		digits := strconv.FormatInt(n, 36)
-		v.Value, v.Word = 0, string(rune('a'+len(digits)))+digits // sorts as the numbers do, at any length
+		v.Value, v.Text = 0, string(rune('a'+len(digits)))+digits // sorts as the numbers do, at any length
 	}
 }
 
 // number reads what put wrote.
 func number(v schemas.Version) int64 {
-	if v.Word == "" {
+	if v.Text == "" {
 		return v.Value
 	}
-	n, err := strconv.ParseInt(v.Word[1:], 36, 64)
+	n, err := strconv.ParseInt(v.Text[1:], 36, 64)
 	must(err)
 	return n
 }

@@ -116,12 +116,12 @@ func ordered(t failer, all []said, records []Record) {
 	for i := range records {
 		entity[records[i].Key] = records[i].Entity
 	}
-	last := map[LineKey]schemas.Version{}
+	last := map[VersionLineKey]schemas.Version{}
 	for _, s := range all {
 		if s.Decision != Applied || s.Reason == ReasonArrival {
 			continue
 		}
-		k := LineKey{entity[s.Key], s.Version.Clock}
+		k := VersionLineKey{entity[s.Key], s.Version.Clock}
 		if was, ok := last[k]; ok && s.Version.Kind == was.Kind && s.Reason != ReasonFirst && s.Version.Compare(was) < 0 {
 			t.Fatalf("line %v went from %+v back to %+v", k, was, s)
 		} else if ok && s.Version.Epoch < was.Epoch {

@@ -12,13 +12,13 @@ import (
 // keeper is what a ledger keeps: what is seen and who waits by the outcomes alone, the lines and the stages by the state.
 type keeper struct {
 	seen    map[schemas.EventKey]Seen
-	lines   map[LineKey]Line
-	waiting map[LineKey][]Waiting
+	lines   map[VersionLineKey]VersionLine
+	waiting map[VersionLineKey][]Waiting
 	asked   []Request
 }
 
 func newKeeper() *keeper {
-	return &keeper{seen: map[schemas.EventKey]Seen{}, lines: map[LineKey]Line{}, waiting: map[LineKey][]Waiting{}}
+	return &keeper{seen: map[schemas.EventKey]Seen{}, lines: map[VersionLineKey]VersionLine{}, waiting: map[VersionLineKey][]Waiting{}}
 }
 
 // call loads what State promises for the batch and no more, makes the call and writes back.
@@ -29,7 +29,7 @@ func (l *keeper) call(t failer, s step, p Policy) []Outcome {
 		if s, ok := l.seen[batch[i].Key]; ok {
 			st.Seen[batch[i].Key] = s
 		}
-		lines = append(lines, LineKey{batch[i].Entity, batch[i].Version.Clock})
+		lines = append(lines, VersionLineKey{batch[i].Entity, batch[i].Version.Clock})
 	}
 	for _, k := range lines {
 		if at, ok := l.lines[k]; ok {
@@ -70,7 +70,7 @@ func (l *keeper) call(t failer, s step, p Policy) []Outcome {
 }
 
 // covered: where events wait for the answer to a question, it was asked about every place that is missing before them.
-func (l *keeper) covered(t failer, st *State, lines []LineKey) {
+func (l *keeper) covered(t failer, st *State, lines []VersionLineKey) {
 	t.Helper()
 	wanted := st.Wanted()
 	for _, k := range lines {
@@ -102,7 +102,7 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 	if r == nil {
 		r = &Waiting{Record: batch[o.Record]}
 	}
-	k := LineKey{r.Entity, r.Version.Clock}
+	k := VersionLineKey{r.Entity, r.Version.Clock}
 	i := slices.IndexFunc(l.waiting[k], func(w Waiting) bool { return w.Key == r.Key })
 	switch {
 	case o.Record < 0 && i < 0:
@@ -133,11 +133,11 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 
 func (l *keeper) compare(t failer, st *State) {
 	t.Helper()
-	lines := map[LineKey]Line{}
+	lines := map[VersionLineKey]VersionLine{}
 	for k, at := range st.Lines {
 		lines[k] = *at
 	}
-	maps.DeleteFunc(l.waiting, func(_ LineKey, w []Waiting) bool { return len(w) == 0 })
+	maps.DeleteFunc(l.waiting, func(_ VersionLineKey, w []Waiting) bool { return len(w) == 0 })
 	if !slices.Equal(l.asked, st.Requests) {
 		t.Fatalf("asked for over a ledger:\n%s", cmp.Diff(l.asked, st.Requests))
 	}

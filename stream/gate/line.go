@@ -15,7 +15,7 @@ func (d *decider) place(s subject) {
 		d.conclude(s, v, Applied, ReasonArrival)
 		return
 	}
-	k := LineKey{s.Entity, v.Clock}
+	k := VersionLineKey{s.Entity, v.Clock}
 	line := d.st.Lines[k]
 	at := d.newest(k, line)
 	if at != nil && v.Epoch == 0 {
@@ -42,7 +42,7 @@ func (d *decider) place(s subject) {
 
 // newest is the version that an event is compared with: the version line's own or, where the line has not begun, the
 // lowest that waits for it to begin. It is nil where there is neither. What waits on a line has its epoch and kind.
-func (d *decider) newest(k LineKey, line *Line) *schemas.Version {
+func (d *decider) newest(k VersionLineKey, line *VersionLine) *schemas.Version {
 	if line != nil {
 		return &line.At
 	}
@@ -56,7 +56,7 @@ func (d *decider) newest(k LineKey, line *Line) *schemas.Version {
 }
 
 // compare decides an event of a line that has begun.
-func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
+func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:
 		d.behind(line, s, v)
@@ -78,7 +78,7 @@ func (d *decider) compare(k LineKey, line *Line, s subject, v schemas.Version) {
 // start decides an event of a line that has not begun. Any event begins it, with three exceptions: the subscription
 // wants the first value (start: first) and the provider promises which that is; it wants the entity's state from a
 // backfill (start: backfill); or others wait for the beginning already.
-func (d *decider) start(k LineKey, s subject, v schemas.Version) {
+func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
 	waits := len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0
 	promised := v.Kind == schemas.Sequence && s.First != nil
 	backfill := d.p.Start == StartBackfill
@@ -101,13 +101,13 @@ func (d *decider) start(k LineKey, s subject, v schemas.Version) {
 }
 
 // begin makes s the line's first event.
-func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
+func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reason) {
 	line := d.st.Lines[k]
 	if line == nil {
-		line = &Line{}
+		line = &VersionLine{}
 		d.st.Lines[k] = line
 	}
-	*line = Line{}
+	*line = VersionLine{}
 	line.advance(s, v)
 	d.conclude(s, v, Applied, why)
 	d.releaseReached(k, line)
@@ -115,7 +115,7 @@ func (d *decider) begin(k LineKey, s subject, v schemas.Version, why Reason) {
 
 // restart begins a line again because its values are of another kind or epoch from now on. What waits on the old one,
 // parked or not, will get no filler. It goes first, in its order, or becomes dead letters where the policy says so.
-func (d *decider) restart(k LineKey, s subject, v schemas.Version, why Reason) {
+func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
 	for then := d.afterWait(k); len(d.st.Waiting[k]) > 0; {
 		d.skip(k, then)
 	}
@@ -123,12 +123,12 @@ func (d *decider) restart(k LineKey, s subject, v schemas.Version, why Reason) {
 }
 
 // advance moves the line to v.
-func (l *Line) advance(s subject, v schemas.Version) {
+func (l *VersionLine) advance(s subject, v schemas.Version) {
 	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
 }
 
 // replaceFiltered takes an event of the line's own version: one that is wanted replaces one that was filtered.
-func (l *Line) replaceFiltered(s subject) {
+func (l *VersionLine) replaceFiltered(s subject) {
 	if l.Filtered && !s.Filtered {
 		l.Key, l.Filtered = s.Key, false
 	}

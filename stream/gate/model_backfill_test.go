@@ -7,13 +7,13 @@ import (
 )
 
 // asks: a wait on the line ends in a question before anything else.
-func (m *model) asks(k LineKey) bool {
+func (m *model) asks(k VersionLineKey) bool {
 	_, begun := m.position(k)
 	return m.p.Then == ThenBackfill || !begun && m.p.Start == StartBackfill
 }
 
 // last: what a wait on the line comes to when all else has failed.
-func (m *model) last(k LineKey) Then {
+func (m *model) last(k VersionLineKey) Then {
 	switch {
 	case !m.asks(k):
 		return m.p.Then
@@ -24,7 +24,7 @@ func (m *model) last(k LineKey) Then {
 }
 
 // backfilling: the gap before what waits on the line has been asked for, and nothing has left from there since.
-func (m *model) backfilling(k LineKey) bool {
+func (m *model) backfilling(k VersionLineKey) bool {
 	for _, f := range slices.Backward(m.line(k)) {
 		if f.what == "ask" || f.what == "left" {
 			return f.what == "ask"
@@ -34,7 +34,7 @@ func (m *model) backfilling(k LineKey) bool {
 }
 
 // ask asks for all places that are missing below the lowest event that waits, one by one.
-func (m *model) ask(k LineKey) {
+func (m *model) ask(k VersionLineKey) {
 	low := m.lowest(k)
 	r := Request{Line: k, Before: low.Version, Reason: ReasonGap}
 	at, begun := m.position(k)

@@ -7,7 +7,7 @@ import (
 )
 
 // ahead is a gap before r.
-func (m *model) ahead(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+func (m *model) ahead(n int, k VersionLineKey, r Record, v schemas.Version, why Reason) {
 	low := m.lowest(k)
 	full := m.full(k, r)
 	none := m.p.GapWait == 0 && v.Kind == schemas.Sequence && !m.asks(k)
@@ -39,7 +39,7 @@ func (m *model) ahead(n int, k LineKey, r Record, v schemas.Version, why Reason)
 }
 
 // full: with r in the buffer too, there is more in it than may be.
-func (m *model) full(k LineKey, r Record) bool {
+func (m *model) full(k VersionLineKey, r Record) bool {
 	events, bytes := 1, r.Size
 	onLine, bytesOnLine := 1, r.Size
 	for _, h := range m.held {
@@ -57,13 +57,13 @@ func (m *model) full(k LineKey, r Record) bool {
 		over(bytes, m.p.MaxBytes) || over(bytesOnLine, m.p.MaxBytesPerEntity)
 }
 
-func (m *model) hold(n int, k LineKey, r Record, v schemas.Version, parked bool, why Reason) {
+func (m *model) hold(n int, k VersionLineKey, r Record, v schemas.Version, parked bool, why Reason) {
 	r.Version = v
 	m.held = append(m.held, &heldEvent{k, parked, r})
 	m.tell(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
 }
 
-func (m *model) park(k LineKey, why Reason) {
+func (m *model) park(k VersionLineKey, why Reason) {
 	waits := m.waiting(k)
 	for i := range waits { // by selection
 		for j := i + 1; j < len(waits); j++ {
@@ -80,7 +80,7 @@ func (m *model) park(k LineKey, why Reason) {
 }
 
 // release lets go of one event after the other that the line has reached, lowest first.
-func (m *model) release(k LineKey) {
+func (m *model) release(k VersionLineKey) {
 	for {
 		low := m.lowest(k)
 		at, _ := m.position(k)
@@ -102,7 +102,7 @@ func (m *model) release(k LineKey) {
 	}
 }
 
-func (m *model) expire(lines []LineKey) {
+func (m *model) expire(lines []VersionLineKey) {
 	for i, k := range lines {
 		low := m.lowest(k)
 		switch {
@@ -118,7 +118,7 @@ func (m *model) expire(lines []LineKey) {
 }
 
 // letGo skips gap after gap until nothing waits on the lines.
-func (m *model) letGo(lines []LineKey) {
+func (m *model) letGo(lines []VersionLineKey) {
 	for _, k := range lines {
 		for m.lowest(k) != nil {
 			m.skip(k, ThenSkip)
@@ -126,7 +126,7 @@ func (m *model) letGo(lines []LineKey) {
 	}
 }
 
-func (m *model) skip(k LineKey, then Then) {
+func (m *model) skip(k VersionLineKey, then Then) {
 	low := m.lowest(k)
 	r := m.pick(low)
 	if m.overtaken(k, r) {
@@ -137,7 +137,7 @@ func (m *model) skip(k LineKey, then Then) {
 	m.jump(-1, k, r, r.Version, then)
 }
 
-func (m *model) jump(n int, k LineKey, r Record, v schemas.Version, then Then) {
+func (m *model) jump(n int, k VersionLineKey, r Record, v schemas.Version, then Then) {
 	why := ReasonGapSkipped
 	if at, begun := m.position(k); begun {
 		m.events[k] = append(m.events[k], fact{what: "skip", from: at.Value + 1, to: v.Value - 1})

@@ -7,7 +7,7 @@ import (
 )
 
 // line is what happened to a line since it last began again.
-func (m *model) line(k LineKey) []fact {
+func (m *model) line(k VersionLineKey) []fact {
 	facts := m.events[k]
 	for i, fact := range slices.Backward(facts) {
 		if fact.what == "restart" {
@@ -26,7 +26,7 @@ func lastMove(facts []fact) int {
 	return -1
 }
 
-func (m *model) position(k LineKey) (at schemas.Version, begun bool) {
+func (m *model) position(k VersionLineKey) (at schemas.Version, begun bool) {
 	facts := m.line(k)
 	i := lastMove(facts)
 	if i < 0 {
@@ -37,7 +37,7 @@ func (m *model) position(k LineKey) (at schemas.Version, begun bool) {
 
 // spans are the skipped places of a line that are open, newest MaxSpans: after each fact again, what was skipped is cut
 // at every value that was filled, and the lowest pieces that are too many are forgotten for good.
-func (m *model) spans(k LineKey) []Span {
+func (m *model) spans(k VersionLineKey) []Span {
 	facts := m.line(k)
 	var forgotten *int64
 	var open []Span
@@ -87,12 +87,12 @@ func pieces(facts []fact, forgotten *int64) (open []Span) {
 	return open
 }
 
-func (m *model) skipped(k LineKey, value int64) bool {
+func (m *model) skipped(k VersionLineKey, value int64) bool {
 	return slices.ContainsFunc(m.spans(k), func(s Span) bool { return s.From <= value && value <= s.To })
 }
 
 // waiting is what waits on a line, in no order.
-func (m *model) waiting(k LineKey) (waits []*heldEvent) {
+func (m *model) waiting(k VersionLineKey) (waits []*heldEvent) {
 	for _, h := range m.held {
 		if h.line == k {
 			waits = append(waits, h)
@@ -102,7 +102,7 @@ func (m *model) waiting(k LineKey) (waits []*heldEvent) {
 }
 
 // lowest is the first of what waits on a line, nil where nothing does.
-func (m *model) lowest(k LineKey) (low *heldEvent) {
+func (m *model) lowest(k VersionLineKey) (low *heldEvent) {
 	for _, h := range m.held {
 		if h.line == k && (low == nil || before(&h.Record, &low.Record)) {
 			low = h
@@ -127,8 +127,8 @@ func lower(v, w schemas.Version) bool {
 		return v.Epoch < w.Epoch
 	case v.Value != w.Value:
 		return v.Value < w.Value
-	case v.Word != w.Word:
-		return v.Word < w.Word
+	case v.Text != w.Text:
+		return v.Text < w.Text
 	}
 	return v.Sub < w.Sub
 }

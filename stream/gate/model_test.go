@@ -26,7 +26,7 @@ type model struct {
 	said   []said
 	asked  []Request
 	ran    map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
-	events map[LineKey][]fact
+	events map[VersionLineKey][]fact
 	held   []*heldEvent // in no order
 }
 
@@ -40,13 +40,13 @@ type fact struct {
 }
 
 type heldEvent struct {
-	line   LineKey
+	line   VersionLineKey
 	parked bool
 	Record
 }
 
 func newModel(h history) *model {
-	m := &model{p: h.policy, ran: map[schemas.EventKey][]Record{}, events: map[LineKey][]fact{}}
+	m := &model{p: h.policy, ran: map[schemas.EventKey][]Record{}, events: map[VersionLineKey][]fact{}}
 	n := 0
 	for _, s := range h.steps {
 		switch {
@@ -84,7 +84,7 @@ func (m *model) record(n int, r Record) {
 		m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: Quarantined, Reason: r.Broken, Version: r.Version})
 		return
 	}
-	k := LineKey{r.Entity, r.Version.Clock}
+	k := VersionLineKey{r.Entity, r.Version.Clock}
 	before := m.ran[r.Key]
 	if i := slices.IndexFunc(m.held, func(h *heldEvent) bool { return h.line == k && h.Key == r.Key && h.Filtered }); i >= 0 && len(before) == 0 {
 		h := m.held[i]
@@ -107,7 +107,7 @@ func (m *model) record(n int, r Record) {
 	m.place(n, k, r)
 }
 
-func (m *model) place(n int, k LineKey, r Record) {
+func (m *model) place(n int, k VersionLineKey, r Record) {
 	v := r.Version
 	switch {
 	case m.p.Order == OrderArrival, v.Kind == schemas.None:
@@ -137,7 +137,7 @@ func (m *model) place(n int, k LineKey, r Record) {
 		case v.Epoch > was.Epoch:
 			why = ReasonNewEpoch
 		}
-		if why == ReasonNewEpoch || was.Kind != v.Kind || len(was.Word) > 0 != (len(v.Word) > 0) {
+		if why == ReasonNewEpoch || was.Kind != v.Kind || len(was.Text) > 0 != (len(v.Text) > 0) {
 			for then := m.last(k); low != nil; low = m.lowest(k) {
 				m.skip(k, then)
 			}
@@ -154,7 +154,7 @@ func (m *model) place(n int, k LineKey, r Record) {
 }
 
 // start is an event of a line that has not begun.
-func (m *model) start(n int, k LineKey, r Record, v schemas.Version, waiting bool) {
+func (m *model) start(n int, k VersionLineKey, r Record, v schemas.Version, waiting bool) {
 	order := 1 // against the first value
 	if v.Kind == schemas.Sequence && r.First != nil {
 		order = cmp.Compare(v.Value, *r.First)
@@ -194,13 +194,13 @@ func (m *model) start(n int, k LineKey, r Record, v schemas.Version, waiting boo
 	}
 }
 
-func (m *model) begin(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+func (m *model) begin(n int, k VersionLineKey, r Record, v schemas.Version, why Reason) {
 	m.move(k, r, v)
 	m.final(n, r, v, Applied, why)
 	m.release(k)
 }
 
-func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
+func (m *model) compare(n int, k VersionLineKey, r Record, v, at schemas.Version) {
 	switch {
 	case lower(v, at):
 		m.behind(n, k, r, v)
@@ -215,7 +215,7 @@ func (m *model) compare(n int, k LineKey, r Record, v, at schemas.Version) {
 	}
 }
 
-func (m *model) behind(n int, k LineKey, r Record, v schemas.Version) {
+func (m *model) behind(n int, k VersionLineKey, r Record, v schemas.Version) {
 	at, _ := m.position(k)
 	switch {
 	case v.Kind == schemas.Sequence && at.Epoch == v.Epoch && m.skipped(k, v.Value):
@@ -250,17 +250,17 @@ func (m *model) person(n int, r Record, v schemas.Version, why Reason) {
 	m.said[len(m.said)-1].Held = !r.Filtered
 }
 
-func (m *model) move(k LineKey, r Record, v schemas.Version) {
+func (m *model) move(k VersionLineKey, r Record, v schemas.Version) {
 	m.events[k] = append(m.events[k], fact{what: "move", at: v, key: r.Key, filtered: r.Filtered})
 }
 
-func (m *model) twin(k LineKey, r Record, v schemas.Version) {
+func (m *model) twin(k VersionLineKey, r Record, v schemas.Version) {
 	if facts := m.line(k); !r.Filtered && facts[lastMove(facts)].filtered {
 		m.move(k, r, v)
 	}
 }
 
-func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason) {
+func (m *model) equal(n int, k VersionLineKey, r Record, v schemas.Version, why Reason) {
 	facts := m.line(k)
 	ran := !facts[lastMove(facts)].filtered
 	m.twin(k, r, v)
@@ -275,7 +275,7 @@ func (m *model) equal(n int, k LineKey, r Record, v schemas.Version, why Reason)
 }
 
 // overtaken: with last, a snapshot gives way to a wanted one of its version, later in the log, that waits.
-func (m *model) overtaken(k LineKey, r Record) bool {
+func (m *model) overtaken(k VersionLineKey, r Record) bool {
 	return m.p.Equal == EqualLast && r.Payload == schemas.Snapshot && slices.ContainsFunc(m.held, func(h *heldEvent) bool {
 		same := !lower(h.Version, r.Version) && !lower(r.Version, h.Version)
 		return h.line == k && same && h.Offset > r.Offset && h.Payload == schemas.Snapshot && !h.Filtered

@@ -19,7 +19,7 @@ func TestOverflow(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(3, 3), seq(4, 4), seq(6, 6))},
 			want:    []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 parked/overflow", "*4 parked/overflow", "6 parked/overflow"},
 			waiting: "3:parked 4:parked 6:parked",
-			line:    &Line{At: at(1), Parked: ReasonOverflow},
+			line:    &VersionLine{At: at(1), Parked: ReasonOverflow},
 		}, {
 			name: "a full buffer parks the line that would need it, and what is parked takes no room", policy: all,
 			steps: []step{
@@ -57,7 +57,7 @@ func TestOverflowOfBytes(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(3, 3, bytes(251)), seq(10, 1, on("f")), seq(12, 3, on("f"), bytes(250)))},
 			want:    []string{"1 applied/first", "3 parked/overflow", "10 applied/first", "12 buffered/gap"},
 			waiting: "3:parked",
-			line:    &Line{At: at(1), Parked: ReasonOverflow},
+			line:    &VersionLine{At: at(1), Parked: ReasonOverflow},
 		}, {
 			name: "what would not wait is not asked for its size", policy: entity,
 			steps: []step{in(seq(1, 1, bytes(900)), seq(2, 2, bytes(900)), seq(3, 1, bytes(900)))},
@@ -90,7 +90,7 @@ func TestOverflowOfBytes(t *testing.T) {
 	if st.BufferedBytes != 100 || st.Buffered != 2 {
 		t.Errorf("%d of %d bytes", st.Buffered, st.BufferedBytes)
 	}
-	Expire(st, []LineKey{e}, park)
+	Expire(st, []VersionLineKey{e}, park)
 	if st.BufferedBytes != 0 || st.Buffered != 0 {
 		t.Errorf("parked, %d of %d bytes", st.Buffered, st.BufferedBytes)
 	}

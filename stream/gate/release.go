@@ -3,7 +3,7 @@ package gate
 // Release ends every wait on the given lines because an operator says so, with a deadline or parked, whatever the policy
 // is. All that waits there leaves the buffer in its order, and the values missing before it count as skipped. It advances
 // st. Lines on which nothing waits are left alone. For held events see Redrive and Discard.
-func Release(st *State, lines []LineKey, p Policy) []Outcome {
+func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{st: st, p: p}
 	for _, k := range lines {
 		for len(st.Waiting[k]) > 0 {
@@ -16,7 +16,7 @@ func Release(st *State, lines []LineKey, p Policy) []Outcome {
 // Redrive lets a held event run, as an operator asked. It is late where its line has gone on. The line does not change.
 func Redrive(st *State, held *Waiting) Outcome {
 	o := Outcome{Record: -1, Released: held, Decision: Applied, Reason: ReasonRedriven, Version: held.Version}
-	line := st.Lines[LineKey{held.Entity, held.Version.Clock}]
+	line := st.Lines[VersionLineKey{held.Entity, held.Version.Clock}]
 	if line != nil && (held.Version.Epoch < line.At.Epoch || held.Version.Comparable(line.At) && held.Version.Compare(line.At) < 0) {
 		o.Decision = Late
 	}

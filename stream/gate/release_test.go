@@ -20,8 +20,8 @@ func TestRelease(t *testing.T) {
 		if name == "parked" {
 			run(st, p, []step{line("e")})
 		}
-		k := LineKey{Entity: "e"}
-		if d := cmp.Diff([]string{"*4 applied/gap_skipped", "*5 applied/released", "*9 applied/gap_skipped"}, say(Release(st, []LineKey{k, k}, p), nil)); d != "" {
+		k := VersionLineKey{Entity: "e"}
+		if d := cmp.Diff([]string{"*4 applied/gap_skipped", "*5 applied/released", "*9 applied/gap_skipped"}, say(Release(st, []VersionLineKey{k, k}, p), nil)); d != "" {
 			t.Error(name, d)
 		}
 		if len(st.Waiting) > 0 || st.Buffered != 0 || st.Lines[k].Parked != "" {
@@ -31,7 +31,7 @@ func TestRelease(t *testing.T) {
 			t.Error(name, d)
 		}
 	}
-	if out := Release(NewState(), []LineKey{{Entity: "e"}}, wait); len(out) != 0 {
+	if out := Release(NewState(), []VersionLineKey{{Entity: "e"}}, wait); len(out) != 0 {
 		t.Errorf("nothing waits: %v", out)
 	}
 }
@@ -43,19 +43,19 @@ func TestRedriveAndDiscard(t *testing.T) {
 		{
 			name: "a twin runs while the line is at its version", policy: holdEqual,
 			steps: []step{in(seq(1, 1), seq(2, 1)), redrive}, want: []string{"1 applied/first", "2 | parked/equal_held", "*2 applied/redriven"},
-			line: &Line{At: at(1)},
+			line: &VersionLine{At: at(1)},
 		}, {
 			name: "it is late when the line has gone on", policy: holdEqual,
 			steps: []step{in(seq(1, 1), seq(2, 1), seq(3, 2)), redrive},
-			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next", "*2 late/redriven"}, line: &Line{At: at(2)},
+			want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next", "*2 late/redriven"}, line: &VersionLine{At: at(2)},
 		}, {
 			name: "so is what was older from the start", policy: with(func(p *Policy) { p.Stale.Delta = StaleHold }),
 			steps: []step{in(seq(2, 2), seq(1, 1, delta)), redrive}, want: []string{"2 applied/first", "1 | parked/older_held", "*1 late/redriven"},
-			line: &Line{At: at(2)},
+			line: &VersionLine{At: at(2)},
 		}, {
 			name: "what is discarded does not run", policy: holdEqual,
 			steps: []step{in(seq(1, 1), seq(2, 1)), discard}, want: []string{"1 applied/first", "2 | parked/equal_held", "*2 stale/discarded"},
-			line: &Line{At: at(1)},
+			line: &VersionLine{At: at(1)},
 		}, {
 			name: "a redelivery of either is a duplicate", policy: holdEqual,
 			steps: []step{in(seq(1, 1), seq(2, 1)), redrive, in(seq(2, 1))},

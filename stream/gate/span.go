@@ -3,14 +3,14 @@ package gate
 import "slices"
 
 // skip remembers the places from..to as skipped; they lie above all earlier ones.
-func (l *Line) skip(from, to int64) {
+func (l *VersionLine) skip(from, to int64) {
 	l.Skipped = append(l.Skipped, Span{from, to})
 	l.trim()
 }
 
 // fill reports whether value was skipped, and removes it from the skipped ones unless keep is set. keep is for filtered
 // events: once the filter is corrected, the event is still a filler.
-func (l *Line) fill(value int64, keep bool) bool {
+func (l *VersionLine) fill(value int64, keep bool) bool {
 	i := slices.IndexFunc(l.Skipped, func(s Span) bool { return s.From <= value && value <= s.To })
 	if i < 0 {
 		return false
@@ -32,7 +32,7 @@ func (l *Line) fill(value int64, keep bool) bool {
 }
 
 // trim keeps the newest MaxSpans.
-func (l *Line) trim() {
+func (l *VersionLine) trim() {
 	if over := len(l.Skipped) - MaxSpans; over > 0 {
 		l.Skipped = slices.Delete(l.Skipped, 0, over)
 	}

@@ -4,7 +4,7 @@ import "github.com/forebay-io/forebay/schemas"
 
 // behind decides an event below its line, or below the first value of one that has not begun (line is nil). Places are
 // skipped within the line's epoch only.
-func (d *decider) behind(line *Line, s subject, v schemas.Version) {
+func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	switch {
 	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.Filtered):
 		d.conclude(s, v, Late, ReasonFiller)

@@ -41,7 +41,7 @@ func TestHeldForAPerson(t *testing.T) {
 				"5 applied/first", "3 | parked/older_held", "3 duplicate/seen", "3 conflict/body_differs", "6 applied/next",
 				"3 duplicate/seen", "8 buffered/gap", "4 | parked/older_held", "7 applied/next", "*8 applied/released",
 			},
-			line: &Line{At: at(8)},
+			line: &VersionLine{At: at(8)},
 		}, {
 			name: "of what the subscription does not want nobody is asked", policy: held,
 			steps: []step{in(seq(5, 5), seq(3, 3, filtered)), in(seq(3, 3))},
@@ -52,7 +52,7 @@ func TestHeldForAPerson(t *testing.T) {
 			want: []string{
 				"1 applied/first", "4 applied/gap_skipped", "2 late/filler", "20 | parked/older_held", "3 late/filler", "30 stale/older_delta",
 			},
-			line: &Line{At: at(4)},
+			line: &VersionLine{At: at(4)},
 		}, {
 			name: "on a parked line", policy: with(func(p *Policy) { p.GapWait, p.Then, p.Stale.Snapshot = 0, ThenPark, StaleHold }),
 			steps:   []step{in(seq(5, 5), seq(7, 7), seq(4, 4), seq(6, 6))},
@@ -68,7 +68,7 @@ func TestHeldForAPerson(t *testing.T) {
 			want: []string{
 				"2 buffered/start_gap", "3 buffered/start_gap", "7 applied/first", "*2 | parked/older_held", "*3 filtered/type", "2 duplicate/seen",
 			},
-			line: &Line{At: at(7)},
+			line: &VersionLine{At: at(7)},
 		}, {
 			name: "with equal: first, as if it were older", policy: with(func(p *Policy) { p.Equal, p.Stale = EqualFirst, OnStale{StaleDeliver, StaleHold} }),
 			steps: []step{in(seq(1, 1), seq(2, 1), seq(3, 1, delta), seq(3, 1, delta), seq(4, 2))},

@@ -2,8 +2,8 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// Line is the newest version of one of an entity's clocks. Deletions keep it.
-type Line struct {
+// VersionLine is the newest version of one of an entity's clocks. Deletions keep it.
+type VersionLine struct {
 	At       schemas.Version
 	Key      schemas.EventKey // the event that brought the line to At
 	Filtered bool             // that event was filtered: a wanted event of the same version still runs (kind sequence only)
@@ -38,20 +38,20 @@ const (
 	Backfilling Stage = "backfilling" // the answer to a Request, for Policy.BackfillWait
 )
 
-// LineKey names a line inside a partition.
-type LineKey struct {
+// VersionLineKey names a line inside a partition.
+type VersionLineKey struct {
 	Entity schemas.EntityKey
 	Clock  string
 }
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
-// place: a line that is there keeps its pointer. Every LineKey of the call's records is present in Lines if a line exists, with all
+// place: a line that is there keeps its pointer. Every VersionLineKey of the call's records is present in Lines if a line exists, with all
 // of its Waiting. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's
 // possible duplicates).
 type State struct {
 	Seen    map[schemas.EventKey]Seen
-	Lines   map[LineKey]*Line
-	Waiting map[LineKey][]Waiting // ascending by version, then offset; never an empty list
+	Lines   map[VersionLineKey]*VersionLine
+	Waiting map[VersionLineKey][]Waiting // ascending by version, then offset; never an empty list
 	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered, and
 	// BufferedBytes the sum of their sizes, for Policy.MaxBytes. Parked ones do not count: a parked entity takes no room
 	// from the others.
@@ -63,7 +63,7 @@ type State struct {
 
 // Waits returns the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
 // it tells which lines need a deadline, and by its Stage how long a one.
-func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
+func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
 	if len(w) == 0 || w[0].Decision == Parked {
 		return nil, false
@@ -74,6 +74,6 @@ func (st *State) Waits(k LineKey) (lowest *Waiting, ok bool) {
 // NewState is an empty state.
 func NewState() *State {
 	return &State{
-		Seen: map[schemas.EventKey]Seen{}, Lines: map[LineKey]*Line{}, Waiting: map[LineKey][]Waiting{},
+		Seen: map[schemas.EventKey]Seen{}, Lines: map[VersionLineKey]*VersionLine{}, Waiting: map[VersionLineKey][]Waiting{},
 	}
 }

@@ -98,9 +98,9 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	switch {
 	case by == "" || reason == "":
 		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
-	case kind != ledger.Again && kind != ledger.Discard && kind != ledger.Tell:
+	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
 		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
-	case kind == ledger.Tell && d.Status != ledger.Done:
+	case kind == ledger.Resolve && d.Status != ledger.Done:
 		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
 	}
 	ref, err := b.FindAction(ctx, id)
@@ -129,7 +129,7 @@ func mayAsk(op string, is ledger.Status, kind ledger.CommandKind, d ledger.Comma
 	switch {
 	case is != ledger.Dead && is != ledger.Unknown:
 		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", is)
-	case kind == ledger.Again && is == ledger.Unknown && !d.OutcomeUnknown:
+	case kind == ledger.Replay && is == ledger.Unknown && !d.OutcomeUnknown:
 		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
 	}
 	return nil

@@ -122,11 +122,11 @@ func TestDeadLetterIsFlagged(t *testing.T) {
 			t.Errorf("%d: %+v %v", i, d, err)
 		}
 		if i < 2 {
-			f.askAction("e-1", ledger.Again, ledger.CommandDetail{})
+			f.askAction("e-1", ledger.Replay, ledger.CommandDetail{})
 			if d, err := f.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.Asked {
 				t.Errorf("%d: %+v %v", i, d, err)
 			}
-			f.obeyLane(c)
+			f.applyLaneCommands(c)
 		}
 	}
 	packed, _, err := f.DeadPayload(t.Context(), must(f.DeadLetter(t.Context(), actionID("e-1"))).DeadLetter.DeadLetter)
@@ -134,7 +134,7 @@ func TestDeadLetterIsFlagged(t *testing.T) {
 		t.Errorf("%q %v", packed, err)
 	}
 	f.askAction("e-1", ledger.Discard, ledger.CommandDetail{})
-	f.obeyLane(c)
+	f.applyLaneCommands(c)
 	d, err := f.DeadLetter(t.Context(), actionID("e-1"))
 	if err != nil || d.Status != ledger.Discarded || d.Parks || len(d.Commands) != 3 || d.Commands[2].Outcome != "given up" {
 		t.Errorf("%+v %v", d, err)

@@ -191,15 +191,15 @@ func (f *fixture) askAction(event string, kind ledger.CommandKind, d ledger.Comm
 	return id
 }
 
-// obeyLane has the owner obey everything that is asked about actions.
-func (f *fixture) obeyLane(c *ledger.Claim) {
+// applyLaneCommands has the owner apply everything that is asked about actions.
+func (f *fixture) applyLaneCommands(c *ledger.Claim) {
 	f.t.Helper()
 	asked, err := f.n.Commands(f.t.Context(), []*ledger.Claim{c}, 0)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	for _, cmd := range asked {
-		if _, err := f.n.ObeyLane(f.t.Context(), c, cmd); err != nil {
+		if _, err := f.n.ApplyLaneCommand(f.t.Context(), c, cmd); err != nil {
 			f.t.Fatal(err)
 		}
 	}

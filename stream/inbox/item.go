@@ -174,7 +174,7 @@ func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error
 func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger.Pointer, err error) {
 	err = b.read.QueryRow(ctx, `SELECT packed FROM (
 		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
-		UNION ALL SELECT d.raw, 2 FROM asides d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
+		UNION ALL SELECT d.raw, 2 FROM rejected_records d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
 		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
 		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.Fence, item.Offset, item.laneSeq, [16]byte(item.Pointer.Key), string(item.Decision)).Scan(&packed)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -202,7 +202,7 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 		by, why   *string
 	)
 	p := &i.Pointer
-	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
+	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
 		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
 	if err != nil {
@@ -211,7 +211,7 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 	i.Team, i.Subscription, _ = strings.Cut(name, ".")
 	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
 	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
-		i.Version = v.Text()
+		i.Version = v.Sortable()
 	}
 	i.DecidedAt = i.DecidedAt.UTC()
 	if at != nil && by != nil && why != nil {

@@ -60,7 +60,7 @@ func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once 
 func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, once bool, op string) (raw []byte, err error) {
 	var before *time.Time
 	var who *string
-	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM asides
+	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM rejected_records
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision = 'quarantined' FOR UPDATE`,
 		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw)
 	switch {
@@ -73,7 +73,7 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, 
 	case raw == nil:
 		return nil, schemas.Errorf(schemas.Invalid, op, "its bytes were not kept")
 	}
-	marked, err := tx.Exec(ctx, `UPDATE asides SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
+	marked, err := tx.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.Fence, item.Offset, by, reason)
 	if err == nil && marked.RowsAffected() != 1 {
 		err = fmt.Errorf("%d rows were marked, not one", marked.RowsAffected())

@@ -235,7 +235,7 @@ func TestRedriveTellsOfAMarkThatIsNotWritten(t *testing.T) {
 	f.apply(f.claim(0), aside(0, gate.ReasonUndecodable))
 	item := f.place(0)
 	f.exec(`CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
-	f.exec(ledger.OfWindow(item.window, `CREATE TRIGGER keep BEFORE UPDATE ON asides_w{w} FOR EACH ROW EXECUTE FUNCTION keep()`))
+	f.exec(ledger.OfWindow(item.window, `CREATE TRIGGER keep BEFORE UPDATE ON rejected_records_w{w} FOR EACH ROW EXECUTE FUNCTION keep()`))
 	if raw, err := f.redrive(item, true); raw != "" || schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "0 rows") {
 		t.Errorf("%q %v", raw, err)
 	}

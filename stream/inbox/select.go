@@ -14,7 +14,7 @@ var selectAll = selectHead + selectEvents + selectUnion + selectAsides + selectT
 
 const (
 	selectHead = `-- inbox
-SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, word, sub, status, decision, reason,
+SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, version_text, sub, status, decision, reason,
        duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
        owner, received_at, decided_at, redriven_at, redriven_by, redriven_reason, fence, window_id, lane_seq, actions
 FROM (`
@@ -25,7 +25,7 @@ FROM (`
 )
 
 var selectEvents = `
-    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
+    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
                JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
@@ -56,12 +56,12 @@ var selectEvents = `
 const selectBuffer = `LEFT JOIN buffer b ON `
 
 const selectAsides = `
-    SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.word, d.sub,
+    SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.version_text, d.sub,
            CASE WHEN d.redriven_at IS NULL THEN d.decision ELSE 'redriven' END AS status, d.decision, d.reason,
            0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
            f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, f.owner, d.received_at,
            d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
-    FROM asides d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
+    FROM rejected_records d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
 
 // selectWaiting is selectEvents of what waits or is held, found by its rows in the buffer.
 var selectWaiting = strings.Replace(selectEvents, selectBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)

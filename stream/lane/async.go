@@ -37,7 +37,7 @@ const (
 type longLedger interface {
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
 	EndReport(ctx context.Context, r ledger.OpenReport) error
-	Quiet(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
+	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
 }
 
 // long is what an entry knows of its asynchronous work.

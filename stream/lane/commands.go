@@ -11,7 +11,7 @@ import (
 
 // commandLedger is implemented by ledgers that know commands about actions.
 type commandLedger interface {
-	ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Obeyed, error)
+	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)
 	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
 	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
 }
@@ -37,7 +37,7 @@ func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Comman
 	if p == nil {
 		return "", nil
 	}
-	o, err := x.ledger.ObeyLane(p.ctx, c, cmd)
+	o, err := x.ledger.ApplyLaneCommand(p.ctx, c, cmd)
 	fenced := x.s.endWrite(p, err == nil && o.Fenced, func() {
 		p.end()
 		if err == nil && !p.forgotten {
@@ -85,7 +85,7 @@ func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Statu
 // started (P4). If so, a snapshot ends as stale, and a delta runs marked late. Where the ledger no longer knows, the action is
 // dead again. ended: it does not run.
 func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
-	if e.Redrive == nil || e.Redrive.Force || e.Late || w.command == nil {
+	if e.Replay == nil || e.Replay.Force || e.Late || w.command == nil {
 		return false
 	}
 	p := e.lane.partition

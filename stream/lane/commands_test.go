@@ -110,13 +110,13 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 		r.feed("bad")
 	}
 	r.waitIdle(1)
-	same(t, "dead again", r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1"), []string{"runs again"})
+	same(t, "dead again", r.ask(ledger.Replay, ledger.CommandDetail{}, "bad#1"), []string{"runs again"})
 	r.until(1)
 	r.waitIdle(1)
 	r.sink.mu.Lock()
 	broken = false
 	r.sink.mu.Unlock()
-	r.ask(ledger.Again, ledger.CommandDetail{}, "bad#1")
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "bad#1")
 	r.feed("bad", "good")
 	r.until(45)
 	r.waitIdle(0)
@@ -144,7 +144,7 @@ func TestDiscardOfAHead(t *testing.T) {
 	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "bad#1"), []string{"given up"})
 	r.until(1)
 	r.waitIdle(1)
-	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "odd#2"), []string{"told to be done"})
+	same(t, "told", r.ask(ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "odd#2"), []string{"resolved as done"})
 	r.until(2)
 	r.waitIdle(0)
 	same(t, "calls of bad", calls(r, "bad"), []string{"bad#1/1", "bad#3/1"})
@@ -174,7 +174,7 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	r.feed("a", "a", "a", "a")
 	r.until(2)
 	r.waitIdle(1)
-	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1")
 	for len(calls(r, "a")) < 3 {
 		select {
 		case <-time.After(time.Millisecond):
@@ -185,7 +185,7 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	close(hold)
 	r.until(2)
 	r.waitIdle(1)
-	same(t, "told", r.ask(ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "a#3"), []string{"told to be done"})
+	same(t, "told", r.ask(ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "a#3"), []string{"resolved as done"})
 	r.until(1)
 	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#1/2", "a#3/1", "a#4/1"})
@@ -250,7 +250,7 @@ func TestRedriveGrantsAttemptsAgain(t *testing.T) {
 	r.feed("a", "a")
 	r.until(7)
 	r.waitIdle(1)
-	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1")
 	r.until(3 + 7) // the one behind it has its own to make
 	r.waitIdle(1)
 	same(t, "of the first", len(calls(r, "a")), 7+3+7)
@@ -288,8 +288,8 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	r.sink.mu.Lock()
 	clear(dead)
 	r.sink.mu.Unlock()
-	r.ask(ledger.Again, ledger.CommandDetail{}, "snap#1", "delta#3", "last#4")
-	r.ask(ledger.Again, ledger.CommandDetail{Force: true}, "forced#2")
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "snap#1", "delta#3", "last#4")
+	r.ask(ledger.Replay, ledger.CommandDetail{Force: true}, "forced#2")
 	r.until(3)
 	r.feed("snap")
 	r.until(1)
@@ -328,7 +328,7 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 	r.feed("a", "a")
 	r.until(2)
 	r.waitIdle(0)
-	r.ask(ledger.Again, ledger.CommandDetail{}, "a#1")
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1")
 	r.feed("a")
 	r.until(1)
 	r.waitIdle(0)
@@ -338,7 +338,7 @@ func TestRedriveThatCannotBeToldIsDead(t *testing.T) {
 		!strings.Contains(dead.Error, "--force") {
 		t.Errorf("%+v %v", dead, err)
 	}
-	r.ask(ledger.Again, ledger.CommandDetail{Force: true}, "a#1")
+	r.ask(ledger.Replay, ledger.CommandDetail{Force: true}, "a#1")
 	r.until(1)
 	r.waitIdle(0)
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#3/1", "a#1/2"})
@@ -371,7 +371,7 @@ func TestRedriveIntoABusyLane(t *testing.T) {
 		case <-t.Context().Done():
 		}
 	}
-	same(t, "asked", r.ask(ledger.Again, ledger.CommandDetail{}, "a#1"), []string{"runs again"})
+	same(t, "asked", r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1"), []string{"runs again"})
 	close(hold)
 	r.until(4)
 	r.waitIdle(0)
@@ -401,7 +401,7 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 	}
 	// The mark of the attempt says unknown for as long as it lasts.
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
-	if _, err := inbox.New(r.l).AskAction(t.Context(), id, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
+	if _, err := inbox.New(r.l).AskAction(t.Context(), id, ledger.Replay, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := r.ns.Commands(t.Context(), []*ledger.Claim{r.claim}, 0)

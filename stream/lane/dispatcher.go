@@ -178,7 +178,7 @@ func (x *dispatcher) admit(d *destination) (limited, ok bool) {
 		d.waits = true
 		return false, false
 	}
-	return answer == shared.Over, true
+	return answer == shared.NoToken, true
 }
 
 // release gives back the slot of a head and, where the destination was not called, its tokens. feedback is nil where the

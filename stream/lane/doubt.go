@@ -40,7 +40,7 @@ func (d *doubts) first(a *ledger.Action) bool {
 	if _, known := d.seen[entity]; known {
 		return false
 	}
-	if a.Redrive == nil {
+	if a.Replay == nil {
 		d.seen[entity] = struct{}{}
 	}
 	return a.Attempts == 0 && (a.Status == ledger.Pending || a.Status == ledger.Failed)

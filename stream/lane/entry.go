@@ -78,10 +78,10 @@ func (e *entry) inFlight() bool {
 // countedAttempts are the attempts of an action, the n-th just made, as the retry policy counts them, and since when: an
 // operator who runs it again grants all of them again.
 func (e *entry) countedAttempts(n int) (attempts int, since time.Time) {
-	if e.Redrive == nil {
+	if e.Replay == nil {
 		return n, e.FirstAt
 	}
-	return n - e.Redrive.Spent, e.Redrive.At
+	return n - e.Replay.Spent, e.Replay.At
 }
 
 // countClass counts the attempts in a row that ended with class, as far as this process has seen them.

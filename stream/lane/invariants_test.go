@@ -116,7 +116,7 @@ func (b *latest) check(p *partition) error {
 	for _, la := range p.lanes {
 		for e := la.head; e != nil; e = e.next {
 			fresh := latest{newest: map[lineKey]newest{}}
-			if fresh.note(&e.Action); len(fresh.newest) == 0 || e.Attempts > 0 || e.Status != ledger.Pending || e.Redrive != nil {
+			if fresh.note(&e.Action); len(fresh.newest) == 0 || e.Attempts > 0 || e.Status != ledger.Pending || e.Replay != nil {
 				continue
 			}
 			if n := b.newest[keyOf(&e.Action)]; n.last < e.LaneSeq || n.first > n.last {

@@ -112,7 +112,7 @@ func (d *destination) elapsed(since, until time.Time) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
 	}
-	return until.Sub(since) - d.Shared.Away(since, until)
+	return until.Sub(since) - d.Shared.BlockedFor(since, until)
 }
 
 // logAttempt logs one attempt, in one line.

@@ -39,7 +39,7 @@ func (m *longMemory) Open(ctx context.Context, c *ledger.Claim, after int64, lim
 	for i := range actions {
 		if a := &actions[i]; a.Status == ledger.Processing {
 			a.NextIn, a.Left, a.Silence = 0, max(0, time.Until(m.until[a.LaneSeq])), m.quiet[a.LaneSeq]
-			a.Quiet = max(0, time.Until(m.beat[a.LaneSeq].Add(a.Silence)))
+			a.SilenceLeft = max(0, time.Until(m.beat[a.LaneSeq].Add(a.Silence)))
 		}
 	}
 	return actions, more, err
@@ -95,7 +95,7 @@ func (m *longMemory) EndReport(_ context.Context, r ledger.OpenReport) error {
 	return nil
 }
 
-func (m *longMemory) Quiet(_ context.Context, _ *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
+func (m *longMemory) SilenceLeft(_ context.Context, _ *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	out := map[int64]time.Duration{}

@@ -103,7 +103,7 @@ func (q *queues) restore(e *entry) {
 		e.DoubtEnd = p.doubts.at.Add(q.dispatch.find(e.Destination).Timeout)
 	}
 	if e.Status == ledger.Processing {
-		e.long.waitFor(max(e.Left, reportGrace), max(e.Quiet, e.Silence), e.Silence)
+		e.long.waitFor(max(e.Left, reportGrace), max(e.SilenceLeft, e.Silence), e.Silence)
 		return
 	}
 	if e.NextIn > 0 {

@@ -211,7 +211,7 @@ func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	quiet, err := r.ledger.Quiet(ctx, c, seqs)
+	quiet, err := r.ledger.SilenceLeft(ctx, c, seqs)
 	if err != nil {
 		return overdue, err
 	}

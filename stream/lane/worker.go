@@ -96,11 +96,11 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	switch {
 	case !w.alive.ok():
 		w.s.postpone(e, d, aliveWait)
-	case !d.user.Stands():
+	case !d.user.StillAllowed():
 		w.s.postpone(e, d, 0)
 	case unsafe && !w.mark(e):
 		w.s.abandon(e, d)
-	case unsafe && !d.user.Stands():
+	case unsafe && !d.user.StillAllowed():
 		res := w.ended(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
 		res.Marked = true
 		w.finish(e, d, res, nil)
@@ -141,7 +141,7 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 	out, err := w.call(ctx, d.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
-		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Redrive != nil && e.Redrive.Twice,
+		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
 		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
 	})
 	class := sink.ClassOf(err)

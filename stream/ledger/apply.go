@@ -30,7 +30,7 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 		claims[s.Claim] = true
 		w := &partitionBatch{Slice: s}
 		parts = append(parts, w)
-		if err := s.continues(); err != nil {
+		if err := s.checkContinuity(); err != nil {
 			w.refuse(err)
 			continue
 		}
@@ -60,8 +60,8 @@ func kindOf(err error) schemas.Kind {
 	return schemas.Unavailable
 }
 
-// continues checks a slice: it begins at the claim's next offset, and its records ascend up to Next.
-func (s Slice) continues() error {
+// checkContinuity checks a slice: it begins at the claim's next offset, and its records ascend up to Next.
+func (s Slice) checkContinuity() error {
 	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
 		return e

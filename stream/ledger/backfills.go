@@ -28,7 +28,7 @@ type Backfill struct {
 	ID       int64
 	Claim    int32  // fence row
 	Source   string // "/<team>/<source>"
-	Line     gate.LineKey
+	Line     gate.VersionLineKey
 	Kind     schemas.VersionKind
 	Epoch    int64 // of the line; 0: its provider does not say
 	From, To int64 // closed range of kind sequence; 0 otherwise
@@ -85,7 +85,7 @@ func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end Bac
 			fenced = err == nil
 			return err
 		}
-		var k gate.LineKey
+		var k gate.VersionLineKey
 		err = tx.QueryRow(ctx, `UPDATE backfills SET ended_at = now(), failure = $3, detail = nullif($4, ''), code = nullif($5, 0), produced = $6
 			WHERE id = $1 AND fence = $2 AND ended_at IS NULL RETURNING entity, clock`,
 			id, c.ID, end.Failure, clean(end.Detail, MaxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)

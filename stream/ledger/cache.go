@@ -7,7 +7,7 @@ import "github.com/forebay-io/forebay/stream/gate"
 // oldest line to the newest and takes the first that was not used since it last passed.
 type lineCache struct {
 	max            int
-	lines          map[gate.LineKey]*cachedLine
+	lines          map[gate.VersionLineKey]*cachedLine
 	newest, oldest *cachedLine
 	hand           *cachedLine // nil: at the oldest
 	turn           uint32      // counts batches; see cachedLine.turn
@@ -15,10 +15,10 @@ type lineCache struct {
 
 // cachedLine is one line; line is nil where it has not begun.
 type cachedLine struct {
-	line    *gate.Line
+	line    *gate.VersionLine
 	waiting []gate.Waiting
 
-	key          gate.LineKey
+	key          gate.VersionLineKey
 	used         bool
 	gone         bool // not in the cache any more
 	older, newer *cachedLine
@@ -36,10 +36,10 @@ func newLineCache(lines int) *lineCache {
 	if lines == 0 {
 		lines = defaultCacheLines
 	}
-	return &lineCache{max: lines, lines: map[gate.LineKey]*cachedLine{}}
+	return &lineCache{max: lines, lines: map[gate.VersionLineKey]*cachedLine{}}
 }
 
-func (c *lineCache) find(k gate.LineKey) *cachedLine {
+func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 	l := c.lines[k]
 	if l != nil {
 		l.used = true
@@ -47,7 +47,7 @@ func (c *lineCache) find(k gate.LineKey) *cachedLine {
 	return l
 }
 
-func (c *lineCache) put(k gate.LineKey, line *gate.Line, waiting []gate.Waiting) *cachedLine {
+func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting []gate.Waiting) *cachedLine {
 	if l := c.lines[k]; l != nil {
 		l.line, l.waiting = line, waiting
 		return l
@@ -85,7 +85,7 @@ func (c *lineCache) evict() {
 	c.drop(l.key)
 }
 
-func (c *lineCache) drop(k gate.LineKey) {
+func (c *lineCache) drop(k gate.VersionLineKey) {
 	l := c.lines[k]
 	if l == nil {
 		return

@@ -14,16 +14,16 @@ func TestLineCacheIsBoundedAndRight(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	c := newLineCache(50)
-	model := map[gate.LineKey]*gate.Line{}
+	model := map[gate.VersionLineKey]*gate.VersionLine{}
 	for range 200_000 {
-		k := gate.LineKey{Entity: schemas.EntityKey(fmt.Sprint(r.IntN(120)))}
+		k := gate.VersionLineKey{Entity: schemas.EntityKey(fmt.Sprint(r.IntN(120)))}
 		switch r.IntN(4) {
 		case 0, 1:
 			if l := c.find(k); l != nil && l.line != model[k] {
 				t.Fatalf("%v is %p, not %p", k, l.line, model[k])
 			}
 		case 2:
-			model[k] = &gate.Line{}
+			model[k] = &gate.VersionLine{}
 			c.put(k, model[k], nil)
 			if c.find(k) == nil {
 				t.Fatalf("%v is gone at once", k)
@@ -52,10 +52,10 @@ func TestLineCacheIsBoundedAndRight(t *testing.T) {
 func TestLineCacheKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newLineCache(10)
-	hot := gate.LineKey{Entity: "hot"}
-	c.put(hot, &gate.Line{}, nil)
+	hot := gate.VersionLineKey{Entity: "hot"}
+	c.put(hot, &gate.VersionLine{}, nil)
 	for i := range 1000 {
-		c.put(gate.LineKey{Entity: schemas.EntityKey(fmt.Sprint(i))}, &gate.Line{}, nil)
+		c.put(gate.VersionLineKey{Entity: schemas.EntityKey(fmt.Sprint(i))}, &gate.VersionLine{}, nil)
 		if c.find(hot) == nil {
 			t.Fatalf("gone after %d others", i)
 		}

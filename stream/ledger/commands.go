@@ -17,10 +17,10 @@ const (
 	Release CommandKind = "release"
 	// Discard gives up a held event, or an action that is dead or whose outcome is unknown.
 	Discard CommandKind = "discard"
-	// Again lets an action run again that is dead or whose outcome is unknown, and what stands behind it go on in order.
-	Again CommandKind = "redrive"
-	// Tell says what came of an action whose outcome is unknown, or that somebody has done instead.
-	Tell CommandKind = "result"
+	// Replay lets an action run again that is dead or whose outcome is unknown, and what stands behind it go on in order.
+	Replay CommandKind = "replay"
+	// Resolve says what came of an action whose outcome is unknown, or that somebody has done instead.
+	Resolve CommandKind = "resolve"
 )
 
 // Command is one such request, for the owner.
@@ -29,7 +29,7 @@ type Command struct {
 	Claim  int32 // fence row
 	Kind   CommandKind
 	Offset int64 // of the event in the buffer
-	Line   gate.LineKey
+	Line   gate.VersionLineKey
 	// LaneSeq is the action that the command is about; 0: it is about an event in the buffer.
 	LaneSeq int64
 	Detail  CommandDetail
@@ -61,17 +61,17 @@ WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMI
 	return list, nil
 }
 
-// Obey does what a command asks, in one transaction with the note that it is done: as Apply does with a batch, under the
+// ApplyCommand does what a command asks, in one transaction with the note that it is done: as Apply does with a batch, under the
 // fence. What is not there any more is noted as that.
-func (n *Namespace) Obey(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
-	op := fmt.Sprintf("obey command %d of %s", cmd.ID, n.spec.Name)
+func (n *Namespace) ApplyCommand(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
+	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
 	return n.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
 }
 
-// obey is decide for a command.
+// decideCommand asks the gate about a command.
 func (w *partitionBatch) decideCommand(p gate.Policy) {
 	switch {
 	case w.about == nil: // it has ended already, or the event is not there any more
@@ -103,7 +103,7 @@ func (w *partitionBatch) commandOutcome() string {
 }
 
 var (
-	// Of a command that has ended nothing is found, so that to obey it twice does nothing.
+	// Of a command that has ended nothing is found, so that to apply it twice does nothing.
 	aboutRead = newFresh(`-- aboutRead
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
 WHERE c.id = $1 AND c.ended_at IS NULL`)

@@ -18,8 +18,8 @@ func (f *fixture) ask(id string, kind CommandKind) (int64, error) {
 	return TestInbox.Ask(f.t.Context(), f.l, item.of, kind, "jo", "it is wanted after all")
 }
 
-// obey does all that is asked and gives what became of it.
-func (f *fixture) obey(c *Claim) (done []string, actions []Action) {
+// applyCommands does all that is asked and gives what became of it.
+func (f *fixture) applyCommands(c *Claim) (done []string, actions []Action) {
 	f.t.Helper()
 	asked, err := f.n.Commands(f.t.Context(), []*Claim{c}, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func (f *fixture) obey(c *Claim) (done []string, actions []Action) {
 	}
 	for _, cmd := range asked {
 		for again := range 2 { // the second time does nothing
-			a, err := f.n.Obey(f.t.Context(), c, cmd)
+			a, err := f.n.ApplyCommand(f.t.Context(), c, cmd)
 			if err != nil || again == 1 && (len(a.Actions) > 0 || len(a.Outcomes) > 0) {
 				f.t.Fatal(decisions(a), err)
 			}
@@ -58,7 +58,7 @@ func TestReleaseAndDiscardOfWhatIsHeld(t *testing.T) {
 		t.Errorf("nothing to release: %v", err)
 	}
 	c = f.claim(0) // asked before it came
-	done, actions := f.obey(c)
+	done, actions := f.applyCommands(c)
 	want := []string{"-1:late/redriven", "-1:stale/discarded"}
 	if len(done) == 2 && done[0] != want[0] {
 		want[0], want[1] = want[1], want[0] // maps have no order
@@ -96,7 +96,7 @@ func TestReleaseOfAParkedLine(t *testing.T) {
 	if _, err := f.ask("e-6", Release); err != nil {
 		t.Fatal(err)
 	}
-	done, actions := f.obey(c)
+	done, actions := f.applyCommands(c)
 	if d := cmp.Diff([]string{"-1:applied/gap_skipped", "-1:applied/gap_skipped"}, done); d != "" {
 		t.Error(d)
 	}
@@ -112,7 +112,7 @@ func TestReleaseOfAParkedLine(t *testing.T) {
 }
 
 // A command to a fenced owner stays for the next one.
-func TestFencedOwnerObeysNothing(t *testing.T) {
+func TestFencedOwnerAppliesNoCommand(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(s *Spec) { s.Policy.Then = gate.ThenPark })
 	zombie := f.claim(0)
@@ -126,13 +126,13 @@ func TestFencedOwnerObeysNothing(t *testing.T) {
 		t.Fatal(asked, err)
 	}
 	c := f.claim(0)
-	if a, err := f.n.Obey(t.Context(), zombie, asked[0]); err != nil || !a.Fenced {
+	if a, err := f.n.ApplyCommand(t.Context(), zombie, asked[0]); err != nil || !a.Fenced {
 		t.Error(a, err)
 	}
 	if s, err := f.asked(id); err != nil || s.EndedAt != nil {
 		t.Error(s, err)
 	}
-	if _, actions := f.obey(c); len(actions) != 1 {
+	if _, actions := f.applyCommands(c); len(actions) != 1 {
 		t.Error(lanes(actions))
 	}
 }

@@ -173,7 +173,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 		}},
 		{"what a command is about", func() (err error) { dead, err = TestInbox.FindDeadLetter(ctx, f.l, actionID("a-1")); return err }},
 		{"a command", func() (err error) {
-			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Again, CommandDetail{}, "jo", "mended")
+			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Replay, CommandDetail{}, "jo", "mended")
 			return err
 		}},
 		{"what became of it", func() error { _, err := TestInbox.CommandStatus(ctx, f.l, command); return err }},

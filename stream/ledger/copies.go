@@ -18,15 +18,15 @@ const (
 	copyRows  = 500
 )
 
-// Uncopied is an open action whose payload is in the log and nowhere else.
-type Uncopied struct {
+// WithoutCopy is an open action whose payload is in the log and nowhere else.
+type WithoutCopy struct {
 	LaneSeq int64
 	Pointer Pointer
 }
 
-// UncopiedPage is what one bounded walk over a claim's open actions found.
-type UncopiedPage struct {
-	Actions []Uncopied // ascending by LaneSeq
+// WithoutCopyPage is what one bounded walk over a claim's open actions found.
+type WithoutCopyPage struct {
+	Actions []WithoutCopy // ascending by LaneSeq
 	// Upto is the lane_seq of the last action that was looked at, where the next page begins; 0: there was none.
 	Upto int64
 	More bool // the walk ended at its limit
@@ -41,34 +41,34 @@ type Copy struct {
 	Packed  []byte // the form of schemas/record.Pack
 }
 
-// Uncopied looks at the next limit actions of a claim with lane_seq > after that can still run or be redriven (pending,
+// WithoutCopy looks at the next limit actions of a claim with lane_seq > after that can still run or be redriven (pending,
 // failed, dead, parked, unknown) and lists those without a payload copy whose event stands below offset before in the
 // log. Actions that are dead because their payload is lost are left out. It may be called while the claim's owner applies.
-func (n *Namespace) Uncopied(ctx context.Context, c *Claim, after, before int64, limit int) (page UncopiedPage, err error) {
+func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, before int64, limit int) (page WithoutCopyPage, err error) {
 	op := "read the actions without a payload copy of " + n.spec.Name
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
 	err = n.inWindows(ctx, func(win *windowSet) (err error) {
-		page, err = n.uncopied(ctx, win, c, after, before, limit)
+		page, err = n.withoutCopy(ctx, win, c, after, before, limit)
 		return err
 	})
 	if err != nil {
-		return UncopiedPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return WithoutCopyPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
 	}
 	return page, nil
 }
 
-func (n *Namespace) uncopied(ctx context.Context, win *windowSet, c *Claim, after, before int64, limit int) (UncopiedPage, error) {
+func (n *Namespace) withoutCopy(ctx context.Context, win *windowSet, c *Claim, after, before int64, limit int) (WithoutCopyPage, error) {
 	plain := c.plain(after, limit+1)
-	walked, err := n.uncopiedRows(ctx, win, c, after, limit+1)
+	walked, err := n.withoutCopyRows(ctx, win, c, after, limit+1)
 	if err != nil {
-		return UncopiedPage{}, err
+		return WithoutCopyPage{}, err
 	}
 	for window, seqs := range plain {
-		some, err := n.uncopiedPlain(ctx, win, c, window, seqs)
+		some, err := n.withoutCopyPlain(ctx, win, c, window, seqs)
 		if err != nil {
-			return UncopiedPage{}, err
+			return WithoutCopyPage{}, err
 		}
 		walked = append(walked, some...)
 	}
@@ -78,11 +78,11 @@ func (n *Namespace) uncopied(ctx context.Context, win *windowSet, c *Claim, afte
 
 // lookedAt is an open action; bare means that it needs a copy.
 type lookedAt struct {
-	Uncopied
+	WithoutCopy
 	bare bool
 }
 
-func pageOf(walked []lookedAt, before int64, limit int) (page UncopiedPage) {
+func pageOf(walked []lookedAt, before int64, limit int) (page WithoutCopyPage) {
 	if len(walked) > limit {
 		walked, page.More = walked[:limit], true
 	}
@@ -96,19 +96,19 @@ func pageOf(walked []lookedAt, before int64, limit int) (page UncopiedPage) {
 				page.Left = w.LaneSeq
 			}
 		default:
-			page.Actions = append(page.Actions, w.Uncopied)
+			page.Actions = append(page.Actions, w.WithoutCopy)
 		}
 	}
 	return page
 }
 
-// uncopiedRowsRead walks the open rows of the live windows by name, to the limit. It looks at no copy, only whether there is one.
-func uncopiedRowsRead(live []int32) string {
+// withoutCopyRowsRead walks the open rows of the live windows by name, to the limit. It looks at no copy, only whether there is one.
+func withoutCopyRowsRead(live []int32) string {
 	walks := make([]string, len(live))
 	for i, w := range live {
-		walks[i] = OfWindow(w, uncopiedWalk)
+		walks[i] = OfWindow(w, withoutCopyWalk)
 	}
-	return OfWindows(live, `-- uncopiedRowsRead: Append of index scans that stop at the limit, then one probe of each window's events for each action
+	return OfWindows(live, `-- withoutCopyRowsRead: Append of index scans that stop at the limit, then one probe of each window's events for each action
 WITH walked AS MATERIALIZED (
     SELECT * FROM (`+strings.Join(walks, "UNION ALL\n")+`) w ORDER BY lane_seq LIMIT $3
 )
@@ -119,36 +119,37 @@ FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM {eve
 ORDER BY w.lane_seq`)
 }
 
-const uncopiedWalk = `(SELECT lane_seq, event_window, event_key, packed IS NULL AND class IS DISTINCT FROM 'payload_lost' AS bare
+const withoutCopyWalk = `(SELECT lane_seq, event_window, event_key, packed IS NULL AND class IS DISTINCT FROM 'payload_lost' AS bare
   FROM actions_w{w} WHERE fence = $1 AND lane_seq > $2 AND open ORDER BY fence, lane_seq LIMIT $3)
 `
 
-func (n *Namespace) uncopiedRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]lookedAt, error) {
-	rows, err := n.ledger.hot.Query(ctx, uncopiedRowsRead(win.live), c.ID, after, limit)
+// withoutCopyRows looks at open actions that have a row; withoutCopyPlain at those that have none.
+func (n *Namespace) withoutCopyRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]lookedAt, error) {
+	rows, err := n.ledger.hot.Query(ctx, withoutCopyRowsRead(win.live), c.ID, after, limit)
 	if err != nil {
 		return nil, err
 	}
-	return scanUncopied(rows, c)
+	return scanWithoutCopy(rows, c)
 }
 
-const uncopiedPlainRead = `-- uncopiedPlainRead: one probe of events_w{w}_lane per action
+const withoutCopyPlainRead = `-- withoutCopyPlainRead: one probe of events_w{w}_lane per action
 SELECT u.lane_seq, true, e.log_offset, e.leader_epoch, e.event_key, e.hash
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash FROM events_w{w}
     WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT 1) e`
 
-func (n *Namespace) uncopiedPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
+func (n *Namespace) withoutCopyPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
 	if !slices.Contains(win.live, window) {
 		return nil, errRotated
 	}
-	rows, err := n.ledger.hot.Query(ctx, OfWindow(window, uncopiedPlainRead), c.ID, seqs)
+	rows, err := n.ledger.hot.Query(ctx, OfWindow(window, withoutCopyPlainRead), c.ID, seqs)
 	if err != nil {
 		return nil, err
 	}
-	return scanUncopied(rows, c)
+	return scanWithoutCopy(rows, c)
 }
 
-func scanUncopied(rows pgx.Rows, c *Claim) ([]lookedAt, error) {
+func scanWithoutCopy(rows pgx.Rows, c *Claim) ([]lookedAt, error) {
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (lookedAt, error) {
 		var (
 			l         lookedAt

@@ -42,7 +42,7 @@ type DeadLetter struct {
 	Partition    int32
 	Offset       int64
 	Owner        string // of its partition; empty where nobody owns it
-	// Asked says that a command about it has not been obeyed yet.
+	// Asked says that a command about it has not been applied yet.
 	Asked bool
 	// Parks says that its entity stands still behind it.
 	Parks bool
@@ -56,7 +56,7 @@ func (d *DeadLetter) Flagged() bool { return d.Deaths >= FlaggedDeaths }
 
 // DeadSelect is one row per dead letter. Plan: actions_w*_dead of each window, in order, with probes of the others.
 var DeadSelect = `SELECT * FROM (
-    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.word, e.sub,
+    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
            substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
@@ -77,12 +77,12 @@ func ScanDeadLetter(r pgx.CollectableRow) (d DeadLetter, err error) {
 		key, hash [16]byte
 		p         = &d.Pointer
 	)
-	err = r.Scan(&name, &d.Generation, &d.Source, &d.EventID, &d.Type, &d.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Word, &v.Sub,
+	err = r.Scan(&name, &d.Generation, &d.Source, &d.EventID, &d.Type, &d.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&d.Action, &d.Destination, &d.OnDead, &d.Status, &d.Class, &d.Fingerprint, &d.Code, &d.Error, &d.Response, &d.Attempts, &d.Deaths, &d.FirstAt,
 		&d.DiedAt, &d.LaneSeq, &d.Topic, &topicID, &d.Partition, &d.Offset, &p.LeaderEpoch, &key, &hash, &d.Owner, &d.Asked, &d.Parks, &d.Fence)
 	d.ID = schemas.NewActionID(name, d.Generation, d.Source, d.EventID, d.Action)
 	d.Team, d.Subscription, _ = strings.Cut(name, ".")
-	d.Version = v.Text()
+	d.Version = v.Sortable()
 	p.TopicID, p.Topic, p.Partition, p.Offset, p.Key, p.Hash = topicID, d.Topic, d.Partition, d.Offset, key, hash
 	return d, err
 }

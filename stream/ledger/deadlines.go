@@ -75,7 +75,8 @@ func (d deadlines) dialer() *net.Dialer {
 // transactionTimeout is the first server that knows transaction_timeout.
 const transactionTimeout = 17
 
-// limitTransactions sets what cannot be said when connecting: servers refuse settings that they do not know.
+// limitTransactions sets transaction_timeout on servers that have it. It cannot be a parameter of the connection, because
+// an older server refuses a connection with a setting that it does not know.
 func (d deadlines) limitTransactions(ctx context.Context, conn *pgx.Conn) error {
 	if !knowsTransactionTimeout(conn.PgConn()) {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 // word is a record whose version is a text.
 func word(offset int64, entity, w string) Record {
-	return record(offset, entity+"-"+w, entity, schemas.Version{Kind: schemas.Monotonic, Word: w})
+	return record(offset, entity+"-"+w, entity, schemas.Version{Kind: schemas.Monotonic, Text: w})
 }
 
 // expire ends what is overdue and says what became of it.
@@ -42,11 +42,11 @@ func TestWordsOrderTheirLine(t *testing.T) {
 		c = f.claim(0) // nothing cached
 	}
 	open, _, err := f.n.Open(t.Context(), c, 0, 10)
-	if err != nil || len(open) != 2 || open[1].Version.Word != "01HC" {
+	if err != nil || len(open) != 2 || open[1].Version.Text != "01HC" {
 		t.Fatal(open, err)
 	}
 	items, err := f.list("", gate.Stale)
-	if want := (schemas.Version{Kind: schemas.Monotonic, Word: "01HB"}).Text(); err != nil || len(items) != 1 || items[0].Version != want {
+	if want := (schemas.Version{Kind: schemas.Monotonic, Text: "01HB"}).Sortable(); err != nil || len(items) != 1 || items[0].Version != want {
 		t.Errorf("%+v %v", items, err)
 	}
 	if a := f.apply(c, word(4, "e", "01HD")); a.Outcomes[0].Reason != gate.ReasonNext {
@@ -182,8 +182,8 @@ func TestGapAsksForABackfill(t *testing.T) {
 		asked[i].ID, asked[i].Left = 0, 0
 	}
 	want := []Backfill{
-		{Claim: c.ID, Source: "/acme/github", Line: gate.LineKey{Entity: "e"}, Kind: schemas.Sequence, From: 2, To: 3, Reason: gate.ReasonGap},
-		{Claim: c.ID, Source: "/acme/github", Line: gate.LineKey{Entity: "g"}, Kind: schemas.Sequence, From: 2, To: 2, Reason: gate.ReasonGap},
+		{Claim: c.ID, Source: "/acme/github", Line: gate.VersionLineKey{Entity: "e"}, Kind: schemas.Sequence, From: 2, To: 3, Reason: gate.ReasonGap},
+		{Claim: c.ID, Source: "/acme/github", Line: gate.VersionLineKey{Entity: "g"}, Kind: schemas.Sequence, From: 2, To: 2, Reason: gate.ReasonGap},
 	}
 	if d := cmp.Diff(want, asked); d != "" {
 		t.Error(d)

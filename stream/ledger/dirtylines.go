@@ -115,7 +115,7 @@ func (w *partitionBatch) findMovers() {
 }
 
 // rowTells reports whether the row of an event of the batch has the version of line i.
-func (w *partitionBatch) rowTells(i int, l *gate.Line) bool {
+func (w *partitionBatch) rowTells(i int, l *gate.VersionLine) bool {
 	m := w.mover[i]
 	if m < 0 || w.Records[m].Key != l.Key || len(w.before[i].waiting) > 0 {
 		return false
@@ -140,16 +140,16 @@ func (w *partitionBatch) firstUnwritten() int64 {
 }
 
 // linesFold updates lines from the events after them. It fails like a counted statement if a line that is older than its
-// event was not updated. Plan: events by (fence, lane_seq), window by window; two probes of lines_pkey per line.
+// event was not updated. Plan: events by (fence, lane_seq), window by window; two probes of version_lines_pkey per line.
 const linesFold = `-- linesFold
 WITH e AS MATERIALIZED (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
           SELECT fence, entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v
           WHERE fence = $1 AND lane_seq >= $2 AND lane_seq IS NOT NULL AND lane_window IS NULL
-            AND decision = 'applied' AND reason = 'next' AND word = '' OFFSET 0) e
+            AND decision = 'applied' AND reason = 'next' AND version_text = '' OFFSET 0) e
       ORDER BY e.entity, e.clock, e.lane_seq DESC),
-hit AS (UPDATE lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
+hit AS (UPDATE version_lines l SET epoch = e.epoch, value = e.value, sub = e.sub, event_key = e.event_key, seen_in = e.window_id, as_of = $3
         FROM e WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of <= e.lane_seq RETURNING 1)
-SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM lines l
+SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM version_lines l
     WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of > e.lane_seq)))::int FROM hit`
 
 // foldLines writes a fence's dirty lines from its events. The caller has locked the fence.

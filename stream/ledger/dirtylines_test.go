@@ -11,7 +11,7 @@ import (
 // written are the lines as their rows have them.
 func (f *fixture) written() string {
 	f.t.Helper()
-	return one[string](f, `SELECT coalesce(string_agg(entity || value, ' ' ORDER BY entity), '') FROM lines`)
+	return one[string](f, `SELECT coalesce(string_agg(entity || value, ' ' ORDER BY entity), '') FROM version_lines`)
 }
 
 // A line that simply moves on is written when it is a lag behind; the owner knows it all the same, and so does the next.
@@ -193,7 +193,7 @@ func TestForgetSparesLinesBehindBetweenItsSteps(t *testing.T) {
 	if more, err := f.n.Forget(t.Context(), c); err != nil || !more {
 		t.Fatal(more, err)
 	}
-	left := one[string](f, `SELECT max(entity) FROM lines`)
+	left := one[string](f, `SELECT max(entity) FROM version_lines`)
 	f.apply(c, seq(forgetLines+11, left, 2))
 	if more, err := f.n.Forget(t.Context(), c); err != nil || more {
 		t.Fatal(more, err)

@@ -43,7 +43,7 @@ func TestEpochs(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"2:5 "}, f.texts(`SELECT epoch || ':' || value || ' ' || coalesce(skipped::text, '') FROM lines`)); d != "" {
+	if d := cmp.Diff([]string{"2:5 "}, f.texts(`SELECT epoch || ':' || value || ' ' || coalesce(skipped::text, '') FROM version_lines`)); d != "" {
 		t.Error(d)
 	}
 }
@@ -64,7 +64,7 @@ func TestEpochsOfWhatWaits(t *testing.T) {
 	if d := cmp.Diff(want, f.texts(`SELECT epoch || ':' || value || ' ' || decision FROM buffer ORDER BY 1`)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"3:4 filtered"}, f.texts(`SELECT epoch || ':' || value || ' ' || decision FROM asides`)); d != "" {
+	if d := cmp.Diff([]string{"3:4 filtered"}, f.texts(`SELECT epoch || ':' || value || ' ' || decision FROM rejected_records`)); d != "" {
 		t.Error(d)
 	}
 	filtered.Offset = 4 // once more: it is of its line's epoch both times

@@ -65,7 +65,7 @@ func TestPoisonedRowIsBisectedAndQuarantined(t *testing.T) {
 					t.Errorf("action %d: lane_seq %d of record %d", i, action.LaneSeq, action.Record)
 				}
 			}
-			got := one[string](f, `SELECT log_offset || ' ' || decision || '/' || reason || ' ' || (error <> '')::text || ' ' || (raw IS NOT NULL)::text FROM asides`)
+			got := one[string](f, `SELECT log_offset || ' ' || decision || '/' || reason || ' ' || (error <> '')::text || ' ' || (raw IS NOT NULL)::text FROM rejected_records`)
 			if got != "633 quarantined/data_rejected true true" {
 				t.Error(got)
 			}
@@ -117,7 +117,7 @@ func TestUndecodableRecordIsKeptWithItsBytes(t *testing.T) {
 	if d := cmp.Diff([]string{"0:quarantined/undecodable", "1:applied/first"}, decisions(a)); d != "" || len(a.Quarantined) != 0 {
 		t.Error(a.Quarantined, d)
 	}
-	if raw := one[[]byte](f, `SELECT raw FROM asides WHERE error LIKE 'ce_id is missing%'`); string(raw) != "\x00\x01\xff" {
+	if raw := one[[]byte](f, `SELECT raw FROM rejected_records WHERE error LIKE 'ce_id is missing%'`); string(raw) != "\x00\x01\xff" {
 		t.Errorf("%x", raw)
 	}
 	items, err := f.list("", gate.Quarantined)
@@ -187,7 +187,7 @@ func TestKilledBackends(t *testing.T) {
 	f.claimAnew(t)
 	n := batches * size
 	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(*) FROM `+states+` WHERE status = 'done'),
-		(SELECT max(lane_seq) FROM events), (SELECT next_offset FROM progress), (SELECT value FROM lines))`)
+		(SELECT max(lane_seq) FROM events), (SELECT next_offset FROM progress), (SELECT value FROM version_lines))`)
 	if want := fmt.Sprint(n, n, n, n, n); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -222,7 +222,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '60s'; UPDATE lines SET filtered = filtered WHERE entity = 'b'`); err != nil {
+	if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '60s'; UPDATE version_lines SET filtered = filtered WHERE entity = 'b'`); err != nil {
 		t.Fatal(err)
 	}
 	applied := make(chan error, 1)
@@ -234,7 +234,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		applied <- err
 	}()
 	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid))`, int32(other.Conn().PgConn().PID()))
-	if _, err := tx.Exec(t.Context(), `UPDATE lines SET filtered = filtered WHERE entity = 'a'`); err != nil {
+	if _, err := tx.Exec(t.Context(), `UPDATE version_lines SET filtered = filtered WHERE entity = 'a'`); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {

@@ -27,20 +27,20 @@ const forgettable = `l.seen_in > 0 AND l.parked IS NULL
 const forgetPage = 100_000
 
 // forgetUpto is the last line of the page behind another one.
-const forgetUpto = `-- forgetUpto: lines_pkey alone
-SELECT entity, clock FROM lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
+const forgetUpto = `-- forgetUpto: version_lines_pkey alone
+SELECT entity, clock FROM version_lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
 
-const linesForgettable = `-- linesForgettable: a range of lines_pkey
-SELECT l.entity, l.clock FROM lines l WHERE l.fence = $1 AND (l.entity, l.clock) > ($5, $6) AND ($7::text IS NULL OR (l.entity, l.clock) <= ($7, $8))
+const linesForgettable = `-- linesForgettable: a range of version_lines_pkey
+SELECT l.entity, l.clock FROM version_lines l WHERE l.fence = $1 AND (l.entity, l.clock) > ($5, $6) AND ($7::text IS NULL OR (l.entity, l.clock) <= ($7, $8))
   AND ` + forgettable + ` ORDER BY l.entity, l.clock LIMIT $4`
 
-const linesForget = `-- linesForget: one probe of lines_pkey per line
-DELETE FROM lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
+const linesForget = `-- linesForget: one probe of version_lines_pkey per line
+DELETE FROM version_lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
 WHERE l.fence = $1 AND l.entity = k.entity AND l.clock = k.clock AND ` + forgettable
 
 // OldLines are lines of a claim that no event has moved for long, as OldLines found them.
 type OldLines struct {
-	Keys   []gate.LineKey
+	Keys   []gate.VersionLineKey
 	More   bool  // there may be more
 	window int32 // that was current
 }
@@ -60,7 +60,7 @@ func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 // OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
 func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
 	old.window = n.windows.Load().current
-	var after gate.LineKey
+	var after gate.VersionLineKey
 	for more := true; more && err == nil && len(old.Keys) < forgetLines; {
 		after, more, err = n.oldLines(ctx, c, after, &old)
 	}
@@ -72,7 +72,7 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 }
 
 // oldLines looks at one page of lines. more says that another page follows, behind upto.
-func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.LineKey, old *OldLines) (upto gate.LineKey, more bool, err error) {
+func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.VersionLineKey, old *OldLines) (upto gate.VersionLineKey, more bool, err error) {
 	var entity, clock *string // null: the last page
 	err = n.ledger.read.QueryRow(ctx, forgetUpto, c.ID, string(after.Entity), after.Clock, n.forgetPage-1).Scan(&entity, &clock)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -82,17 +82,17 @@ func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.LineKey, 
 	if err != nil {
 		return upto, false, err
 	}
-	keys, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.LineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
+	keys, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.VersionLineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
 	old.Keys = append(old.Keys, keys...)
 	if entity != nil {
-		upto, more = gate.LineKey{Entity: schemas.EntityKey(*entity), Clock: *clock}, true
+		upto, more = gate.VersionLineKey{Entity: schemas.EntityKey(*entity), Clock: *clock}, true
 	}
 	return upto, more, err
 }
 
 // ForgetLines deletes those lines that no event has moved meanwhile. The caller is the goroutine that applies.
 func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) error {
-	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.LineKey) bool {
+	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.VersionLineKey) bool {
 		l := c.cache.lines[k]
 		return l != nil && l.dirtySince != 0 // it has moved: its row is behind
 	})

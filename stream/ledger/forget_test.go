@@ -23,7 +23,9 @@ func TestForgetsLinesThatNothingMoves(t *testing.T) {
 			t.Fatal(more, err)
 		}
 	}
-	lines := func() string { return one[string](f, `SELECT string_agg(entity, ' ' ORDER BY entity) FROM lines`) }
+	lines := func() string {
+		return one[string](f, `SELECT string_agg(entity, ' ' ORDER BY entity) FROM version_lines`)
+	}
 	forget(false)
 	f.turnWindow()
 	if err := f.n.loadWindows(t.Context()); err != nil {
@@ -108,7 +110,7 @@ func TestConnectionCutAtCommitOfForget(t *testing.T) {
 			if err := f.n.ForgetLines(ctx, c, old); (err != nil) != tt.ends || p.cuts.Load() != 1 {
 				t.Fatalf("%d cuts: %v", p.cuts.Load(), err)
 			}
-			if n := one[int](f, `SELECT count(*) FROM lines`); n != tt.rows {
+			if n := one[int](f, `SELECT count(*) FROM version_lines`); n != tt.rows {
 				t.Fatalf("%d rows are left", n)
 			}
 			if d := cmp.Diff([]string{tt.want}, decisions(f.apply(c, seq(1, "old", 3)))); d != "" {
@@ -144,13 +146,13 @@ func TestForgetsManyInSteps(t *testing.T) {
 			t.Fatal(i, more, err)
 		}
 	}
-	if n := one[int](f, `SELECT count(*) FROM lines`); n != 0 {
+	if n := one[int](f, `SELECT count(*) FROM version_lines`); n != 0 {
 		t.Errorf("%d left", n)
 	}
 	if d := cmp.Diff([]string{"0:applied/first"}, decisions(f.apply(c, seq(1500, "e3", 2)))); d != "" {
 		t.Error(d)
 	}
-	if n := one[int](f, `SELECT count(*) FROM lines`); n != 1 {
+	if n := one[int](f, `SELECT count(*) FROM version_lines`); n != 1 {
 		t.Errorf("%d lines after the next event", n)
 	}
 }

@@ -40,7 +40,7 @@ func TestWordAboutWhatIsHeldLeavesTheDeadline(t *testing.T) {
 			if _, err := f.ask("e-4", kind); err != nil {
 				t.Fatal(err)
 			}
-			if done, _ := f.obey(c); len(done) != 1 {
+			if done, _ := f.applyCommands(c); len(done) != 1 {
 				t.Fatal(done)
 			}
 			if d := f.deadlines(c)[c.ID]; d > time.Minute {
@@ -141,7 +141,7 @@ func TestFilteredFillsItsPlaceAndIsDecidedAgainAfterARewind(t *testing.T) {
 	if d := cmp.Diff([]string{"1:e-1:run", "2:e-3:run"}, lanes(a.Actions)); d != "" {
 		t.Error(d)
 	}
-	if got := one[string](f, `SELECT string_agg(event_id || ':' || decision, ' ' ORDER BY log_offset) FROM asides`); got != "e-2:filtered e-5:filtered" {
+	if got := one[string](f, `SELECT string_agg(event_id || ':' || decision, ' ' ORDER BY log_offset) FROM rejected_records`); got != "e-2:filtered e-5:filtered" {
 		t.Error(got)
 	}
 	c = f.seek(4, 1)
@@ -149,7 +149,7 @@ func TestFilteredFillsItsPlaceAndIsDecidedAgainAfterARewind(t *testing.T) {
 	if d := cmp.Diff([]string{"0:stale/older", "1:duplicate/seen", "-1:filtered/type", "2:buffered/gap", "3:applied/next", "-1:applied/released"}, decisions(a)); d != "" {
 		t.Error(d)
 	}
-	if got := one[int](f, `SELECT count(*) FROM asides`); got != 0 {
+	if got := one[int](f, `SELECT count(*) FROM rejected_records`); got != 0 {
 		t.Errorf("%d rows still say filtered", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestConflictKeepsBothHashes(t *testing.T) {
 	if a.Outcomes[0].Decision != gate.Conflict {
 		t.Fatal(decisions(a))
 	}
-	if got := one[string](f, `SELECT first_hash || ' ' || hash || ' ' || convert_from(raw, 'UTF8') FROM asides`); strings.ReplaceAll(got, "-", "") !=
+	if got := one[string](f, `SELECT first_hash || ' ' || hash || ' ' || convert_from(raw, 'UTF8') FROM rejected_records`); strings.ReplaceAll(got, "-", "") !=
 		schemas.HashBody([]byte("e-1")).String()+" "+other.Hash.String()+" packed e1" {
 		t.Error(got)
 	}

@@ -115,7 +115,7 @@ func (a *author) event(part int32, step int64) Record {
 		v.Kind = schemas.None
 	}
 	if v.Kind == schemas.Monotonic && a.words {
-		v.Value, v.Word = 0, fmt.Sprintf("w%05d", v.Value+10)
+		v.Value, v.Text = 0, fmt.Sprintf("w%05d", v.Value+10)
 	}
 	if v.Kind == schemas.Timestamp {
 		v.Value = logBegan.Add(time.Duration(v.Value+a.end[part]) * time.Second).UnixNano()

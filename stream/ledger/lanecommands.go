@@ -19,18 +19,18 @@ type CommandDetail struct {
 	Status Status `json:"status,omitempty"`
 }
 
-// Obeyed is what a command about an action came to.
-type Obeyed struct {
+// CommandResult is what a command about an action came to.
+type CommandResult struct {
 	Fenced  bool // somebody else holds the fence: nothing was written
 	Outcome string
 	Status  Status // of the action now; empty where it has no row
 }
 
-// ObeyLane does what a command asks of an action, in one transaction with the note that it is done, under the fence: a
-// crash in between does it once. It tries until ctx ends or it knows what came of it; obeying again tells what the first
+// ApplyLaneCommand does what a command asks of an action, in one transaction with the note that it is done, under the fence: a
+// crash in between does it once. It tries until ctx ends or it knows what came of it; applying it again tells what the first
 // time came to. The caller owns the lane: nothing of the action is running or waits to be recorded.
-func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obeyed, err error) {
-	op := fmt.Sprintf("obey command %d of %s", cmd.ID, n.spec.Name)
+func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command) (o CommandResult, err error) {
+	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
 		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
 	}
@@ -39,8 +39,8 @@ func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obey
 			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
 		}
 		err = n.inWindows(ctx, func(win *windowSet) error {
-			o = Obeyed{}
-			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.obey(ctx, tx, win, c, cmd) })
+			o = CommandResult{}
+			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.apply(ctx, tx, win, c, cmd) })
 		})
 		switch {
 		case err == nil:
@@ -52,7 +52,7 @@ func (n *Namespace) ObeyLane(ctx context.Context, c *Claim, cmd Command) (o Obey
 	}
 }
 
-func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
+func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
 	held, err := c.held(ctx, tx)
 	if o.Fenced = !held; err != nil || o.Fenced {
 		return err
@@ -79,7 +79,7 @@ func (o *Obeyed) obey(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, 
 }
 
 // change brings the action's row, in its window, to what is asked.
-func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
+func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
 	was := o.Status
 	switch {
 	case was != Dead && was != Unknown:
@@ -88,20 +88,20 @@ func (o *Obeyed) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) er
 		}
 		o.Outcome = fmt.Sprintf("nothing to do: it is %s", was)
 		return nil
-	case cmd.Kind == Again && was == Unknown && !cmd.Detail.OutcomeUnknown:
+	case cmd.Kind == Replay && was == Unknown && !cmd.Detail.OutcomeUnknown:
 		o.Outcome = "refused: its outcome is unknown by now, so that it may be done twice"
 		return nil
 	}
 	switch cmd.Kind {
-	case Again:
+	case Replay:
 		o.Status, o.Outcome = Failed, "runs again"
-		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, redriven_at = now(), spent = a.attempts,
+		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, replayed_at = now(), spent = a.attempts,
 			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+ParksLane+`, twice = $4 FROM effects x
 			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`), cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
 	case Discard:
 		o.Status, o.Outcome = Discarded, "given up"
-	case Tell:
-		o.Status, o.Outcome = Done, "told to be done"
+	case Resolve:
+		o.Status, o.Outcome = Done, "resolved as done"
 	default:
 		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
 		return nil

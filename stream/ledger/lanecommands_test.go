@@ -44,17 +44,17 @@ func (f *fixture) commands(c *Claim) []Command {
 	return asked
 }
 
-// obeyLane obeys everything that is asked about actions, and says what it came to; the second time it does nothing.
-func (f *fixture) obeyLane(c *Claim) (done []string) {
+// applyLaneCommands applies everything that is asked about actions, and says what it came to; the second time it does nothing.
+func (f *fixture) applyLaneCommands(c *Claim) (done []string) {
 	f.t.Helper()
 	for _, cmd := range f.commands(c) {
-		first, err := f.n.ObeyLane(f.t.Context(), c, cmd)
+		first, err := f.n.ApplyLaneCommand(f.t.Context(), c, cmd)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		again, err := f.n.ObeyLane(f.t.Context(), c, cmd)
+		again, err := f.n.ApplyLaneCommand(f.t.Context(), c, cmd)
 		if d := cmp.Diff(first, again); d != "" || err != nil {
-			f.t.Error("obeyed again: ", d, err)
+			f.t.Error("applied again: ", d, err)
 		}
 		done = append(done, fmt.Sprintf("%d:%s:%s", cmd.LaneSeq, first.Outcome, first.Status))
 	}
@@ -91,14 +91,14 @@ func TestRedriveOfADeadAction(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
 	f.die(c, 1, "e-1", 3)
-	command := f.askAction("e-1", Again, CommandDetail{})
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Again, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
+	command := f.askAction("e-1", Replay, CommandDetail{})
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Replay, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("asked twice: %v", err)
 	}
-	if d := cmp.Diff([]string{"1:runs again:failed"}, f.obeyLane(c)); d != "" {
+	if d := cmp.Diff([]string{"1:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
-	if s, err := f.asked(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Again {
+	if s, err := f.asked(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Replay {
 		t.Errorf("%+v %v", s, err)
 	}
 	for range 2 { // in the memory of the claim, and read back by the next one
@@ -107,24 +107,24 @@ func TestRedriveOfADeadAction(t *testing.T) {
 			t.Fatal(lanes(open), err)
 		}
 		a := open[0]
-		if r := a.Redrive; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || r.Spent != 3 || r.At.IsZero() || !r.Force {
-			t.Errorf("%+v %+v", a, a.Redrive)
+		if r := a.Replay; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || r.Spent != 3 || r.At.IsZero() || !r.Force {
+			t.Errorf("%+v %+v", a, a.Replay)
 		}
 		c = f.claim(0)
 	}
 	f.die(c, 1, "e-1", 4)
-	f.askAction("e-1", Again, CommandDetail{})
-	f.obeyLane(c)
+	f.askAction("e-1", Replay, CommandDetail{})
+	f.applyLaneCommands(c)
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 5})
 	if got := one[string](f, `SELECT concat_ws(' ', status, deaths, spent, open, packed IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 2 4 f t" {
 		t.Error(got)
 	}
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Again, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Replay, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("it is done: %v", err)
 	}
 }
 
-// What is discarded or told to be done is over: the lane goes on, and nothing of it is kept once its death is exported.
+// What is discarded or resolved as done is over: the lane goes on, and nothing of it is kept once its death is exported.
 func TestDiscardAndTell(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -132,12 +132,12 @@ func TestDiscardAndTell(t *testing.T) {
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2))
 	f.die(c, 1, "a-1", 1)
 	f.record(Result{Claim: c, LaneSeq: 3, ID: actionID("b-1"), Status: Unknown, Attempt: 1, Packed: []byte("packed")})
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("b-1"), Again, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
+	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("b-1"), Replay, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("run again without a word about the outcome: %v", err)
 	}
 	f.askAction("a-1", Discard, CommandDetail{})
-	f.askAction("b-1", Tell, CommandDetail{Status: Done})
-	if d := cmp.Diff([]string{"1:given up:discarded", "3:told to be done:done"}, f.obeyLane(c)); d != "" {
+	f.askAction("b-1", Resolve, CommandDetail{Status: Done})
+	if d := cmp.Diff([]string{"1:given up:discarded", "3:resolved as done:done"}, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
 	for range 2 {
@@ -170,11 +170,11 @@ func TestRedriveOfAnUnknownOutcome(t *testing.T) {
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.record(Result{Claim: c, LaneSeq: 1, ID: actionID("a-1"), Status: Unknown, Attempt: 1})
 	f.die(c, 2, "b-1", 1)
-	f.askAction("a-1", Again, CommandDetail{OutcomeUnknown: true})
-	f.askAction("b-1", Again, CommandDetail{}) // asked while it was dead
+	f.askAction("a-1", Replay, CommandDetail{OutcomeUnknown: true})
+	f.askAction("b-1", Replay, CommandDetail{}) // asked while it was dead
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Unknown, Attempt: 2})
 	want := []string{"1:runs again:failed", "2:refused: its outcome is unknown by now, so that it may be done twice:unknown"}
-	if d := cmp.Diff(want, f.obeyLane(c)); d != "" {
+	if d := cmp.Diff(want, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
 	if got := one[int](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != 0 {
@@ -190,10 +190,10 @@ func TestRedriveKnowsThatItMayBeTwice(t *testing.T) {
 	f.apply(c, seq(0, "a", 1))
 	for n, knows := range []bool{false, true, false} {
 		f.die(c, 1, "a-1", n+1)
-		f.askAction("a-1", Again, CommandDetail{OutcomeUnknown: knows})
-		f.obeyLane(c)
+		f.askAction("a-1", Replay, CommandDetail{OutcomeUnknown: knows})
+		f.applyLaneCommands(c)
 		open, _, err := f.n.Open(t.Context(), c, 0, 1)
-		if err != nil || open[0].Redrive == nil || open[0].Redrive.Twice != knows || !open[0].DoubtEnd.IsZero() {
+		if err != nil || open[0].Replay == nil || open[0].Replay.Twice != knows || !open[0].DoubtEnd.IsZero() {
 			t.Errorf("%d: %v %+v", n, err, open)
 		}
 	}
@@ -212,12 +212,12 @@ func TestAskActionRefusesNonsense(t *testing.T) {
 		by   string
 		want schemas.Kind
 	}{
-		"no id":               {"act_nonsense", Again, CommandDetail{}, "jo", schemas.Invalid},
-		"an id of nothing":    {actionID("nothing"), Again, CommandDetail{}, "jo", schemas.NotFound},
-		"never tried":         {actionID("f-1"), Again, CommandDetail{}, "jo", schemas.NotFound},
-		"nobody asks":         {actionID("e-1"), Again, CommandDetail{}, "", schemas.Invalid},
+		"no id":               {"act_nonsense", Replay, CommandDetail{}, "jo", schemas.Invalid},
+		"an id of nothing":    {actionID("nothing"), Replay, CommandDetail{}, "jo", schemas.NotFound},
+		"never tried":         {actionID("f-1"), Replay, CommandDetail{}, "jo", schemas.NotFound},
+		"nobody asks":         {actionID("e-1"), Replay, CommandDetail{}, "", schemas.Invalid},
 		"release":             {actionID("e-1"), Release, CommandDetail{}, "jo", schemas.Invalid},
-		"told to be nonsense": {actionID("e-1"), Tell, CommandDetail{Status: "nonsense"}, "jo", schemas.Invalid},
+		"told to be nonsense": {actionID("e-1"), Resolve, CommandDetail{Status: "nonsense"}, "jo", schemas.Invalid},
 	} {
 		if _, err := TestInbox.AskAction(t.Context(), f.l, ask.id, ask.kind, ask.d, ask.by, "because"); schemas.KindOf(err) != ask.want {
 			t.Errorf("%s: %v", name, err)
@@ -238,8 +238,8 @@ func TestActionsDeadWithAGapAreFound(t *testing.T) {
 		continue
 	}
 	f.expire(c)
-	f.askAction("e-3", Again, CommandDetail{})
-	if d := cmp.Diff([]string{"2:runs again:failed"}, f.obeyLane(c)); d != "" {
+	f.askAction("e-3", Replay, CommandDetail{})
+	if d := cmp.Diff([]string{"2:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]string{"1:e-1:pending:0", "2:e-3:failed:0"}, f.openAs(c)); d != "" {
@@ -256,11 +256,11 @@ func TestOvertaken(t *testing.T) {
 	for i, event := range []string{"a-1", "", "", "b-1", "", "c-1", "d-1"} {
 		if event != "" {
 			f.die(c, int64(i+1), event, 1)
-			f.askAction(event, Again, CommandDetail{})
+			f.askAction(event, Replay, CommandDetail{})
 		}
 	}
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 8, Status: Failed, Attempt: 1, NextIn: time.Hour})
-	f.obeyLane(c)
+	f.applyLaneCommands(c)
 	check := func(c *Claim, want map[string]bool) {
 		t.Helper()
 		open, _, err := f.n.Open(t.Context(), c, 0, 100)
@@ -268,12 +268,12 @@ func TestOvertaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, a := range open {
-			if a.Redrive == nil {
+			if a.Replay == nil {
 				continue
 			}
 			got, err := f.n.Overtaken(t.Context(), c, a)
-			if err != nil || got != want[a.EventID] || a.Redrive.Force {
-				t.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Redrive)
+			if err != nil || got != want[a.EventID] || a.Replay.Force {
+				t.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Replay)
 			}
 		}
 	}
@@ -311,9 +311,9 @@ func TestOvertakenEndsInTime(t *testing.T) {
 	f.die(c, 1, "a-1", 1)
 	f.die(c, 3, "b-1", 1)
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1})
-	f.askAction("a-1", Again, CommandDetail{})
-	f.askAction("b-1", Again, CommandDetail{})
-	f.obeyLane(c)
+	f.askAction("a-1", Replay, CommandDetail{})
+	f.askAction("b-1", Replay, CommandDetail{})
+	f.applyLaneCommands(c)
 	open, _, err := f.n.Open(t.Context(), c, 0, 100)
 	if err != nil || len(open) != 3 {
 		t.Fatal(lanes(open), err)
@@ -359,10 +359,10 @@ func TestConnectionCutAtACommand(t *testing.T) {
 	n := int32(0)
 	for _, at := range []cut{{needle: []byte("commit\x00"), before: true}, {needle: []byte("commit\x00")}, {needle: []byte("begin\x00")}} {
 		g.die(c, 1, "e-1", int(n)+1)
-		g.askAction("e-1", Again, CommandDetail{})
+		g.askAction("e-1", Replay, CommandDetail{})
 		asked := g.commands(c)
 		p.cut.Store(&at)
-		o, err := g.n.ObeyLane(t.Context(), c, asked[0])
+		o, err := g.n.ApplyLaneCommand(t.Context(), c, asked[0])
 		n++
 		if err != nil || o.Outcome != "runs again" || o.Status != Failed {
 			t.Fatalf("%s: %+v %v", at.needle, o, err)
@@ -392,7 +392,7 @@ func TestOneCommandAtATime(t *testing.T) {
 	}
 	second := make(chan error, 1)
 	go func() {
-		_, err := TestInbox.AskAction(t.Context(), f.l, actionID("a-1"), Again, CommandDetail{}, "jo", "mended")
+		_, err := TestInbox.AskAction(t.Context(), f.l, actionID("a-1"), Replay, CommandDetail{}, "jo", "mended")
 		second <- err
 	}()
 	for waits := false; !waits && len(second) == 0; {

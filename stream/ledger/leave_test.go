@@ -51,7 +51,7 @@ func TestTopicsNoLongerListenedTo(t *testing.T) {
 			if back.Next.Offset == 0 {
 				t.Error("its position is forgotten")
 			}
-			if got := one[int64](f, `SELECT value FROM lines WHERE entity = 'e'`); got != 3 {
+			if got := one[int64](f, `SELECT value FROM version_lines WHERE entity = 'e'`); got != 3 {
 				t.Errorf("its line is at %d", got)
 			}
 		})
@@ -101,7 +101,7 @@ func TestCopiesNobodyReads(t *testing.T) {
 			}
 			f.leave(c.topics...)
 			rows := one[int](f, `SELECT (SELECT count(*) FROM fences WHERE topic = 'events.acme.github.3') + (SELECT count(*) FROM begins)
-				+ (SELECT count(*) FROM lines WHERE fence NOT IN (SELECT id FROM fences WHERE topic = 'events.acme.github'))`)
+				+ (SELECT count(*) FROM version_lines WHERE fence NOT IN (SELECT id FROM fences WHERE topic = 'events.acme.github'))`)
 			if want := 3 + 3 + 1; c.gone && rows != 0 || !c.gone && rows != want {
 				t.Errorf("%d rows of the copy", rows)
 			}

@@ -118,12 +118,12 @@ func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	return nil
 }
 
-// Quiet says of actions of a claim that are processing for how long they may still be silent, by the ledger's clock; what is
+// SilenceLeft returns how long actions of a claim that are processing may still be silent, by the ledger's clock; what is
 // not processing is left out.
-func (n *Namespace) Quiet(ctx context.Context, c *Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
+func (n *Namespace) SilenceLeft(ctx context.Context, c *Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
 	left := make(map[int64]time.Duration, len(laneSeqs))
 	err := n.inWindows(ctx, func(win *windowSet) error {
-		rows, err := n.ledger.hot.Query(ctx, win.own(silentForRead), c.ID, laneSeqs)
+		rows, err := n.ledger.hot.Query(ctx, win.own(silenceLeftRead), c.ID, laneSeqs)
 		if err == nil {
 			var seq, us int64
 			_, err = pgx.ForEachRow(rows, []any{&seq, &us}, func() error {
@@ -139,8 +139,8 @@ func (n *Namespace) Quiet(ctx context.Context, c *Claim, laneSeqs []int64) (map[
 	return left, nil
 }
 
-const silentForRead = `-- silentFor
-SELECT a.lane_seq, ` + silentForColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
+const silenceLeftRead = `-- silenceLeft
+SELECT a.lane_seq, ` + silenceLeftColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
 
 // resultEnd notes that a report is applied. It goes with the action's own row, under the fence.
 var resultEnd = newFresh(`-- resultEnd
@@ -152,9 +152,9 @@ func (r *Result) resultParams() [][]byte {
 }
 
 const (
-	silentForColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`
-	// leftColumns are Action.Left, Quiet and Silence, in microseconds.
-	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint, ` + silentForColumn + `, coalesce(a.silence_us, 0)`
+	silenceLeftColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`
+	// leftColumns are Action.Left, SilenceLeft and Silence, in microseconds.
+	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint, ` + silenceLeftColumn + `, coalesce(a.silence_us, 0)`
 )
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -72,11 +72,11 @@ func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	near("the deadline", a.Left, time.Hour)
-	near("the silence left", a.Quiet, time.Minute)
+	near("the silence left", a.SilenceLeft, time.Minute)
 	one[int](f, `WITH u AS (UPDATE actions SET beat_at = beat_at - interval '50 s', result_by = result_by - interval '1 hour' RETURNING 1)
 		SELECT count(*) FROM u`)
 	a = read()
-	near("the silence left", a.Quiet, 10*time.Second)
+	near("the silence left", a.SilenceLeft, 10*time.Second)
 	near("the deadline", a.Left, 0)
 	for _, tt := range []struct {
 		ref  AttemptRef
@@ -86,7 +86,7 @@ func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 			t.Errorf("%+v: %v %v", tt.ref, alive, err)
 		}
 	}
-	left, err := f.n.Quiet(t.Context(), c, []int64{1, 2})
+	left, err := f.n.SilenceLeft(t.Context(), c, []int64{1, 2})
 	if err != nil || len(left) != 1 {
 		t.Error(left, err)
 	}

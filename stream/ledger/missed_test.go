@@ -20,11 +20,11 @@ func TestWritesThatMissARowAreRefused(t *testing.T) {
 		then   Record
 		want   string
 	}{
-		"a line that moves on":      {plain, `DELETE FROM lines`, seq(2, "e", 3), "linesAdvance"},
-		"a line that turns":         {plain, `DELETE FROM lines`, unwanted(2, "e", 3), "linesUpdate"},
+		"a line that moves on":      {plain, `DELETE FROM version_lines`, seq(2, "e", 3), "linesAdvance"},
+		"a line that turns":         {plain, `DELETE FROM version_lines`, unwanted(2, "e", 3), "linesUpdate"},
 		"an event that waited":      {gap, `DELETE FROM events WHERE decision = 'buffered'`, seq(2, "e", 2), "decidedUpdate"},
 		"its place in the buffer":   {gap, `DELETE FROM buffer`, seq(2, "e", 2), "the read of the gap buffer"},
-		"a line with what it waits": {gap, `DELETE FROM lines`, seq(2, "e", 2), "linesAdvance"},
+		"a line with what it waits": {gap, `DELETE FROM version_lines`, seq(2, "e", 2), "linesAdvance"},
 		"its window":                {gap, `UPDATE buffer SET window_id = window_id + 1000`, seq(2, "e", 2), "a write to window"},
 		"a wait that parks":         {gap, `DELETE FROM buffer`, seq(2, "e", 5), "the read of the gap buffer"}, // one too many
 	} {
@@ -78,26 +78,26 @@ func TestEveryWriteThatMustHitARowSaysThatItDidNot(t *testing.T) {
 	apply := func(r Record) func(*fixture, *Claim) (Applied, error) {
 		return func(f *fixture, c *Claim) (Applied, error) { return f.apply(c, r), nil }
 	}
-	obey := func(f *fixture, c *Claim) (Applied, error) {
+	applyCommands := func(f *fixture, c *Claim) (Applied, error) {
 		asked, err := f.n.Commands(f.t.Context(), []*Claim{c}, 0)
 		if err != nil || len(asked) != 1 {
 			f.t.Fatal(asked, err)
 		}
-		return f.n.Obey(f.t.Context(), c, asked[0])
+		return f.n.ApplyCommand(f.t.Context(), c, asked[0])
 	}
 	for statement, tt := range map[string]struct {
 		keeps string
 		do    func(*fixture, *Claim) (Applied, error)
 	}{
-		"linesAdvance":          {`UPDATE ON lines`, apply(seq(3, "x", 2))},
-		"linesUpdate":           {`UPDATE ON lines`, apply(unwanted(3, "x", 2))},
+		"linesAdvance":          {`UPDATE ON version_lines`, apply(seq(3, "x", 2))},
+		"linesUpdate":           {`UPDATE ON version_lines`, apply(unwanted(3, "x", 2))},
 		"bufferUpdate":          {`UPDATE ON buffer`, apply(seq(3, "e", 5))}, // one too many: both park
 		"bufferDelete":          {`DELETE ON buffer`, apply(seq(3, "e", 2))},
 		"progressWrite":         {`UPDATE ON progress`, apply(seq(3, "y", 1))},
 		"duplicatesUpdate":      {`UPDATE ON events`, apply(seq(3, "x", 1))},
 		"decidedUpdate":         {`UPDATE ON events`, apply(seq(3, "e", 2))},
 		"bufferedActionsInsert": {`INSERT ON actions`, apply(seq(3, "e", 2))},
-		"commandEnd":            {`UPDATE ON commands`, obey},
+		"commandEnd":            {`UPDATE ON commands`, applyCommands},
 	} {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestEveryWriteThatMustHitARowSaysThatItDidNot(t *testing.T) {
 			f.exec(`CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`)
 			f.exec(`CREATE TRIGGER keep BEFORE ` + tt.keeps + ` FOR EACH ROW EXECUTE FUNCTION keep()`)
 			const written = `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(*) FROM actions), (SELECT string_agg(decision, ' ') FROM buffer),
-				(SELECT next_offset FROM progress), (SELECT max(value) FROM lines WHERE entity = 'x'), (SELECT count(*) FROM commands WHERE ended_at IS NULL))`
+				(SELECT next_offset FROM progress), (SELECT max(value) FROM version_lines WHERE entity = 'x'), (SELECT count(*) FROM commands WHERE ended_at IS NULL))`
 			before := one[string](f, written)
 			a, err := tt.do(f, c)
 			if broken, ok := errors.AsType[*ContinuityError](a.Refused); err != nil || !ok || !strings.Contains(broken.Error(), statement+" has not found") {

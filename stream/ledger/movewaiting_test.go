@@ -171,7 +171,7 @@ func TestWhatHangsOnWaitingEventsGoesAlong(t *testing.T) {
 	}
 	var ran []string
 	for _, c := range claims {
-		_, actions := f.obey(c)
+		_, actions := f.applyCommands(c)
 		for _, a := range actions {
 			ran = append(ran, a.EventID)
 		}

@@ -61,7 +61,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	for i, event := range []string{"a-1", "b-1", "c-1"} {
 		f.die(c, int64(i+1), event, 1)
 		if event != "b-1" {
-			f.askAction(event, Again, CommandDetail{})
+			f.askAction(event, Replay, CommandDetail{})
 		}
 	}
 	f.askAction("b-1", Discard, CommandDetail{})
@@ -71,7 +71,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	c = f.claim(0)
 	claims := []*Claim{c}
 	f.record(Result{Claim: c, LaneSeq: 6, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 4, Status: Processing, Attempt: 1, Code: 202, Left: time.Hour, Silence: time.Hour})
-	if d := cmp.Diff([]string{"1:runs again:failed", "3:runs again:failed", "2:given up:discarded"}, f.obeyLane(c)); d != "" {
+	if d := cmp.Diff([]string{"1:runs again:failed", "3:runs again:failed", "2:given up:discarded"}, f.applyLaneCommands(c)); d != "" {
 		t.Error("commands: ", d)
 	}
 	if d := cmp.Diff([]string{"1:a-1:failed:1", "3:c-1:failed:1", "4:d-1:processing:1", "5:gap-1:pending:0", "7:b-2:pending:0", "8:e-1:pending:0"}, f.openAs(c)); d != "" {
@@ -82,7 +82,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range open {
-		if a.Redrive == nil {
+		if a.Replay == nil {
 			continue
 		}
 		if got, err := f.n.Overtaken(t.Context(), c, a); got != (a.EventID == "a-1") || err != nil {
@@ -115,7 +115,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	if alive, err := TestInbox.Beat(t.Context(), f.l, ref(c, 4, 1)); !alive || err != nil {
 		t.Error("a heartbeat: ", alive, err)
 	}
-	if quiet, err := f.n.Quiet(t.Context(), c, []int64{4}); len(quiet) != 1 || err != nil {
+	if quiet, err := f.n.SilenceLeft(t.Context(), c, []int64{4}); len(quiet) != 1 || err != nil {
 		t.Error("silence: ", quiet, err)
 	}
 	f.said(Report{AttemptRef: ref(c, 4, 1), Status: Done, Code: 200})

@@ -98,7 +98,7 @@ func (c *Claim) ended(laneSeq int64) bool {
 	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
 }
 
-const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.word, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
+const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_text, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta`
 
 // openRowsRead reads actions that have a row and are open, through their own index.
@@ -113,7 +113,7 @@ SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at)
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END,
-       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.redriven_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
+       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
 FROM found CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.window_id = found.window_id AND r.fence = $1 AND r.lane_seq = found.lane_seq OFFSET 0) a
 JOIN effects x ON x.id = a.effect
 CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e
@@ -167,15 +167,15 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 		left, quiet     int64
 		silence         int64
 		decision        string
-		redriven        *int64
-		redrive         Redrive
+		replayed        *int64
+		replay          ReplayRequest
 		key, hash       [16]byte
 		name, eventType string
 		delta           *bool
 	)
 	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &left, &quiet, &silence, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
-		&doubt, &redriven, &redrive.Spent, &redrive.Force, &redrive.Twice,
-		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Word, &a.Version.Sub, &decision, &a.Reason,
+		&doubt, &replayed, &replay.Spent, &replay.Force, &replay.Twice,
+		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Text, &a.Version.Sub, &decision, &a.Reason,
 		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType, &delta)
 	if err != nil {
 		return a, err
@@ -189,13 +189,13 @@ func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
 	if delta != nil {
 		a.Payload = kindOfPayload(*delta)
 	}
-	if redriven != nil {
-		redrive.At = ago(*redriven)
-		a.Redrive = &redrive
+	if replayed != nil {
+		replay.At = ago(*replayed)
+		a.Replay = &replay
 	}
 	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
 	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)
-	a.Left, a.Quiet, a.Silence = micros(left), micros(quiet), micros(silence)
+	a.Left, a.SilenceLeft, a.Silence = micros(left), micros(quiet), micros(silence)
 	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.topicOf(a.LaneSeq), c.Partition.Topic, c.Partition.Number, key, hash
 	return a, nil
 }

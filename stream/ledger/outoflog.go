@@ -29,7 +29,7 @@ func moveOutOfLog(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 	for _, w := range windows {
 		all = append(all, OfWindow(w, `UPDATE events_w{w} e SET log_offset = $2::bigint + e.log_offset FROM buffer b WHERE b.fence = $1 AND b.log_offset >= $3
 			AND e.fence = b.fence AND b.window_id = {w} AND e.event_key = b.event_key AND e.log_offset = b.log_offset`),
-			OfWindow(w, `UPDATE asides_w{w} SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND decision <> 'filtered'`))
+			OfWindow(w, `UPDATE rejected_records_w{w} SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND decision <> 'filtered'`))
 	}
 	all = append(all,
 		`UPDATE commands SET log_offset = `+outOfTheLog+` WHERE fence = $1 AND log_offset >= $3 AND ended_at IS NULL`,

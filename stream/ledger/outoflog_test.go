@@ -43,7 +43,7 @@ func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
 	f.apply(c, seq(1, "c", 1), broken(2, "second"), seq(3, "b", 3))
 	c = f.cut(4, 2)
 	f.apply(c, broken(2, "third"), seq(3, "d", 1), seq(4, "a", 5), seq(5, "b", 5))
-	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM asides`); got != "first second third" {
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM rejected_records`); got != "first second third" {
 		t.Errorf("rejected are %s", got)
 	}
 	if got := one[string](f, `SELECT string_agg(e.event_id || CASE WHEN e.log_offset < 0 THEN ' out' ELSE '' END, ', ' ORDER BY e.event_id)
@@ -102,7 +102,7 @@ func TestPlacesOfACutLogThatWasLeftBySeek(t *testing.T) {
 	f.report(s, 1)
 	c := f.seek(3, 0)
 	f.apply(c, seq(0, "a", 1), seq(1, "c", 4), broken(2, "second"))
-	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM asides`); got != "first second" {
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM rejected_records`); got != "first second" {
 		t.Errorf("rejected are %s", got)
 	}
 	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset < 0`); got != 1 {
@@ -122,7 +122,7 @@ func TestOnlyACutMovesPlaces(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := one[int64](f, `SELECT (SELECT min(log_offset) FROM buffer) + (SELECT min(log_offset) FROM asides) * 10`); got != 21 {
+	if got := one[int64](f, `SELECT (SELECT min(log_offset) FROM buffer) + (SELECT min(log_offset) FROM rejected_records) * 10`); got != 21 {
 		t.Errorf("places are %d", got)
 	}
 }

@@ -22,9 +22,9 @@ func exactly(tag interface{ RowsAffected() int64 }, err error) error {
 // overtakenLine finds the version line of an action's event, in its own row or in those of the events that it is behind:
 // nearly always it says already that nothing newer has come.
 const overtakenLine = `-- overtakenLine
-SELECT kind, epoch, value, word, sub, event_key FROM lines WHERE fence = $1 AND entity = $2 AND clock = $3
-UNION ALL SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
-    SELECT kind, epoch, value, word, sub, event_key FROM {events} v
+SELECT kind, epoch, value, version_text, sub, event_key FROM version_lines WHERE fence = $1 AND entity = $2 AND clock = $3
+UNION ALL SELECT e.kind, e.epoch, e.value, e.version_text, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
+    SELECT kind, epoch, value, version_text, sub, event_key FROM {events} v
      WHERE fence = $1 AND lane_seq >= p.lines_low AND lane_seq IS NOT NULL AND lane_window IS NULL
        AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
  WHERE p.fence = $1`
@@ -45,7 +45,7 @@ const newestBy = `-- newestBy: probes by key
 WITH behind AS (SELECT * FROM {events} v WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
 
 const startedBehind = `
-SELECT e.kind, e.epoch, e.value, e.word, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ActionStates + `
+SELECT e.kind, e.epoch, e.value, e.version_text, e.sub, e.event_key FROM behind e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ActionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR e.lane_seq + n.i < $6 AND coalesce(x.status, 'pending') = 'pending')`
 
@@ -125,7 +125,7 @@ func newerIn(ctx context.Context, db interface {
 	if err == nil {
 		v := schemas.Version{Clock: a.Version.Clock}
 		var key [16]byte
-		_, err = pgx.ForEachRow(rows, []any{&v.Kind, &v.Epoch, &v.Value, &v.Word, &v.Sub, &key}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&v.Kind, &v.Epoch, &v.Value, &v.Text, &v.Sub, &key}, func() error {
 			if v.Comparable(a.Version) && v.Compare(a.Version) > 0 {
 				keys = append(keys, key)
 			}

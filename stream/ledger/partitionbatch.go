@@ -41,7 +41,7 @@ type storedProgress struct {
 // lineBefore is a version line before the gate's call: what has changed is found by comparing.
 type lineBefore struct {
 	exists  bool
-	line    gate.Line
+	line    gate.VersionLine
 	waiting []waitingBefore
 }
 
@@ -81,7 +81,7 @@ type bufferedRow struct {
 func (w *partitionBatch) reset() {
 	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
 	w.scratch.reset()
-	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.LineKey][]gate.Waiting{}}
+	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.VersionLineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
 }
 
@@ -100,14 +100,14 @@ func (w *partitionBatch) collectLines() {
 	w.keyOf, w.keys, w.cached = sized(w.keyOf, n), slices.Grow(w.keys, n), slices.Grow(w.cached, n)
 	turn := w.Claim.cache.turn + 1
 	w.Claim.cache.turn = turn
-	unknown := map[gate.LineKey]int32{}
+	unknown := map[gate.VersionLineKey]int32{}
 	for i := range w.Records {
 		if w.broken(i) {
 			w.keyOf[i] = -1
 			continue
 		}
 		r := &w.Records[i]
-		k := gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}
+		k := gate.VersionLineKey{Entity: r.Entity, Clock: r.Version.Clock}
 		l := w.Claim.cache.find(k)
 		var (
 			n   int32
@@ -139,7 +139,7 @@ func (w *partitionBatch) broken(i int) bool {
 }
 
 // addLine adds a line to w, with its cached state if there is one, and returns its index.
-func (w *partitionBatch) addLine(k gate.LineKey, l *cachedLine) int32 {
+func (w *partitionBatch) addLine(k gate.VersionLineKey, l *cachedLine) int32 {
 	n := int32(len(w.keys))
 	w.keys, w.cached = append(w.keys, k), append(w.cached, l)
 	if l == nil {
@@ -154,7 +154,7 @@ func (w *partitionBatch) addLine(k gate.LineKey, l *cachedLine) int32 {
 	return n
 }
 
-func compareKeys(a, b gate.LineKey) int {
+func compareKeys(a, b gate.VersionLineKey) int {
 	switch {
 	case a.Entity != b.Entity:
 		if a.Entity < b.Entity {
@@ -188,7 +188,7 @@ func (w *partitionBatch) snapshotLines() {
 }
 
 // line is line i as it was read from the cache or the table; nil where it has not begun.
-func (w *partitionBatch) line(i int) *gate.Line {
+func (w *partitionBatch) line(i int) *gate.VersionLine {
 	if l := w.cached[i]; l != nil {
 		return l.line
 	}
@@ -196,7 +196,7 @@ func (w *partitionBatch) line(i int) *gate.Line {
 }
 
 // waiting returns what waits on a line; nearly always nothing waits on any.
-func (w *partitionBatch) waiting(k gate.LineKey) []gate.Waiting {
+func (w *partitionBatch) waiting(k gate.VersionLineKey) []gate.Waiting {
 	if len(w.state.Waiting) == 0 {
 		return nil
 	}

@@ -15,14 +15,14 @@ func hotStatements(win *windowSet) map[string]statement {
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
 		"bufferedRowsRead": bufferedRowsRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
-		"asidesInsert": q.asidesInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
+		"rejectedInsert": q.rejectedInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
 	}
 	if len(win.live) > 1 {
 		all["seenBefore"] = q.seenBefore
 	}
-	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silentForRead, "placesTaken": placesTaken,
-		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "uncopiedRowsRead": uncopiedRowsRead(win.live), "reportsRead": reportsRead,
-		"openPlainRead": openPlainRead, "uncopiedPlainRead": uncopiedPlainRead, "staleWrite": staleWrite} {
+	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silenceLeftRead, "placesTaken": placesTaken,
+		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
+		"openPlainRead": openPlainRead, "withoutCopyPlainRead": withoutCopyPlainRead, "staleWrite": staleWrite} {
 		all[name] = newStatement(OfWindow(win.current, win.own(sql)))
 	}
 	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
@@ -51,7 +51,7 @@ func TestHotPlansUseWholeKeys(t *testing.T) {
 	f.turnWindow()
 	f.apply(f.claim(3), seq(0, "e", 1), seq(1, "e", 2), seq(2, "e", 3), seq(3, "e", 4))
 	f.checkPlans("of two windows")
-	admin(t, f.cfg.URL.Reveal(), fmt.Sprintf(`ANALYZE %[1]s.fences, %[1]s.progress, %[1]s.lines, %[1]s.buffer, %[1]s.windows, %[1]s.actions, %[1]s.events, %[1]s.asides`, f.cfg.Schema))
+	admin(t, f.cfg.URL.Reveal(), fmt.Sprintf(`ANALYZE %[1]s.fences, %[1]s.progress, %[1]s.version_lines, %[1]s.buffer, %[1]s.windows, %[1]s.actions, %[1]s.events, %[1]s.rejected_records`, f.cfg.Schema))
 	f.checkPlans("of two windows, analyzed")
 }
 

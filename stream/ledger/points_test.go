@@ -62,7 +62,7 @@ func operations() map[string]operation {
 			conflict, unwanted := s.seq(6, "e", 1), s.seq(7, "h", 1)
 			conflict.Hash[0]++
 			unwanted.Filtered = true
-			word := record(12, s.id("word"), s.id("w"), schemas.Version{Kind: schemas.Monotonic, Word: "b"})
+			word := record(12, s.id("word"), s.id("w"), schemas.Version{Kind: schemas.Monotonic, Text: "b"})
 			return s.batch(ctx, n, c, s.seq(5, "e", 1), conflict, unwanted, s.seq(8, "e", 2), s.seq(9, "i", 1), s.seq(10, "i", 3), s.seq(11, "e", 4), word)
 		}},
 		"expire": {func(s *scene, c *Claim) {
@@ -72,7 +72,7 @@ func operations() map[string]operation {
 			_, err := n.Expire(ctx, c)
 			return err
 		}},
-		"obey": {func(s *scene, c *Claim) {
+		"command": {func(s *scene, c *Claim) {
 			waiting(s, c)
 			if _, err := TestInbox.Ask(s.t.Context(), s.l, TestInbox.Place(c.ID, 4, s.seq(4, "g", 4).Key), Release, "ann", "now"); err != nil {
 				s.t.Fatal(err)
@@ -82,7 +82,7 @@ func operations() map[string]operation {
 			if err != nil || len(asked) == 0 {
 				return err
 			}
-			_, err = n.Obey(ctx, c, asked[0])
+			_, err = n.ApplyCommand(ctx, c, asked[0])
 			return err
 		}},
 		"record": {func(s *scene, c *Claim) {
@@ -179,7 +179,7 @@ func TestEveryStatement(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d statements", name, points-1)
-		if least := map[string]int{"apply": 15, "expire": 9, "obey": 9, "record": 6, "copy": 5, "caught up": 3, "release": 3, "claim": 12}[name]; points-1 < least {
+		if least := map[string]int{"apply": 15, "expire": 9, "command": 9, "record": 6, "copy": 5, "caught up": 3, "release": 3, "claim": 12}[name]; points-1 < least {
 			t.Errorf("%s has %d statements, want at least %d", name, points-1, least)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // lineColumns are the parameters of linesUpdate and linesInsert behind the window; see lineRows.
 var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
-	"event_key uuid", "filtered boolean", "parked text", "skipped text", "word text", "as_of bigint")
+	"event_key uuid", "filtered boolean", "parked text", "skipped text", "version_text text", "as_of bigint")
 
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
@@ -29,22 +29,22 @@ CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progre
 SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
 
 	linesRead = newStatement(`-- linesRead
-SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.word, l.sub, l.event_key, l.filtered, l.parked, l.skipped
+SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.version_text, l.sub, l.event_key, l.filtered, l.parked, l.skipped
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
-CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, skipped FROM lines
+CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, skipped FROM version_lines
     WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
 	bufferRead = newFresh(`-- bufferRead
 SELECT ` + waitingColumns + `
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
 JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'
-ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset`)
+ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset`)
 
 	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
 	// a limit: a line may release a thousand large ones at once.
 	bufferedRowsRead = newFresh(`-- bufferedRowsRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
-       CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.word, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
+       CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
@@ -53,35 +53,35 @@ JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
-	linesAdvance = newCounted(`-- linesAdvance: one probe of lines_pkey per line
-UPDATE lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
+	linesAdvance = newCounted(`-- linesAdvance: one probe of version_lines_pkey per line
+UPDATE version_lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
 FROM `+zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint")+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
-	linesUpdate = newCounted(`-- linesUpdate: one probe of lines_pkey per line
-UPDATE lines l SET kind = u.kind, epoch = u.epoch, value = u.value, word = u.word, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
+	linesUpdate = newCounted(`-- linesUpdate: one probe of version_lines_pkey per line
+UPDATE version_lines l SET kind = u.kind, epoch = u.epoch, value = u.value, version_text = u.version_text, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM `+lineColumns+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	linesInsert = newStatement(`-- linesInsert
-INSERT INTO lines (seen_in, fence, entity, clock, kind, epoch, value, word, sub, event_key, filtered, parked, as_of, skipped)
-SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.word, u.sub, u.event_key, u.filtered, u.parked, u.as_of,
+INSERT INTO version_lines (seen_in, fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, as_of, skipped)
+SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.version_text, u.sub, u.event_key, u.filtered, u.parked, u.as_of,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns)
 
 	// $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and for both together (by age).
 	bufferInsert = newStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
-    epoch, value, word, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
+    epoch, value, version_text, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
     type, packed)
 SELECT u.fence, u.log_offset, $4, u.leader_epoch, u.append_time, u.received_at,
        CASE u.decision WHEN 'buffered' THEN ` + deadline("now()") + ` END,
-       u.event_key, u.hash, u.epoch, u.value, u.word, u.sub, u.first, u.deleted, u.filtered, u.backfill, u.decision, u.stage,
+       u.event_key, u.hash, u.epoch, u.value, u.version_text, u.sub, u.first, u.deleted, u.filtered, u.backfill, u.decision, u.stage,
        u.payload, u.kind, u.entity, u.clock, u.source, u.event_id, u.type, u.packed
 FROM ` + zip(5, "fence int", "log_offset bigint", "leader_epoch int", "append_time timestamptz", "received_at timestamptz",
-		"event_key uuid", "hash uuid", "epoch bigint", "value bigint", "word text", "sub int", "first bigint", "deleted boolean",
+		"event_key uuid", "hash uuid", "epoch bigint", "value bigint", "version_text text", "sub int", "first bigint", "deleted boolean",
 		"filtered boolean", "backfill boolean", "decision text", "stage text", "payload text", "kind text", "entity text",
 		"clock text", "source text", "event_id text", "type text", "packed bytea"))
 
@@ -105,7 +105,7 @@ WHERE p.fence = u.fence`, "$1::int[]")
 )
 
 // waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
-const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.word, b.sub,
+const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.version_text, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage, octet_length(b.packed)`
 
 // deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows, if it
@@ -134,8 +134,8 @@ type windowQueries struct {
 	eventsInsert    statement
 	eventsText      statement // the same for events whose version is a text
 	actionsDead     statement
-	asidesInsert    statement
-	asidesAgain     statement
+	rejectedInsert  statement
+	rejectedReplace statement
 	bufferedActions statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
 	duplicates map[int32]statement
@@ -162,7 +162,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert, q.eventsText = of(current, eventsInsert), of(current, eventsText)
 	q.actionsDead = fresh(current, actionsDead)
-	q.asidesInsert, q.asidesAgain = of(current, asidesInsert), fresh(current, asidesAgain(live))
+	q.rejectedInsert, q.rejectedReplace = of(current, rejectedInsert), fresh(current, rejectedReplace(live))
 	q.bufferedActions = newCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").planned()
 	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
 	var before, first []string
@@ -183,7 +183,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	for _, w := range live {
 		q.duplicates[w] = newCounted(OfWindow(w, duplicatesUpdate), "$1::uuid[]")
 		q.decided[w] = newCounted(OfWindow(w, decidedUpdate), "$3::uuid[]").planned()
-		q.forget[w] = fresh(w, asidesDelete)
+		q.forget[w] = fresh(w, rejectedDelete)
 		q.complete[w], q.attempt[w] = newCountedAs(OfWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
 		q.standing[w] = newFresh(OfWindow(w, actionsStand)).counting("actionsStand")
@@ -206,19 +206,19 @@ var eventRowColumns = []string{"class int", "log_offset bigint", "event_key uuid
 	"value bigint", "entity text", "event_id text"}
 
 // eventsWords has one column more, which nearly no event needs.
-var eventsText = strings.NewReplacer("-- eventsInsert", "-- eventsText", "event_id)", "event_id, word)", "u.event_id", "u.event_id, u.word",
-	zip(15, eventRowColumns...), zip(15, append(eventRowColumns, "word text")...)).Replace(eventsInsert)
+var eventsText = strings.NewReplacer("-- eventsInsert", "-- eventsText", "event_id)", "event_id, version_text)", "u.event_id", "u.event_id, u.version_text",
+	zip(15, eventRowColumns...), zip(15, append(eventRowColumns, "version_text text")...)).Replace(eventsInsert)
 
-const asidesInsert = `-- asidesInsert
-INSERT INTO asides_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
-    decision, reason, kind, epoch, value, word, sub, clock, entity, source, event_id, type, error, raw)
+const rejectedInsert = `-- rejectedInsert
+INSERT INTO rejected_records_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
+    decision, reason, kind, epoch, value, version_text, sub, clock, entity, source, event_id, type, error, raw)
 SELECT {w}, u.fence, u.log_offset, u.leader_epoch, u.event_key, u.hash, u.first_hash, u.received_at, now(),
-    u.decision, u.reason, u.kind, u.epoch, u.value, u.word, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
+    u.decision, u.reason, u.kind, u.epoch, u.value, u.version_text, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
 FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid[], $7::timestamptz[], $8::text[],
             $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::int[], $15::text[], $16::text[], $17::text[],
             $18::text[], $19::text[], $20::text[], $21::bytea[])
      AS u(fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decision, reason, kind, epoch,
-          value, word, sub, clock, entity, source, event_id, type, error, raw)`
+          value, version_text, sub, clock, entity, source, event_id, type, error, raw)`
 
 // The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
 // letters is dead from the start; see DeadClass.
@@ -259,24 +259,24 @@ FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::
 WHERE e.event_key = u.event_key`
 
 // After a rewind a place in the log is decided again: the rejected record there is deleted.
-const asidesDelete = `-- asidesDelete
-DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+const rejectedDelete = `-- rejectedDelete
+DELETE FROM rejected_records_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// asidesAgain is asidesInsert for a batch that may replace rejected records, in any window: that one was redriven stays
+// rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window: that one was redriven stays
 // noted. The rows that go are read by the join, so each is gone before the one in its place comes.
-func asidesAgain(live []int32) string {
+func rejectedReplace(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
-		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM asides_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM rejected_records_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
     WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`))
 		all = append(all, OfWindow(w, "SELECT * FROM g{w}"))
 	}
 	return strings.NewReplacer(
-		"-- asidesInsert\n", "-- asidesAgain\nWITH "+strings.Join(gone, ",\n")+"\n",
+		"-- rejectedInsert\n", "-- rejectedReplace\nWITH "+strings.Join(gone, ",\n")+"\n",
 		"error, raw)\nSELECT", "error, raw, redriven_at, redriven_by, redriven_reason)\nSELECT",
 		"u.error, u.raw\n", "u.error, u.raw, g.redriven_at, g.redriven_by, g.redriven_reason\n",
-	).Replace(asidesInsert) + `
+	).Replace(rejectedInsert) + `
 LEFT JOIN (` + strings.Join(all, " UNION ALL ") + `) g
     ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = 'quarantined' AND u.decision = 'quarantined'`
 }

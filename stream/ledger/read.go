@@ -19,7 +19,7 @@ func (t *txAttempt) readAll(ctx context.Context) error {
 		byFence = map[int32]*partitionBatch{}
 		current int32
 		live    []int32
-		overdue []gate.LineKey
+		overdue []gate.VersionLineKey
 	)
 	add := func(s statement, read func(*row), params ...[]byte) error { return p.add(ctx, s, read, params...) }
 	if err := add(begin, nil); err != nil {
@@ -53,7 +53,7 @@ func (t *txAttempt) readAll(ctx context.Context) error {
 		}
 	} else if t.parts[0].expire {
 		if err := add(overdueRead, func(r *row) {
-			overdue = append(overdue, gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
+			overdue = append(overdue, gate.VersionLineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()})
 		}, int32Param(t.parts[0].Claim.ID), int64Param(cmp.Or[int64](t.parts[0].Claim.overdueAt, math.MaxInt64))); err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func (t *txAttempt) addLines(ctx context.Context, p *pipeline, byFence map[int32
 
 func readLine(r *row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.int32()]
-	k := gate.LineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()}
-	l := &gate.Line{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Word: r.text(), Sub: r.int32()}}
+	k := gate.VersionLineKey{Entity: schemas.EntityKey(r.text()), Clock: r.text()}
+	l := &gate.VersionLine{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.text()), Epoch: r.int64(), Value: r.int64(), Text: r.text(), Sub: r.int32()}}
 	l.Key, l.Filtered, l.Parked = r.uuid(), r.bool(), gate.Reason(r.text())
 	raw := r.next(0)
 	if raw == nil {
@@ -180,7 +180,7 @@ var types = pgtype.NewMap()
 func readWaiting(r *row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.int32()]
 	g := waitingOf(r)
-	k := gate.LineKey{Entity: g.Entity, Clock: g.Version.Clock}
+	k := gate.VersionLineKey{Entity: g.Entity, Clock: g.Version.Clock}
 	w.state.Waiting[k] = append(w.state.Waiting[k], g)
 }
 
@@ -190,7 +190,7 @@ func waitingOf(r *row) gate.Waiting {
 	g.Version.Clock = r.text()
 	g.Offset, g.AppendTime, g.Key, g.Hash = r.int64(), r.time(), r.uuid(), r.uuid()
 	g.Version.Kind = schemas.VersionKind(r.text())
-	g.Version.Epoch, g.Version.Value, g.Version.Word, g.Version.Sub = r.int64(), r.int64(), r.text(), r.int32()
+	g.Version.Epoch, g.Version.Value, g.Version.Text, g.Version.Sub = r.int64(), r.int64(), r.text(), r.int32()
 	g.First, g.Payload = r.int64Or(), schemas.PayloadKind(r.text())
 	g.Deleted, g.Filtered, g.Backfill = r.bool(), r.bool(), r.bool()
 	g.Decision, g.Stage, g.Size = gate.Decision(r.text()), gate.Stage(r.text()), int64(r.int32())

@@ -46,7 +46,8 @@ func (k *recentKeys) remember(key schemas.EventKey) bool {
 	return false
 }
 
-// batchCommitted notes that a batch of so many events was committed, and whether one of them was a late repetition.
+// batchCommitted counts a committed batch of so many events. If one of them was a late repetition, all keys are asked for
+// during the next askAllFor events.
 func (k *recentKeys) batchCommitted(events int, late bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -102,7 +102,7 @@ func (r Result) validate() error {
 		return errors.New("a result has no claim")
 	case r.LaneSeq <= 0:
 		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Held, Processing, Superseded}, r.Status):
+	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Parked, Processing, Superseded}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
 		return fmt.Errorf("attempt %d", r.Attempt)

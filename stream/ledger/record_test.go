@@ -197,12 +197,12 @@ func TestTimesOfActionsAreOurs(t *testing.T) {
 	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout"}}); err != nil {
 		t.Fatal(err)
 	}
-	f.exec(`UPDATE actions SET first_at = now() - interval '2 hours', redriven_at = now() - interval '1 hour' WHERE lane_seq = 1`)
+	f.exec(`UPDATE actions SET first_at = now() - interval '2 hours', replayed_at = now() - interval '1 hour' WHERE lane_seq = 1`)
 	open, _, err := f.n.Open(t.Context(), c, 0, 1)
-	if err != nil || len(open) != 1 || open[0].Redrive == nil {
+	if err != nil || len(open) != 1 || open[0].Replay == nil {
 		t.Fatal(open, err)
 	}
-	for at, want := range map[time.Time]time.Duration{open[0].FirstAt: 2 * time.Hour, open[0].Redrive.At: time.Hour} {
+	for at, want := range map[time.Time]time.Duration{open[0].FirstAt: 2 * time.Hour, open[0].Replay.At: time.Hour} {
 		if ago := time.Since(at); (ago - want).Abs() > 30*time.Second {
 			t.Errorf("%s ago, want %s", ago, want)
 		}

@@ -104,7 +104,7 @@ func startAtZero(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := moveOutOfLog(ctx, tx, c, 0); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `DELETE FROM lines l WHERE fence = $1 AND NOT EXISTS (
+	_, err := tx.Exec(ctx, `DELETE FROM version_lines l WHERE fence = $1 AND NOT EXISTS (
 		SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`, c.ID)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func startAtZero(ctx context.Context, tx pgx.Tx, c *Claim) error {
 // placesTaken is one above the highest offset below a claim's places that has a rejected record; 0: none. Plan: the end of
 // one index range per window.
 const placesTaken = `-- placesTaken
-SELECT coalesce((SELECT log_offset + 1 FROM {asides} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
+SELECT coalesce((SELECT log_offset + 1 FROM {rejected_records} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
 // lowerPlaces lowers a claim's places to the rejected records of the former topic that still exist: filtered ones, until
 // their window is dropped. Below places each batch looks for rejected records that it replaces.

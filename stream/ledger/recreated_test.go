@@ -68,7 +68,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1})
 	f.record(Result{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Packed: []byte("packed failed-1")})
 	f.record(Result{Claim: c, LaneSeq: 4, Status: Dead, Attempt: 1, Packed: []byte("packed dead-1")})
-	f.askAction("dead-1", Again, CommandDetail{})
+	f.askAction("dead-1", Replay, CommandDetail{})
 	f.release(c)
 
 	c = f.createdAgain(TopicID{2})
@@ -86,7 +86,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	page, err := f.n.Uncopied(t.Context(), c, 0, 100, 100)
+	page, err := f.n.WithoutCopy(t.Context(), c, 0, 100, 100)
 	if err != nil || len(page.Actions) != 3 || page.Actions[0].Pointer.TopicID != (TopicID{1}) {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -95,7 +95,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	} else if _, at, err := f.bytes(item); err != nil || at.TopicID != (TopicID{1}) {
 		t.Errorf("%+v %v", item, err)
 	}
-	if d := cmp.Diff([]string{"4:runs again:failed"}, f.obeyLane(c)); d != "" {
+	if d := cmp.Diff([]string{"4:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
 
@@ -111,7 +111,7 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM asides WHERE raw IS NOT NULL`); got != "broken where untried-1 was another" {
+	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY log_offset) FROM rejected_records WHERE raw IS NOT NULL`); got != "broken where untried-1 was another" {
 		t.Errorf("rejected are %q", got)
 	}
 	if item, err := f.item("untried-1"); err != nil {
@@ -119,14 +119,14 @@ func TestOpenWorkOutlivesItsTopic(t *testing.T) {
 	} else if packed, at, err := f.bytes(item); err != nil || packed != nil || at.TopicID != (TopicID{1}) {
 		t.Errorf("another record's bytes: %q %+v %v", packed, at, err)
 	}
-	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered'`); !slices.Equal(got, []string{"unwanted-2"}) {
+	if got := f.texts(`SELECT event_id FROM rejected_records WHERE decision = 'filtered'`); !slices.Equal(got, []string{"unwanted-2"}) {
 		t.Errorf("filtered are %v", got)
 	}
 	if _, err := f.ask("held", Discard); err != nil {
 		t.Fatal(err)
 	}
-	if done, _ := f.obey(c); len(done) != 1 {
-		t.Errorf("obeyed %v", done)
+	if done, _ := f.applyCommands(c); len(done) != 1 {
+		t.Errorf("applied %v", done)
 	}
 	// Another owner, and another topic: nothing is lost on the way.
 	c, err = f.claimNew(0, TopicID{2}, 8)
@@ -156,7 +156,7 @@ func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
 		t.Errorf("places up to %d", c.places)
 	}
 	f.apply(c, filtered(0, "c"), seq(1, "d", 1))
-	if got := f.texts(`SELECT event_id FROM asides WHERE decision = 'filtered' ORDER BY log_offset`); !slices.Equal(got, []string{"c-1", "b-1"}) {
+	if got := f.texts(`SELECT event_id FROM rejected_records WHERE decision = 'filtered' ORDER BY log_offset`); !slices.Equal(got, []string{"c-1", "b-1"}) {
 		t.Errorf("filtered are %v", got)
 	}
 	f.record(Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
@@ -247,7 +247,7 @@ func TestClaimOfTheNewTopicThatRunsOutOfTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := busy.Exec(t.Context(), `SELECT FROM lines WHERE entity = 'b' FOR UPDATE`); err != nil {
+	if _, err := busy.Exec(t.Context(), `SELECT FROM version_lines WHERE entity = 'b' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -256,13 +256,13 @@ func TestClaimOfTheNewTopicThatRunsOutOfTime(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if got := one[int](f, `SELECT count(*) FROM lines`); got != 2 {
+	if got := one[int](f, `SELECT count(*) FROM version_lines`); got != 2 {
 		t.Errorf("%d lines are left", got)
 	}
 	if err := busy.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.claimNew(0, TopicID{2}, 8); err != nil || one[int](f, `SELECT count(*) FROM lines`) != 0 {
+	if _, err := f.claimNew(0, TopicID{2}, 8); err != nil || one[int](f, `SELECT count(*) FROM version_lines`) != 0 {
 		t.Error(err)
 	}
 }
@@ -345,12 +345,12 @@ func TestRedriveOfAFormerTopicIsOvertaken(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	for _, event := range []string{"gone-3", "lower-3", "last-3"} {
-		f.askAction(event, Again, CommandDetail{})
+		f.askAction(event, Replay, CommandDetail{})
 	}
-	f.obeyLane(c)
+	f.applyLaneCommands(c)
 	want := map[string]bool{"gone-3": true, "lower-3": true, "last-3": false}
 	for _, a := range f.openActions(c) {
-		if a.Redrive == nil {
+		if a.Replay == nil {
 			continue
 		}
 		if got, err := f.n.Overtaken(t.Context(), c, a); got != want[a.EventID] || err != nil {

@@ -154,7 +154,7 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-			WHERE attrelid = 'lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&columns)
+			WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&columns)
 	})
 	return fences, columns, err
 }
@@ -177,7 +177,7 @@ func forgetCopies(ctx context.Context, tx pgx.Tx, which string, args ...any) err
 		return err
 	}
 	for _, sql := range []string{
-		`DELETE FROM lines WHERE fence = ANY ($1)`,
+		`DELETE FROM version_lines WHERE fence = ANY ($1)`,
 		`DELETE FROM begins b USING fences f WHERE f.id = ANY ($1) AND b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition`,
 		`DELETE FROM fences WHERE id = ANY ($1)`,
 	} {
@@ -202,7 +202,7 @@ func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns 
 	if err := l.transact(ctx, func(tx pgx.Tx) error { return foldLines(ctx, tx, from) }); err != nil {
 		return 0, err
 	}
-	page := `SELECT DISTINCT entity FROM lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
+	page := `SELECT DISTINCT entity FROM version_lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
 	after := ""
 	for {
 		rows, err := l.read.Query(ctx, page, from, after, handBatch)
@@ -221,12 +221,12 @@ func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns 
 		}
 		err = l.transact(ctx, func(tx pgx.Tx) error {
 			// When repeated, the hand-over moves these lines again.
-			_, err := tx.Exec(ctx, `DELETE FROM lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, fences, entities)
+			_, err := tx.Exec(ctx, `DELETE FROM version_lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, fences, entities)
 			if err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `INSERT INTO lines (fence, `+columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
-				CROSS JOIN LATERAL (SELECT `+columns+` FROM lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, fences, entities)
+			tag, err := tx.Exec(ctx, `INSERT INTO version_lines (fence, `+columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
+				CROSS JOIN LATERAL (SELECT `+columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, fences, entities)
 			lines += tag.RowsAffected()
 			return err
 		})

@@ -49,7 +49,7 @@ func TestHandOverKeepsTheLines(t *testing.T) {
 		f.apply(c, records...)
 		want += 10
 	}
-	before := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence' - 'as_of')::text, ' ' ORDER BY entity, clock)) FROM lines l`)
+	before := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence' - 'as_of')::text, ' ' ORDER BY entity, clock)) FROM version_lines l`)
 	h := f.handOver()
 	if d := cmp.Diff(map[int32]int64{0: 20, 1: 20}, h.Reader.Next); d != "" {
 		t.Error(d)
@@ -59,7 +59,7 @@ func TestHandOverKeepsTheLines(t *testing.T) {
 			t.Fatal(got, err)
 		}
 	}
-	after := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence' - 'as_of')::text, ' ' ORDER BY entity, clock)) FROM lines l
+	after := one[string](f, `SELECT md5(string_agg((to_jsonb(l) - 'fence' - 'as_of')::text, ' ' ORDER BY entity, clock)) FROM version_lines l
 		JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`)
 	if before != after {
 		t.Error("the lines differ")
@@ -123,7 +123,7 @@ func TestHandOverToACopyMadeAnew(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if got := one[string](f, `SELECT count(*) || ' ' || (SELECT count(*) FROM fences) || ' ' || (SELECT count(*) FROM begins WHERE topic_id <> '`+uuidText(second.To.TopicID)+`') FROM lines`); got != "6 4 0" {
+	if got := one[string](f, `SELECT count(*) || ' ' || (SELECT count(*) FROM fences) || ' ' || (SELECT count(*) FROM begins WHERE topic_id <> '`+uuidText(second.To.TopicID)+`') FROM version_lines`); got != "6 4 0" {
 		t.Errorf("lines, fences and begins of the first: %s", got)
 	}
 	c := f.claimed(second.To, 3, 7)

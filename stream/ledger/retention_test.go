@@ -70,7 +70,7 @@ func TestSweepForgetsWhatWasAskedLongAgo(t *testing.T) {
 	if _, err := f.ask("twin", Release); err != nil {
 		t.Fatal(err)
 	}
-	f.obey(c)
+	f.applyCommands(c)
 	exec := func(sql string, args ...any) {
 		t.Helper()
 		if _, err := f.l.hot.Exec(t.Context(), sql, args...); err != nil {

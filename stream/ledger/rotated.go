@@ -9,7 +9,7 @@ import (
 // parent table is planned over the children of all subscriptions, and locks them: with 3 to 57 children a claim spent a
 // quarter of a second on that on average. So statements for one subscription name the children of its windows; operators'
 // questions about the whole ledger name the parents. A statement says {actions} for either.
-var rotated = []string{"events", "asides", "actions", "completions", "attempts"}
+var rotated = []string{"events", "rejected_records", "actions", "completions", "attempts"}
 
 // OfAll is a statement on the windows of all subscriptions.
 func OfAll(sql string) string {

@@ -10,22 +10,22 @@ import (
 // scratch is the memory that one attempt needs. It is used again: otherwise it would be most of the garbage that the ledger
 // makes.
 type scratch struct {
-	keyOf    []int32        // by record: index into keys, or -1
-	keys     []gate.LineKey // of this batch, each once
-	cached   []*cachedLine  // as keys; nil: not in the cache
-	before   []lineBefore   // as keys
-	mover    []int32        // as keys: index of the last record that only moved the line, or -1
-	after    []*gate.Line   // as keys: after the gate's call
-	deferred []bool         // as keys: changed, and to be written later
-	gated    []gate.Record  // by record, as the gate sees them
-	verdicts []verdict      // by record
-	keyAsked []bool         // by record: the current window was asked for its key
-	begun    map[gate.LineKey]*gate.Line
+	keyOf    []int32               // by record: index into keys, or -1
+	keys     []gate.VersionLineKey // of this batch, each once
+	cached   []*cachedLine         // as keys; nil: not in the cache
+	before   []lineBefore          // as keys
+	mover    []int32               // as keys: index of the last record that only moved the line, or -1
+	after    []*gate.VersionLine   // as keys: after the gate's call
+	deferred []bool                // as keys: changed, and to be written later
+	gated    []gate.Record         // by record, as the gate sees them
+	verdicts []verdict             // by record
+	keyAsked []bool                // by record: the current window was asked for its key
+	begun    map[gate.VersionLineKey]*gate.VersionLine
 	seen     map[schemas.EventKey]gate.Seen // of the whole batch; only the first part's is used
 }
 
 var scratches = sync.Pool{New: func() any {
-	return &scratch{begun: map[gate.LineKey]*gate.Line{}, seen: map[schemas.EventKey]gate.Seen{}}
+	return &scratch{begun: map[gate.VersionLineKey]*gate.VersionLine{}, seen: map[schemas.EventKey]gate.Seen{}}
 }}
 
 // reset empties it for an attempt.

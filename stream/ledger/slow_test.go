@@ -111,7 +111,7 @@ func TestRecordThatTakesTooLongStopsItsPartition(t *testing.T) {
 	if out[1].Refused != nil || len(out[1].Actions) != 2 {
 		t.Errorf("the other: %+v", out[1])
 	}
-	got := one[string](f, `SELECT string_agg(f.partition || ':' || p.next_offset, ' ' ORDER BY f.partition) || ' ' || (SELECT count(*) FROM asides) FROM fences f JOIN progress p ON p.fence = f.id`)
+	got := one[string](f, `SELECT string_agg(f.partition || ':' || p.next_offset, ' ' ORDER BY f.partition) || ' ' || (SELECT count(*) FROM rejected_records) FROM fences f JOIN progress p ON p.fence = f.id`)
 	if got != "0:1 1:2 0" {
 		t.Error(got)
 	}
@@ -171,7 +171,7 @@ func TestRefusalIsThePartitions(t *testing.T) {
 	}
 	// The claim that has been refused is of no use; the next one reads what stands, and goes on there.
 	c = f.claim(0)
-	if n := one[int](f, `SELECT count(*) FROM events WHERE fence = (SELECT id FROM fences WHERE partition = 0)`) + one[int](f, `SELECT count(*) FROM asides`); int64(n) != c.Next.Offset {
+	if n := one[int](f, `SELECT count(*) FROM events WHERE fence = (SELECT id FROM fences WHERE partition = 0)`) + one[int](f, `SELECT count(*) FROM rejected_records`); int64(n) != c.Next.Offset {
 		t.Errorf("%d records are decided, and the next offset is %d", n, c.Next.Offset)
 	}
 	f.exec(`DROP FUNCTION refuse() CASCADE`)
@@ -229,7 +229,7 @@ func TestRefusalOfWaitsAndCommands(t *testing.T) {
 	if err != nil || len(commands) != 1 {
 		t.Fatal(commands, err)
 	}
-	a, err = f.n.Obey(t.Context(), c, commands[0])
+	a, err = f.n.ApplyCommand(t.Context(), c, commands[0])
 	refused("a command", a, err)
 	f.exec(`DROP FUNCTION keep() CASCADE`)
 	if a, err = f.n.Expire(t.Context(), c); err != nil || a.Refused != nil || len(a.Actions) != 1 {
@@ -348,7 +348,7 @@ func TestServerEndsATransactionThatTakesTooLong(t *testing.T) {
 	g := f.reopen(func(c *Config) { c.TxTimeout, c.Logger = 3*time.Second, slog.New(slog.NewTextHandler(&said, nil)) })
 	c := g.claim(0)
 	f.trigger(`PERFORM pg_sleep(0.8);`)
-	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE TRIGGER refuse BEFORE INSERT ON lines FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE TRIGGER refuse BEFORE INSERT ON version_lines FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	if a := g.apply(c, seq(0, "a", 1), seq(1, "b", 1)); len(a.Actions) != 2 {
 		t.Errorf("%+v", a)
 	}

@@ -112,7 +112,7 @@ func TestPayloadKindIsReadBack(t *testing.T) {
 	c := f.claim(0)
 	delta := func(r Record) Record { r.Payload = schemas.Delta; return r }
 	word := func(offset int64, id, word string) Record {
-		return record(offset, id, "w", schemas.Version{Kind: schemas.Monotonic, Word: word})
+		return record(offset, id, "w", schemas.Version{Kind: schemas.Monotonic, Text: word})
 	}
 	filtered := seq(4, "x", 1)
 	filtered.Filtered = true
@@ -172,7 +172,7 @@ func TestPayloadKindsOfManyBatches(t *testing.T) {
 	for i := range int64(20) {
 		for n, claim := range map[*Namespace]*Claim{wants: c, plain: d} {
 			f.n = n
-			w := record(2*i+1, fmt.Sprint("w", i), "w", schemas.Version{Kind: schemas.Monotonic, Word: fmt.Sprintf("%03d", i)})
+			w := record(2*i+1, fmt.Sprint("w", i), "w", schemas.Version{Kind: schemas.Monotonic, Text: fmt.Sprintf("%03d", i)})
 			if got := f.apply(claim, seq(2*i, "a", i+1), w).Actions; len(got) != 2 {
 				t.Fatalf("batch %d: %v", i, lanes(got))
 			}

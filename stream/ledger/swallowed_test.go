@@ -52,7 +52,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 	}{
 		"a completion":                    {none, "INSERT", "completions_w{w}", "true", done, "completionInsert"},
 		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.unsaved = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
-		"a line that is behind":           {moved, "UPDATE", "lines", "true", claim, "linesFold"},
+		"a line that is behind":           {moved, "UPDATE", "version_lines", "true", claim, "linesFold"},
 		"where lines stand":               {moved, "UPDATE", "progress", "NEW.lines_low <> OLD.lines_low", claim, notOne},
 		"the position of a claim":         {none, "UPDATE", "progress", "true", claim, notOne},
 		"the fence of a claim":            {none, "UPDATE", "fences", "true", claim, "no rows"},
@@ -74,9 +74,9 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 		}, "backfillsInsert"},
 		"the end of a command": {func(f *fixture, c *Claim) {
 			f.die(c, 1, "e-1", 1)
-			f.askAction("e-1", Again, CommandDetail{})
+			f.askAction("e-1", Replay, CommandDetail{})
 		}, "UPDATE", "commands", "true", func(f *fixture, c *Claim) error {
-			_, err := f.n.ObeyLane(f.t.Context(), c, f.commands(c)[0])
+			_, err := f.n.ApplyLaneCommand(f.t.Context(), c, f.commands(c)[0])
 			return err
 		}, notOne},
 		"the end of a stop": {func(f *fixture, c *Claim) { f.report(belowStart(0, 1, 5), c.Epoch) }, "UPDATE", "stops", "true", func(f *fixture, c *Claim) error {
@@ -138,14 +138,14 @@ func TestClaimOfALostLineIsRefused(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.apply(c, seq(2, "a", 2), seq(3, "b", 2))
-	f.exec(`DELETE FROM lines WHERE entity = 'a'`)
+	f.exec(`DELETE FROM version_lines WHERE entity = 'a'`)
 	for range 2 {
 		_, err := f.n.Claim(t.Context(), ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
 		if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "linesFold") {
 			t.Errorf("claimed: %v", err)
 		}
 	}
-	if got := one[string](f, `SELECT concat_ws(' ', fences.epoch, value, lines_low) FROM fences JOIN progress ON fence = id JOIN lines USING (fence)`); got != "1 1 3" {
+	if got := one[string](f, `SELECT concat_ws(' ', fences.epoch, value, lines_low) FROM fences JOIN progress ON fence = id JOIN version_lines USING (fence)`); got != "1 1 3" {
 		t.Errorf("epoch, value of b, lines_low: %s", got)
 	}
 	if a := f.apply(c, seq(4, "b", 3)); len(a.Actions) != 1 {

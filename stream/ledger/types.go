@@ -172,7 +172,7 @@ const (
 	Failed     Status = "failed"  // tried, will be retried at NextAt
 	Done       Status = "done"
 	Dead       Status = "dead_letter" // given up
-	Held       Status = "parked"      // stands behind a dead head
+	Parked     Status = "parked"      // stands behind a dead head
 	Unknown    Status = "unknown"     // an unsafe attempt whose outcome nobody knows
 	Processing Status = "processing"  // its destination has taken it and says later what came of it
 	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
@@ -202,22 +202,22 @@ type Action struct {
 	EventType   string
 	Status      Status
 	Attempts    int
-	FirstAt     time.Time     // of the first attempt, by our clock; zero before
-	NextIn      time.Duration // until the next attempt, by the database's clock; 0 now
-	DoubtEnd    time.Time     // an attempt may have been made before the first that is recorded, and was over by then; zero: none
-	Redrive     *Redrive      // nil: nobody has asked to run it again
-	Record      int           // see Applied.Actions; -1 elsewhere
-	// Left is how long the result of a Processing action is still waited for, Quiet for how long without a sign of life; 0 is
+	FirstAt     time.Time      // of the first attempt, by our clock; zero before
+	NextIn      time.Duration  // until the next attempt, by the database's clock; 0 now
+	DoubtEnd    time.Time      // an attempt may have been made before the first that is recorded, and was over by then; zero: none
+	Replay      *ReplayRequest // nil: nobody has asked to run it again
+	Record      int            // see Applied.Actions; -1 elsewhere
+	// Left is how long the result of a Processing action is still waited for, SilenceLeft how long its destination may still be silent; 0 is
 	// over. Silence is how long that may be from sign to sign; 0: none is asked for.
-	Left, Quiet, Silence time.Duration
+	Left, SilenceLeft, Silence time.Duration
 	// HasCopy says that the ledger has a payload copy. Packed is that copy, where the page had room for it; Open of this
 	// action alone brings it.
 	HasCopy bool
 	Packed  []byte
 }
 
-// Redrive says that an operator has asked to run an action again which was dead or whose outcome was unknown.
-type Redrive struct {
+// ReplayRequest says that an operator has asked to run an action again which was dead or whose outcome was unknown.
+type ReplayRequest struct {
 	At    time.Time // the retry policy counts from here; by our clock
 	Spent int       // attempts that were made before
 	// Force lets it run whatever has been started since: the operator wants it so, or it has parked its lane, so that nothing was.

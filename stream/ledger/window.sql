@@ -6,10 +6,10 @@ CREATE UNIQUE INDEX events_w{w}_lane ON events_w{w} (fence, lane_seq) WHERE lane
 CREATE INDEX events_w{w}_decided ON events_w{w} USING brin (decided_at) WITH (autosummarize = on, pages_per_range = 32);
 ALTER TABLE events ATTACH PARTITION events_w{w} FOR VALUES IN ({w});
 
-CREATE TABLE asides_w{w} (LIKE asides INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
-CREATE UNIQUE INDEX asides_w{w}_place ON asides_w{w} (fence, log_offset);
-CREATE INDEX asides_w{w}_decided ON asides_w{w} (decided_at);
-ALTER TABLE asides ATTACH PARTITION asides_w{w} FOR VALUES IN ({w});
+CREATE TABLE rejected_records_w{w} (LIKE rejected_records INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+CREATE UNIQUE INDEX rejected_records_w{w}_place ON rejected_records_w{w} (fence, log_offset);
+CREATE INDEX rejected_records_w{w}_decided ON rejected_records_w{w} (decided_at);
+ALTER TABLE rejected_records ATTACH PARTITION rejected_records_w{w} FOR VALUES IN ({w});
 
 CREATE TABLE actions_w{w} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX actions_w{w}_lane ON actions_w{w} (fence, lane_seq);

@@ -60,7 +60,7 @@ func (m *modelLedger) displace(part int32, cut int64) (any bool) {
 		}
 		return outOfLogFrom(p.epoch) + offset
 	}
-	waits, asides := map[int64]*modelWait{}, map[int64]modelAside{}
+	waits, rejected := map[int64]*modelWait{}, map[int64]modelRejected{}
 	for offset, w := range p.waits {
 		if e := m.events[w.Key]; e != nil && e.part == part && e.Offset == offset {
 			e.Offset = out(offset)
@@ -69,17 +69,17 @@ func (m *modelLedger) displace(part int32, cut int64) (any bool) {
 		waits[w.Offset] = w
 		any = any || w.Offset != offset
 	}
-	for offset, a := range p.asides {
+	for offset, a := range p.rejected {
 		if a.decision != gate.Filtered {
 			offset = out(offset)
 		}
-		asides[offset] = a
+		rejected[offset] = a
 	}
 	for id, c := range p.commands {
 		c.offset = out(c.offset)
 		p.commands[id] = c
 	}
-	p.waits, p.asides = waits, asides
+	p.waits, p.rejected = waits, rejected
 	for _, waiting := range p.state.Waiting {
 		for i := range waiting {
 			waiting[i].Offset = out(waiting[i].Offset)

@@ -92,7 +92,7 @@ func (w *world) step() {
 		for _, h := range mine {
 			w.command(h)
 		}
-		w.obey(h, f)
+		w.applyCommand(h, f)
 	case x < 43:
 		w.endBackfill(h, f)
 	case x < 60:
@@ -162,7 +162,7 @@ func (w *world) zombie() {
 	case 5:
 		w.release(z, f)
 	case 6:
-		w.obey(z, f)
+		w.applyCommand(z, f)
 	case 7:
 		w.endBackfill(z, f)
 	case 8:
@@ -310,7 +310,7 @@ func (s *stats) report(t *testing.T) {
 	if s.histories < manyHistories {
 		return
 	}
-	for kind, places := range map[string]int{"claim": 10, "apply": 8, "record": 5, "copy": 3, "expire": 5, "obey": 2, "backfill": 2, "release": 2, "sweep": 4} {
+	for kind, places := range map[string]int{"claim": 10, "apply": 8, "record": 5, "copy": 3, "expire": 5, "command": 2, "backfill": 2, "release": 2, "sweep": 4} {
 		if len(s.cuts[kind]) < places {
 			t.Errorf("%s was cut at %d places, want at least %d", kind, len(s.cuts[kind]), places)
 		}

@@ -30,8 +30,8 @@ type modelPart struct {
 	processed        time.Time
 	seeks            []Seek
 	state            *gate.State
-	waits            map[int64]*modelWait // by offset
-	asides           map[int64]modelAside // by offset
+	waits            map[int64]*modelWait    // by offset
+	rejected         map[int64]modelRejected // by offset
 	actions          map[int64]*modelAction
 	attempts         map[laneAttempt]modelAttempt
 	commands         map[int64]modelCommand
@@ -53,14 +53,14 @@ type modelEvent struct {
 // modelWait is a row of the gap buffer.
 type modelWait struct {
 	gate.Waiting // as it waits, or is held: then its decision is "held"
-	line         gate.LineKey
+	line         gate.VersionLineKey
 	packed       string
 	window       int32
 	aged         bool // it was first seen longer ago than any bound on its age
 	overdue      int  // when its deadline passed, by the machine's clock; 0: it has not
 }
 
-type modelAside struct {
+type modelRejected struct {
 	decision gate.Decision
 	reason   gate.Reason
 	id       string
@@ -90,7 +90,7 @@ type (
 func newModelLedger(partitions int32) *modelLedger {
 	m := &modelLedger{parts: map[int32]*modelPart{}, events: map[schemas.EventKey]*modelEvent{}}
 	for n := range partitions {
-		m.parts[n] = &modelPart{number: n, lane: 1, state: gate.NewState(), waits: map[int64]*modelWait{}, asides: map[int64]modelAside{},
+		m.parts[n] = &modelPart{number: n, lane: 1, state: gate.NewState(), waits: map[int64]*modelWait{}, rejected: map[int64]modelRejected{},
 			actions: map[int64]*modelAction{}, attempts: map[laneAttempt]modelAttempt{}, commands: map[int64]modelCommand{}}
 	}
 	return m
@@ -103,7 +103,7 @@ func (m *modelLedger) clone() *modelLedger {
 	}
 	for n, p := range m.parts {
 		q := *p
-		q.seeks, q.asides, q.attempts, q.commands = slices.Clone(p.seeks), maps.Clone(p.asides), maps.Clone(p.attempts), maps.Clone(p.commands)
+		q.seeks, q.rejected, q.attempts, q.commands = slices.Clone(p.seeks), maps.Clone(p.rejected), maps.Clone(p.attempts), maps.Clone(p.commands)
 		q.waits, q.actions = map[int64]*modelWait{}, map[int64]*modelAction{}
 		for k, v := range p.waits {
 			q.waits[k] = new(*v)
@@ -173,7 +173,7 @@ func later(a, b time.Time) time.Time {
 // expire ends the waits of the lines on which one was overdue when the claim asked; asked 0: it never did.
 func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 	p := m.parts[part]
-	due := map[gate.LineKey]bool{}
+	due := map[gate.VersionLineKey]bool{}
 	for _, w := range p.waits {
 		if w.Decision == gate.Buffered && w.overdue > 0 && (asked == 0 || w.overdue < asked) {
 			due[w.line] = true
@@ -183,8 +183,8 @@ func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 	return m.call(p, nil, spec, true, func() []gate.Outcome { return gate.Expire(p.state, lines, spec.Policy) })
 }
 
-// obey does what an operator asked.
-func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
+// applyCommand does what an operator asked.
+func (m *modelLedger) applyCommand(part int32, id int64, spec *Spec) told {
 	p := m.parts[part]
 	c, asked := p.commands[id]
 	delete(p.commands, id)
@@ -192,7 +192,7 @@ func (m *modelLedger) obey(part int32, id int64, spec *Spec) told {
 	if !asked || w == nil || w.Key != c.key {
 		return m.call(p, nil, spec, true, func() []gate.Outcome { return nil })
 	}
-	lines := []gate.LineKey{w.line}
+	lines := []gate.VersionLineKey{w.line}
 	return m.call(p, nil, spec, true, func() []gate.Outcome {
 		switch {
 		case w.Decision != rowHeld && c.kind == Release:
@@ -224,7 +224,7 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 	}
 	p.state.Seen, p.state.Requests = m.seen(), nil
 	m.conclude(p, ask(), records, before, spec, sure, &t)
-	var wanted []gate.LineKey // what waits on them does so for a new answer
+	var wanted []gate.VersionLineKey // what waits on them does so for a new answer
 	for _, q := range p.state.Wanted() {
 		wanted = append(wanted, q.Line)
 	}
@@ -294,10 +294,10 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 		}
 		return nil
 	}
-	delete(p.asides, r.Offset) // of an earlier reading
+	delete(p.rejected, r.Offset) // of an earlier reading
 	if o.Decision == gate.Buffered || o.Decision == gate.Parked {
 		w := &modelWait{Waiting: gate.Waiting{Record: r.Record, Decision: o.Decision}, packed: string(r.Packed()), window: m.window,
-			line: gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock}}
+			line: gate.VersionLineKey{Entity: r.Entity, Clock: r.Version.Clock}}
 		if w.Version = o.Version; o.Held {
 			w.Decision = rowHeld
 		}
@@ -305,11 +305,11 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 	}
 	switch {
 	case o.Decision == gate.Quarantined:
-		p.asides[r.Offset] = modelAside{o.Decision, o.Reason, clean(r.ID, 512), m.window}
+		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, clean(r.ID, 512), m.window}
 	case o.Decision == gate.Conflict:
-		p.asides[r.Offset] = modelAside{o.Decision, o.Reason, r.ID, m.window}
+		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, r.ID, m.window}
 	case r.Filtered:
-		p.asides[r.Offset] = modelAside{gate.Filtered, gate.ReasonType, r.ID, m.window}
+		p.rejected[r.Offset] = modelRejected{gate.Filtered, gate.ReasonType, r.ID, m.window}
 	default:
 		e := &modelEvent{Record: *r, part: p.number, window: m.window}
 		m.events[r.Key] = e
@@ -432,7 +432,7 @@ func (m *modelLedger) needs(window int32) (why string) {
 // drop forgets a window.
 func (m *modelLedger) drop(window int32) {
 	for _, p := range m.parts {
-		maps.DeleteFunc(p.asides, func(_ int64, a modelAside) bool { return a.window == window })
+		maps.DeleteFunc(p.rejected, func(_ int64, a modelRejected) bool { return a.window == window })
 		maps.DeleteFunc(p.attempts, func(_ laneAttempt, a modelAttempt) bool { return a.window == window })
 		maps.DeleteFunc(p.actions, func(_ int64, a *modelAction) bool { return m.events[a.key].window == window })
 		for _, a := range p.actions {

@@ -407,8 +407,8 @@ func (w *world) command(h *holding) {
 	}
 }
 
-// obey does the oldest thing that is asked of a partition's owner.
-func (w *world) obey(h *holding, f fault) {
+// applyCommand does the oldest thing that is asked of a partition's owner.
+func (w *world) applyCommand(h *holding, f fault) {
 	asked, err := h.proc.f.n.Commands(w.t.Context(), []*Claim{h.claim}, 0)
 	if p := w.model.parts[h.part]; err != nil || len(asked) != len(p.commands) {
 		w.fatalf("%d commands, %v, want %v", len(asked), err, p.commands)
@@ -416,21 +416,21 @@ func (w *world) obey(h *holding, f fault) {
 	if len(asked) == 0 {
 		return
 	}
-	w.log("process %d obeys command %d of partition %d: %s at %d, zombie %v", h.proc.id, asked[0].ID, h.part, asked[0].Kind, asked[0].Offset, !w.holds(h))
+	w.log("process %d applies command %d of partition %d: %s at %d, zombie %v", h.proc.id, asked[0].ID, h.part, asked[0].Kind, asked[0].Offset, !w.holds(h))
 	var got Applied
 	var said told
 	t := w.theft(h)
-	happened, err := w.run(h.proc, "obey", f, t.m, func(ctx context.Context) (err error) {
-		got, err = h.proc.f.n.Obey(ctx, h.claim, asked[0])
+	happened, err := w.run(h.proc, "command", f, t.m, func(ctx context.Context) (err error) {
+		got, err = h.proc.f.n.ApplyCommand(ctx, h.claim, asked[0])
 		return err
 	})
 	if happened != crashed && err != nil {
-		w.fatalf("obey: %v", err)
+		w.fatalf("command: %v", err)
 	}
 	before := w.model
 	w.check("a command", w.outcomes(happened, t, func(m *modelLedger) {
 		if m.held(h) {
-			said = m.obey(h.part, asked[0].ID, &h.proc.f.n.spec)
+			said = m.applyCommand(h.part, asked[0].ID, &h.proc.f.n.spec)
 		}
 	})...)
 	if happened != crashed {
@@ -487,7 +487,7 @@ func (w *world) asked(part int32, open []Backfill) {
 			w.fatalf("line %v of partition %d waits for an answer, and nobody asked: %v", k, part, err)
 		}
 	}
-	lines := map[gate.LineKey]bool{}
+	lines := map[gate.VersionLineKey]bool{}
 	for _, q := range open {
 		if lines[q.Line] || q.Source != "/acme/github" || q.Claim != p.fence {
 			w.fatalf("open questions %+v", open)
@@ -568,7 +568,7 @@ func (w *world) result(h *holding) (r Result, ok bool) {
 		r.LaneSeq = open[w.rng.IntN(min(len(open), 4))]
 	}
 	r.Attempt = p.actions[r.LaneSeq].attempts + 1
-	switch r.Status = pick(w.rng, Done, Done, Done, Done, Done, Failed, Failed, Dead, Unknown, Held); r.Status {
+	switch r.Status = pick(w.rng, Done, Done, Done, Done, Done, Failed, Failed, Dead, Unknown, Parked); r.Status {
 	case Failed:
 		r.Class, r.NextIn = "timeout", time.Minute
 	case Dead:
@@ -576,7 +576,7 @@ func (w *world) result(h *holding) (r Result, ok bool) {
 		if w.rng.IntN(3) == 0 {
 			r.Attempt, r.Class = 0, "payload_lost"
 		}
-	case Held:
+	case Parked:
 		r.Attempt = 0
 	case Done:
 		if w.rng.IntN(4) == 0 {
@@ -718,7 +718,7 @@ func (w *world) swept(due, complete bool) {
 		known[e.window] = true
 	}
 	for _, p := range after.parts {
-		for _, a := range p.asides {
+		for _, a := range p.rejected {
 			known[a.window] = true
 		}
 		for _, a := range p.actions { // those of an event that waited may stand alone in theirs,
@@ -773,7 +773,7 @@ func (w *world) load(h *holding) {
 	before := w.rng.Int64N(w.author.end[h.part] + 2)
 	var bare []int64
 	for after := int64(0); ; {
-		page, err := n.Uncopied(w.t.Context(), h.claim, after, before, limit)
+		page, err := n.WithoutCopy(w.t.Context(), h.claim, after, before, limit)
 		if err != nil {
 			w.fatalf("uncopied: %v", err)
 		}

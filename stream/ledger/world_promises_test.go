@@ -141,7 +141,7 @@ func (w *world) nothingLost(what string) {
 		return
 	}
 	rows, err := w.eye.Query(w.t.Context(), `SELECT e.event_key, -1, 0 FROM fences f JOIN events e ON e.fence = f.id WHERE f.subscription = $1
-		UNION ALL SELECT coalesce(d.event_key, '00000000-0000-0000-0000-000000000000'), f.partition, d.log_offset FROM fences f JOIN asides d ON d.fence = f.id WHERE f.subscription = $1
+		UNION ALL SELECT coalesce(d.event_key, '00000000-0000-0000-0000-000000000000'), f.partition, d.log_offset FROM fences f JOIN rejected_records d ON d.fence = f.id WHERE f.subscription = $1
 		UNION ALL SELECT b.event_key, f.partition, b.log_offset FROM fences f JOIN buffer b ON b.fence = f.id WHERE f.subscription = $1`, w.subscription)
 	if err != nil {
 		w.fatalf("%v", err)

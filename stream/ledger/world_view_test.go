@@ -15,11 +15,11 @@ SELECT concat_ws(' ', partition, 'fence', 'epoch', of_fence, CASE WHEN released 
 UNION ALL SELECT concat_ws(' ', partition, 'progress', next_offset, 'high', high_offset, 'lane', next_lane_seq,
     CASE WHEN isfinite(processed_at) THEN floor(extract(epoch FROM processed_at) * 1000000)::bigint END) FROM f JOIN progress p ON p.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'seek', row_number() OVER (PARTITION BY f.id ORDER BY k.id), from_offset, to_offset) FROM f JOIN seeks k ON k.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, nullif(word, ''), sub,
+UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, nullif(version_text, ''), sub,
     entity, 'lanes', lane_seq, '+', actions, 'again', duplicates) FROM f JOIN events e ON e.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'aside', log_offset, 'in', window_id, decision || '/' || reason, nullif(event_id, '')) FROM f JOIN asides d ON d.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(word, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN ` + linesNow + ` l ON l.fence = f.id
-UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, epoch, value, nullif(word, ''), decision, nullif(stage, ''), filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'aside', log_offset, 'in', window_id, decision || '/' || reason, nullif(event_id, '')) FROM f JOIN rejected_records d ON d.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(version_text, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN ` + linesNow + ` l ON l.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, epoch, value, nullif(version_text, ''), decision, nullif(stage, ''), filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
 UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FROM f JOIN commands k ON k.fence = f.id WHERE k.ended_at IS NULL
 UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
 UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
@@ -29,11 +29,11 @@ UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event
   LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
 
 // linesNow is the table of lines with what only events tell of them.
-const linesNow = `(SELECT l.fence, l.entity, l.clock, l.kind, l.word, l.filtered, l.parked, l.skipped, coalesce(e.epoch, l.epoch) AS epoch,
+const linesNow = `(SELECT l.fence, l.entity, l.clock, l.kind, l.version_text, l.filtered, l.parked, l.skipped, coalesce(e.epoch, l.epoch) AS epoch,
     coalesce(e.value, l.value) AS value, coalesce(e.sub, l.sub) AS sub, coalesce(e.event_key, l.event_key) AS event_key
-  FROM lines l JOIN progress p ON p.fence = l.fence LEFT JOIN LATERAL (
+  FROM version_lines l JOIN progress p ON p.fence = l.fence LEFT JOIN LATERAL (
     SELECT epoch, value, sub, event_key FROM events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
-      AND lane_seq >= p.lines_low AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND word = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
+      AND lane_seq >= p.lines_low AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 func (w *world) view() []string {
 	w.t.Helper()
@@ -60,7 +60,7 @@ func (m *modelLedger) view() (lines []string) {
 			lane = fmt.Sprint(e.lane)
 		}
 		v := e.version
-		add(e.part, "event", e.ID, "at", e.Offset, "in", e.window, fmt.Sprintf("%s/%s", e.decision, e.reason), v.Kind, v.Epoch, v.Value, v.Word, v.Sub,
+		add(e.part, "event", e.ID, "at", e.Offset, "in", e.window, fmt.Sprintf("%s/%s", e.decision, e.reason), v.Kind, v.Epoch, v.Value, v.Text, v.Sub,
 			e.Entity, "lanes", lane, "+", e.actions, "again", e.duplicates)
 	}
 	for _, p := range m.parts {
@@ -79,7 +79,7 @@ func (m *modelLedger) view() (lines []string) {
 		for i, s := range p.seeks {
 			add(p.number, "seek", i+1, s.From, s.To)
 		}
-		for offset, a := range p.asides {
+		for offset, a := range p.rejected {
 			add(p.number, "aside", offset, "in", a.window, fmt.Sprintf("%s/%s", a.decision, a.reason), a.id)
 		}
 		for k, l := range p.state.Lines {
@@ -87,10 +87,10 @@ func (m *modelLedger) view() (lines []string) {
 			if len(l.Skipped) > 0 {
 				skipped = spansText(l.Skipped)
 			}
-			add(p.number, "line", string(k.Entity)+"|"+k.Clock, l.At.Kind, l.At.Epoch, l.At.Value, l.At.Word, l.At.Sub, uuidText(l.Key), boolText(l.Filtered), string(l.Parked), skipped)
+			add(p.number, "line", string(k.Entity)+"|"+k.Clock, l.At.Kind, l.At.Epoch, l.At.Value, l.At.Text, l.At.Sub, uuidText(l.Key), boolText(l.Filtered), string(l.Parked), skipped)
 		}
 		for offset, w := range p.waits {
-			add(p.number, "waits", offset, "in", w.window, uuidText(w.Key), w.Version.Epoch, w.Version.Value, w.Version.Word, w.Decision, string(w.Stage),
+			add(p.number, "waits", offset, "in", w.window, uuidText(w.Key), w.Version.Epoch, w.Version.Value, w.Version.Text, w.Decision, string(w.Stage),
 				boolText(w.Filtered), w.packed)
 		}
 		for id, c := range p.commands {

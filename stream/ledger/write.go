@@ -95,7 +95,9 @@ func makeWriter() *writer {
 // add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates counts
 // the batch's duplicates of each event, and is emptied as they are written: an UPDATE takes one row per event.
 func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, duplicates map[schemas.EventKey]int32) {
-	below := k.Claim.places // below this offset there may be rejected records
+	// Below this offset a record may be decided again (after a rewind, or in a topic that was created again): it replaces the
+	// rejected record of the earlier reading.
+	below := k.Claim.places
 	if k.stored.high > k.stored.next {
 		below = max(below, k.stored.high)
 	}
@@ -117,7 +119,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 			w.addEvent(k, r, v)
 			if v.Held {
 				held := gate.Waiting{Record: r.Record}
-				held.Version = v.Version // as the line took it
+				held.Version = v.Version // epoch set, timestamp clamped
 				w.addBuffered(k, r, &held, rowHeld)
 			}
 			if v.Dead {
@@ -135,7 +137,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	w.addLines(k)
 	wanted := k.state.Wanted()
 	w.syncBuffer(k, wanted)
-	if k.aboutHeld() && len(k.left) > 0 {
+	if k.aboutHeld() && len(k.left) > 0 { // an operator has released or discarded it
 		w.bufferLeft[0].int32(k.Claim.ID)
 		w.bufferLeft[1].int64(k.about.Offset)
 	}
@@ -219,7 +221,7 @@ func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
 	c[0].text(string(v.Kind))
 	c[1].int64(v.Epoch)
 	c[2].int64(v.Value)
-	c[3].text(v.Word)
+	c[3].text(v.Text)
 	c[4].int32(v.Sub)
 	c[5].text(v.Clock)
 	c[6].text(entity)
@@ -310,9 +312,9 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 	}
 	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
 	steps = append(steps, w.textEvents.steps(w.win.q.eventsText, w.n.plan)...)
-	set := w.win.q.asidesInsert
+	set := w.win.q.rejectedInsert
 	if w.rejectedBefore {
-		set = w.win.q.asidesAgain
+		set = w.win.q.rejectedReplace
 	}
 	steps = append(steps, step{w.rejected, set, nil},
 		step{w.movedLines, linesAdvance, window}, step{w.changedLines, linesUpdate, window}, step{w.newLines, linesInsert, window},

@@ -77,7 +77,7 @@ func (w *writer) addBuffered(k *partitionBatch, r *Record, g *gate.Waiting, deci
 	c[6].uuid(g.Hash)
 	c[7].int64(g.Version.Epoch)
 	c[8].int64(g.Version.Value)
-	c[9].text(g.Version.Word)
+	c[9].text(g.Version.Text)
 	c[10].int32(g.Version.Sub)
 	if g.First == nil {
 		c[11].null()

@@ -52,7 +52,7 @@ func (e *eventRows) add(class eventClass, r *Record, v *verdict) {
 	c[7].text(string(r.Entity))
 	c[8].text(r.ID)
 	if e.text {
-		c[9].text(v.Version.Word)
+		c[9].text(v.Version.Text)
 	}
 }
 
@@ -72,6 +72,7 @@ func (e *eventRows) setFor(class eventClass) *eventSet {
 	return set
 }
 
+// newEventSet makes the columns of eventsInsert: those of the classes, which are $2 to $14, and those of the events behind them.
 func newEventSet(text bool) *eventSet {
 	s := &eventSet{
 		index: map[eventClass]int32{},
@@ -145,7 +146,7 @@ func (e *eventRows) reset() {
 // addEvent adds the row of an event that is remembered as seen.
 func (w *writer) addEvent(k *partitionBatch, r *Record, v *verdict) {
 	e := &w.events
-	if v.Version.Word != "" {
+	if v.Version.Text != "" {
 		e = &w.textEvents
 	}
 	e.add(eventClass{

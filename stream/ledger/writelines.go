@@ -45,7 +45,7 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	if !now && was.exists && sameLine(l, &was.line) {
 		return
 	}
-	moved := was.exists && l.At.Word == "" && onlyMoved(l, &was.line)
+	moved := was.exists && l.At.Text == "" && onlyMoved(l, &was.line)
 	if moved && !now && w.n.maxLag > 0 && len(k.waiting(key)) == 0 && k.rowTells(i, l) {
 		k.deferred[i] = true
 		return
@@ -80,12 +80,12 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	} else {
 		c[10].text(spansText(l.Skipped))
 	}
-	c[11].text(l.At.Word)
+	c[11].text(l.At.Text)
 	c[12].int64(k.laneEnd)
 }
 
 // moveLine adds a line that only moved on, as nearly every event does.
-func (w *writer) moveLine(k *partitionBatch, key gate.LineKey, l *gate.Line) {
+func (w *writer) moveLine(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
 	c := w.movedLines
 	c[0].int32(k.Claim.ID)
 	c[1].text(string(key.Entity))
@@ -97,12 +97,12 @@ func (w *writer) moveLine(k *partitionBatch, key gate.LineKey, l *gate.Line) {
 	c[7].int64(k.laneEnd)
 }
 
-func onlyMoved(a, b *gate.Line) bool {
+func onlyMoved(a, b *gate.VersionLine) bool {
 	return a.At.Kind == b.At.Kind && a.At.Clock == b.At.Clock && a.Filtered == b.Filtered && a.Parked == b.Parked &&
 		slices.Equal(a.Skipped, b.Skipped)
 }
 
-func sameLine(a, b *gate.Line) bool {
+func sameLine(a, b *gate.VersionLine) bool {
 	return a.At == b.At && a.Key == b.Key && a.Filtered == b.Filtered && a.Parked == b.Parked && slices.Equal(a.Skipped, b.Skipped)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // CopyLedger is what the sweep for payloads needs of a [ledger.Namespace].
 type CopyLedger interface {
-	Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.UncopiedPage, error)
+	WithoutCopy(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.WithoutCopyPage, error)
 	Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error)
 }
 
@@ -185,7 +185,7 @@ func (s *copySweep) walk(ctx context.Context) error {
 	}
 	after := s.done
 	for {
-		page, err := s.ledger.Uncopied(ctx, s.claim, after, s.before, copyPage)
+		page, err := s.ledger.WithoutCopy(ctx, s.claim, after, s.before, copyPage)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (s *copySweep) leave(laneSeq int64) {
 }
 
 // take loads the payload of an action. What the log has lost is left to the lane, which ends the action with it.
-func (s *copySweep) take(ctx context.Context, a *ledger.Uncopied) error {
+func (s *copySweep) take(ctx context.Context, a *ledger.WithoutCopy) error {
 	if a.Pointer.Offset < s.start {
 		s.gone()
 		return nil

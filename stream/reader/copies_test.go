@@ -25,7 +25,7 @@ type shelf struct {
 	load   func(ctx context.Context, p ledger.Pointer) error
 }
 
-func (s *shelf) Uncopied(_ context.Context, _ *ledger.Claim, after, before int64, limit int) (page ledger.UncopiedPage, err error) {
+func (s *shelf) WithoutCopy(_ context.Context, _ *ledger.Claim, after, before int64, limit int) (page ledger.WithoutCopyPage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, after)
@@ -37,7 +37,7 @@ func (s *shelf) Uncopied(_ context.Context, _ *ledger.Claim, after, before int64
 			page.More = true
 			return page, nil
 		case s.bare[seq] < before:
-			page.Actions = append(page.Actions, ledger.Uncopied{LaneSeq: seq, Pointer: ledger.Pointer{Offset: s.bare[seq]}})
+			page.Actions = append(page.Actions, ledger.WithoutCopy{LaneSeq: seq, Pointer: ledger.Pointer{Offset: s.bare[seq]}})
 		case page.Left == 0:
 			page.Left = seq
 		}

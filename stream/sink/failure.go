@@ -85,14 +85,14 @@ func ofStatus(code int) Failure {
 	return Failure{Class: ClassRejected, Then: ThenDead}
 }
 
-// of is the first row of a class. A class that a sink made up is a fault of our own.
-func of(c Class) Failure {
+// failureOf is the first row of a class. A class that is in no row is a bug of ours: it counts as ClassBug.
+func failureOf(c Class) Failure {
 	for _, f := range failures {
 		if f.Class == c {
 			return f
 		}
 	}
-	return of(ClassBug)
+	return failureOf(ClassBug)
 }
 
 // ClassOfStatus is the class of an HTTP status.
@@ -107,20 +107,20 @@ func Holds(c Class, code int) bool {
 	if f := ofStatus(code); f.Class == c {
 		return f.Hold
 	}
-	return of(c).Hold
+	return failureOf(c).Hold
 }
 
 // Retried reports whether the lane tries again after c.
-func (c Class) Retried() bool { return of(c).Then == ThenRetried }
+func (c Class) Retried() bool { return failureOf(c).Then == ThenRetried }
 
 // Most is how many attempts in a row are made at most when they end with c; 0: as many as the destination allows.
-func (c Class) Most() int { return of(c).Most }
+func (c Class) Most() int { return failureOf(c).Most }
 
 // Apart is how long it takes from an attempt that ends with c to the next at least.
-func (c Class) Apart() time.Duration { return of(c).Apart }
+func (c Class) Apart() time.Duration { return failureOf(c).Apart }
 
 // Mend is what an operator has to mend where actions are dead by c; empty for classes that nobody is told of.
-func (c Class) Mend() string { return of(c).Mend }
+func (c Class) Mend() string { return failureOf(c).Mend }
 
 // Alerted reports whether an operator is told of an action that is dead by c.
-func (c Class) Alerted() bool { return of(c).Alert }
+func (c Class) Alerted() bool { return failureOf(c).Alert }

@@ -49,7 +49,7 @@ func TestWhatFollowsFromAClass(t *testing.T) {
 		t.Error("a class that a sink made up is not our own fault")
 	}
 	for _, f := range Failures() {
-		if first := of(f.Class); f.Then != first.Then || f.Most != first.Most || f.Apart != first.Apart || f.Alert != first.Alert || f.Mend != first.Mend {
+		if first := failureOf(f.Class); f.Then != first.Then || f.Most != first.Most || f.Apart != first.Apart || f.Alert != first.Alert || f.Mend != first.Mend {
 			t.Errorf("%s and %s are of class %q and differ", f.What, first.What, f.Class)
 		}
 	}

@@ -107,12 +107,12 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	if err != nil {
 		return nil, err
 	}
-	kind, detail, would := ledger.Again, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
+	kind, detail, would := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
 	switch verb {
 	case api.VerbDiscard:
 		kind, detail, would = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
 	case api.VerbResolve:
-		kind, detail, would = ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
+		kind, detail, would = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
 	r.By = cmp.Or(r.By, "unknown")
 	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: would}

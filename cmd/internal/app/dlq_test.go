@@ -26,13 +26,13 @@ func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 		asked ledger.CommandDetail
 		ends  ledger.Status
 	}{
-		{api.VerbReplay, api.DeadLetterRequest{}, ledger.Dead, ledger.Again, ledger.CommandDetail{}, ledger.Failed},
-		{api.VerbReplay, api.DeadLetterRequest{Force: true}, ledger.Dead, ledger.Again, ledger.CommandDetail{Force: true}, ledger.Failed},
-		{api.VerbReplay, api.DeadLetterRequest{OutcomeUnknown: true}, ledger.Unknown, ledger.Again, ledger.CommandDetail{OutcomeUnknown: true}, ledger.Failed},
+		{api.VerbReplay, api.DeadLetterRequest{}, ledger.Dead, ledger.Replay, ledger.CommandDetail{}, ledger.Failed},
+		{api.VerbReplay, api.DeadLetterRequest{Force: true}, ledger.Dead, ledger.Replay, ledger.CommandDetail{Force: true}, ledger.Failed},
+		{api.VerbReplay, api.DeadLetterRequest{OutcomeUnknown: true}, ledger.Unknown, ledger.Replay, ledger.CommandDetail{OutcomeUnknown: true}, ledger.Failed},
 		{api.VerbDiscard, api.DeadLetterRequest{Force: true, OutcomeUnknown: true}, ledger.Dead, ledger.Discard, ledger.CommandDetail{}, ledger.Discarded},
 		{api.VerbDiscard, api.DeadLetterRequest{}, ledger.Unknown, ledger.Discard, ledger.CommandDetail{}, ledger.Discarded},
-		{api.VerbResolve, api.DeadLetterRequest{Force: true, OutcomeUnknown: true}, ledger.Dead, ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
-		{api.VerbResolve, api.DeadLetterRequest{}, ledger.Unknown, ledger.Tell, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
+		{api.VerbResolve, api.DeadLetterRequest{Force: true, OutcomeUnknown: true}, ledger.Dead, ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
+		{api.VerbResolve, api.DeadLetterRequest{}, ledger.Unknown, ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, ledger.Done},
 	}
 	for i, tt := range tests {
 		entity, event := fmt.Sprintf("o-%d", i), fmt.Sprintf("e-%d", i)
@@ -68,7 +68,7 @@ func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 		if err != nil || told.Behind == nil || *told.Behind != 1 || !told.Asked || len(told.Commands) != 1 {
 			t.Errorf("%s of %s: told as %+v %v", tt.verb, tt.was, told, err)
 		}
-		if o, err := f.ns.ObeyLane(t.Context(), c, got); err != nil || o.Status != tt.ends {
+		if o, err := f.ns.ApplyLaneCommand(t.Context(), c, got); err != nil || o.Status != tt.ends {
 			t.Errorf("%s of %s: came to %+v %v", tt.verb, tt.was, o, err)
 		}
 	}

@@ -64,7 +64,7 @@ func TestEpochsFromTheFileToTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, e.Version.Text())
+		texts = append(texts, e.Version.Sortable())
 		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
 			Version: e.Version, First: e.First, Payload: e.Payload})
 	}

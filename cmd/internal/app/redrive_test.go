@@ -227,7 +227,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 	defer owner.Wait()
 	owner.Go(func() {
 		for _, cmd := range asked {
-			if _, err := f.ns.Obey(context.WithoutCancel(t.Context()), c, cmd); err != nil {
+			if _, err := f.ns.ApplyCommand(context.WithoutCancel(t.Context()), c, cmd); err != nil {
 				t.Error(err)
 			}
 		}

@@ -150,7 +150,7 @@ func TestTextVersionsFromTheFileToTheGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, e.Version.Text())
+		texts = append(texts, e.Version.Sortable())
 		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
 			Version: e.Version, Payload: e.Payload, Deleted: e.Deleted})
 	}

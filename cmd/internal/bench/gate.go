@@ -89,7 +89,7 @@ func linesUpdated(ctx context.Context, url string) (n int64, err error) {
 		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return 0, err
 		}
-		err := conn.QueryRow(ctx, `SELECT coalesce(pg_stat_get_tuples_updated(to_regclass('forebay.lines')), 0)`).Scan(&n)
+		err := conn.QueryRow(ctx, `SELECT coalesce(pg_stat_get_tuples_updated(to_regclass('forebay.version_lines')), 0)`).Scan(&n)
 		if err != nil {
 			return 0, err
 		}

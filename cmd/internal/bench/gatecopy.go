@@ -26,7 +26,7 @@ type copyLimit struct {
 
 // copyTables are the tables that a batch of ours and its completions write. Each row of lines and progress, which ours
 // updates, is a new one here; of lines as many as ours wrote, which leaves lines behind that soon move again.
-var copyTables = [...]string{"events", "completions", "lines", "progress"}
+var copyTables = [...]string{"events", "completions", "version_lines", "progress"}
 
 // copyBatch is the rows of one transaction by table, in COPY's binary format.
 type copyBatch [len(copyTables)][]byte
@@ -102,7 +102,7 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copySpa
 		of := fmt.Sprintf(`forebay.events_w%d WHERE fence = %d AND lane_window IS NULL AND lane_seq >= %d AND lane_seq < %d`,
 			f.window, f.id, from, from+gateBatch)
 		another := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.before)+len(c.batches)+1)} // the keys of lines and progress begin with it
-		lines, err := columns(ctx, conn, "forebay.lines", another)
+		lines, err := columns(ctx, conn, "forebay.version_lines", another)
 		if err != nil {
 			return 0, err
 		}
@@ -114,7 +114,7 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copySpa
 		for i, query := range [len(copyTables)]string{
 			`SELECT * FROM ` + of,
 			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, s.begun>>10+k),
-			fmt.Sprintf(`SELECT %s FROM forebay.lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, s.lines),
+			fmt.Sprintf(`SELECT %s FROM forebay.version_lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, s.lines),
 			fmt.Sprintf(`SELECT %s FROM forebay.progress WHERE fence = %d`, progress, f.id),
 		} {
 			var rows bytes.Buffer

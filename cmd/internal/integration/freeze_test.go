@@ -135,7 +135,7 @@ func TestFrozenStreamWritesNothing(t *testing.T) {
 // lineRows is what is known of lines, in their own rows or those of the events that moved them: a claim brings the first up.
 const lineRows = `(SELECT l.fence, l.entity, l.clock, l.kind, l.filtered, l.parked, l.skipped, coalesce(e.epoch, l.epoch) AS epoch,
 	coalesce(e.value, l.value) AS value, coalesce(e.event_key, l.event_key) AS event_key
-	FROM forebay.lines l JOIN forebay.progress p ON p.fence = l.fence LEFT JOIN LATERAL (
+	FROM forebay.version_lines l JOIN forebay.progress p ON p.fence = l.fence LEFT JOIN LATERAL (
 		SELECT epoch, value, event_key FROM forebay.events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
 			AND lane_seq >= greatest(p.lines_low, l.as_of) AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
@@ -148,11 +148,11 @@ func (r *rig) contents() string {
 	}
 	defer conn.Close(r.t.Context())
 	var all strings.Builder
-	for _, table := range []string{"events", "asides", "actions", "completions", "attempts", "lines", "buffer", "seeks", "stops"} {
+	for _, table := range []string{"events", "rejected_records", "actions", "completions", "attempts", "version_lines", "buffer", "seeks", "stops"} {
 		var rows int
 		var sum string
 		from := "forebay." + table
-		if table == "lines" {
+		if table == "version_lines" {
 			from = lineRows
 		}
 		err := conn.QueryRow(r.t.Context(), `SELECT count(*), coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM `+from+` t`).Scan(&rows, &sum)

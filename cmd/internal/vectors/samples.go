@@ -133,7 +133,7 @@ func (s sample) judge(e *schemas.Event, id string) error {
 func (s sample) judgeVersion(v schemas.Version) error {
 	if s.Version == nil {
 		if v.Kind != schemas.None {
-			return fmt.Errorf("want no version, got %s %s", v.Kind, v.Text())
+			return fmt.Errorf("want no version, got %s %s", v.Kind, v.Sortable())
 		}
 		return nil
 	}
@@ -146,7 +146,7 @@ func (s sample) judgeVersion(v schemas.Version) error {
 		return err
 	}
 	if v.Value != want {
-		return fmt.Errorf("want version %s, got %s %s", text, v.Kind, v.Text())
+		return fmt.Errorf("want version %s, got %s %s", text, v.Kind, v.Sortable())
 	}
 	return nil
 }

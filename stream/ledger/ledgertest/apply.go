@@ -27,7 +27,7 @@ func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.App
 		fences[s.Claim.ID] = true
 		w := &partitionBatch{Slice: *s}
 		parts = append(parts, w)
-		if err := continues(s); err != nil {
+		if err := checkContinuity(s); err != nil {
 			w.refuse(err)
 			continue
 		}
@@ -46,8 +46,8 @@ func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.App
 	return out, nil
 }
 
-// continues checks a slice, as the ledger does.
-func continues(s *ledger.Slice) error {
+// checkContinuity checks a slice, as the ledger does.
+func checkContinuity(s *ledger.Slice) error {
 	e := &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
 		return e
@@ -299,11 +299,11 @@ func (p *Process) applyOne(ctx context.Context, transaction string, w *partition
 	return w.applied, nil
 }
 
-// Obey is [ledger.Namespace.Obey].
-func (p *Process) Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error) {
-	op := fmt.Sprintf("obey command %d of %s", cmd.ID, p.spec.Name)
+// ApplyCommand is [ledger.Namespace.ApplyCommand].
+func (p *Process) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error) {
+	op := fmt.Sprintf("apply command %d of %s", cmd.ID, p.spec.Name)
 	if c == nil || !p.m.knows(c) || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return ledger.Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	return p.applyOne(ctx, "obey", &partitionBatch{Slice: ledger.Slice{Claim: c}, command: &cmd}, op)
+	return p.applyOne(ctx, "command", &partitionBatch{Slice: ledger.Slice{Claim: c}, command: &cmd}, op)
 }

@@ -126,7 +126,7 @@ func (a *author) event(part int, step int64) ledger.Record {
 	}
 	switch {
 	case v.Kind == schemas.Monotonic && a.words:
-		v.Value, v.Word = 0, fmt.Sprintf("w%05d", v.Value+10)
+		v.Value, v.Text = 0, fmt.Sprintf("w%05d", v.Value+10)
 	case v.Kind == schemas.Timestamp:
 		v.Value = logBegan.Add(time.Duration(v.Value+a.end[part]) * time.Second).UnixNano()
 	}

@@ -27,7 +27,7 @@ func CheckStart(stored *ledger.Position, standing *ledger.Stop, start ledger.Sta
 }
 
 // CheckSlice is what Apply says of a slice by itself: its claim is the one that goes on there, and its records ascend.
-func CheckSlice(s ledger.Slice) error { return continues(&s) }
+func CheckSlice(s ledger.Slice) error { return checkContinuity(&s) }
 
 // CheckStop is what Report says of a stop by itself.
 func CheckStop(s ledger.Stop) error {

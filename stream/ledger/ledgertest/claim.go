@@ -165,7 +165,7 @@ func (m *Memory) fenceFor(at ledger.Partition) (f *fence, goesOn bool) {
 	}
 	f = &fence{
 		id: int32(len(m.fences) + 1), partition: at, released: true, laneSeq: 1, lanesFrom: 1,
-		lines: map[gate.LineKey]*gate.Line{}, waits: map[int64]*wait{}, rejected: map[int64]rejectedRecord{}, actions: map[int64]*action{},
+		lines: map[gate.VersionLineKey]*gate.VersionLine{}, waits: map[int64]*wait{}, rejected: map[int64]rejectedRecord{}, actions: map[int64]*action{},
 	}
 	m.fences = append(m.fences, f)
 	return f, false

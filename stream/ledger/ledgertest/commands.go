@@ -127,9 +127,9 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 	switch {
 	case by == "" || reason == "":
 		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
-	case kind != ledger.Again && kind != ledger.Discard && kind != ledger.Tell:
+	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
 		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
-	case kind == ledger.Tell && d.Status != ledger.Done:
+	case kind == ledger.Resolve && d.Status != ledger.Done:
 		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
 	}
 	m.mu.Lock()
@@ -144,7 +144,7 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 	}
 	return m.asked(&command{
 		Command: ledger.Command{Claim: f.id, Kind: kind, LaneSeq: a.laneSeq, Detail: d, By: by, Reason: reason,
-			Line: gate.LineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
+			Line: gate.VersionLineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
 		key: a.event.Key,
 	}), nil
 }
@@ -168,21 +168,21 @@ func mayAsk(op string, a *action, kind ledger.CommandKind, d ledger.CommandDetai
 		return schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
 	case a.status != ledger.Dead && a.status != ledger.Unknown:
 		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", a.status)
-	case kind == ledger.Again && a.status == ledger.Unknown && !d.OutcomeUnknown:
+	case kind == ledger.Replay && a.status == ledger.Unknown && !d.OutcomeUnknown:
 		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice")
 	}
 	return nil
 }
 
-// ObeyLane is [ledger.Namespace.ObeyLane].
-func (p *Process) ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (o ledger.Obeyed, err error) {
-	op := fmt.Sprintf("obey command %d of %s", cmd.ID, p.spec.Name)
+// ApplyLaneCommand is [ledger.Namespace.ApplyLaneCommand].
+func (p *Process) ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (o ledger.CommandResult, err error) {
+	op := fmt.Sprintf("apply command %d of %s", cmd.ID, p.spec.Name)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
 		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
 	}
-	err = p.untilDone(ctx, "obeylane", shared, []int32{c.ID}, 0, func() error {
-		o = ledger.Obeyed{}
-		return p.obeyLane(&o, c, cmd)
+	err = p.untilDone(ctx, "lanecommand", shared, []int32{c.ID}, 0, func() error {
+		o = ledger.CommandResult{}
+		return p.applyLaneCommand(&o, c, cmd)
 	})
 	if err != nil {
 		return o, &schemas.Error{Kind: kindOf(err), Op: op, Err: err}
@@ -190,7 +190,7 @@ func (p *Process) ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Comm
 	return o, nil
 }
 
-func (p *Process) obeyLane(o *ledger.Obeyed, c *ledger.Claim, cmd ledger.Command) error {
+func (p *Process) applyLaneCommand(o *ledger.CommandResult, c *ledger.Claim, cmd ledger.Command) error {
 	f := p.m.fenceOf(c)
 	if o.Fenced = f == nil; o.Fenced {
 		return nil
@@ -213,7 +213,7 @@ func (p *Process) obeyLane(o *ledger.Obeyed, c *ledger.Claim, cmd ledger.Command
 }
 
 // change brings the action's row to what is asked.
-func (p *Process) change(o *ledger.Obeyed, a *action, cmd ledger.Command) {
+func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command) {
 	was, now := o.Status, p.m.now()
 	switch {
 	case was != ledger.Dead && was != ledger.Unknown:
@@ -222,7 +222,7 @@ func (p *Process) change(o *ledger.Obeyed, a *action, cmd ledger.Command) {
 		}
 		o.Outcome = fmt.Sprintf("nothing to do: it is %s", was)
 		return
-	case cmd.Kind == ledger.Again && was == ledger.Unknown && !cmd.Detail.OutcomeUnknown:
+	case cmd.Kind == ledger.Replay && was == ledger.Unknown && !cmd.Detail.OutcomeUnknown:
 		o.Outcome = "refused: its outcome is unknown by now, so that it may be done twice"
 		return
 	}
@@ -231,16 +231,16 @@ func (p *Process) change(o *ledger.Obeyed, a *action, cmd ledger.Command) {
 		died = 1
 	}
 	switch cmd.Kind {
-	case ledger.Again:
+	case ledger.Replay:
 		o.Status, o.Outcome = ledger.Failed, "runs again"
 		a.forced = cmd.Detail.Force || a.parks()
-		a.status, a.next, a.finished, a.redriven, a.spent = ledger.Failed, now, zero, now, a.attempts
+		a.status, a.next, a.finished, a.replayed, a.spent = ledger.Failed, now, zero, now, a.attempts
 		a.deaths, a.twice = a.deaths+died, cmd.Detail.OutcomeUnknown
 		return
 	case ledger.Discard:
 		o.Status, o.Outcome = ledger.Discarded, "given up"
-	case ledger.Tell:
-		o.Status, o.Outcome = ledger.Done, "told to be done"
+	case ledger.Resolve:
+		o.Status, o.Outcome = ledger.Done, "resolved as done"
 	default:
 		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
 		return

@@ -196,7 +196,7 @@ func (h *history) step() {
 		h.apply(o)
 	case x < 36:
 		h.ask(o)
-		h.obey(o)
+		h.applyCommand(o)
 	case x < 42:
 		h.endBackfill(o)
 	case x < 60:

@@ -35,9 +35,9 @@ func (h *history) load(o *holding) {
 		return
 	}
 	h.both("uncopied", func(i int) any {
-		var pages []ledger.UncopiedPage
+		var pages []ledger.WithoutCopyPage
 		for after := int64(0); ; {
-			page, err := o.proc.on[i].Uncopied(h.t.Context(), o.claim[i], after, before, limit)
+			page, err := o.proc.on[i].WithoutCopy(h.t.Context(), o.claim[i], after, before, limit)
 			if pages = append(pages, page); err != nil || !page.More {
 				return pages
 			}
@@ -52,7 +52,7 @@ func (h *history) load(o *holding) {
 		yes, err := o.proc.on[i].Overtaken(h.t.Context(), o.claim[i], a)
 		return []any{yes, errorText(err)}
 	})
-	if a.Redrive != nil && h.rng.IntN(2) == 0 {
+	if a.Replay != nil && h.rng.IntN(2) == 0 {
 		h.log("%s ends %d of partition %d as stale", o.proc.name, a.LaneSeq, o.part)
 		h.both("end stale", func(i int) any {
 			fenced, err := o.proc.on[i].EndStale(h.t.Context(), o.claim[i], a.LaneSeq)
@@ -105,7 +105,7 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 	}
 	a := open[h.rng.IntN(min(len(open), 6))]
 	r = ledger.Result{LaneSeq: a.LaneSeq, Attempt: a.Attempts + 1, Code: pick(h.rng, 200, 204, 500), Latency: time.Second}
-	r.Status = pick(h.rng, ledger.Done, ledger.Done, ledger.Done, ledger.Done, ledger.Failed, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Held,
+	r.Status = pick(h.rng, ledger.Done, ledger.Done, ledger.Done, ledger.Done, ledger.Failed, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked,
 		ledger.Processing, ledger.Superseded)
 	if h.rng.IntN(2) == 0 {
 		r.ID = a.ID
@@ -121,7 +121,7 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 		if h.rng.IntN(3) == 0 {
 			r.Attempt, r.Class = 0, "payload_lost"
 		}
-	case ledger.Held:
+	case ledger.Parked:
 		r.Attempt = 0
 	case ledger.Processing:
 		r.Left, r.Silence = 3*time.Hour, pick(h.rng, 0, time.Hour)
@@ -169,8 +169,8 @@ func (h *history) ask(o *holding) {
 	}
 }
 
-// obey does what is asked of a partition's owner.
-func (h *history) obey(o *holding) {
+// applyCommands does what is asked of a partition's owner.
+func (h *history) applyCommand(o *holding) {
 	var asked [2][]ledger.Command
 	h.both("commands", func(i int) any {
 		var err error
@@ -186,9 +186,9 @@ func (h *history) obey(o *holding) {
 		if asked[0][n].LaneSeq != 0 {
 			continue
 		}
-		h.log("%s obeys: %s at %d of partition %d", o.proc.name, asked[0][n].Kind, asked[0][n].Offset, o.part)
-		told := h.both("obey", func(i int) any {
-			a, err := o.proc.on[i].Obey(h.t.Context(), o.claim[i], asked[i][n])
+		h.log("%s applies: %s at %d of partition %d", o.proc.name, asked[0][n].Kind, asked[0][n].Offset, o.part)
+		told := h.both("command", func(i int) any {
+			a, err := o.proc.on[i].ApplyCommand(h.t.Context(), o.claim[i], asked[i][n])
 			return []any{errorText(err), showApplied(&a, o.part)}
 		})
 		h.after([]*holding{o}, told)
@@ -206,9 +206,9 @@ func (h *history) askAction(o *holding) {
 	if i < 0 || h.rng.IntN(6) == 0 {
 		i = h.rng.IntN(len(open))
 	}
-	kind := pick(h.rng, ledger.Again, ledger.Again, ledger.Discard, ledger.Tell)
+	kind := pick(h.rng, ledger.Replay, ledger.Replay, ledger.Discard, ledger.Resolve)
 	d := ledger.CommandDetail{Force: h.rng.IntN(3) == 0, OutcomeUnknown: h.rng.IntN(2) == 0}
-	if kind == ledger.Tell {
+	if kind == ledger.Resolve {
 		d = ledger.CommandDetail{Status: ledger.Done}
 	}
 	h.log("an operator asks to %s %d of partition %d, %s", kind, open[i].LaneSeq, o.part, open[i].Status)
@@ -216,12 +216,12 @@ func (h *history) askAction(o *holding) {
 		_, err := h.subjects[n].AskAction(h.t.Context(), open[i].ID, kind, d, "ann", "it is time")
 		return errorText(err)
 	})
-	h.both("obey lane", func(n int) any {
+	h.both("lane command", func(n int) any {
 		asked, err := o.proc.on[n].Commands(h.t.Context(), []*ledger.Claim{o.claim[n]}, 0)
 		shown := []any{errorText(err)}
 		for _, c := range asked {
 			if c.LaneSeq != 0 {
-				got, err := o.proc.on[n].ObeyLane(h.t.Context(), o.claim[n], c)
+				got, err := o.proc.on[n].ApplyLaneCommand(h.t.Context(), o.claim[n], c)
 				shown = append(shown, got, errorText(err))
 			}
 		}
@@ -362,7 +362,7 @@ func (h *history) nonsense(o *holding) {
 	h.both("nonsense", func(i int) any {
 		l, ctx := o.proc.on[i], h.t.Context()
 		_, _, open := l.Open(ctx, o.claim[i], 0, 0)
-		_, uncopied := l.Uncopied(ctx, o.claim[i], 0, 0, 0)
+		_, uncopied := l.WithoutCopy(ctx, o.claim[i], 0, 0, 0)
 		_, foreign := l.Apply(ctx, []ledger.Slice{{Claim: &other}})
 		_, twice := l.Apply(ctx, []ledger.Slice{{Claim: o.claim[i], From: o.claim[i].Next.Offset, Next: o.claim[i].Next}, {Claim: o.claim[i]}})
 		_, expired := l.Expire(ctx, &other)
@@ -371,13 +371,13 @@ func (h *history) nonsense(o *holding) {
 		_, never := l.Record(ctx, []ledger.Result{{Claim: o.claim[i], LaneSeq: 1 << 40, Status: ledger.Done, Attempt: 1}})
 		_, _, empty := l.Copy(ctx, o.claim[i], []ledger.Copy{{LaneSeq: 1}})
 		_, _, far := l.Copy(ctx, o.claim[i], []ledger.Copy{{LaneSeq: 1 << 40, Packed: []byte("x")}})
-		_, obey := l.Obey(ctx, o.claim[i], ledger.Command{Claim: o.claim[i].ID + 100})
-		_, obeyLane := l.ObeyLane(ctx, o.claim[i], ledger.Command{Claim: o.claim[i].ID})
+		_, applyCommand := l.ApplyCommand(ctx, o.claim[i], ledger.Command{Claim: o.claim[i].ID + 100})
+		_, applyLaneCommand := l.ApplyLaneCommand(ctx, o.claim[i], ledger.Command{Claim: o.claim[i].ID})
 		_, claim := l.Claim(ctx, ledger.ClaimRequest{Partition: h.partition(0)})
 		_, grown := l.Claim(ctx, ledger.ClaimRequest{Partition: h.partition(o.part), Partitions: historyPartitions + 1,
 			Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { panic("a grown topic is confirmed") }})
 		var out []string
-		for _, err := range []error{open, uncopied, foreign, twice, expired, status, lane, never, empty, far, obey, obeyLane, claim, grown} {
+		for _, err := range []error{open, uncopied, foreign, twice, expired, status, lane, never, empty, far, applyCommand, applyLaneCommand, claim, grown} {
 			out = append(out, errorText(err))
 		}
 		return out

@@ -134,7 +134,7 @@ func (m *Memory) deadLetter(f *fence, a *action) ledger.DeadLetter {
 	e := a.event
 	d := ledger.DeadLetter{
 		ID: schemas.NewActionID(m.name, m.generation, e.Source, e.ID, a.effect.Name), Generation: m.generation, Source: e.Source, EventID: e.ID,
-		Type: e.Type, Entity: e.Entity, Version: e.version.Text(), Action: a.effect.Name, Destination: a.effect.Destination, OnDead: a.effect.OnDead,
+		Type: e.Type, Entity: e.Entity, Version: e.version.Sortable(), Action: a.effect.Name, Destination: a.effect.Destination, OnDead: a.effect.OnDead,
 		Status: a.status, Class: a.class, Code: int32(a.code), Error: a.err, Response: slices.Clone(a.response), Attempts: int32(a.attempts),
 		Deaths: a.died(), DiedAt: later(a.finished, a.first), LaneSeq: a.laneSeq, Topic: f.partition.Topic, Partition: f.partition.Number, Offset: e.Offset,
 	}

@@ -26,13 +26,13 @@ type partitionBatch struct {
 	f        *fence
 	c        *claim
 	state    *gate.State
-	keys     []gate.LineKey
-	before   map[gate.LineKey][]gate.Waiting // as it waited before the gate was asked
-	verdicts []verdict                       // the last word on each record
-	entered  map[int64]int                   // offset to index, of records that entered the buffer
-	left     []leftBuffer                    // the last word on what waited before
-	parked   map[int64]int                   // offset to index, of those that are parked
-	about    *wait                           // the event that the command is about
+	keys     []gate.VersionLineKey
+	before   map[gate.VersionLineKey][]gate.Waiting // as it waited before the gate was asked
+	verdicts []verdict                              // the last word on each record
+	entered  map[int64]int                          // offset to index, of records that entered the buffer
+	left     []leftBuffer                           // the last word on what waited before
+	parked   map[int64]int                          // offset to index, of those that are parked
+	about    *wait                                  // the event that the command is about
 	laneEnd  int64
 	withRow  []int64 // lane_seqs of actions that have a row from the start
 
@@ -138,8 +138,8 @@ func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen)
 
 // collectLines collects the version lines that the batch is about, each once.
 func (w *partitionBatch) collectLines(m *Memory) {
-	known := map[gate.LineKey]bool{}
-	add := func(k gate.LineKey) {
+	known := map[gate.VersionLineKey]bool{}
+	add := func(k gate.VersionLineKey) {
 		if !known[k] {
 			known[k] = true
 			w.keys = append(w.keys, k)
@@ -160,7 +160,7 @@ func (w *partitionBatch) collectLines(m *Memory) {
 	default:
 		for i := range w.Records {
 			if r := &w.Records[i]; !w.broken(i) {
-				add(gate.LineKey{Entity: r.Entity, Clock: r.Version.Clock})
+				add(gate.VersionLineKey{Entity: r.Entity, Clock: r.Version.Clock})
 			}
 		}
 	}
@@ -170,11 +170,11 @@ func (w *partitionBatch) collectLines(m *Memory) {
 const maxOverdue = 500
 
 // overdue are the lines on which a wait had ended when NextDeadline last said so, or by now where it never did.
-func (f *fence) overdue(now, asked time.Time) []gate.LineKey {
+func (f *fence) overdue(now, asked time.Time) []gate.VersionLineKey {
 	if asked.IsZero() || now.Before(asked) {
 		asked = now
 	}
-	first := map[gate.LineKey]time.Time{}
+	first := map[gate.VersionLineKey]time.Time{}
 	for _, w := range f.waits {
 		if w.deadline.IsZero() || w.deadline.After(asked) {
 			continue
@@ -183,25 +183,25 @@ func (f *fence) overdue(now, asked time.Time) []gate.LineKey {
 			first[w.line()] = w.deadline
 		}
 	}
-	var keys []gate.LineKey
+	var keys []gate.VersionLineKey
 	for k := range first {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b gate.LineKey) int { return cmp.Or(first[a].Compare(first[b]), compareKeys(a, b)) })
+	slices.SortFunc(keys, func(a, b gate.VersionLineKey) int { return cmp.Or(first[a].Compare(first[b]), compareKeys(a, b)) })
 	keys = keys[:min(len(keys), maxOverdue)]
 	slices.SortFunc(keys, compareKeys)
 	return keys
 }
 
-func compareKeys(a, b gate.LineKey) int {
+func compareKeys(a, b gate.VersionLineKey) int {
 	return cmp.Or(strings.Compare(string(a.Entity), string(b.Entity)), strings.Compare(a.Clock, b.Clock))
 }
 
 // copyLines gives the gate a copy of the lines, so that what is not committed changes nothing.
 func (w *partitionBatch) copyLines() {
-	st := &gate.State{Lines: map[gate.LineKey]*gate.Line{}, Waiting: map[gate.LineKey][]gate.Waiting{}}
-	w.state, w.before = st, map[gate.LineKey][]gate.Waiting{}
-	mine := map[gate.LineKey]bool{}
+	st := &gate.State{Lines: map[gate.VersionLineKey]*gate.VersionLine{}, Waiting: map[gate.VersionLineKey][]gate.Waiting{}}
+	w.state, w.before = st, map[gate.VersionLineKey][]gate.Waiting{}
+	mine := map[gate.VersionLineKey]bool{}
 	for _, k := range w.keys {
 		mine[k] = true
 		if l := w.f.lines[k]; l != nil {
@@ -295,7 +295,7 @@ func (w *partitionBatch) checkData() error {
 		switch {
 		case v.Decision == gate.Duplicate:
 		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced: // what is not trusted is cleaned
-		case !fits(string(r.Entity)), !fits(r.Version.Clock), !fits(r.Version.Word), !fits(r.Source), !fits(r.ID), !fits(r.Type), !fits(string(v.Version.Kind)):
+		case !fits(string(r.Entity)), !fits(r.Version.Clock), !fits(r.Version.Text), !fits(r.Source), !fits(r.ID), !fits(r.Type), !fits(string(v.Version.Kind)):
 			err = errors.New("a text is none")
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
 		case r.Source == "" || r.ID == "":
@@ -316,7 +316,7 @@ func (w *partitionBatch) checkData() error {
 
 // indexed says that a record's line, or the place where it waits, is written.
 func (w *partitionBatch) indexed(i int) bool {
-	k := gate.LineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}
+	k := gate.VersionLineKey{Entity: w.Records[i].Entity, Clock: w.Records[i].Version.Clock}
 	_, waits := w.entered[w.Records[i].Offset]
 	return w.state.Lines[k] != nil || waits || w.verdicts[i].Held
 }

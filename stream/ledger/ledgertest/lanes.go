@@ -39,7 +39,7 @@ func (p *Process) Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Actio
 
 func (f *fence) overtaken(c *claim, doubtTo int64, a *ledger.Action) bool {
 	// The line of a topic that was there before is gone with it, or has begun again.
-	line := f.lines[gate.LineKey{Entity: a.Entity, Clock: a.Version.Clock}]
+	line := f.lines[gate.VersionLineKey{Entity: a.Entity, Clock: a.Version.Clock}]
 	newer := line != nil && line.At.Comparable(a.Version) && line.At.Compare(a.Version) > 0
 	if !newer && (c == nil || a.LaneSeq >= c.lanesFrom) {
 		return false

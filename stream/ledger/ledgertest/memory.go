@@ -77,7 +77,7 @@ type fence struct {
 	laneSeq   int64 // next to give
 	seeks     []ledger.Seek
 
-	lines    map[gate.LineKey]*gate.Line
+	lines    map[gate.VersionLineKey]*gate.VersionLine
 	waits    map[int64]*wait          // the gap buffer, by offset
 	rejected map[int64]rejectedRecord // by offset
 	actions  map[int64]*action
@@ -108,7 +108,9 @@ type wait struct {
 	packed       []byte
 }
 
-func (w *wait) line() gate.LineKey { return gate.LineKey{Entity: w.Entity, Clock: w.Version.Clock} }
+func (w *wait) line() gate.VersionLineKey {
+	return gate.VersionLineKey{Entity: w.Entity, Clock: w.Version.Clock}
+}
 
 // rejectedRecord is a record that was rejected, by its offset.
 type rejectedRecord struct {
@@ -137,7 +139,7 @@ type action struct {
 	packed      []byte
 	identified  bool // its row has the action's id
 	doubtEnd    time.Time
-	redriven    time.Time
+	replayed    time.Time
 	spent       int
 	forced      bool
 	twice       bool

@@ -128,10 +128,10 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 	}
 	out.NextIn, out.Left, out.Silence = m.left(a.next), m.left(a.resultBy), a.silence
 	if a.silence > 0 && !a.beat.IsZero() {
-		out.Quiet = m.left(a.beat.Add(a.silence))
+		out.SilenceLeft = m.left(a.beat.Add(a.silence))
 	}
-	if !a.redriven.IsZero() {
-		out.Redrive = &ledger.Redrive{At: m.ago(a.redriven), Spent: a.spent, Force: a.forced, Twice: a.twice}
+	if !a.replayed.IsZero() {
+		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Spent: a.spent, Force: a.forced, Twice: a.twice}
 	}
 	return out
 }
@@ -144,23 +144,23 @@ func (m *Memory) left(at time.Time) time.Duration {
 	return max(0, at.Sub(m.now()))
 }
 
-// Uncopied is [ledger.Namespace.Uncopied].
-func (p *Process) Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (page ledger.UncopiedPage, err error) {
+// WithoutCopy is [ledger.Namespace.WithoutCopy].
+func (p *Process) WithoutCopy(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (page ledger.WithoutCopyPage, err error) {
 	op := "read the actions without a payload copy of " + p.spec.Name
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
 	err = p.read(ctx, "uncopied", func() error {
-		page = p.uncopied(c, after, before, limit)
+		page = p.withoutCopy(c, after, before, limit)
 		return nil
 	})
 	if err != nil {
-		return ledger.UncopiedPage{}, unavailable(op, err)
+		return ledger.WithoutCopyPage{}, unavailable(op, err)
 	}
 	return page, nil
 }
 
-func (p *Process) uncopied(c *ledger.Claim, after, before int64, limit int) (page ledger.UncopiedPage) {
+func (p *Process) withoutCopy(c *ledger.Claim, after, before int64, limit int) (page ledger.WithoutCopyPage) {
 	mine := p.m.claims[c]
 	if mine == nil {
 		return page
@@ -191,7 +191,7 @@ func (p *Process) uncopied(c *ledger.Claim, after, before int64, limit int) (pag
 		case a.event.Offset >= before:
 			page.Left = cmp.Or(page.Left, l.lane)
 		default:
-			page.Actions = append(page.Actions, ledger.Uncopied{LaneSeq: l.lane, Pointer: p.show(c, mine, a, false).Pointer})
+			page.Actions = append(page.Actions, ledger.WithoutCopy{LaneSeq: l.lane, Pointer: p.show(c, mine, a, false).Pointer})
 		}
 	}
 	return page

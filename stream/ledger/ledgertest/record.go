@@ -71,7 +71,7 @@ func validateResult(r *ledger.Result) error {
 		return errors.New("a result has no claim")
 	case r.LaneSeq <= 0:
 		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Held, ledger.Processing, ledger.Superseded}, r.Status):
+	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked, ledger.Processing, ledger.Superseded}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
 		return fmt.Errorf("attempt %d", r.Attempt)

@@ -46,7 +46,7 @@ type deciding interface {
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
 	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
-	Obey(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
+	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
 	Listen(told func()) (stop func())
 	Backfills(ctx context.Context, claims []*ledger.Claim, after int64, limit int) ([]ledger.Backfill, error)
 	EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error)
@@ -56,14 +56,14 @@ type deciding interface {
 type running interface {
 	Open(ctx context.Context, c *ledger.Claim, after int64, limit int) (actions []ledger.Action, more bool, err error)
 	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
-	ObeyLane(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Obeyed, error)
+	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)
 	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
 	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
 }
 
 // keeping is what must outlive the log.
 type keeping interface {
-	Uncopied(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.UncopiedPage, error)
+	WithoutCopy(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.WithoutCopyPage, error)
 	Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error)
 	Unexported(ctx context.Context, claims []*ledger.Claim, limit int) ([]ledger.DeadLetter, error)
 	DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error)

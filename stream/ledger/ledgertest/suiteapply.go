@@ -82,7 +82,7 @@ var applying = []property{
 			monotonic(5, 7, 1, schemas.Delta), monotonic(6, 9, 0, schemas.Delta), seq(7, "s", 6))),
 			"0:stale/older", "1:stale/older", "2:late/older_delta", "3:applied/equal", "4:applied/next", "5:applied/next")
 		word := func(offset int64, w string) ledger.Record {
-			return record(offset, "w-"+w, "w", schemas.Version{Kind: schemas.Monotonic, Word: w})
+			return record(offset, "w-"+w, "w", schemas.Version{Kind: schemas.Monotonic, Text: w})
 		}
 		f.apply(c, word(8, "b"))
 		f.is("words", decisions(f.apply(f.claim(0), word(9, "a"), word(10, "c"))), "0:stale/older", "1:applied/next")
@@ -337,7 +337,7 @@ var expiring = []property{
 			f.Errorf("the answer is waited for for %s", d)
 		}
 		list, err := f.l.Backfills(f.ctx(), []*ledger.Claim{c}, 0, 10)
-		if err != nil || len(list) != 1 || list[0].From != 2 || list[0].To != 3 || list[0].Source != source || list[0].Line != (gate.LineKey{Entity: "e"}) || list[0].Claim != c.ID {
+		if err != nil || len(list) != 1 || list[0].From != 2 || list[0].To != 3 || list[0].Source != source || list[0].Line != (gate.VersionLineKey{Entity: "e"}) || list[0].Claim != c.ID {
 			f.Fatalf("%+v %v", list, err)
 		}
 		zombie := c

@@ -62,7 +62,7 @@ var recording = []property{
 		c := f.claim(0)
 		f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Unknown, Attempt: 1},
-			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 2, NextIn: time.Hour}, ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Held})
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 2, NextIn: time.Hour}, ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Parked})
 		f.is("open", states(f.open(f.claim(0))), "1:a-1:parked:0", "2:b-1:failed:2")
 	}},
 	{"a dead action parks its lane, or does not", func(f *fixture) {
@@ -149,10 +149,10 @@ var recording = []property{
 			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Processing, Attempt: 1, Left: 2 * time.Hour})
 		f.pass(90 * time.Minute)
 		open := f.open(f.claim(0))
-		if a := open[0]; a.Status != ledger.Processing || a.Left > 30*time.Minute || a.Left < 29*time.Minute || a.Quiet != 0 || a.Silence != time.Hour || a.Attempts != 1 {
+		if a := open[0]; a.Status != ledger.Processing || a.Left > 30*time.Minute || a.Left < 29*time.Minute || a.SilenceLeft != 0 || a.Silence != time.Hour || a.Attempts != 1 {
 			f.Errorf("%+v", a)
 		}
-		if a := open[1]; a.Quiet != 0 || a.Silence != 0 {
+		if a := open[1]; a.SilenceLeft != 0 || a.Silence != 0 {
 			f.Errorf("%+v", a)
 		}
 	}},
@@ -188,7 +188,7 @@ var copying = []property{
 		for _, limit := range []int{1, 2, 100} {
 			var got []int64
 			for after, more := int64(0), true; more; {
-				page, err := f.l.Uncopied(f.ctx(), c, after, 100, limit)
+				page, err := f.l.WithoutCopy(f.ctx(), c, after, 100, limit)
 				if err != nil {
 					f.Fatal(err)
 				}
@@ -201,7 +201,7 @@ var copying = []property{
 				f.Errorf("pages of %d: %s", limit, d)
 			}
 		}
-		page, err := f.l.Uncopied(f.ctx(), c, 2, 6, 100)
+		page, err := f.l.WithoutCopy(f.ctx(), c, 2, 6, 100)
 		if err != nil || page.More || page.Upto != 10 || page.Left != 7 || len(page.Actions) != 2 {
 			f.Fatalf("below offset 6: %+v %v", page, err)
 		}
@@ -210,7 +210,7 @@ var copying = []property{
 		if d := cmp.Diff(want, page.Actions[0].Pointer); d != "" {
 			f.Error(d)
 		}
-		_, err = f.l.Uncopied(f.ctx(), c, 0, 8, 0)
+		_, err = f.l.WithoutCopy(f.ctx(), c, 0, 8, 0)
 		f.refused("a page of nothing", err, schemas.Invalid)
 	}},
 	{"copies go to what is open and has none, once", func(f *fixture) {
@@ -276,8 +276,8 @@ var copying = []property{
 		}
 		exported("a-1 dead_letter rejected 1 kept", "b-1 dead_letter payload_lost 1 ")
 		exported()
-		f.ask(id, ledger.Again, ledger.CommandDetail{})
-		f.obeyLane(c)
+		f.ask(id, ledger.Replay, ledger.CommandDetail{})
+		f.applyLaneCommands(c)
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Dead, Attempt: 2, Class: "rejected"})
 		exported("a-1 dead_letter rejected 2 kept")
 	}},
@@ -304,29 +304,29 @@ func (f *fixture) asked(c *ledger.Claim) []ledger.Command {
 	return asked
 }
 
-// obeyLane obeys all that is asked about actions; the second time does nothing.
-func (f *fixture) obeyLane(c *ledger.Claim) (done []string) {
+// applyLaneCommands applies all that is asked about actions; the second time does nothing.
+func (f *fixture) applyLaneCommands(c *ledger.Claim) (done []string) {
 	f.Helper()
 	for _, cmd := range f.asked(c) {
-		first, err := f.l.ObeyLane(f.ctx(), c, cmd)
+		first, err := f.l.ApplyLaneCommand(f.ctx(), c, cmd)
 		if err != nil {
 			f.Fatal(err)
 		}
-		again, err := f.l.ObeyLane(f.ctx(), c, cmd)
+		again, err := f.l.ApplyLaneCommand(f.ctx(), c, cmd)
 		if d := cmp.Diff(first, again); d != "" || err != nil {
-			f.Error("obeyed again: ", d, err)
+			f.Error("applied again: ", d, err)
 		}
 		done = append(done, fmt.Sprintf("%d:%s:%s", cmd.LaneSeq, first.Outcome, first.Status))
 	}
 	return done
 }
 
-// obey obeys all that is asked about events; the second time does nothing.
-func (f *fixture) obey(c *ledger.Claim) (done []string, actions []ledger.Action) {
+// applyCommands applies all that is asked about events; the second time does nothing.
+func (f *fixture) applyCommands(c *ledger.Claim) (done []string, actions []ledger.Action) {
 	f.Helper()
 	for _, cmd := range f.asked(c) {
 		for again := range 2 {
-			a, err := f.l.Obey(f.ctx(), c, cmd)
+			a, err := f.l.ApplyCommand(f.ctx(), c, cmd)
 			if err != nil || again == 1 && len(a.Outcomes) > 0 {
 				f.Fatal(decisions(a), err)
 			}
@@ -356,7 +356,7 @@ var commanding = []property{
 		c = f.claim(0)
 		var actions []ledger.Action
 		for _, cmd := range f.asked(c) {
-			a, err := f.l.Obey(f.ctx(), c, cmd)
+			a, err := f.l.ApplyCommand(f.ctx(), c, cmd)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -382,11 +382,11 @@ var commanding = []property{
 		if _, err := f.s.Ask(f.ctx(), source, "e-5", ledger.Release, "jo", "now"); err != nil {
 			f.Fatal(err)
 		}
-		done, actions := f.obey(f.claim(0))
+		done, actions := f.applyCommands(f.claim(0))
 		f.is("decisions", done, "-1:applied/gap_skipped", "-1:applied/gap_skipped")
 		f.is("actions", lanes(actions), "2:e-3:run", "3:e-5:run")
 	}},
-	{"a fenced owner obeys nothing, and the next one does", func(f *fixture) {
+	{"a fenced owner applies no command, and the next one does", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Stale.Snapshot = gate.StaleHold })
 		zombie := f.claim(0)
 		f.apply(zombie, seq(0, "e", 5), seq(1, "e", 4))
@@ -394,66 +394,66 @@ var commanding = []property{
 		if _, err := f.s.Ask(f.ctx(), source, "e-4", ledger.Release, "jo", "now"); err != nil {
 			f.Fatal(err)
 		}
-		f.ask(actionID("e-5"), ledger.Again, ledger.CommandDetail{})
+		f.ask(actionID("e-5"), ledger.Replay, ledger.CommandDetail{})
 		asked := f.asked(zombie)
 		owner := f.claim(0)
-		if a, err := f.l.Obey(f.ctx(), zombie, asked[0]); err != nil || !a.Fenced {
+		if a, err := f.l.ApplyCommand(f.ctx(), zombie, asked[0]); err != nil || !a.Fenced {
 			f.Error(a, err)
 		}
-		if o, err := f.l.ObeyLane(f.ctx(), zombie, asked[1]); err != nil || !o.Fenced {
+		if o, err := f.l.ApplyLaneCommand(f.ctx(), zombie, asked[1]); err != nil || !o.Fenced {
 			f.Error(o, err)
 		}
 		if fenced, err := f.l.EndStale(f.ctx(), zombie, 1); err != nil || !fenced {
 			f.Error(fenced, err)
 		}
-		if a, err := f.l.Obey(f.ctx(), owner, asked[0]); err != nil || len(a.Actions) != 1 {
+		if a, err := f.l.ApplyCommand(f.ctx(), owner, asked[0]); err != nil || len(a.Actions) != 1 {
 			f.Error(a, err)
 		}
-		f.is("of the lane", f.obeyLane(owner), "1:runs again:failed")
-		_, err := f.l.Obey(f.ctx(), f.claim(1), asked[0])
+		f.is("of the lane", f.applyLaneCommands(owner), "1:runs again:failed")
+		_, err := f.l.ApplyCommand(f.ctx(), f.claim(1), asked[0])
 		f.refused("another partition's owner", err, schemas.Invalid)
-		_, err = f.l.Obey(f.ctx(), owner, asked[1])
+		_, err = f.l.ApplyCommand(f.ctx(), owner, asked[1])
 		f.refused("what is about an action", err, schemas.Invalid)
-		_, err = f.l.ObeyLane(f.ctx(), owner, asked[0])
+		_, err = f.l.ApplyLaneCommand(f.ctx(), owner, asked[0])
 		f.refused("what is about an event", err, schemas.Invalid)
 	}},
 	{"a dead action runs again", func(f *fixture) {
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, ID: actionID("e-1"), Status: ledger.Dead, Attempt: 3, Packed: []byte("kept")})
-		f.ask(actionID("e-1"), ledger.Again, ledger.CommandDetail{OutcomeUnknown: true})
-		_, err := f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Again, ledger.CommandDetail{}, "jo", "impatient")
+		f.ask(actionID("e-1"), ledger.Replay, ledger.CommandDetail{OutcomeUnknown: true})
+		_, err := f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "impatient")
 		f.refused("asked twice", err, schemas.Conflict)
-		f.is("obeyed", f.obeyLane(c), "1:runs again:failed")
+		f.is("applied", f.applyLaneCommands(c), "1:runs again:failed")
 		f.pass(time.Hour)
 		for range 2 {
 			a := f.open(c)[0]
-			if r := a.Redrive; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || r.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
-				f.Errorf("%+v %+v", a, a.Redrive)
+			if r := a.Replay; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || r.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
+				f.Errorf("%+v %+v", a, a.Replay)
 			}
 			c = f.claim(0)
 		}
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 4})
-		_, err = f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Again, ledger.CommandDetail{}, "jo", "once more")
+		_, err = f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "once more")
 		f.refused("it is done", err, schemas.Conflict)
 	}},
-	{"an action is given up, or told to be done", func(f *fixture) {
+	{"an action is given up, or resolved as done", func(f *fixture) {
 		c := f.claim(0)
 		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
 		for lane, status := range []ledger.Status{ledger.Dead, ledger.Unknown, ledger.Unknown} {
 			f.record(ledger.Result{Claim: c, LaneSeq: int64(lane) + 1, ID: actionID(string(rune('a'+lane)) + "-1"), Status: status, Attempt: 1})
 		}
-		_, err := f.s.AskAction(f.ctx(), actionID("b-1"), ledger.Again, ledger.CommandDetail{}, "jo", "why not")
+		_, err := f.s.AskAction(f.ctx(), actionID("b-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "why not")
 		f.refused("run again without a word about its outcome", err, schemas.Invalid)
-		_, err = f.s.AskAction(f.ctx(), actionID("d-1"), ledger.Again, ledger.CommandDetail{}, "jo", "why not")
+		_, err = f.s.AskAction(f.ctx(), actionID("d-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "why not")
 		f.refused("one that was never tried", err, schemas.NotFound)
-		_, err = f.s.AskAction(f.ctx(), actionID("a-1"), ledger.Tell, ledger.CommandDetail{Status: ledger.Dead}, "jo", "why not")
+		_, err = f.s.AskAction(f.ctx(), actionID("a-1"), ledger.Resolve, ledger.CommandDetail{Status: ledger.Dead}, "jo", "why not")
 		f.refused("told to be dead", err, schemas.Invalid)
 		f.ask(actionID("a-1"), ledger.Discard, ledger.CommandDetail{})
-		f.ask(actionID("b-1"), ledger.Tell, ledger.CommandDetail{Status: ledger.Done})
+		f.ask(actionID("b-1"), ledger.Resolve, ledger.CommandDetail{Status: ledger.Done})
 		f.ask(actionID("c-1"), ledger.Discard, ledger.CommandDetail{})
 		f.record(ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 2})
-		f.is("obeyed", f.obeyLane(c), "1:given up:discarded", "2:told to be done:done", "3:nothing to do: it is done:done")
+		f.is("applied", f.applyLaneCommands(c), "1:given up:discarded", "2:resolved as done:done", "3:nothing to do: it is done:done")
 		f.is("open", states(f.open(f.claim(0))), "4:d-1:pending:0")
 	}},
 	{"what is run again is overtaken by a newer one that was started", func(f *fixture) {
@@ -462,18 +462,18 @@ var commanding = []property{
 		f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2), seq(4, "c", 1), seq(5, "d", 1), seq(6, "d", 2))
 		for lane, id := range map[int64]string{1: "a-1", 3: "b-1", 5: "c-1", 6: "d-1"} {
 			f.record(ledger.Result{Claim: c, LaneSeq: lane, ID: actionID(id), Status: ledger.Dead, Attempt: 1})
-			f.ask(actionID(id), ledger.Again, ledger.CommandDetail{})
+			f.ask(actionID(id), ledger.Replay, ledger.CommandDetail{})
 		}
 		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 7, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour})
-		f.obeyLane(c)
+		f.applyLaneCommands(c)
 		check := func(c *ledger.Claim, want map[string]bool) {
 			f.Helper()
 			for _, a := range f.open(c) {
-				if a.Redrive == nil {
+				if a.Replay == nil {
 					continue
 				}
-				if got, err := f.l.Overtaken(f.ctx(), c, a); err != nil || got != want[a.EventID] || a.Redrive.Force {
-					f.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Redrive)
+				if got, err := f.l.Overtaken(f.ctx(), c, a); err != nil || got != want[a.EventID] || a.Replay.Force {
+					f.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Replay)
 				}
 			}
 		}

@@ -92,7 +92,7 @@ func (f *fence) inherit(m *Memory, id ledger.TopicID) {
 	f.former, f.lanesFrom, f.places = f.partition.TopicID, f.laneSeq, max(f.places, f.high)
 	f.partition.TopicID = id
 	f.moveOutOfLog(m, 0)
-	waits := map[gate.LineKey]bool{}
+	waits := map[gate.VersionLineKey]bool{}
 	for _, w := range f.waits {
 		if !w.held {
 			waits[w.line()] = true

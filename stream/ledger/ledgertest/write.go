@@ -151,7 +151,7 @@ func (p *Process) writeLeft(w *partitionBatch, r *leftBuffer) {
 // that does not change keeps its deadline; where a backfill is asked for, the line's rows get its deadline.
 func (p *Process) syncBuffer(w *partitionBatch) {
 	wanted := w.state.Wanted()
-	asks := map[gate.LineKey]bool{}
+	asks := map[gate.VersionLineKey]bool{}
 	for _, q := range wanted {
 		asks[q.Line] = true
 	}

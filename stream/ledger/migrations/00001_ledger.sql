@@ -1,7 +1,7 @@
 -- The ledger. Every table names its reader. Times are the database's clock except where a column says otherwise. Keys and
 -- hashes are 16 bytes: type uuid holds them without a length word.
 --
--- events, asides, actions, completions and attempts are rotated: the hot path reads and writes the children of the live
+-- events, rejected_records, actions, completions and attempts are rotated: the hot path reads and writes the children of the live
 -- windows by name (events_w17), which carry the keys; the parents exist for reading across windows. Children: window.sql.
 --
 -- An action that ends as most do, by its first attempt, has no row in actions: the event's row says that it is wanted
@@ -79,7 +79,7 @@ CREATE TABLE fences (
     claimed_at   timestamptz,
     released     boolean NOT NULL DEFAULT true,
     -- The id of the topic that was deleted and created again under this name. Actions with a lane_seq below lanes_from, and
-    -- rejected records in places below places, are from then. Reader: Claim, Open, Uncopied, Apply (places), Inbox, DeadLetters.
+    -- rejected records in places below places, are from then. Reader: Claim, Open, WithoutCopy, Apply (places), Inbox, DeadLetters.
     former       uuid,
     lanes_from   bigint NOT NULL DEFAULT 1,
     places       bigint NOT NULL DEFAULT 0,
@@ -104,7 +104,7 @@ CREATE TABLE progress (
     next_lane_seq bigint NOT NULL DEFAULT 1 CHECK (next_lane_seq > 0),
     -- Every action below is finished or held.
     lane_low      bigint NOT NULL DEFAULT 1 CHECK (lane_low > 0),
-    -- What the events below this lane_seq did is in the rows of lines. Reader: Claim, Forget, HandOver, sweep.
+    -- What the events below this lane_seq did is in the rows of version_lines. Reader: Claim, Forget, HandOver, sweep.
     lines_low     bigint NOT NULL DEFAULT 1,
     -- Grows with every batch: tells after an unknown COMMIT whether it happened.
     revision      bigint NOT NULL DEFAULT 0,
@@ -172,13 +172,13 @@ CREATE TABLE events (
     source       text COLLATE "C" NOT NULL CHECK (source <> ''),
     event_id     text COLLATE "C" NOT NULL CHECK (event_id <> ''),
     type         text COLLATE "C" NOT NULL,
-    word         text COLLATE "C" NOT NULL DEFAULT '', -- Version.Word; empty: the version is a number
+    version_text         text COLLATE "C" NOT NULL DEFAULT '', -- Version.Text; empty: the version is a number
     CHECK ((lane_seq IS NULL) = (actions = 0))
 ) PARTITION BY LIST (window_id);
 
 -- Decisions that are not remembered as seen: conflict, filtered, quarantined. One row per place in the log.
 -- Reader: Inbox; raw is what a redrive of a quarantined record takes.
-CREATE TABLE asides (
+CREATE TABLE rejected_records (
     window_id    int NOT NULL,
     fence        int NOT NULL,
     log_offset   bigint NOT NULL,
@@ -199,14 +199,14 @@ CREATE TABLE asides (
     source       text COLLATE "C" NOT NULL,
     event_id     text COLLATE "C" NOT NULL,
     type         text COLLATE "C" NOT NULL,
-    word         text COLLATE "C" NOT NULL DEFAULT '',
+    version_text         text COLLATE "C" NOT NULL DEFAULT '',
     error        text,
     raw          bytea,
-    -- When the record was produced again, by whose word and why; null: it was not. Reader: Redrive, Inbox.
+    -- When the record was produced again, by whom and why; null: it was not. Reader: Redrive, Inbox.
     redriven_at     timestamptz,
     redriven_by     text COLLATE "C",
     redriven_reason text,
-    CONSTRAINT asides_redriven CHECK ((redriven_at IS NULL) = (redriven_by IS NULL) AND (redriven_at IS NULL) = (redriven_reason IS NULL)),
+    CONSTRAINT rejected_records_redriven CHECK ((redriven_at IS NULL) = (redriven_by IS NULL) AND (redriven_at IS NULL) = (redriven_reason IS NULL)),
     CHECK (decision <> 'conflict' OR (event_key IS NOT NULL AND hash IS NOT NULL AND first_hash IS NOT NULL))
 ) PARTITION BY LIST (window_id);
 
@@ -225,7 +225,7 @@ CREATE TABLE actions (
     first_at     timestamptz,
     next_at      timestamptz,
     finished_at  timestamptz,
-    redriven_at  timestamptz, -- when it was asked to run again
+    replayed_at  timestamptz, -- when it was asked to run again
     -- processing: the destination has taken the action and its result is waited for until result_by; where silence_us is set, no
     -- longer than that after its last sign of life, beat_at. Reader: Open, Quiet, Inbox.
     result_by    timestamptz,
@@ -290,7 +290,7 @@ CREATE TABLE attempts (
 
 -- The newest version of each of an entity's clocks. A line that simply moves on is written some thousands of events later, or
 -- never where it has moved again: the rows of the events that moved it tell where to. Reader: the gate, through Apply and Expire.
-CREATE TABLE lines (
+CREATE TABLE version_lines (
     fence     int NOT NULL,
     epoch     bigint NOT NULL,
     value     bigint NOT NULL,
@@ -305,7 +305,7 @@ CREATE TABLE lines (
     skipped   bigint[], -- from, to, from, to, ...; null: none
     entity    text COLLATE "C" NOT NULL,
     clock     text COLLATE "C" NOT NULL,
-    word      text COLLATE "C" NOT NULL DEFAULT '',
+    version_text      text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (fence, entity, clock)
 ) WITH (fillfactor = 60);
 
@@ -338,7 +338,7 @@ CREATE TABLE buffer (
     source       text COLLATE "C" NOT NULL,
     event_id     text COLLATE "C" NOT NULL,
     type         text COLLATE "C" NOT NULL,
-    word         text COLLATE "C" NOT NULL DEFAULT '',
+    version_text         text COLLATE "C" NOT NULL DEFAULT '',
     packed       bytea NOT NULL,
     PRIMARY KEY (fence, log_offset),
     CHECK ((deadline IS NULL) = (decision <> 'buffered'))
@@ -394,7 +394,7 @@ CREATE TABLE commands (
     CHECK ((ended_at IS NULL) = (outcome IS NULL) AND (ended_at IS NULL) = (epoch IS NULL)),
     CONSTRAINT commands_about CHECK ((lane_seq IS NULL) <> (log_offset IS NULL)),
     CONSTRAINT commands_kind_check CHECK (
-        log_offset IS NOT NULL AND kind IN ('release', 'discard') OR lane_seq IS NOT NULL AND kind IN ('redrive', 'discard', 'result'))
+        log_offset IS NOT NULL AND kind IN ('release', 'discard') OR lane_seq IS NOT NULL AND kind IN ('replay', 'discard', 'resolve'))
 );
 CREATE INDEX commands_open ON commands (fence, id) WHERE ended_at IS NULL;
 -- Reader: AskAction. Of an action one thing is asked at a time.

@@ -34,12 +34,12 @@ func TestConnectionCutAtCopy(t *testing.T) {
 }
 
 // A window was dropped since the namespace looked: reads and copies go on in those that live.
-func TestUncopiedAndCopyMeetADroppedWindow(t *testing.T) {
+func TestWithoutCopyAndCopyMeetADroppedWindow(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	for name, meet := range map[string]func(c *Claim) error{
 		"read": func(c *Claim) error {
-			page, err := f.n.Uncopied(t.Context(), c, 0, 100, 10)
+			page, err := f.n.WithoutCopy(t.Context(), c, 0, 100, 10)
 			if err == nil && (len(page.Actions) != 1 || page.Actions[0].LaneSeq != c.laneSeq-1) {
 				err = fmt.Errorf("found %+v", page)
 			}
@@ -77,13 +77,13 @@ func TestUncopiedAndCopyMeetADroppedWindow(t *testing.T) {
 }
 
 // Without a database both say so once ctx ends, or at once.
-func TestUncopiedAndCopyWithoutADatabase(t *testing.T) {
+func TestWithoutCopyAndCopyWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1))
 	f.l.hot.Close()
-	if _, err := f.n.Uncopied(t.Context(), c, 0, 1, 1); schemas.KindOf(err) != schemas.Unavailable {
+	if _, err := f.n.WithoutCopy(t.Context(), c, 0, 1, 1); schemas.KindOf(err) != schemas.Unavailable {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

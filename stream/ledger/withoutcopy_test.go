@@ -17,7 +17,7 @@ import (
 func (f *fixture) uncopied(c *Claim, before int64, limit int) (seqs []int64) {
 	f.t.Helper()
 	for after := int64(0); ; {
-		page, err := f.n.Uncopied(f.t.Context(), c, after, before, limit)
+		page, err := f.n.WithoutCopy(f.t.Context(), c, after, before, limit)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func (f *fixture) copy(c *Claim, copies ...Copy) (stored int, fenced bool) {
 }
 
 // Whatever can still run or be redriven and has no copy is listed, over windows and pages; the rest is not.
-func TestUncopiedListsWhatIsOpen(t *testing.T) {
+func TestWithoutCopyListsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
@@ -66,7 +66,7 @@ func TestUncopiedListsWhatIsOpen(t *testing.T) {
 		Result{Claim: c, LaneSeq: 4, Status: Dead, Class: "payload_lost"},
 		Result{Claim: c, LaneSeq: 5, Status: Failed, Attempt: 1, Class: "timeout", Packed: []byte("kept")},
 		Result{Claim: c, LaneSeq: 6, Status: Unknown, Attempt: 1},
-		Result{Claim: c, LaneSeq: 7, Status: Held},
+		Result{Claim: c, LaneSeq: 7, Status: Parked},
 	)
 	want := []int64{2, 3, 6, 7, 8, 9, 10}
 	for _, limit := range []int{1, 2, 3, 100} {
@@ -74,19 +74,19 @@ func TestUncopiedListsWhatIsOpen(t *testing.T) {
 			t.Errorf("pages of %d: %s", limit, d)
 		}
 	}
-	page, err := f.n.Uncopied(t.Context(), c, 2, 8, 100)
+	page, err := f.n.WithoutCopy(t.Context(), c, 2, 8, 100)
 	if err != nil || page.More || page.Upto != 11 || page.Left != 9 || len(page.Actions) != 4 {
 		t.Errorf("below offset 8: %+v %v", page, err)
 	}
 	r := seq(2, "c", 1)
 	p := Pointer{TopicID: c.Partition.TopicID, Topic: c.Partition.Topic, Offset: 2, LeaderEpoch: 3, Key: r.Key, Hash: r.Hash}
-	if d := cmp.Diff(Uncopied{3, p}, page.Actions[0]); d != "" {
+	if d := cmp.Diff(WithoutCopy{3, p}, page.Actions[0]); d != "" {
 		t.Error(d)
 	}
-	if page, err := f.n.Uncopied(t.Context(), f.claim(1), 0, 8, 100); err != nil || page.Upto != 0 || len(page.Actions) > 0 {
+	if page, err := f.n.WithoutCopy(t.Context(), f.claim(1), 0, 8, 100); err != nil || page.Upto != 0 || len(page.Actions) > 0 {
 		t.Errorf("another partition: %+v %v", page, err)
 	}
-	if _, err := f.n.Uncopied(t.Context(), c, 0, 8, 0); schemas.KindOf(err) != schemas.Invalid {
+	if _, err := f.n.WithoutCopy(t.Context(), c, 0, 8, 0); schemas.KindOf(err) != schemas.Invalid {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func noise(n int) []byte {
 }
 
 // A page of the walk costs a page, however much is open: the index scans stop at the limit, nothing is sorted first.
-func TestUncopiedStopsAtItsLimit(t *testing.T) {
+func TestWithoutCopyStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
@@ -200,8 +200,8 @@ func TestUncopiedStopsAtItsLimit(t *testing.T) {
 	f.record(failed[:2000]...)
 	window := f.n.windows.Load().current
 	for name, sql := range map[string]string{
-		"rows":  uncopiedRowsRead([]int32{window}),
-		"plain": OfWindow(window, uncopiedPlainRead),
+		"rows":  withoutCopyRowsRead([]int32{window}),
+		"plain": OfWindow(window, withoutCopyPlainRead),
 	} {
 		args := []any{c.ID, int64(17), 11}
 		if name == "plain" {
