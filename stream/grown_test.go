@@ -17,7 +17,7 @@ import (
 	"github.com/forebay-io/forebay/stream/owner"
 )
 
-// Intake that has started again places keys by the new number before anybody here has heard of it. Nothing of that is set aside
+// Intake that has started again places keys by the new number before anybody here has heard of it. Nothing of that is rejected
 // or decided: the topic's claims end and say what to do, and what was in its place by the old number has run.
 func TestGrownWhileRunning(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestGrownWhileRunning(t *testing.T) {
 	run.stop(t)
 	defer m.lock()()
 	if len(m.broken) > 0 {
-		t.Errorf("set aside: %+v", m.broken)
+		t.Errorf("rejected: %+v", m.broken)
 	}
 	if next := m.next(0); next > 2 || slices.ContainsFunc(m.lines, func(l string) bool { return strings.HasSuffix(l, "e4") || strings.HasSuffix(l, "e5") }) {
 		t.Errorf("decided: %q, next %d", m.lines, next)

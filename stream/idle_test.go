@@ -26,7 +26,7 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	m.onApply = func(ctx context.Context, batch []ledger.Slice) error {
 		for _, s := range batch {
 			if s.Claim.Partition.Number == 1 && stuck.Load() {
-				return &owner.StopError{Reason: "test"} // the batch fails, and its partition is claimed anew
+				return &owner.StopError{Reason: "test"} // the batch fails, and its partition is claimed again
 			}
 		}
 		return nil

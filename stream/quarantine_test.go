@@ -17,7 +17,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// quarantined waits until a partition is read up to next and gives what was set aside, the offsets in order.
+// quarantined waits until a partition is read up to next and gives the rejected records, by offset.
 func (r *rig) quarantined(cfg setup, m *memory, next int64) []ledger.Record {
 	r.T.Helper()
 	run := r.start(cfg)
@@ -27,7 +27,7 @@ func (r *rig) quarantined(cfg setup, m *memory, next int64) []ledger.Record {
 	return m.broken
 }
 
-// A record in another partition than its key's is set aside with its identity and its bytes; its partition goes on.
+// A record in another partition than its key's is quarantined with its identity and its bytes; its partition goes on.
 func TestMisplacedRecords(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)
@@ -43,7 +43,7 @@ func TestMisplacedRecords(t *testing.T) {
 	cfg.Filter = reader.Globs([]string{"nothing.of.this"}) // which is not asked about a record that cannot be decided
 	got := r.quarantined(cfg, m, 3)
 	if len(got) != 1 {
-		t.Fatalf("set aside: %+v", got)
+		t.Fatalf("rejected: %+v", got)
 	}
 	q := got[0]
 	if q.Broken != gate.ReasonMisplaced || q.Offset != 1 || !strings.Contains(q.Error, "belongs in partition 2 of 3, it is in 0") || q.Filtered {
@@ -58,7 +58,7 @@ func TestMisplacedRecords(t *testing.T) {
 	}
 }
 
-// What is no CloudEvent, or has no key, is set aside one by one, with what it was.
+// What is no CloudEvent, or has no key, is quarantined one by one, with what it was.
 func TestRecordsThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
@@ -129,7 +129,7 @@ func TestRecordsThatAreTooLarge(t *testing.T) {
 		got = got[:2]
 	}
 	if len(got) != 2 {
-		t.Fatalf("set aside: %+v", got)
+		t.Fatalf("rejected: %+v", got)
 	}
 	one, batch := got[0], got[1]
 	if one.Broken != gate.ReasonTooLarge || one.Offset != 1 || !strings.Contains(one.Error, fmt.Sprintf("it weighs %d bytes, more than the %d", weight(plain), limit)) {

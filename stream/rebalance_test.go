@@ -153,7 +153,7 @@ func TestRevokeCutsOffAStuckTransaction(t *testing.T) {
 	}
 }
 
-// A member that the group has thrown out drops everything at once, writes nothing, is not alive, and joins anew.
+// A member that the group has thrown out drops everything at once, writes nothing, is not alive, and joins again.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)

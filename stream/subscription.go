@@ -81,7 +81,7 @@ func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
 }
 
 // errRenew is why clients are given up: a topic has another id than they know.
-var errRenew = errors.New("a topic was created again; its clients are made anew")
+var errRenew = errors.New("a topic was created again; its clients are made again")
 
 // run is Run with one pair of clients. It ends early where a topic was created again: a client holds on to the id that
 // it first saw.

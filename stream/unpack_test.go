@@ -38,7 +38,7 @@ func TestBatchesOfTooManyRecords(t *testing.T) {
 		t.Errorf("what was read: %s", d)
 	}
 	if len(got) != 1 || got[0].Offset != 1 || got[0].Broken != gate.ReasonTooLarge || !strings.Contains(got[0].Error, "of offsets 1 to 20000 decompresses to") {
-		t.Errorf("%d are set aside, the first as %+v", len(got), got[0])
+		t.Errorf("%d are rejected, the first as %+v", len(got), got[0])
 	}
 	l := r.payloads(func(c *reader.PayloadsConfig) { c.MaxRecordBytes = limit })
 	_, err := l.Load(r.Ctx(), r.Pointer(7, 7))
