@@ -160,7 +160,7 @@ func (h *HMAC) split(value string) (signatures []string, timestamp string, err *
 			signatures = append(signatures, s)
 		}
 	}
-	return signatures, "", h.count(signatures)
+	return signatures, "", h.checkCount(signatures)
 }
 
 func (h *HMAC) splitFields(value string) (signatures []string, timestamp string, err *Error) {
@@ -180,10 +180,11 @@ func (h *HMAC) splitFields(value string) (signatures []string, timestamp string,
 	if h.params.TimestampField != "" && (stamps != 1 || timestamp == "") {
 		return nil, "", refuse(Malformed, "%s has %d timestamps", h.signature, stamps)
 	}
-	return signatures, timestamp, h.count(signatures)
+	return signatures, timestamp, h.checkCount(signatures)
 }
 
-func (h *HMAC) count(signatures []string) *Error {
+// checkCount refuses no signature at all, and more than anybody sends.
+func (h *HMAC) checkCount(signatures []string) *Error {
 	if len(signatures) == 0 {
 		return refuse(Malformed, "%s has no signature of the expected form", h.signature)
 	}
@@ -208,7 +209,7 @@ func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
 
 // compare holds every digest against every signature.
 func (h *HMAC) compare(r *Request, p *parts) error {
-	var buf [96]byte
+	var buf [96]byte // of the largest digest in base64
 	readable := false
 	for _, k := range h.keys {
 		m := k.get()

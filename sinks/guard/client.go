@@ -212,7 +212,8 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// classify gives an error its class. Its text stays, as it names hosts and addresses but no URL.
+// classify wraps the error of an exchange with its class, and with whether the destination was never reached. Where ctx ended it,
+// the reason comes in front. Its text may be kept and logged: it names hosts and addresses but no URL.
 func classify(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
 		return err
@@ -230,7 +231,7 @@ func classify(ctx context.Context, err error) error {
 			class = sink.ClassTimeout
 		}
 	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok { // also where the resolver has not answered
+	if _, ok := errors.AsType[*net.DNSError](err); ok { // counts before a timeout: the resolver may be what did not answer
 		class, untouched = sink.ClassDNS, true
 	}
 	return &sink.AttemptError{Class: class, Err: err, Untouched: untouched}

@@ -30,7 +30,7 @@ func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 	for i := range w {
 		switch {
 		case w[i].Version.Compare(s.Version) != 0:
-			return false // the buffer is sorted
+			return false // what waits is sorted by version, and nothing older than s waits any more
 		case w[i].Payload == schemas.Snapshot && !w[i].Filtered:
 			return true
 		}

@@ -52,13 +52,13 @@ func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
 	h.fences, h.lanes, h.entities = append(h.fences, fence), append(h.lanes, laneSeq), append(h.entities, string(entity))
 }
 
-// partitions counts those of the heads.
+// partitions is in how many partitions the heads are: each has a fence of its own.
 func (h *heads) partitions() int {
-	known := map[int32]bool{}
+	distinct := map[int32]bool{}
 	for _, f := range h.fences {
-		known[f] = true
+		distinct[f] = true
 	}
-	return len(known)
+	return len(distinct)
 }
 
 // countBehind says how many events stand behind each head, as far as it can be counted in time.

@@ -23,7 +23,8 @@ type CommandStatus struct {
 	Owner   string             `json:"owner"` // of the partition, empty where nobody owns it
 }
 
-// Ask writes a command about an item of the inbox that waits or is held. Kinds: Invalid where there is nothing to ask for.
+// Ask writes a command, release or discard, about an item that waits or is held; only what is held can be discarded. Kinds: Invalid
+// where the item is neither any more, or who asks and why is missing; Unavailable.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
 	if by == "" || reason == "" {

@@ -87,9 +87,10 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	}
 }
 
-// Claim takes the fence of a partition; see ClaimRequest. Errors of Confirm come back as they are (errors.Is and
-// errors.As find them). It waits for the transactions that hold the fence until ctx ends. Kinds: Conflict where the topic is not
-// the one that the ledger knows or the ledger has lost a line, Unavailable where the database is away.
+// Claim takes the fence of a partition; see ClaimRequest. Errors of ClaimRequest.Confirm come back as they are (errors.Is and
+// errors.As find them). It waits for the transactions that hold the fence until ctx ends. Kinds: Invalid where the request is not
+// whole, Conflict where the topic is not the one that the ledger knows or the ledger has lost a version line, Unavailable where the
+// database is away, and Internal.
 func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
 	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)
 	if err := req.validate(); err != nil {
@@ -108,8 +109,8 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines)}}
 		err = n.claimOnce(ctx, c, req)
 	}
-	if err == nil || n.holds(ctx, c, err) {
-		n.recent.askForAll() // other processes have seen the partition's keys
+	if err == nil || n.holds(ctx, c, err) { // the COMMIT whose answer was lost may have succeeded
+		n.recent.askForAll() // for all keys at first: other processes have seen the partition's events, and this one does not know which
 		return c, nil
 	}
 	if _, ok := errors.AsType[*schemas.Error](err); ok {

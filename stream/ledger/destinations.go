@@ -104,8 +104,8 @@ func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pa
 	return p, nil
 }
 
-// ResumeDestination ends the pause of a destination, which then counts as one that never failed. It gives the pause that
-// it ended. Kinds: Conflict where the destination is not paused, Invalid without who asks and why.
+// ResumeDestination ends the pause of a destination, and forgets since when it fails (table destinations). It returns the pause that
+// it ended. Kinds: Conflict where the destination is not paused, Invalid without who asks and why, Unavailable.
 func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
 	if by == "" || reason == "" {

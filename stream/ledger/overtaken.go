@@ -97,7 +97,7 @@ func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken b
 			if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, n.ledger.walkWithin.Milliseconds())); err != nil {
 				return err
 			}
-			started, err := newerIn(ctx, tx, a, win.own(overtakenBy), args...)
+			started, err := newerThan(ctx, tx, a, win.own(overtakenBy), args...)
 			overtaken = len(started) > 0
 			return err
 		})
@@ -111,14 +111,15 @@ func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken b
 // newer is newerIn in a transaction of its own.
 func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any) (keys [][16]byte, err error) {
 	err = n.inWindows(ctx, func(win *windowSet) (err error) {
-		keys, err = newerIn(ctx, n.ledger.hot, a, win.own(sql), args...)
+		keys, err = newerThan(ctx, n.ledger.hot, a, win.own(sql), args...)
 		return err
 	})
 	return keys, err
 }
 
-// newerIn asks for events and gives the keys of those whose versions are newer than a's.
-func newerIn(ctx context.Context, db interface {
+// newerThan runs a query for events of a's version line and returns the keys of those whose versions are newer than a's. The
+// query selects kind, epoch, value, version_text, sub and event_key.
+func newerThan(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, a Action, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := db.Query(ctx, sql, args...)

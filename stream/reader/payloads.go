@@ -223,6 +223,7 @@ func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
 	return slices.MinFunc(q.waiting, func(a, b *load) int { return int(max(-1, min(1, a.offset-b.offset))) }).offset, true
 }
 
+// deliver answers those who wait for records of a chunk, and keeps the chunk for who asks next unless it is too large.
 func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -60,14 +60,14 @@ func (p places) Destinations(context.Context) ([]api.DestinationItem, error) {
 	return items, nil
 }
 
-// waiting sums up what the lanes of all subscriptions have waiting, by destination.
+// waiting is how many actions wait in the lanes of all subscriptions, by destination.
 func (s *streams) waiting() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := map[string]int{}
 	for _, lanes := range s.lanesOf {
-		for name, n := range lanes.Waiting() {
-			sum[name] += n
+		for destination, n := range lanes.Waiting() {
+			sum[destination] += n
 		}
 	}
 	return sum

@@ -93,14 +93,14 @@ func (in *intake) serve(ctx context.Context) error {
 // open begins to accept. From here on the brokers are asked whether it is ready.
 func (in *intake) open(a *App) {
 	in.accepts.Store(true)
-	a.ready.ask("intake", newReach(in.reachable).check)
+	a.ready.ask("intake", newReach(in.checkReachable).check)
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
-// reachable is an error where no broker answers, or no source has a partition that takes its events: other processes like
-// this one would fare no better with less than that, and all of them would go out of service for one topic. Only the log is
-// told of less. Sources that a reload has added may lack their topics; quarantine topics are seldom used. Not for concurrent use.
-func (in *intake) reachable(ctx context.Context) error {
+// checkReachable fails where no broker answers, or where not one source has a partition that takes its events. A single topic that
+// is away is logged and fails nothing: the other intakes see the same, and all of them would go out of service for it. Nor does a
+// quarantine topic, or a source that a reload has added and that may lack its topic still. Not for concurrent use.
+func (in *intake) checkReachable(ctx context.Context) error {
 	sources := *in.sources.current.Load()
 	names := make([]string, 0, 2*len(sources))
 	for _, s := range sources {

@@ -43,13 +43,14 @@ func (a *App) wantedTopics() []topics.Topic {
 // topic later than the one that was asked to create it.
 const topicGrace = 3 * time.Second
 
-// checkTopics refuses to go on with topics that are missing or cannot keep P1. Brokers that are away are waited for.
+// checkTopics ends the start where topics are missing, or have settings with which an acknowledged delivery could be lost. Brokers
+// that are away are waited for, and missing topics for topicGrace: somebody may be applying them.
 func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
 	began := time.Now()
 	err := a.patiently(ctx, "topics", func(ctx context.Context) error {
 		err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
 		if schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
-			return &schemas.Error{Kind: schemas.Unavailable, Err: err}
+			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // of this kind it is tried again
 		}
 		return err
 	})

@@ -152,7 +152,7 @@ func copiesTheSame(t *testing.T, warm int) {
 	}
 	want := number(t, conn, fmt.Sprintf(`SELECT coalesce(sum(least(n, $3)), 0)::bigint FROM (
 		SELECT count(DISTINCT entity) AS n FROM %s WHERE lane_seq > $1 GROUP BY fence, (lane_seq - 1 - $1) / $2) l`, events), g.entities, gateBatch, int64(gateBatch*got.lines))
-	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.lines`); n != want || want == 0 {
+	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.version_lines`); n != want || want == 0 {
 		t.Errorf("%d lines copied, not %d", n, want)
 	}
 	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.progress`); n != int64(len(c.before)+len(c.batches)) || len(c.before) != g.loops*warm/gateBatch {
