@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/forebay-io/forebay/cmd/internal/testrig"
 )
 
@@ -111,6 +113,28 @@ func TestPostgresStopsHard(t *testing.T) {
 	})
 }
 
+// waitMirrored waits until the group of the issues has moved on in Kafka: its member is known there.
+func (r *rig) waitMirrored(b testrig.Broker) {
+	r.t.Helper()
+	adm := admin(r.t, b)
+	position := func() (sum int64) {
+		offsets, err := adm.FetchOffsets(r.t.Context(), r.team+".triage")
+		if err != nil {
+			return -1
+		}
+		offsets.Each(func(o kadm.OffsetResponse) { sum += o.At })
+		return sum
+	}
+	before := position()
+	until(r.t, "the group has moved on", func() bool {
+		now := position()
+		if before < 0 {
+			before = now
+		}
+		return now > before
+	})
+}
+
 // TestBrokerKilledAndRestarted kills the broker in the middle of a load and starts it again on the same data.
 func TestBrokerKilledAndRestarted(t *testing.T) {
 	eachOwnBroker(t, func(t *testing.T, b testrig.Broker) {
@@ -120,6 +144,7 @@ func TestBrokerKilledAndRestarted(t *testing.T) {
 			at := time.Now()
 			b.KillBroker(1)
 			b.RestartBroker(1)
+			r.waitMirrored(b) // the embedded one has forgotten its members, who hear of it only with their next request
 			return []fault{r.settled(p, at)}
 		})
 	})

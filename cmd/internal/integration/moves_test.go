@@ -157,7 +157,7 @@ func TestRebalanceInTrouble(t *testing.T) {
 
 		const behind = (movedDead - movedStubborn) * (faultEvents - 3)
 		r.agent.waitActed(t, faultEntities*faultEvents-behind, 2*time.Minute)
-		until(t, "what was taken is finished", func() bool { return d.work.Load() == 0 })
+		until(t, "what was taken is finished", d.finished)
 		waitItems(t, r, last, 0, of("processing")...)
 		waitItems(t, r, last, 0, of("failed")...)
 		waitItems(t, r, last, behind, of("parked")...)
@@ -173,6 +173,18 @@ func TestRebalanceInTrouble(t *testing.T) {
 			t.Errorf("%v entities are parked in the end", n)
 		}
 	})
+}
+
+// finished says whether nothing is left to be said of what was taken, and what failed was called again and is done.
+func (d *troubled) finished() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, failed := range d.failed {
+		if failed {
+			return false
+		}
+	}
+	return d.work.Load() == 0
 }
 
 // takes does something after the answer. More may be taken while what is left is waited for.
