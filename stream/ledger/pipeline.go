@@ -44,7 +44,7 @@ func newFresh(sql string) statement {
 //   - makes a row of every element, or an error: linesInsert, bufferInsert, eventsInsert, rejectedInsert, rejectedReplace, actionsDead;
 //   - gives a row to what has none and leaves what is done: actionsInsert, actionsUpdate, copyInsert. actionsStand and actionsKnown
 //     ask for the rows instead. attemptsInsert keeps what stands there, and copyUpdate a copy: there the row is what is wanted;
-//   - takes away, or ends, what may be there: rejectedDelete, linesForget, displace, backfillsReplace, the stops that a claim ends;
+//   - takes away, or ends, what may be there: rejectedDelete, linesForget, moveOutOfLog, backfillsReplace, the stops that a claim ends;
 //   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, LateWrite,
 //     beatWrite, the end of a backfill, exportedWrite (a dead letter is exported once more), topics.left_at.
 func newCounted(sql, array string) statement { return newCountedAs(sql, "cardinality("+array+")") }

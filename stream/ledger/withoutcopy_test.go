@@ -168,19 +168,6 @@ func TestCopyBoundsItsTransactions(t *testing.T) {
 	}
 }
 
-// noise does not compress.
-func noise(n int) []byte {
-	b := make([]byte, n)
-	x := uint32(2463534242)
-	for i := range b {
-		x ^= x << 13
-		x ^= x >> 17
-		x ^= x << 5
-		b[i] = byte(x)
-	}
-	return b
-}
-
 // A page of the walk costs a page, however much is open: the index scans stop at the limit, nothing is sorted first.
 func TestWithoutCopyStopsAtItsLimit(t *testing.T) {
 	t.Parallel()

@@ -128,7 +128,7 @@ var errPayloadsClosed = errors.New("payload reader is closed")
 // there, or none, that is a [sink.AttemptError] of class payload_lost; where the log cannot be read, Load tries until ctx ends and
 // returns its error.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
-	if p.Offset < 0 { // see the ledger's displace
+	if p.Offset < 0 { // the ledger has moved it out of the log: see outOfLogFrom there
 		return nil, gone(p, "its place is not in the log any more")
 	}
 	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
