@@ -207,8 +207,12 @@ func (l *loader) abortRefill(p *partition) {
 
 func (l *loader) needRefillAgain(p *partition) {
 	for la := range l.refilling {
-		if !la.loadsNothing() && la.state != retired && la.overflow() {
+		switch {
+		case la.loadsNothing() || la.state == retired:
+		case la.overflow():
 			p.needsRefill[la] = struct{}{}
+		default: // the page had all it left; its head may have ended meanwhile and asked for a refill
+			delete(p.needsRefill, la)
 		}
 	}
 	clear(l.refilling)

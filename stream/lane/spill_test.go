@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	shared "github.com/forebay-io/forebay/stream/destination"
@@ -296,5 +297,47 @@ func TestHeadThatEndsWhileItsLaneIsSpilled(t *testing.T) {
 			t.Errorf("%d lanes rested", rested)
 		}
 		checkRepeats(t, r)
+	})
+}
+
+// A lane whose head ends during its refill asks for another. Where the page has all it left and then no room for the next
+// lane, only that one still needs a refill.
+func TestPageWithoutRoomForTheLast(t *testing.T) {
+	in(t, small, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, _ sink.Action) (sink.Outcome, error) {
+			<-ctx.Done()
+			return sink.Outcome{}, ctx.Err()
+		}
+		a, b := *r.make("a", nil).Action, *r.make("b", nil).Action
+		synctest.Wait() // the loader waits
+		r.s.mu.Lock()
+		p := r.s.q.partitions[r.claim]
+		for _, action := range []ledger.Action{a, b} {
+			la := p.lane(action.Entity, action.LaneSeq-1)
+			la.skippedTo = action.LaneSeq
+			p.needsRefill[la] = struct{}{}
+		}
+		p.loadedTo, p.more = b.LaneSeq, false
+		r.s.mu.Unlock()
+		r.loader.beginRefill(p)
+		r.s.mu.Lock()
+		p.needsRefill[p.lanes["a"]] = struct{}{}
+		fill := p.cfg.MaxOpen + p.cfg.MaxOpen/4 - 1 - p.open
+		p.open += fill
+		r.s.q.open += fill
+		r.s.mu.Mutex.Unlock() // the lanes that fill the window are not there
+		r.s.mu.check = nil
+		if !r.loader.takeRefill(p, []ledger.Action{a, b}, b.LaneSeq) {
+			t.Error("the refill goes on")
+		}
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		var needs []string
+		for la := range p.needsRefill {
+			needs = append(needs, string(la.entity))
+		}
+		same(t, "what needs a refill", needs, []string{"b"})
+		p.open -= fill
+		r.s.q.open -= fill
 	})
 }
