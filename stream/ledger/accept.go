@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -21,7 +22,7 @@ type StopFilter struct {
 func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
 	out, err := stops(ctx, l.read, f, "")
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list what is stopped", Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list what is stopped", Err: pg.Redact(err)}
 	}
 	return out, nil
 }
@@ -59,7 +60,7 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 			ids[i] = out[i].ID
 		}
 		_, err = tx.Exec(ctx, `UPDATE stops SET accepted_at = now(), accepted_by = $2, accepted_reason = $3
-			WHERE id = ANY ($1) AND accepted_at IS NULL`, ids, clean(a.By, 200), clean(a.Reason, 2000))
+			WHERE id = ANY ($1) AND accepted_at IS NULL`, ids, pg.Clean(a.By, 200), pg.Clean(a.Reason, 2000))
 		if err == nil {
 			out, err = stops(ctx, tx, f, "")
 		}
@@ -69,7 +70,7 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 		return nil, err
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return out, nil
 }
@@ -89,12 +90,12 @@ func acceptable(op string, f StopFilter, found []Stop) error {
 		if f.ID != 0 {
 			where += fmt.Sprintf(", stop %d (another one may have replaced it)", f.ID)
 		}
-		return refusal{schemas.Errorf(schemas.NotFound, op, "nothing is stopped under %s; `forebay subscriptions get %s` says what is", where, f.Subscription)}
+		return pg.Refuse(schemas.Errorf(schemas.NotFound, op, "nothing is stopped under %s; `forebay subscriptions get %s` says what is", where, f.Subscription))
 	}
 	for i := range found {
 		if found[i].Kind == recreated && (f.Partition != nil || f.ID != 0) {
-			return refusal{schemas.Errorf(schemas.Invalid, op, "topic %s was created again and is accepted as a whole: leave partition and stop out",
-				found[i].Partition.Topic)}
+			return pg.Refuse(schemas.Errorf(schemas.Invalid, op, "topic %s was created again and is accepted as a whole: leave partition and stop out",
+				found[i].Partition.Topic))
 		}
 	}
 	return nil

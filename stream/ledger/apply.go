@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -40,7 +41,7 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 	slices.SortFunc(going, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
 	if len(going) > 0 {
 		if err := n.bisect(ctx, going); err != nil {
-			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: redact(err)}
+			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: pg.Redact(err)}
 		}
 	}
 	out := make([]Applied, len(parts))
@@ -51,10 +52,10 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 }
 
 func kindOf(err error) schemas.Kind {
-	if isOurs(err) {
+	if pg.IsRefusal(err) {
 		return schemas.Conflict
 	}
-	if t := troubleOf(err); t == permanent || t == badData {
+	if t := troubleOf(err); t == pg.Permanent || t == pg.BadData {
 		return schemas.Internal
 	}
 	return schemas.Unavailable
@@ -102,19 +103,19 @@ func (n *Namespace) attempt(ctx context.Context, parts []*partitionBatch) (commi
 	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
 		return false, err
 	}
-	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
+	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() {
 		err = done(err)
 		if err != nil {
 			for _, w := range parts {
 				w.discard()
 			}
-			if troubleOf(err) == oldPlan {
-				discard(t.conn)
+			if troubleOf(err) == pg.OldPlan {
+				pg.Discard(t.conn)
 				return
 			}
 		}
-		abandon(t.conn)
+		pg.Abandon(t.conn)
 	}()
 	for _, w := range parts {
 		w.reset()
@@ -187,13 +188,13 @@ func (t *txAttempt) write(ctx context.Context) error {
 		t.progress(out, w)
 		w.applied.Actions = t.newActions(w)
 	}
-	p := &pipeline{conn: t.conn}
+	p := &pg.Pipeline{Conn: t.conn}
 	if w := t.parts[0]; w.command != nil && !w.fenced {
 		end := commandEnd
 		if w.about != nil {
 			end = commandEndOfOpen
 		}
-		if err := p.add(ctx, end, nil, int64Param(w.command.ID), []byte(w.commandOutcome()), int64Param(w.Claim.Epoch)); err != nil {
+		if err := p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch)); err != nil {
 			return err
 		}
 	}
@@ -201,7 +202,7 @@ func (t *txAttempt) write(ctx context.Context) error {
 		return err
 	}
 	t.commitSent = true
-	return p.commit(ctx)
+	return p.Commit(ctx)
 }
 
 func (t *txAttempt) progress(out *writer, w *partitionBatch) {
@@ -213,12 +214,12 @@ func (t *txAttempt) progress(out *writer, w *partitionBatch) {
 	if len(w.Records) > 0 {
 		processed = w.Records[len(w.Records)-1].AppendTime
 	}
-	c[0].int32(w.Claim.ID)
-	c[1].int64(next.Offset)
-	c[2].int32(next.LeaderEpoch)
-	c[3].int64(w.laneEnd)
-	c[4].time(processed)
-	c[5].int64(w.firstUnwritten())
+	c[0].Int32(w.Claim.ID)
+	c[1].Int64(next.Offset)
+	c[2].Int32(next.LeaderEpoch)
+	c[3].Int64(w.laneEnd)
+	c[4].Time(processed)
+	c[5].Int64(w.firstUnwritten())
 }
 
 // newActions are a partition's new open actions, in lane_seq order.

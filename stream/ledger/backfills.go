@@ -6,22 +6,23 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
 // backfillsReplace ends the open requests of lines for which a new one comes.
-var backfillsReplace = newFresh(`-- backfillsReplace
+var backfillsReplace = pg.NewFresh(`-- backfillsReplace
 UPDATE backfills f SET ended_at = now(), failure = 'replaced'
 FROM unnest($1::int[], $2::text[], $3::text[]) AS u(fence, entity, clock)
 WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ended_at IS NULL`)
 
 // backfillsInsert puts a question. The source is that of what waits on the line.
-var backfillsInsert = newCounted(`-- backfillsInsert
+var backfillsInsert = pg.NewCounted(`-- backfillsInsert
 INSERT INTO backfills (fence, entity, clock, kind, epoch, from_value, to_value, reason, source)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.from_value, u.to_value, u.reason, b.source
 FROM `+zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "from_value bigint", "to_value bigint", "reason text")+`
 CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
-    AND decision = 'buffered' LIMIT 1) b`, "$1::int[]").planned()
+    AND decision = 'buffered' LIMIT 1) b`, "$1::int[]").Planned()
 
 // Backfill is an open question for what is missing on a line.
 type Backfill struct {
@@ -68,7 +69,7 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the backfills of " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the backfills of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return list, nil
 }
@@ -88,7 +89,7 @@ func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end Bac
 		var k gate.VersionLineKey
 		err = tx.QueryRow(ctx, `UPDATE backfills SET ended_at = now(), failure = $3, detail = nullif($4, ''), code = nullif($5, 0), produced = $6
 			WHERE id = $1 AND fence = $2 AND ended_at IS NULL RETURNING entity, clock`,
-			id, c.ID, end.Failure, clean(end.Detail, MaxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)
+			id, c.ID, end.Failure, pg.Clean(end.Detail, MaxErrorText), end.Code, end.Produced).Scan(&k.Entity, &k.Clock)
 		if err == pgx.ErrNoRows { //nolint:errorlint // Scan's own
 			return nil
 		}
@@ -100,7 +101,7 @@ func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end Bac
 		return err
 	})
 	if err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "end a backfill of " + n.spec.Name, Err: redact(err)}
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "end a backfill of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return fenced, nil
 }

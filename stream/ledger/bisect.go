@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -25,11 +26,11 @@ const (
 // limits is reached.
 func (p *retryLimits) exceeded(err error) bool {
 	switch {
-	case statementTimeout(err):
+	case pg.StatementTimeout(err):
 		return true
-	case troubleOf(err) == slow:
+	case troubleOf(err) == pg.Slow:
 		p.silent++
-	case locked(err):
+	case pg.Locked(err):
 		p.blocked++
 	default:
 		*p = retryLimits{}
@@ -46,17 +47,17 @@ func (n *Namespace) applyUntilDone(ctx context.Context, parts []*partitionBatch)
 	var last error
 	refreshed, limits := 0, retryLimits{}
 	for try := 0; ; try++ {
-		if err := backoff(ctx, try); err != nil {
-			return errors.Join(err, redact(last))
+		if err := pg.Backoff(ctx, try); err != nil {
+			return errors.Join(err, pg.Redact(last))
 		}
 		commitSent, err := n.attempt(ctx, parts)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), redact(err))
+			return errors.Join(context.Cause(ctx), pg.Redact(err))
 		}
-		if commitSent && unanswered(err) {
+		if commitSent && pg.Unanswered(err) {
 			done, derr := n.wasCommitted(ctx, parts)
 			if done || derr != nil {
 				return derr
@@ -66,13 +67,13 @@ func (n *Namespace) applyUntilDone(ctx context.Context, parts []*partitionBatch)
 			return err
 		}
 		switch troubleOf(err) {
-		case badData, permanent:
+		case pg.BadData, pg.Permanent:
 			return err
 		case oldWindows:
 			if refreshed++; refreshed > maxRefresh {
 				return err
 			}
-			if err := n.loadWindows(ctx); err != nil && troubleOf(err) == permanent {
+			if err := n.loadWindows(ctx); err != nil && troubleOf(err) == pg.Permanent {
 				return err
 			}
 			continue
@@ -81,7 +82,7 @@ func (n *Namespace) applyUntilDone(ctx context.Context, parts []*partitionBatch)
 			continue
 		}
 		last = err
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", pg.Redact(err))
 	}
 }
 
@@ -90,14 +91,14 @@ func (n *Namespace) applyUntilDone(ctx context.Context, parts []*partitionBatch)
 // server takes to notice that its client is gone.
 func (n *Namespace) wasCommitted(ctx context.Context, parts []*partitionBatch) (committed bool, err error) {
 	for try := 0; ; try++ {
-		if err := backoff(ctx, try); err != nil {
+		if err := pg.Backoff(ctx, try); err != nil {
 			return false, err
 		}
 		advanced, mine, err := n.readRevisions(ctx, parts)
 		if err == nil {
 			return n.markCommittedAfterDoubt(parts, advanced, mine)
 		}
-		if ctx.Err() != nil || troubleOf(err) == permanent {
+		if ctx.Err() != nil || troubleOf(err) == pg.Permanent {
 			return false, err
 		}
 	}
@@ -144,7 +145,7 @@ func (n *Namespace) markCommittedAfterDoubt(parts []*partitionBatch, advanced, m
 		case !mine[w.Claim.ID]:
 			w.applied = Applied{Claim: w.Claim, Fenced: true}
 		case !advanced[w.Claim.ID]:
-			return false, refusal{fmt.Errorf("fence %d: a part of a transaction was committed", w.Claim.ID)}
+			return false, pg.Refuse(fmt.Errorf("fence %d: a part of a transaction was committed", w.Claim.ID))
 		default:
 			w.markCommitted()
 		}
@@ -157,7 +158,7 @@ func (n *Namespace) markCommittedAfterDoubt(parts []*partitionBatch, advanced, m
 // An error means that trying again later may help.
 func (n *Namespace) bisect(ctx context.Context, parts []*partitionBatch) error {
 	err := n.applyUntilDone(ctx, parts)
-	if err != nil && duplicateKey(err) && ctx.Err() == nil {
+	if err != nil && pg.DuplicateKey(err) && ctx.Err() == nil {
 		// The cache, another partition's batch or a late repetition: lines are read again, all keys are asked for.
 		n.askAllKeys(parts)
 		err = n.applyUntilDone(ctx, parts)
@@ -170,21 +171,21 @@ func (n *Namespace) bisect(ctx context.Context, parts []*partitionBatch) error {
 		total += len(w.Records)
 	}
 	switch trouble := troubleOf(err); {
-	case isMissed(err): // another attempt would read again what a claim remembers, and hide that it was wrong
+	case pg.IsMissed(err): // another attempt would read again what a claim remembers, and hide that it was wrong
 		for _, w := range parts {
 			n.refuseMissed(ctx, w, err)
 		}
 		return nil
-	case trouble == permanent, trouble == badData && total == 0:
+	case trouble == pg.Permanent, trouble == pg.BadData && total == 0:
 		return n.isolate(ctx, parts, err)
-	case trouble == badData && total == 1:
+	case trouble == pg.BadData && total == 1:
 		return n.quarantineRecord(ctx, parts, err)
-	case trouble == slow || locked(err):
+	case trouble == pg.Slow || pg.Locked(err):
 		if total <= 1 {
 			return n.retryAlone(ctx, parts, err)
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch takes too long; trying it in parts", "subscription", n.spec.Name, "records", total, "error", redact(err))
-	case trouble != badData:
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch takes too long; trying it in parts", "subscription", n.spec.Name, "records", total, "error", pg.Redact(err))
+	case trouble != pg.BadData:
 		return err
 	}
 	left, right, join := split(parts, total/2)
@@ -222,7 +223,7 @@ func (n *Namespace) retryAlone(ctx context.Context, parts []*partitionBatch, cau
 		switch err := n.applyUntilDone(ctx, parts); {
 		case err == nil, ctx.Err() != nil:
 			return err
-		case troubleOf(err) == slow || locked(err):
+		case troubleOf(err) == pg.Slow || pg.Locked(err):
 			cause = err
 		default:
 			return n.bisect(ctx, parts)
@@ -234,7 +235,7 @@ func (n *Namespace) retryAlone(ctx context.Context, parts []*partitionBatch, cau
 // isolate applies each partition on its own. A single one is refused for cause.
 func (n *Namespace) isolate(ctx context.Context, parts []*partitionBatch, cause error) error {
 	if len(parts) == 1 {
-		parts[0].refuse(redact(cause))
+		parts[0].refuse(pg.Redact(cause))
 		return nil
 	}
 	for _, w := range parts {
@@ -266,10 +267,10 @@ func (n *Namespace) quarantineRecord(ctx context.Context, parts []*partitionBatc
 		}
 		w.refusedData = map[int]bool{0: again}
 		r := w.Records[0]
-		r.Error = clean("the database refused the record: "+redact(cause).Error(), 4096)
+		r.Error = pg.Clean("the database refused the record: "+pg.Redact(cause).Error(), 4096)
 		w.Records = []Record{r} // the caller's slice stays as it is
 		n.ledger.cfg.Logger.ErrorContext(ctx, "record quarantined", "subscription", n.spec.Name, "topic", w.Claim.Partition.Topic,
-			"partition", w.Claim.Partition.Number, "offset", r.Offset, "reason", "data_rejected", "error", redact(cause))
+			"partition", w.Claim.Partition.Number, "offset", r.Offset, "reason", "data_rejected", "error", pg.Redact(cause))
 	}
 	return n.bisect(ctx, parts)
 }
@@ -339,7 +340,7 @@ func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) {
 // applyOne applies a batch of one partition without records. Applied.Refused says why it is refused, as for a slice.
 func (n *Namespace) applyOne(ctx context.Context, w *partitionBatch, op string) (Applied, error) {
 	if err := n.bisect(ctx, []*partitionBatch{w}); err != nil {
-		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: redact(err)}
+		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: pg.Redact(err)}
 	}
 	return w.applied, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -103,9 +104,9 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	}
 	c.cache = newLineCache(n.spec.CacheLines)
 	err := n.claimOnce(ctx, c, req)
-	for try := 1; err != nil && retryClaim(err) && backoff(ctx, try) == nil; try++ {
+	for try := 1; err != nil && retryClaim(err) && pg.Backoff(ctx, try) == nil; try++ {
 		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim failed; trying again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
-			"partition", req.Partition.Number, "error", redact(err))
+			"partition", req.Partition.Number, "error", pg.Redact(err))
 		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines)}}
 		err = n.claimOnce(ctx, c, req)
 	}
@@ -119,11 +120,11 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	if confirm, ok := errors.AsType[confirmError](err); ok {
 		return nil, confirm.error
 	}
-	if isMissed(err) { // another attempt would find the same
+	if pg.IsMissed(err) { // another attempt would find the same
 		return nil, &schemas.Error{Kind: schemas.Conflict, Op: op, Err: fmt.Errorf("%w: a version line of the partition is gone from the ledger; "+
 			"this is a fault of forebay, please report it", err)}
 	}
-	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }
 
 // retryClaim reports whether a failed claim is tried again: the fence was locked for longer than the server lets it wait, or
@@ -135,8 +136,7 @@ func retryClaim(err error) bool {
 	if _, ok := errors.AsType[confirmError](err); ok {
 		return false
 	}
-	_, silent := errors.AsType[silence](err)
-	return silent || locked(err)
+	return pg.IsSilent(err) || pg.Locked(err)
 }
 
 // claimOnce runs the transaction. Claims have half of the connections: each holds one for as long as Kafka takes to
@@ -152,8 +152,8 @@ func (n *Namespace) claimOnce(ctx context.Context, c *Claim, req ClaimRequest) e
 	if err != nil {
 		return err
 	}
-	defer abandon(conn)
-	tx, err := n.ledger.hot.begin(ctx, conn)
+	defer pg.Abandon(conn)
+	tx, err := n.ledger.hot.BeginOn(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (r ClaimRequest) validate() error {
 // confirmError marks what Confirm returned.
 type confirmError struct{ error }
 
-func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimRequest) error {
+func (n *Namespace) claim(ctx context.Context, tx *pg.Tx, c *Claim, req ClaimRequest) error {
 	if err := n.checkTopic(ctx, tx, req); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 		return err
 	}
 	if inherited {
-		if err := tx.unbounded(ctx); err != nil {
+		if err := tx.Unbounded(ctx); err != nil {
 			return err
 		}
 		if err := startAtZero(ctx, tx, c); err != nil {
@@ -219,7 +219,7 @@ func (n *Namespace) claim(ctx context.Context, tx *timedTx, c *Claim, req ClaimR
 	if req.Standing != nil {
 		req.Standing(standing)
 	}
-	start, err := tx.confirm(ctx, req.Confirm, stored)
+	start, err := confirm(ctx, tx, n.ledger.db.Deadlines().Idle(), req.Confirm, stored)
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	var doubt *int64
 	err := tx.QueryRow(ctx, `UPDATE fences SET epoch = $2, token = $3, owner = $4, claimed_at = now(), released = false,
 		doubt_to = $5, doubt_at = CASE WHEN $6 THEN clock_timestamp() ELSE doubt_at END
-		WHERE id = $1 RETURNING (extract(epoch FROM clock_timestamp() - doubt_at) * 1000000)::bigint`, c.ID, c.Epoch, c.Token, clean(n.spec.Owner, 200), c.DoubtTo, c.Unclean).Scan(&doubt)
+		WHERE id = $1 RETURNING (extract(epoch FROM clock_timestamp() - doubt_at) * 1000000)::bigint`, c.ID, c.Epoch, c.Token, pg.Clean(n.spec.Owner, 200), c.DoubtTo, c.Unclean).Scan(&doubt)
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO seeks (fence, from_offset, to_offset, epoch, owner) VALUES ($1, $2, $3, $4, $5)`,
-		c.ID, c.Seek.From, c.Seek.To, c.Epoch, clean(n.spec.Owner, 200))
+		c.ID, c.Seek.From, c.Seek.To, c.Epoch, pg.Clean(n.spec.Owner, 200))
 	return err
 }
 
@@ -369,7 +369,7 @@ func (n *Namespace) loadClaim(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	if err := lowerPlaces(ctx, tx, win, c); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, win.q.laneFirst.sql, c.ID)
+	rows, err := tx.Query(ctx, win.q.laneFirst.SQL, c.ID)
 	if err != nil {
 		return err
 	}
@@ -432,7 +432,7 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 
 // holds finds out after an unknown COMMIT of a claim whether it happened. cause is why the claim failed.
 func (n *Namespace) holds(ctx context.Context, c *Claim, cause error) bool {
-	if _, ok := errors.AsType[inDoubtError](cause); !ok || !unanswered(cause) {
+	if _, ok := errors.AsType[inDoubtError](cause); !ok || !pg.Unanswered(cause) {
 		return false
 	}
 	var mine bool
@@ -451,10 +451,10 @@ func (n *Namespace) Release(ctx context.Context, c *Claim) error {
 			hit AS (UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id RETURNING 1)
 			SELECT 1 / (count(*) = (SELECT count(*) FROM held))::int FROM hit`,
 			c.ID, c.Epoch, c.Token, c.low(), c.DoubtTo)
-		return orMissed("release", err)
+		return pg.OrMissed("release", err)
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "release the fence of " + c.Partition.Topic, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "release the fence of " + c.Partition.Topic, Err: pg.Redact(err)}
 	}
 	return nil
 }

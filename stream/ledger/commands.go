@@ -6,6 +6,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -56,7 +57,7 @@ WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMI
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the commands for " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the commands for " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return list, nil
 }
@@ -104,14 +105,14 @@ func (w *partitionBatch) commandOutcome() string {
 
 var (
 	// Of a command that has ended nothing is found, so that to apply it twice does nothing.
-	aboutRead = newFresh(`-- aboutRead
+	aboutRead = pg.NewFresh(`-- aboutRead
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
 WHERE c.id = $1 AND c.ended_at IS NULL`)
 
-	commandEnd = newFresh(commandEndWrite)
+	commandEnd = pg.NewFresh(commandEndWrite)
 
 	// Of what was found it must be the end.
-	commandEndOfOpen = newCounted(commandEndWrite, "ARRAY[$1]").planned()
+	commandEndOfOpen = pg.NewCounted(commandEndWrite, "ARRAY[$1]").Planned()
 )
 
 const commandEndWrite = `-- commandEnd

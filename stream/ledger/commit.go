@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -44,7 +45,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 	for refreshed := 0; ; refreshed++ {
 		var committed bool
 		tag, committed, err = n.commit(ctx, w, &r, s)
-		if t := troubleOf(err); err != nil && (t == oldWindows || t == oldPlan) && !isStatement(err) && refreshed < maxRefresh {
+		if t := troubleOf(err); err != nil && (t == oldWindows || t == pg.OldPlan) && !isStatement(err) && refreshed < maxRefresh {
 			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 			continue
 		}
@@ -58,7 +59,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 		case isStatement(err), errors.Is(err, ErrFenced):
 			return "", err
 		}
-		return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 }
 
@@ -71,9 +72,9 @@ func isStatement(err error) bool {
 type sinkTx struct {
 	conn   *pgxpool.Conn
 	r      *Result
-	fence  [][]byte  // arrays of one: ids, epochs, tokens
-	done   statement // asks for the action's completion
-	lookup [][]byte  // the parameters of done
+	fence  [][]byte     // arrays of one: ids, epochs, tokens
+	done   pg.Statement // asks for the action's completion
+	lookup [][]byte     // the parameters of done
 }
 
 // commit is the transaction, in three round trips: ask whether the action is still to be done; write the completion; execute
@@ -84,14 +85,14 @@ func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 		return "", false, err
 	}
 	defer func() {
-		if err != nil && troubleOf(err) == oldPlan {
-			discard(conn)
+		if err != nil && troubleOf(err) == pg.OldPlan {
+			pg.Discard(conn)
 			return
 		}
-		abandon(conn)
+		pg.Abandon(conn)
 	}()
 	j := newSinkTx(conn, r)
-	bounded, answered := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout) // for our part; the statement may take until ctx ends
+	bounded, answered := n.ledger.sinkConns.Bounded(ctx) // for our part; the statement may take until ctx ends
 	done, err := j.begin(bounded, n.actionLock(r))
 	if err == nil && !done {
 		err = j.complete(bounded, w, n.windows.Load(), remaining(ctx))
@@ -114,15 +115,15 @@ func newSinkTx(conn *pgxpool.Conn, r *Result) *sinkTx {
 	c.mu.Lock()
 	window := c.windowOf(r.LaneSeq) // writeOf has seen it
 	c.mu.Unlock()
-	ids, epochs, tokens := int32Column(1), int64Column(1), uuidColumn(1)
-	ids.int32(c.ID)
-	epochs.int64(c.Epoch)
-	tokens.uuid(c.Token)
+	ids, epochs, tokens := pg.Int32Column(1), pg.Int64Column(1), pg.UUIDColumn(1)
+	ids.Int32(c.ID)
+	epochs.Int64(c.Epoch)
+	tokens.UUID(c.Token)
 	return &sinkTx{
-		conn: conn, r: r, fence: [][]byte{ids.param(), epochs.param(), tokens.param()},
-		done: newStatement(OfWindow(window, actionDone)),
+		conn: conn, r: r, fence: [][]byte{ids.Param(), epochs.Param(), tokens.Param()},
+		done: pg.NewStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
-			int32Param(c.ID), int64Param(r.LaneSeq), int64Param(r.LaneSeq >> bucketBits), int32Param(int32(r.LaneSeq & (bucketSize - 1))),
+			pg.Int32Param(c.ID), pg.Int64Param(r.LaneSeq), pg.Int64Param(r.LaneSeq >> bucketBits), pg.Int32Param(int32(r.LaneSeq & (bucketSize - 1))),
 		},
 	}
 }
@@ -136,15 +137,15 @@ func (n *Namespace) actionLock(r *Result) int64 {
 // begin begins the transaction and says whether the action is done already.
 func (j *sinkTx) begin(ctx context.Context, lock int64) (done bool, err error) {
 	fenced := true
-	p := &pipeline{conn: j.conn}
+	p := &pg.Pipeline{Conn: j.conn}
 	err = errors.Join(
-		p.add(ctx, begin, nil),
-		p.add(ctx, advisoryLock, nil, int64Param(lock)),
-		p.add(ctx, fenceCheck, func(*row) { fenced = false }, j.fence...),
-		p.add(ctx, j.done, func(r *row) { done = r.bool() }, j.lookup...),
+		p.Add(ctx, pg.Begin, nil),
+		p.Add(ctx, advisoryLock, nil, pg.Int64Param(lock)),
+		p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, j.fence...),
+		p.Add(ctx, j.done, func(r *pg.Row) { done = r.Bool() }, j.lookup...),
 	)
 	if err == nil {
-		err = p.run(ctx)
+		err = p.Run(ctx)
 	}
 	if err == nil && fenced {
 		err = ErrFenced
@@ -154,29 +155,29 @@ func (j *sinkTx) begin(ctx context.Context, lock int64) (done bool, err error) {
 
 // complete writes the completion, checks that it was written, and sets the session up for the statement.
 func (j *sinkTx) complete(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
-	p := &pipeline{conn: j.conn}
+	p := &pg.Pipeline{Conn: j.conn}
 	if err := w.queue(ctx, p, win, j.fence); err != nil {
 		return err
 	}
 	written := false
 	err := errors.Join(
-		p.add(ctx, j.done, func(r *row) { written = r.bool() }, j.lookup...),
-		p.add(ctx, sessionOfStatement, nil, []byte(left)),
+		p.Add(ctx, j.done, func(r *pg.Row) { written = r.Bool() }, j.lookup...),
+		p.Add(ctx, sessionOfStatement, nil, []byte(left)),
 	)
 	if err == nil {
-		err = p.run(ctx)
+		err = p.Run(ctx)
 	}
 	if err == nil && !written {
-		err = refusal{fmt.Errorf("the completion of action %d of fence %d was not written", j.r.LaneSeq, j.r.Claim.ID)}
+		err = pg.Refuse(fmt.Errorf("the completion of action %d of fence %d was not written", j.r.LaneSeq, j.r.Claim.ID))
 	}
 	return err
 }
 
 var (
-	advisoryLock = newStatement(`-- advisoryLock
+	advisoryLock = pg.NewStatement(`-- advisoryLock
 SELECT pg_advisory_xact_lock($1)`)
 
-	sessionOfStatement = newStatement(`-- sessionOfStatement
+	sessionOfStatement = pg.NewStatement(`-- sessionOfStatement
 SELECT set_config('search_path', '"$user", public', true), set_config('statement_timeout', $1, true), set_config('lock_timeout', '0', true),
        CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 )
@@ -194,8 +195,8 @@ func remaining(ctx context.Context) string {
 func execute(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
-	batch.ExecParams(commit.sql, nil, nil, nil, nil)
-	answered := committing(conn.Conn().PgConn())
+	batch.ExecParams(pg.Commit.SQL, nil, nil, nil, nil)
+	answered := pg.Committing(conn.Conn().PgConn())
 	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
 	for i := 0; results.NextResult(); i++ {
 		done, err := results.ResultReader().Close()
@@ -209,11 +210,11 @@ func execute(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag str
 			return "", fmt.Errorf("commit: the server said %s", done)
 		}
 	}
-	if err = results.Close(); !unanswered(err) {
+	if err = results.Close(); !pg.Unanswered(err) {
 		answered()
 	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return "", &sink.StatementError{Err: pg}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return "", &sink.StatementError{Err: refused}
 	}
 	return tag, err
 }

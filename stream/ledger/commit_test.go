@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -225,7 +226,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer abandon(first)
+			defer pg.Abandon(first)
 			w, err := writeOf([]Result{r})
 			if err != nil {
 				t.Fatal(err)

@@ -2,17 +2,15 @@ package ledger
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Config opens a ledger.
@@ -93,7 +91,7 @@ func (c Config) settings(hot bool) map[string]string {
 		"jit":                           "off",
 		"default_transaction_isolation": "read committed",
 	}
-	maps.Copy(s, deadlines{c.TxTimeout}.settings())
+	maps.Copy(s, pg.Deadlines{Tx: c.TxTimeout}.Settings())
 	if !hot {
 		return s
 	}
@@ -107,104 +105,34 @@ func (c Config) settings(hot bool) map[string]string {
 }
 
 func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
-	return l.poolOf(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
+	return l.pool(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
 // readPool is for operators' questions: a filter that finds little reads much.
 func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
-	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout * 5 / 4)
-	return l.poolOf(ctx, settings, 2, l.cfg.TxTimeout*7/5)
+	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout * 5 / 4)
+	return l.pool(ctx, settings, 2, l.cfg.TxTimeout*7/5)
 }
 
 // quickPool is for probes by key that somebody waits for, or that are read every second.
 func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
-	settings["statement_timeout"] = milliseconds(l.cfg.TxTimeout / 4)
-	return l.poolOf(ctx, settings, 4, l.cfg.TxTimeout/2)
+	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout / 4)
+	return l.pool(ctx, settings, 4, l.cfg.TxTimeout/2)
 }
 
 // joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
 func (l *Ledger) joinedPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"
-	return l.poolOf(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)
+	return l.pool(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)
 }
 
-func (l *Ledger) poolOf(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
-	cfg, err := pgxpool.ParseConfig(l.cfg.URL.Reveal())
+func (l *Ledger) pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
+	p, err := l.db.Pool(ctx, settings, conns, within)
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, "open the ledger", "postgres url cannot be parsed")
+		return nil, &schemas.Error{Kind: schemas.Invalid, Op: "open the ledger", Err: err}
 	}
-	d := deadlines{l.cfg.TxTimeout}
-	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
-	cfg.MaxConns = conns
-	cfg.MinConns, cfg.MinIdleConns = 0, 0
-	cfg.MaxConnIdleTime = min(cfg.MaxConnIdleTime, sessionIdle/2)
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = 10 * time.Second
-	}
-	cfg.ConnConfig.DialFunc = d.dialer().DialContext
-	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
-	cfg.AfterConnect = d.limitTransactions
-	cfg.ShouldPing = l.dead
-	made, err := pgxpool.NewWithConfig(ctx, cfg)
-	return &Pool{made, l, within}, err
-}
-
-// dead finds out whether a connection that was idle for a while answers. The pool throws away one that it is told of, since
-// the ping that it sends then fails at once.
-func (l *Ledger) dead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
-	if p.IdleDuration < min(time.Second, l.cfg.TxTimeout/4) {
-		return false
-	}
-	ctx, done := l.bounded(ctx, deadlines{l.cfg.TxTimeout}.ping())
-	return done(p.Conn.Ping(ctx)) != nil
-}
-
-// redact turns an error of connecting into one without user, host and password: those are the URL.
-func redact(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[redactedError](err); ok {
-		return err
-	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pg
-	}
-	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return redactedError{fmt.Sprintf("connect to postgres: %s", cause(connect)), err}
-	}
-	return err
-}
-
-// redactedError says text and still is err for errors.Is and errors.As.
-type redactedError struct {
-	text string
-	err  error
-}
-
-func (e redactedError) Error() string { return e.text }
-func (e redactedError) Unwrap() error { return e.err }
-
-// cause is the innermost error's text, which names no credentials.
-func cause(err error) string {
-	for {
-		switch e := err.(type) { //nolint:errorlint // it is what walks the chain
-		case interface{ Unwrap() error }:
-			if e.Unwrap() == nil {
-				return err.Error()
-			}
-			err = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			list := e.Unwrap()
-			if len(list) == 0 {
-				return "unreachable"
-			}
-			err = list[len(list)-1]
-		default:
-			return err.Error()
-		}
-	}
+	return p, nil
 }

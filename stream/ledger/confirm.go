@@ -3,12 +3,14 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// confirm asks Kafka while the fence is locked. Meanwhile the transaction says now and then that it is still there: so the server ends
+// confirm asks Kafka while the fence is locked. Meanwhile the transaction says, well within idle, that it is still there: so the server ends
 // it soon after its client is gone, however long Kafka takes, and the client knows soon that the server is.
-func (t *timedTx) confirm(ctx context.Context, ask func(context.Context, *Position) (Start, error), stored *Position) (Start, error) {
-	if err := t.unlimited(ctx); err != nil {
+func confirm(ctx context.Context, tx *pg.Tx, idle time.Duration, ask func(context.Context, *Position) (Start, error), stored *Position) (Start, error) {
+	if err := tx.Unlimited(ctx); err != nil {
 		return Start{}, err
 	}
 	type answer struct {
@@ -22,7 +24,7 @@ func (t *timedTx) confirm(ctx context.Context, ask func(context.Context, *Positi
 		start, err := ask(ctx, stored)
 		answered <- answer{start, err}
 	}()
-	tick := time.NewTicker(deadlines{t.ledger.cfg.TxTimeout}.idle() / 4)
+	tick := time.NewTicker(idle / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -32,32 +34,11 @@ func (t *timedTx) confirm(ctx context.Context, ask func(context.Context, *Positi
 			}
 			return a.start, nil
 		case <-tick.C:
-			if _, err := t.Exec(ctx, `SELECT 1`); err != nil {
+			if _, err := tx.Exec(ctx, `SELECT 1`); err != nil {
 				cancel(err)
 				<-answered // it is called with ctx, and nobody else may be told of what it finds out
 				return Start{}, err
 			}
 		}
 	}
-}
-
-// unlimited leaves the transaction as a whole the time that it needs, where the server would limit it: each of its statements has its own
-// deadline.
-func (t *timedTx) unlimited(ctx context.Context) error {
-	if !knowsTransactionTimeout(t.Conn().PgConn()) {
-		return nil
-	}
-	_, err := t.Exec(ctx, `SELECT set_config('transaction_timeout', '0', true)`)
-	return err
-}
-
-// unbounded leaves the statements that follow the time of their context. To take up a topic that was created again, all that is
-// remembered of a partition's old log goes in one transaction.
-func (t *timedTx) unbounded(ctx context.Context) error {
-	t.each = 0
-	if err := t.unlimited(ctx); err != nil {
-		return err
-	}
-	_, err := t.Exec(ctx, `SELECT set_config('statement_timeout', '0', true)`)
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -54,7 +55,7 @@ func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, before int
 		return err
 	})
 	if err != nil {
-		return WithoutCopyPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return WithoutCopyPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return page, nil
 }
@@ -187,7 +188,7 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 		copies = copies[len(group):]
 		var one int
 		if one, fenced, err = n.copyUntilDone(ctx, c, group); err != nil {
-			return stored, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+			return stored, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 		}
 		stored += one
 	}
@@ -198,14 +199,14 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 func (n *Namespace) copyUntilDone(ctx context.Context, c *Claim, group []Copy) (stored int, fenced bool, err error) {
 	var last error
 	for try, refreshed := 0, 0; ; try++ {
-		if err := backoff(ctx, try); err != nil {
+		if err := pg.Backoff(ctx, try); err != nil {
 			return 0, false, errors.Join(err, last)
 		}
 		stored, fenced, last = n.copy(ctx, c, group)
 		switch t := troubleOf(last); {
 		case last == nil:
 			return stored, fenced, nil
-		case ctx.Err() != nil, t == permanent, t == badData:
+		case ctx.Err() != nil, t == pg.Permanent, t == pg.BadData:
 			return 0, false, last
 		case t == oldWindows:
 			if refreshed++; refreshed > maxRefresh {
@@ -213,7 +214,7 @@ func (n *Namespace) copyUntilDone(ctx context.Context, c *Claim, group []Copy) (
 			}
 			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", redact(last))
+		n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", pg.Redact(last))
 	}
 }
 
@@ -223,29 +224,29 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 		return 0, false, err
 	}
 	defer func() {
-		if err != nil && troubleOf(err) == oldPlan {
-			discard(conn)
+		if err != nil && troubleOf(err) == pg.OldPlan {
+			pg.Discard(conn)
 			return
 		}
-		abandon(conn)
+		pg.Abandon(conn)
 	}()
-	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
+	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
 	w, err := copiesOf(c, group)
 	if err != nil {
 		return 0, false, err
 	}
-	p := &pipeline{conn: conn}
-	if err = p.add(ctx, begin, nil); err != nil {
+	p := &pg.Pipeline{Conn: conn}
+	if err = p.Add(ctx, pg.Begin, nil); err != nil {
 		return 0, false, err
 	}
-	id, epoch, token := int32Column(1), int64Column(1), uuidColumn(1)
-	id.int32(c.ID)
-	epoch.int64(c.Epoch)
-	token.uuid(c.Token)
-	held := [][]byte{id.param(), epoch.param(), token.param()}
+	id, epoch, token := pg.Int32Column(1), pg.Int64Column(1), pg.UUIDColumn(1)
+	id.Int32(c.ID)
+	epoch.Int64(c.Epoch)
+	token.UUID(c.Token)
+	held := [][]byte{id.Param(), epoch.Param(), token.Param()}
 	fenced = true
-	if err = p.add(ctx, fenceCheck, func(*row) { fenced = false }, held...); err != nil {
+	if err = p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, held...); err != nil {
 		return 0, false, err
 	}
 	win := n.windows.Load()
@@ -258,21 +259,21 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 			if cols.n() == 0 {
 				continue
 			}
-			s := newFresh(OfWindow(window, sql))
-			if err = p.add(ctx, s, func(*row) { stored++ }, cols.params(held...)...); err != nil {
+			s := pg.NewFresh(OfWindow(window, sql))
+			if err = p.Add(ctx, s, func(*pg.Row) { stored++ }, cols.params(held...)...); err != nil {
 				return 0, false, err
 			}
 		}
 		if made := w.windows[window][1]; made.n() > 0 {
-			if err = p.add(ctx, win.q.standing[window], nil, append(made[:2].params(), held...)...); err != nil {
+			if err = p.Add(ctx, win.q.standing[window], nil, append(made[:2].params(), held...)...); err != nil {
 				return 0, false, err
 			}
 		}
 	}
-	if err = p.add(ctx, commit, nil); err != nil {
+	if err = p.Add(ctx, pg.Commit, nil); err != nil {
 		return 0, false, err
 	}
-	if err = p.commit(ctx); err != nil {
+	if err = p.Commit(ctx); err != nil {
 		return 0, false, err
 	}
 	w.markCommitted()
@@ -295,12 +296,12 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 	for _, one := range group {
 		window := c.windowOf(one.LaneSeq)
 		if window == 0 {
-			return nil, refusal{errors.New("a copy for an action that the claim never had")}
+			return nil, pg.Refuse(errors.New("a copy for an action that the claim never had"))
 		}
 		cols, ok := w.windows[window]
 		if !ok {
 			n := len(group)
-			cols = [2]rows{{int32Column(n), int64Column(n), bytesColumn(n)}, {int32Column(n), int64Column(n), bytesColumn(n)}}
+			cols = [2]rows{{pg.Int32Column(n), pg.Int64Column(n), pg.BytesColumn(n)}, {pg.Int32Column(n), pg.Int64Column(n), pg.BytesColumn(n)}}
 			w.windows[window] = cols
 		}
 		to := cols[0]
@@ -318,9 +319,9 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 				to = cols[1]
 			}
 		}
-		to[0].int32(c.ID)
-		to[1].int64(one.LaneSeq)
-		to[2].bytes(one.Packed)
+		to[0].Int32(c.ID)
+		to[1].Int64(one.LaneSeq)
+		to[2].Bytes(one.Packed)
 	}
 	return w, nil
 }

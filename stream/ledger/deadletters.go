@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -95,7 +96,7 @@ func (l *Ledger) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, 
 		return l.quick.QueryRow(ctx, OfWindows(windows, deadPayload), d.Fence, d.LaneSeq).Scan(&packed)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: redact(err)}
+		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: pg.Redact(err)}
 	}
 	return packed, d.Pointer, nil
 }

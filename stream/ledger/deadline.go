@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -30,14 +31,14 @@ CROSS JOIN LATERAL (SELECT deadline FROM buffer WHERE fence = c.id AND deadline 
 			out[id] = time.Duration(us) * time.Microsecond
 			for _, c := range claims {
 				if c.ID == id {
-					c.overdueAt = pgTime(at)
+					c.overdueAt = pg.Time(at)
 				}
 			}
 			return nil
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the deadlines of " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the deadlines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -34,7 +35,7 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
 		ON p.destination = d.name`)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	states := map[string]DestinationState{}
 	var (
@@ -56,7 +57,7 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 		return nil
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return states, nil
 }
@@ -81,7 +82,7 @@ func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the pauses of destinations", Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the pauses of destinations", Err: pg.Redact(err)}
 	}
 	return ended, nil
 }
@@ -96,10 +97,10 @@ func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pa
 	// The update changes nothing: it makes the row that stands come back.
 	err := l.quick.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
-		RETURNING paused_at, paused_by, class, reason`, name, clean(p.By, 200), clean(p.Class, 100), clean(p.Reason, 1000)).
+		RETURNING paused_at, paused_by, class, reason`, name, pg.Clean(p.By, 200), pg.Clean(p.Class, 100), pg.Clean(p.Reason, 1000)).
 		Scan(&p.At, &p.By, &p.Class, &p.Reason)
 	if err != nil {
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return p, nil
 }
@@ -114,7 +115,7 @@ func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string)
 	err = pgx.BeginFunc(ctx, l.quick, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `UPDATE pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
 			WHERE destination = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, class, reason`,
-			name, clean(by, 200), clean(reason, 1000)).Scan(&p.At, &p.By, &p.Class, &p.Reason)
+			name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Class, &p.Reason)
 		if err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string)
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, schemas.Errorf(schemas.Conflict, op, "it is not paused")
 	case err != nil:
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return p, nil
 }
@@ -140,7 +141,7 @@ func (l *Ledger) FailDestination(ctx context.Context, name string, since time.Ti
 		_, err = l.quick.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
 	}
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // A version line that only moves on (the event is the next one, and changes nothing but version and key) is not written by
@@ -165,7 +166,7 @@ func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, OfWindows(windows, linesFold), fence, low, next)
-		err = orMissed("linesFold", err)
+		err = pg.OrMissed("linesFold", err)
 	}
 	if err == nil {
 		err = exactly(tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next))
@@ -181,7 +182,7 @@ func (n *Namespace) foldOld(ctx context.Context, c *Claim, all bool) error {
 	}
 	op := "write the lines of " + n.spec.Name
 	if err := n.loadWindows(ctx); err != nil { // no batch of an idle partition has noticed that the windows turned
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	current, held := n.windows.Load().current, false
 	if c.foldedInWindow == current && !all {
@@ -196,7 +197,7 @@ func (n *Namespace) foldOld(ctx context.Context, c *Claim, all bool) error {
 	})
 	switch {
 	case err != nil: // whether it was committed does not matter: what is written again is the same
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	case held:
 		c.dirty.clear()
 		c.foldedInWindow = current

@@ -80,7 +80,7 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 		t.Error(d)
 	}
 	cuts := p.cuts.Load()
-	p.cut.Store(&cut{needle: []byte(linesAdvance.name)})
+	p.cut.Store(&cut{needle: []byte(linesAdvance.Name)})
 	g.n.maxLag = 1 // the next batch writes a
 	g.apply(c, seq(7, "b", 1))
 	if p.cuts.Load() == cuts {

@@ -7,7 +7,7 @@
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim
 //
-// It knows pgx, as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
+// It knows pgx (internal/pg speaks to the server), as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
 // door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,
 // actions, each sorted; events of one batch are written in record order.
 //
@@ -28,7 +28,7 @@
 // which waits until that transaction has ended, and then read. What is too slow is tried in parts and at last refused to its
 // partition, never quarantined. A write that misses a row refuses its batch, and the partitions are claimed again; where a
 // claim finds that a version line is gone, its partition stops as refused. The deadlines all follow from Config.TxTimeout, see
-// deadlines.go.
+// [pg.Deadlines].
 //
 // # Pools
 //

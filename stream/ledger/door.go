@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that live, the SQL that both
@@ -13,14 +14,14 @@ func (l *Ledger) Questions() (read, quick *Pool) { return l.read, l.quick }
 
 // Unavailable is an error of the database as whoever asked is told of it.
 func Unavailable(op string, err error) error {
-	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }
 
 // Redact turns an error of connecting into one without user, host and password.
-func Redact(err error) error { return redact(err) }
+func Redact(err error) error { return pg.Redact(err) }
 
 // Clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
-func Clean(s string, limit int) string { return clean(s, limit) }
+func Clean(s string, limit int) string { return pg.Clean(s, limit) }
 
 // ActionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
 // ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // doubtful records results in a transaction that is committed and of which the caller never hears.
@@ -14,7 +16,7 @@ func (f *fixture) doubtful(p *proxy, results ...Result) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancelCause(f.t.Context())
 	cuts := p.cuts.Load()
-	p.cut.Store(&cut{needle: []byte(commit.name), then: func() { cancel(errors.New("cut short")) }})
+	p.cut.Store(&cut{needle: []byte(pg.Commit.Name), then: func() { cancel(errors.New("cut short")) }})
 	if _, err := f.n.Record(ctx, results); err == nil || p.cuts.Load() == cuts {
 		f.t.Fatalf("%d cuts: %v", p.cuts.Load()-cuts, err)
 	}
@@ -28,7 +30,7 @@ func TestCompletionThatStandsTwice(t *testing.T) {
 	c := g.claim(0)
 	g.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
 	g.record(Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1}) // every statement is prepared now
-	p.cut.Store(&cut{needle: []byte(commit.name)})                   // committed, not heard of, and recorded again at once
+	p.cut.Store(&cut{needle: []byte(pg.Commit.Name)})                // committed, not heard of, and recorded again at once
 	g.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Response: []byte("ok")})
 	other := Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}
 	g.doubtful(p, other)

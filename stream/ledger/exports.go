@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -32,7 +33,7 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return list, nil
 }
@@ -75,7 +76,7 @@ func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLe
 		})
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -254,7 +255,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	p, g := throughProxy(t, f)
 	c := g.claim(0)
 	p.Close() // no new connection gets through
-	p.cut.Store(&cut{needle: []byte(fenceCheck.name), before: true})
+	p.cut.Store(&cut{needle: []byte(fenceCheck.Name), before: true})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("revoked"))
 	defer cancel()
 	if _, err := g.n.Apply(ctx, []Slice{slice(c, seq(0, "e", 1))}); schemas.KindOf(err) != schemas.Unavailable ||
@@ -266,23 +267,18 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// What the ledger finds wrong itself is trouble of its own, unless the server was silent.
 func TestTroubleOf(t *testing.T) {
 	t.Parallel()
-	pg := func(code string) error { return &pgconn.PgError{Code: code} }
-	tests := map[trouble][]error{
-		transient:  {pg("40001"), pg("40P01"), pg("53300"), pg("55P03"), pg("25006"), &pgconn.ConnectError{}},
-		lost:       {pg("57P01"), pg("57P03"), pg("08006"), errors.New("read tcp: connection reset"), &pgconn.PgError{Severity: "FATAL", Code: "XX000"}},
-		slow:       {pg("57014"), pg("25P03"), pg("25P04"), silence{time.Second, errors.New("i/o timeout")}},
-		badData:    {pg("22021"), pg("22P05"), pg("23505"), pg("23514"), pg("54000")},
-		oldPlan:    {pg("0A000"), pg("26000")},
-		oldWindows: {pg("42P01"), errRotated},
-		permanent:  {pg("42501"), pg("42703"), refusal{errors.New("ours")}},
-	}
-	for want, errs := range tests {
-		for _, err := range errs {
-			if got := troubleOf(err); got != want {
-				t.Errorf("%v: %d, want %d", err, got, want)
-			}
+	for want, err := range map[pg.Trouble]error{
+		oldWindows: errRotated, possibleDuplicate: fmt.Errorf("apply: %w", errPossibleDuplicate), pg.Permanent: pg.Refuse(errors.New("ours")),
+		pg.Slow: &pgconn.PgError{Code: "57014"}, pg.Lost: errors.New("read tcp: connection reset"),
+	} {
+		if got := troubleOf(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
 		}
+	}
+	if got := troubleOf(&pgconn.PgError{Code: "42P01"}); got != oldWindows {
+		t.Errorf("a window is gone: %d", got)
 	}
 }

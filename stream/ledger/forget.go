@@ -7,6 +7,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -50,7 +51,7 @@ type OldLines struct {
 // that applies.
 func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	forgets := n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
 	// A line that has just moved must not go for the age of its row.
@@ -65,7 +66,7 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 		after, more, err = n.oldLines(ctx, c, after, &old)
 	}
 	if err != nil {
-		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: redact(err)}
+		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	old.More = len(old.Keys) == forgetLines
 	return old, nil
@@ -111,7 +112,7 @@ func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) err
 		return err
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	if !old.More {
 		c.forgotIn = old.window

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -186,14 +187,14 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 		most  time.Duration // 0: twice within
 		do    func(*scene) error
 	}{
-		"before the first round trip": {at: fenceCheck.name, do: batch},
-		"after the first round trip":  {at: fenceCheck.name, after: true, do: batch},
-		"before COMMIT":               {at: commit.name, do: batch},
-		"after COMMIT":                {at: commit.name, after: true, do: batch},
+		"before the first round trip": {at: fenceCheck.Name, do: batch},
+		"after the first round trip":  {at: fenceCheck.Name, after: true, do: batch},
+		"before COMMIT":               {at: pg.Commit.Name, do: batch},
+		"after COMMIT":                {at: pg.Commit.Name, after: true, do: batch},
 		"just used":                   {now: true, do: batch},
 		"idle":                        {now: true, idle: within/4 + 100*time.Millisecond, most: within * 3 / 4, do: batch},
-		"a result before COMMIT":      {at: commit.name, do: record},
-		"a result after COMMIT":       {at: commit.name, after: true, do: record},
+		"a result before COMMIT":      {at: pg.Commit.Name, do: record},
+		"a result after COMMIT":       {at: pg.Commit.Name, after: true, do: record},
 		"a claim at its fence":        {at: "\x00", skip: 5, after: true, do: claim},
 		"a claim that has its fence":  {at: "\x00", skip: 9, after: true, do: claim},
 		"a claim before COMMIT":       {at: "commit\x00", do: claim},
@@ -215,7 +216,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 		"readiness":  {now: true, do: func(s *scene) error { return s.l.Ping(s.ctx) }},
 		"deadlines":  {at: "-- nextDeadline", do: func(s *scene) error { _, err := s.n.NextDeadline(s.ctx, []*Claim{s.c}); return err }},
 		"commands":   {at: "-- commands", do: func(s *scene) error { _, err := s.n.Commands(s.ctx, []*Claim{s.c}, 0); return err }},
-		"copies": {at: commit.name, do: func(s *scene) error {
+		"copies": {at: pg.Commit.Name, do: func(s *scene) error {
 			_, _, err := s.n.Copy(s.ctx, s.c, []Copy{{LaneSeq: 1, Packed: []byte("x")}})
 			return err
 		}},
@@ -274,7 +275,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 			if again := time.Since(began) - took; again > within {
 				t.Errorf("the next batch took %s: it met a hung connection", again)
 			}
-			if got := one[string](s.fixture, `SELECT count(*) || ' ' || count(DISTINCT event_key) || ' ' || (SELECT count(*) FROM buffer) FROM events`); tt.at == commit.name && got != "5 5 0" && got != "3 3 1" {
+			if got := one[string](s.fixture, `SELECT count(*) || ' ' || count(DISTINCT event_key) || ' ' || (SELECT count(*) FROM buffer) FROM events`); tt.at == pg.Commit.Name && got != "5 5 0" && got != "3 3 1" {
 				t.Error(got)
 			}
 		})
@@ -284,7 +285,7 @@ func TestGoesOnWhenConnectionsHang(t *testing.T) {
 // idle has every pool hold all the connections that it may: each next try could take another hung one.
 func (f *fixture) idle() {
 	f.t.Helper()
-	for _, p := range f.l.pools() {
+	for _, p := range f.l.db.Pools() {
 		for range p.Config().MaxConns {
 			conn, err := p.Acquire(f.t.Context())
 			if err != nil {
@@ -304,7 +305,7 @@ func TestGoesOnWithin30Seconds(t *testing.T) {
 			h, f := behind(t, setup(t), 0)
 			c := f.claim(0)
 			f.apply(c, seq(0, "e", 1))
-			h.arm(commit.name, 0, after)
+			h.arm(pg.Commit.Name, 0, after)
 			began := time.Now()
 			f.apply(c, seq(1, "e", 2))
 			if took := time.Since(began); took > 30*time.Second || h.hung.Load() != 1 {
@@ -338,7 +339,7 @@ func TestCloseDoesNotWaitForWhatHangs(t *testing.T) {
 	h, f := behind(t, setup(t), 12*time.Second)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1))
-	h.arm(fenceCheck.name, 0, true)
+	h.arm(fenceCheck.Name, 0, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	applied := make(chan error, 1)
 	go func() { _, err := f.n.Apply(ctx, []Slice{slice(c, seq(1, "e", 2))}); applied <- err }()

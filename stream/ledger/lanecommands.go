@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -35,8 +36,8 @@ func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command)
 		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
 	}
 	for try := 0; ; try++ {
-		if wait := backoff(ctx, try); wait != nil {
-			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
+		if wait := pg.Backoff(ctx, try); wait != nil {
+			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
 		}
 		err = n.inWindows(ctx, func(win *windowSet) error {
 			o = CommandResult{}
@@ -45,10 +46,10 @@ func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command)
 		switch {
 		case err == nil:
 			return o, nil
-		case ctx.Err() == nil && (troubleOf(err) == permanent || troubleOf(err) == badData):
-			return o, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
+		case ctx.Err() == nil && (troubleOf(err) == pg.Permanent || troubleOf(err) == pg.BadData):
+			return o, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "command again", "subscription", n.spec.Name, "command", cmd.ID, "try", try+1, "error", redact(err))
+		n.ledger.cfg.Logger.WarnContext(ctx, "command again", "subscription", n.spec.Name, "command", cmd.ID, "try", try+1, "error", pg.Redact(err))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // leftAfter is how long a topic must have had no owner before it counts as left: a process that was not restarted yet still
@@ -57,7 +58,7 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 		return nil
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "leave topics of " + n.spec.Name, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "leave topics of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return nil
 }

@@ -2,21 +2,23 @@ package ledger
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
+
+// Pool is a pool of connections whose questions and transactions have deadlines of their own.
+type Pool = pg.Pool
 
 // Ledger is a pool on one ledger database. Safe for concurrent use.
 type Ledger struct {
 	cfg   Config
+	db    *pg.Server
 	hot   *Pool // batches, claims, results: generic plans over indexes
 	read  *Pool // operators' questions: planned each time
 	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind operators' questions
-	// joined runs what actions do in this database; no connection is made before the first of them.
+	// sinkConns runs what actions do in this database; no connection is made before the first of them.
 	sinkConns *Pool
 
 	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
@@ -24,9 +26,6 @@ type Ledger struct {
 
 	listeners listeners
 	sweeps    sweeps
-
-	suspected   sync.Mutex
-	suspectedAt time.Time // when all idle connections were given up last
 
 	walkWithin time.Duration // overtakenWithin
 }
@@ -41,7 +40,8 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), walkWithin: overtakenWithin}
+	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
+	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), walkWithin: overtakenWithin}
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)
@@ -62,32 +62,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 
 // Close releases the pools. It waits for what is in flight, but not for a server that does not answer.
 func (l *Ledger) Close() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		var all sync.WaitGroup
-		for _, p := range l.pools() {
-			all.Go(p.Close)
-		}
-		all.Wait()
-	}()
-	within := deadlines{l.cfg.TxTimeout}.closing()
-	end := time.NewTimer(within)
-	defer end.Stop()
-	select {
-	case <-closed:
-	case <-end.C:
-		l.cfg.Logger.Warn("connections to postgres are left open: what was asked on them has not ended", "waited", within)
+	if err := l.db.Close(); err != nil {
+		l.cfg.Logger.Warn("connections to postgres are left open", "error", err)
 	}
-}
-
-func (l *Ledger) pools() (made []*Pool) {
-	for _, p := range []*Pool{l.hot, l.read, l.quick, l.sinkConns} {
-		if p != nil {
-			made = append(made, p)
-		}
-	}
-	return made
 }
 
 // Ping reports whether the database answers and may be written, for readiness.
@@ -95,7 +72,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	var readOnly bool
 	err := l.quick.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&readOnly)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: pg.Redact(err)}
 	}
 	if readOnly {
 		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written")
@@ -121,7 +98,7 @@ func (l *Ledger) check(ctx context.Context) error {
 	err := l.hot.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),
 		current_setting('fsync')`).Scan(&server, &commit, &sync)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	switch {
 	case server < minServer:
@@ -143,11 +120,11 @@ func (l *Ledger) checkMigrations(ctx context.Context) error {
 	}
 	var have int64
 	err = l.quick.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migrationTable+` WHERE is_applied`).Scan(&have)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42P01" {
+	if pg.TroubleOf(err) == pg.NoTable {
 		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", l.cfg.Schema)
 	}
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	switch {
 	case have < want:

@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // listeners are notified of new commands through one connection of the process, which is open while there are listeners. A
@@ -80,49 +79,9 @@ func (l *Ledger) listen(ctx context.Context) {
 				return
 			}
 		}
-		err := l.listenOnce(ctx, func() { try = 0; l.listeners.notify("") })
+		err := l.hot.Listen(ctx, "forebay_commands_"+l.cfg.Schema, func() { try = 0; l.listeners.notify("") }, l.listeners.notify)
 		if err != nil && ctx.Err() == nil {
-			l.cfg.Logger.WarnContext(ctx, "new commands are not announced, only polled for; listening again in a moment", "error", redact(err))
+			l.cfg.Logger.WarnContext(ctx, "new commands are not announced, only polled for; listening again in a moment", "error", pg.Redact(err))
 		}
 	}
-}
-
-func (l *Ledger) listenOnce(ctx context.Context, ready func()) error {
-	cfg := l.hot.Config().ConnConfig.Copy()
-	withWire(&cfg.Config)
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
-		defer cancel()
-		_ = conn.Close(ctx)
-	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{"forebay_commands_" + l.cfg.Schema}.Sanitize()); err != nil {
-		return err
-	}
-	ready()
-	for {
-		said, err := l.hear(ctx, conn)
-		if err != nil {
-			return err
-		}
-		if said != nil {
-			l.listeners.notify(said.Payload)
-		}
-	}
-}
-
-// hear waits for a notification; nil: none came for a while, and a ping shows that the connection works. One that hangs would
-// be silent for ever.
-func (l *Ledger) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	wait, cancel := context.WithTimeout(ctx, l.cfg.TxTimeout/2)
-	said, err := conn.WaitForNotification(wait)
-	cancel()
-	if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
-		return said, err
-	}
-	ping, done := l.bounded(ctx, deadlines{l.cfg.TxTimeout}.ping())
-	return nil, done(conn.Ping(ping))
 }

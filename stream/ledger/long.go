@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -73,7 +74,7 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 			return err
 		})
 		if err != nil {
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: redact(err)}
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: pg.Redact(err)}
 		}
 		list, got = append(list, page...), len(page)
 	}
@@ -113,7 +114,7 @@ func (c *Claim) finished(laneSeq int64) bool {
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "end a late result of " + n.spec.Name, Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "end a late result of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (n *Namespace) SilenceLeft(ctx context.Context, c *Claim, laneSeqs []int64)
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the heartbeats for " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the heartbeats for " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return left, nil
 }
@@ -143,12 +144,12 @@ const silenceLeftRead = `-- silenceLeft
 SELECT a.lane_seq, ` + silenceLeftColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
 
 // resultEnd notes that a report is applied. It goes with the action's own row, under the fence.
-var resultEnd = newFresh(`-- resultEnd
+var resultEnd = pg.NewFresh(`-- resultEnd
 UPDATE results r SET ended_at = now(), outcome = 'applied' FROM fences f
 WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND r.fence = f.id AND r.lane_seq = $4 AND r.attempt = $5 AND r.ended_at IS NULL`)
 
 func (r *Result) resultParams() [][]byte {
-	return append(r.Claim.fenceParams(), int64Param(r.LaneSeq), int32Param(int32(r.Attempt)))
+	return append(r.Claim.fenceParams(), pg.Int64Param(r.LaneSeq), pg.Int32Param(int32(r.Attempt)))
 }
 
 const (

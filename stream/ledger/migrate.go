@@ -10,6 +10,7 @@ import (
 	"io/fs"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -40,7 +41,7 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 	db := stdlib.OpenDB(*conn)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := createSchema(ctx, db, cfg.Schema); err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	provider, err := newProvider(db, cfg)
 	if err != nil {
@@ -51,7 +52,7 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 		applied = append(applied, r.Source.Path)
 	}
 	if err != nil {
-		return applied, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return applied, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return applied, nil
 }
@@ -75,7 +76,7 @@ func newProvider(db *sql.DB, cfg Config) (*goose.Provider, error) {
 // createSchema tolerates its twin: IF NOT EXISTS looks before it leaps.
 func createSchema(ctx context.Context, db *sql.DB, schema string) error {
 	_, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "23505" || pg.Code == "42P06") {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && (answer.Code == "23505" || answer.Code == "42P06") {
 		return nil
 	}
 	return err

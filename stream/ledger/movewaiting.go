@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	binding "github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // `topics rekey` hands a subscription over to a copy of its topic. What waits for a gap moves to the copy too, because the
@@ -18,7 +19,7 @@ import (
 
 // moveWaiting moves to a partition that is claimed for the first time what waits for its entities in the topic that it was
 // handed over from. Owners of that topic are fenced.
-func moveWaiting(ctx context.Context, tx *timedTx, c *Claim) error {
+func moveWaiting(ctx context.Context, tx *pg.Tx, c *Claim) error {
 	if c.Epoch > 1 || c.copyOf == nil {
 		return nil
 	}
@@ -27,7 +28,7 @@ func moveWaiting(ctx context.Context, tx *timedTx, c *Claim) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	if err := tx.unbounded(ctx); err != nil {
+	if err := tx.Unbounded(ctx); err != nil {
 		return err
 	}
 	fences, entities, err := waitingFor(ctx, tx, c, old)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -31,9 +32,9 @@ type Namespace struct {
 func (n *Namespace) waits() [][]byte {
 	var age []byte
 	if n.spec.MaxAge > 0 {
-		age = int64Param(n.spec.MaxAge.Microseconds())
+		age = pg.Int64Param(n.spec.MaxAge.Microseconds())
 	}
-	return [][]byte{int64Param(n.spec.Policy.GapWait.Microseconds()), int64Param(n.spec.Policy.BackfillWait.Microseconds()), age}
+	return [][]byte{pg.Int64Param(n.spec.Policy.GapWait.Microseconds()), pg.Int64Param(n.spec.Policy.BackfillWait.Microseconds()), age}
 }
 
 // Namespace registers the subscription, or finds it, and returns its part.
@@ -48,7 +49,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 		err = n.loadWindows(ctx)
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return n, nil
 }
@@ -179,7 +180,7 @@ func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "store the beginning of " + n.spec.Name, Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "store the beginning of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return stored, nil
 }
@@ -226,7 +227,7 @@ func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 	var began *time.Time
 	err := n.ledger.quick.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
 	if err != nil {
-		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: redact(err)}
+		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	if began == nil {
 		return time.Time{}, nil
@@ -238,7 +239,7 @@ func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 // be one that can be repeated even if it was committed.
 func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 	for try := 0; ; try++ {
-		if err := backoff(ctx, try); err != nil {
+		if err := pg.Backoff(ctx, try); err != nil {
 			return err
 		}
 		err := pgx.BeginFunc(ctx, l.hot, f)
@@ -246,10 +247,10 @@ func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
 			return err
 		}
 		switch t := troubleOf(err); {
-		case t == slow && try < 2, (t == transient || t == lost || t == oldPlan) && try < 8:
+		case t == pg.Slow && try < 2, (t == pg.Transient || t == pg.Lost || t == pg.OldPlan) && try < 8:
 		default:
 			return err
 		}
-		l.cfg.Logger.WarnContext(ctx, "ledger transaction failed; trying again", "try", try+1, "error", redact(err))
+		l.cfg.Logger.WarnContext(ctx, "ledger transaction failed; trying again", "try", try+1, "error", pg.Redact(err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -27,7 +28,7 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 		return err
 	})
 	if err != nil {
-		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return actions, more, nil
 }
@@ -153,7 +154,7 @@ func (n *Namespace) openPlain(ctx context.Context, win *windowSet, c *Claim, win
 	}
 	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
 	if err == nil && len(actions) != len(seqs) {
-		err = refusal{fmt.Errorf("fence %d: %d of %d open actions have no event", c.ID, len(seqs)-len(actions), len(seqs))}
+		err = pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", c.ID, len(seqs)-len(actions), len(seqs)))
 	}
 	return actions, err
 }

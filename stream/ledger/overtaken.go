@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // exactly is err, or that a statement has not changed one row.
 func exactly(tag interface{ RowsAffected() int64 }, err error) error {
 	if err == nil && tag.RowsAffected() != 1 {
-		return refusal{fmt.Errorf("%d rows were written, not one", tag.RowsAffected())}
+		return pg.Refuse(fmt.Errorf("%d rows were written, not one", tag.RowsAffected()))
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken b
 			return err
 		})
 	})
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" {
+	if pg.StatementTimeout(err) {
 		err = ErrTooFar
 	}
 	return overtaken, n.overtakenFailed(ctx, err)
@@ -141,8 +141,8 @@ func newerThan(ctx context.Context, db interface {
 func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenced bool, err error) {
 	op := "end a stale action of " + n.spec.Name
 	for try := 0; ; try++ {
-		if wait := backoff(ctx, try); wait != nil {
-			return false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, redact(err))}
+		if wait := pg.Backoff(ctx, try); wait != nil {
+			return false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
 		}
 		err = n.inWindows(ctx, func(win *windowSet) error {
 			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
@@ -158,8 +158,8 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 		switch {
 		case err == nil:
 			return fenced, nil
-		case ctx.Err() == nil && (troubleOf(err) == permanent || troubleOf(err) == badData):
-			return false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
+		case ctx.Err() == nil && (troubleOf(err) == pg.Permanent || troubleOf(err) == pg.BadData):
+			return false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
 	}
 }
@@ -184,5 +184,5 @@ func (n *Namespace) overtakenFailed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer actions of " + n.spec.Name, Err: redact(err)}
+	return &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer actions of " + n.spec.Name, Err: pg.Redact(err)}
 }

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
 // hotStatements lists every statement of the hot path by name.
-func hotStatements(win *windowSet) map[string]statement {
+func hotStatements(win *windowSet) map[string]pg.Statement {
 	q := &win.q
-	all := map[string]statement{
+	all := map[string]pg.Statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
 		"bufferedRowsRead": bufferedRowsRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
@@ -23,9 +24,9 @@ func hotStatements(win *windowSet) map[string]statement {
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silenceLeftRead, "placesTaken": placesTaken,
 		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "withoutCopyPlainRead": withoutCopyPlainRead, "staleWrite": staleWrite} {
-		all[name] = newStatement(OfWindow(win.current, win.own(sql)))
+		all[name] = pg.NewStatement(OfWindow(win.current, win.own(sql)))
 	}
-	for name, by := range map[string]map[int32]statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
+	for name, by := range map[string]map[int32]pg.Statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
 		for w, s := range by {
 			all[fmt.Sprintf("%s/%d", name, w)] = s
 		}
@@ -66,15 +67,15 @@ func (f *fixture) checkPlans(when string) {
 	}
 	defer conn.Release()
 	for name, s := range hotStatements(f.n.windows.Load()) {
-		if s.fresh {
+		if s.Fresh {
 			continue // planned for the size of the moment
 		}
-		sd, err := conn.Conn().Prepare(t.Context(), s.name, s.sql)
+		sd, err := conn.Conn().Prepare(t.Context(), s.Name, s.SQL)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		explain := "EXPLAIN (COSTS OFF) EXECUTE " + s.name
+		explain := "EXPLAIN (COSTS OFF) EXECUTE " + s.Name
 		if n := len(sd.ParamOIDs); n > 0 {
 			explain += "(NULL" + strings.Repeat(",NULL", n-1) + ")"
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // proxy stands between the ledger and Postgres and breaks connections between any two statements. It speaks enough of
@@ -195,7 +196,7 @@ func (p *proxy) hit(unit []byte) *cut {
 }
 
 func isCommit(unit []byte) bool {
-	return bytes.Contains(unit, []byte(commit.name)) || bytes.Contains(unit, []byte("commit\x00"))
+	return bytes.Contains(unit, []byte(pg.Commit.Name)) || bytes.Contains(unit, []byte("commit\x00"))
 }
 
 // message appends one message of a client; the first one of a connection has no type.
@@ -256,7 +257,7 @@ func TestConnectionCutAtCommit(t *testing.T) {
 			p, g := throughProxy(t, f)
 			c := g.claim(0)
 			g.apply(c, seq(0, "e", 1), seq(1, "e", 3)) // every statement is prepared now
-			p.cut.Store(&cut{needle: []byte(commit.name), before: before})
+			p.cut.Store(&cut{needle: []byte(pg.Commit.Name), before: before})
 			a := g.apply(c, seq(2, "e", 2), seq(3, "x", 1))
 			if p.cuts.Load() != 1 {
 				t.Fatal("the proxy did not cut")
@@ -287,7 +288,7 @@ func TestConnectionCutAtCommitOfExpire(t *testing.T) {
 	c := g.claim(0)
 	g.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "x", 1), seq(3, "x", 3))
 	g.overdue()
-	p.cut.Store(&cut{needle: []byte(commit.name)})
+	p.cut.Store(&cut{needle: []byte(pg.Commit.Name)})
 	a, err := g.n.Expire(t.Context(), c)
 	if err != nil || p.cuts.Load() != 1 {
 		t.Fatal(p.cuts.Load(), err)
@@ -309,7 +310,7 @@ func TestConnectionCutAtRecordAndClaim(t *testing.T) {
 	if _, err := g.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout"}}); err != nil {
 		t.Fatal(err)
 	}
-	p.cut.Store(&cut{needle: []byte(commit.name)})
+	p.cut.Store(&cut{needle: []byte(pg.Commit.Name)})
 	if _, err := g.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 2, Class: "timeout"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"fmt"
 	"strings"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // The hot path's statements. Those on rotated tables name the children of the live windows and are built once per
@@ -14,27 +16,35 @@ import (
 var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
 	"event_key uuid", "filtered boolean", "parked text", "skipped text", "version_text text", "as_of bigint")
 
+// Not counted (see [pg.NewCounted]) is what
+//
+//   - makes a row of every element, or an error: linesInsert, bufferInsert, eventsInsert, rejectedInsert, rejectedReplace, actionsDead;
+//   - gives a row to what has none and leaves what is done: actionsInsert, actionsUpdate, copyInsert. actionsStand and actionsKnown
+//     ask for the rows instead. attemptsInsert keeps what stands there, and copyUpdate a copy: there the row is what is wanted;
+//   - takes away, or ends, what may be there: rejectedDelete, linesForget, moveOutOfLog, backfillsReplace, the stops that a claim ends;
+//   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, LateWrite,
+//     beatWrite, the end of a backfill, exportedWrite (a dead letter is exported once more), topics.left_at.
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
-	fenceCheck = newStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
+	fenceCheck = pg.NewStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
 SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
 JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token
 ORDER BY f.id FOR KEY SHARE OF f`)
 
-	progressRead = newStatement(`-- progressRead
+	progressRead = pg.NewStatement(`-- progressRead
 SELECT p.fence, p.next_offset, p.high_offset, p.revision FROM unnest($1::int[]) AS c(id)
 CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progress WHERE fence = c.id OFFSET 0) p`)
 
-	windowsRead = newStatement(`-- windowsRead
+	windowsRead = pg.NewStatement(`-- windowsRead
 SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
 
-	linesRead = newStatement(`-- linesRead
+	linesRead = pg.NewStatement(`-- linesRead
 SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.version_text, l.sub, l.event_key, l.filtered, l.parked, l.skipped
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
 CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, skipped FROM version_lines
     WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
-	bufferRead = newFresh(`-- bufferRead
+	bufferRead = pg.NewFresh(`-- bufferRead
 SELECT ` + waitingColumns + `
 FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
 JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'
@@ -42,37 +52,37 @@ ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset`)
 
 	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
 	// a limit: a line may release a thousand large ones at once.
-	bufferedRowsRead = newFresh(`-- bufferedRowsRead
+	bufferedRowsRead = pg.NewFresh(`-- bufferedRowsRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
        CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
 	// $2 is when NextDeadline last said so, or infinity: what became overdue since then waits for another reading.
-	overdueRead = newStatement(`-- overdueRead
+	overdueRead = pg.NewStatement(`-- overdueRead
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
-	linesAdvance = newCounted(`-- linesAdvance: one probe of version_lines_pkey per line
+	linesAdvance = pg.NewCounted(`-- linesAdvance: one probe of version_lines_pkey per line
 UPDATE version_lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
 FROM `+zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint")+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
-	linesUpdate = newCounted(`-- linesUpdate: one probe of version_lines_pkey per line
+	linesUpdate = pg.NewCounted(`-- linesUpdate: one probe of version_lines_pkey per line
 UPDATE version_lines l SET kind = u.kind, epoch = u.epoch, value = u.value, version_text = u.version_text, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM `+lineColumns+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
-	linesInsert = newStatement(`-- linesInsert
+	linesInsert = pg.NewStatement(`-- linesInsert
 INSERT INTO version_lines (seen_in, fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, as_of, skipped)
 SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.version_text, u.sub, u.event_key, u.filtered, u.parked, u.as_of,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + lineColumns)
 
 	// $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and for both together (by age).
-	bufferInsert = newStatement(`-- bufferInsert
+	bufferInsert = pg.NewStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
     epoch, value, version_text, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
     type, packed)
@@ -85,17 +95,17 @@ FROM ` + zip(5, "fence int", "log_offset bigint", "leader_epoch int", "append_ti
 		"filtered boolean", "backfill boolean", "decision text", "stage text", "payload text", "kind text", "entity text",
 		"clock text", "source text", "event_id text", "type text", "packed bytea"))
 
-	bufferUpdate = newCounted(`-- bufferUpdate
+	bufferUpdate = pg.NewCounted(`-- bufferUpdate
 UPDATE buffer b SET decision = u.decision, stage = u.stage,
        deadline = CASE u.decision WHEN 'buffered' THEN `+deadline("b.buffered_at")+` END
 FROM `+zip(4, "fence int", "log_offset bigint", "decision text", "stage text")+`
-WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$4::int[]").planned()
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$4::int[]").Planned()
 
-	bufferDelete = newCounted(`-- bufferDelete
+	bufferDelete = pg.NewCounted(`-- bufferDelete
 DELETE FROM buffer b USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
-WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$1::int[]").planned()
+WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$1::int[]").Planned()
 
-	progressWrite = newCounted(`-- progressWrite
+	progressWrite = pg.NewCounted(`-- progressWrite
 UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
        high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, lines_low = u.lines_low,
        processed_at = greatest(p.processed_at, least(u.processed_at, now())), revision = p.revision + 1, updated_at = now()
@@ -128,42 +138,42 @@ func zip(first int, cols ...string) string {
 
 // windowQueries are the statements on rotated tables, for one set of live windows.
 type windowQueries struct {
-	lock            statement
-	seen            statement // in the current window
-	seenBefore      statement // in the closed ones; none where there are none
-	eventsInsert    statement
-	eventsText      statement // the same for events whose version is a text
-	actionsDead     statement
-	rejectedInsert  statement
-	rejectedReplace statement
-	bufferedActions statement
+	lock            pg.Statement
+	seen            pg.Statement // in the current window
+	seenBefore      pg.Statement // in the closed ones; none where there are none
+	eventsInsert    pg.Statement
+	eventsText      pg.Statement // the same for events whose version is a text
+	actionsDead     pg.Statement
+	rejectedInsert  pg.Statement
+	rejectedReplace pg.Statement
+	bufferedActions pg.Statement
 	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
-	duplicates map[int32]statement
-	decided    map[int32]statement
-	forget     map[int32]statement
-	complete   map[int32]statement
-	update     map[int32]statement
-	insert     map[int32]statement
-	attempt    map[int32]statement
-	standing   map[int32]statement
-	known      map[int32]statement
-	laneFirst  statement
+	duplicates map[int32]pg.Statement
+	decided    map[int32]pg.Statement
+	forget     map[int32]pg.Statement
+	complete   map[int32]pg.Statement
+	update     map[int32]pg.Statement
+	insert     map[int32]pg.Statement
+	attempt    map[int32]pg.Statement
+	standing   map[int32]pg.Statement
+	known      map[int32]pg.Statement
+	laneFirst  pg.Statement
 }
 
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
-		duplicates: map[int32]statement{}, decided: map[int32]statement{}, forget: map[int32]statement{},
-		complete: map[int32]statement{}, update: map[int32]statement{}, insert: map[int32]statement{}, attempt: map[int32]statement{}, standing: map[int32]statement{}, known: map[int32]statement{},
+		duplicates: map[int32]pg.Statement{}, decided: map[int32]pg.Statement{}, forget: map[int32]pg.Statement{},
+		complete: map[int32]pg.Statement{}, update: map[int32]pg.Statement{}, insert: map[int32]pg.Statement{}, attempt: map[int32]pg.Statement{}, standing: map[int32]pg.Statement{}, known: map[int32]pg.Statement{},
 	}
-	of := func(w int32, sql string) statement { return newStatement(OfWindow(w, sql)) }
-	fresh := func(w int32, sql string) statement { return newFresh(OfWindow(w, sql)) }
+	of := func(w int32, sql string) pg.Statement { return pg.NewStatement(OfWindow(w, sql)) }
+	fresh := func(w int32, sql string) pg.Statement { return pg.NewFresh(OfWindow(w, sql)) }
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
 	q.eventsInsert, q.eventsText = of(current, eventsInsert), of(current, eventsText)
 	q.actionsDead = fresh(current, actionsDead)
 	q.rejectedInsert, q.rejectedReplace = of(current, rejectedInsert), fresh(current, rejectedReplace(live))
-	q.bufferedActions = newCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").planned()
+	q.bufferedActions = pg.NewCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").Planned()
 	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
 	var before, first []string
 	for _, l := range live {
@@ -176,18 +186,18 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	}
 	q.seen = of(current, "-- seen: one probe of an unique index per key\n"+seenIn)
 	if len(before) > 0 {
-		q.seenBefore = newStatement("-- seenBefore: one probe of an unique index per key and window\n" + strings.Join(before, "\nUNION ALL "))
+		q.seenBefore = pg.NewStatement("-- seenBefore: one probe of an unique index per key and window\n" + strings.Join(before, "\nUNION ALL "))
 	}
-	q.laneFirst = newStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
+	q.laneFirst = pg.NewStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
-		q.duplicates[w] = newCounted(OfWindow(w, duplicatesUpdate), "$1::uuid[]")
-		q.decided[w] = newCounted(OfWindow(w, decidedUpdate), "$3::uuid[]").planned()
+		q.duplicates[w] = pg.NewCounted(OfWindow(w, duplicatesUpdate), "$1::uuid[]")
+		q.decided[w] = pg.NewCounted(OfWindow(w, decidedUpdate), "$3::uuid[]").Planned()
 		q.forget[w] = fresh(w, rejectedDelete)
-		q.complete[w], q.attempt[w] = newCountedAs(OfWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
+		q.complete[w], q.attempt[w] = pg.NewCountedAs(OfWindow(w, completionInsert), fenceHeld), of(w, attemptsInsert)
 		q.update[w], q.insert[w] = fresh(w, actionsUpdate), fresh(w, actionsInsert)
-		q.standing[w] = newFresh(OfWindow(w, actionsStand)).counting("actionsStand")
-		q.known[w] = newFresh(OfWindow(w, actionsKnown)).counting("actionsKnown")
+		q.standing[w] = pg.NewFresh(OfWindow(w, actionsStand)).Counting("actionsStand")
+		q.known[w] = pg.NewFresh(OfWindow(w, actionsKnown)).Counting("actionsKnown")
 	}
 	return q
 }
@@ -356,7 +366,7 @@ const eventOfLane = `SELECT event_key, lane_seq, plan, decided_at FROM events_w{
     WHERE fence = u.fence AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1`
 
-var laneLowWrite = newCountedAs(`-- laneLowWrite
+var laneLowWrite = pg.NewCountedAs(`-- laneLowWrite
 UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM fences f
 WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
 

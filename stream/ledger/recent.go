@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // recentKeys remembers the last event keys of a subscription in this process. Providers repeat an event soon or not at all,
@@ -65,8 +66,8 @@ func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
 // keys returns the event keys that the current window is asked for, and all keys.
-func (t *txAttempt) keys() (asked, all *column) {
-	asked, all = uuidColumn(0), uuidColumn(t.records())
+func (t *txAttempt) keys() (asked, all *pg.Column) {
+	asked, all = pg.UUIDColumn(0), pg.UUIDColumn(t.records())
 	k := t.n.recent
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,14 +78,14 @@ func (t *txAttempt) keys() (asked, all *column) {
 				continue
 			}
 			r := &w.Records[i]
-			all.uuid(r.Key)
+			all.UUID(r.Key)
 			known := k.remember(r.Key)
 			if known {
 				t.recent++
 			}
 			// What is filtered gets no row.
 			if w.keyAsked[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.keyAsked[i] {
-				asked.uuid(r.Key)
+				asked.UUID(r.Key)
 			}
 		}
 	}

@@ -80,10 +80,10 @@ func TestKeysThatAreAskedFor(t *testing.T) {
 	asked := func(sure bool, records ...Record) int32 {
 		w := &partitionBatch{Slice: Slice{Records: records}, askAllKeys: sure, scratch: &scratch{}}
 		got, all := (&txAttempt{n: n, parts: []*partitionBatch{w}}).keys()
-		if all.n != int32(len(records)) {
-			t.Errorf("%d keys of %d", all.n, len(records))
+		if all.Len() != len(records) {
+			t.Errorf("%d keys of %d", all.Len(), len(records))
 		}
-		return got.n
+		return int32(got.Len())
 	}
 	unwanted := seq(0, "unwanted", 1)
 	unwanted.Filtered = true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 const (
@@ -56,8 +57,8 @@ func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) 
 		limits retryLimits
 	)
 	for try, refreshed := 0, 0; ; try++ {
-		if err := backoff(ctx, try); err != nil {
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(err, redact(last))}
+		if err := pg.Backoff(ctx, try); err != nil {
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(err, pg.Redact(last))}
 		}
 		fenced, err := n.record(ctx, w)
 		if err == nil {
@@ -67,14 +68,14 @@ func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) 
 		last = err
 		switch t := troubleOf(err); {
 		case ctx.Err() != nil:
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 		case t == oldWindows && refreshed < maxRefresh:
 			refreshed++
 			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
-		case t == permanent, t == badData, t == oldWindows:
-			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: redact(err)}
+		case t == pg.Permanent, t == pg.BadData, t == oldWindows:
+			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", redact(err))
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", pg.Redact(err))
 		if limits.exceeded(err) && len(results) > 1 {
 			w.markUnknown()
 			return n.recordHalves(ctx, results, op)
@@ -123,39 +124,39 @@ func (n *Namespace) record(ctx context.Context, w *resultWrite) (fenced map[int3
 		return nil, err
 	}
 	defer func() {
-		if err != nil && troubleOf(err) == oldPlan {
-			discard(conn)
+		if err != nil && troubleOf(err) == pg.OldPlan {
+			pg.Discard(conn)
 			return
 		}
-		abandon(conn)
+		pg.Abandon(conn)
 	}()
-	ctx, done := n.ledger.bounded(ctx, n.ledger.cfg.TxTimeout)
+	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
 	win := n.windows.Load()
 	fenced = map[int32]bool{}
-	p := &pipeline{conn: conn}
-	if err = p.add(ctx, begin, nil); err != nil {
+	p := &pg.Pipeline{Conn: conn}
+	if err = p.Add(ctx, pg.Begin, nil); err != nil {
 		return nil, err
 	}
-	ids, epochs, tokens := int32Column(len(w.claims)), int64Column(len(w.claims)), uuidColumn(len(w.claims))
+	ids, epochs, tokens := pg.Int32Column(len(w.claims)), pg.Int64Column(len(w.claims)), pg.UUIDColumn(len(w.claims))
 	for _, c := range w.claims {
 		fenced[c.ID] = true
-		ids.int32(c.ID)
-		epochs.int64(c.Epoch)
-		tokens.uuid(c.Token)
+		ids.Int32(c.ID)
+		epochs.Int64(c.Epoch)
+		tokens.UUID(c.Token)
 	}
-	held := [][]byte{ids.param(), epochs.param(), tokens.param()}
-	err = p.add(ctx, fenceCheck, func(r *row) { delete(fenced, r.int32()) }, held...)
+	held := [][]byte{ids.Param(), epochs.Param(), tokens.Param()}
+	err = p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(fenced, r.Int32()) }, held...)
 	if err != nil {
 		return nil, err
 	}
 	if err = w.queue(ctx, p, win, held); err != nil {
 		return nil, err
 	}
-	if err = p.add(ctx, commit, nil); err != nil {
+	if err = p.Add(ctx, pg.Commit, nil); err != nil {
 		return nil, err
 	}
-	if err = p.commit(ctx); err != nil {
+	if err = p.Commit(ctx); err != nil {
 		return nil, err
 	}
 	return fenced, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,7 +29,7 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 				SELECT FROM fences f JOIN progress p ON p.fence = f.id WHERE f.subscription = s.id AND f.topic_id = $2 AND f.partition = b.partition)
 		) n ON true WHERE s.name = $1 ORDER BY s.generation, n.partition`, subscription, [16]byte(id))
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: pg.Redact(err)}
 	}
 	var (
 		out         []Reader
@@ -52,7 +53,7 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 		}
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: redact(err)}
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: pg.Redact(err)}
 	}
 	return out, nil
 }
@@ -84,7 +85,7 @@ func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err err
 		lines, err = l.handOver(ctx, h.Reader.id, h)
 	}
 	if err != nil {
-		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return lines, nil
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // resultWrite is what one Record writes. It is decided once, so that every attempt writes the same.
@@ -36,9 +38,9 @@ type windowResults struct {
 // completions is one row of the table.
 type completions struct {
 	key       completionKey
-	lanes     *column
-	latencies *column
-	responses *column
+	lanes     *pg.Column
+	latencies *pg.Column
+	responses *pg.Column
 	answered  bool
 	size      int
 }
@@ -117,16 +119,16 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
-		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{int32Column(0), int64Column(0), textColumn(0), int32Column(0),
-			textColumn(0), int32Column(0), int32Column(0), textColumn(0), bytesColumn(0), uuidColumn(0)}, made: rows{int32Column(0), int64Column(0)}, known: rows{int32Column(0), int64Column(0)}}
+		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{pg.Int32Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0),
+			pg.TextColumn(0), pg.Int32Column(0), pg.Int32Column(0), pg.TextColumn(0), pg.BytesColumn(0), pg.UUIDColumn(0)}, made: rows{pg.Int32Column(0), pg.Int64Column(0)}, known: rows{pg.Int32Column(0), pg.Int64Column(0)}}
 		w.windows[id] = wr
 	}
 	return wr
 }
 
 func resultRows(n int) rows {
-	return rows{int32Column(n), int64Column(n), textColumn(n), int32Column(n), int64Column(n), textColumn(n), int32Column(n), int32Column(n),
-		textColumn(n), bytesColumn(n), bytesColumn(n), int64Column(n), int64Column(n), uuidColumn(n), int64Column(n), int64Column(n)}
+	return rows{pg.Int32Column(n), pg.Int64Column(n), pg.TextColumn(n), pg.Int32Column(n), pg.Int64Column(n), pg.TextColumn(n), pg.Int32Column(n), pg.Int32Column(n),
+		pg.TextColumn(n), pg.BytesColumn(n), pg.BytesColumn(n), pg.Int64Column(n), pg.Int64Column(n), pg.UUIDColumn(n), pg.Int64Column(n), pg.Int64Column(n)}
 }
 
 // action decides where a result is written. An action that has ended does not change.
@@ -166,14 +168,14 @@ func (wr *windowResults) complete(r *Result) {
 	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
 	if c == nil || c.size > maxResponses {
-		c = &completions{key: key, lanes: int16Column(64), latencies: int32Column(64), responses: bytesColumn(0)}
+		c = &completions{key: key, lanes: pg.Int16Column(64), latencies: pg.Int32Column(64), responses: pg.BytesColumn(0)}
 		wr.open[key] = c
 		wr.completions = append(wr.completions, c)
 	}
-	c.lanes.int16(int16(r.LaneSeq & (bucketSize - 1)))
-	c.latencies.int32(microseconds(r.Latency))
+	c.lanes.Int16(int16(r.LaneSeq & (bucketSize - 1)))
+	c.latencies.Int32(microseconds(r.Latency))
 	answer := response(r)
-	c.responses.bytes(answer)
+	c.responses.Bytes(answer)
 	c.answered = c.answered || answer != nil
 	c.size += len(answer)
 }
@@ -186,43 +188,43 @@ func (wr *windowResults) insert(r *Result) {
 
 // action names the action of a result.
 func (r rows) action(of *Result) {
-	r[0].int32(of.Claim.ID)
-	r[1].int64(of.LaneSeq)
+	r[0].Int32(of.Claim.ID)
+	r[1].Int64(of.LaneSeq)
 }
 
 func (wr *windowResults) row(c rows, r *Result) {
-	c[0].int32(r.Claim.ID)
-	c[1].int64(r.LaneSeq)
-	c[2].text(string(r.Status))
-	c[3].int32(int32(r.Attempt))
-	c[4].int64(r.NextIn.Microseconds())
-	c[5].text(clean(r.Class, 40))
-	c[6].int32(int32(r.Code))
-	c[7].int32(microseconds(r.Latency))
-	c[8].text(clean(r.Error, MaxErrorText))
-	c[9].bytes(response(r))
+	c[0].Int32(r.Claim.ID)
+	c[1].Int64(r.LaneSeq)
+	c[2].Text(string(r.Status))
+	c[3].Int32(int32(r.Attempt))
+	c[4].Int64(r.NextIn.Microseconds())
+	c[5].Text(pg.Clean(r.Class, 40))
+	c[6].Int32(int32(r.Code))
+	c[7].Int32(microseconds(r.Latency))
+	c[8].Text(pg.Clean(r.Error, MaxErrorText))
+	c[9].Bytes(response(r))
 	if r.Status == Done || r.Status == Superseded {
-		c[10].null()
+		c[10].Null()
 	} else {
-		c[10].bytes(r.Packed)
+		c[10].Bytes(r.Packed)
 	}
-	c[11].int64(r.Left.Microseconds())
-	c[12].int64(r.Silence.Microseconds())
+	c[11].Int64(r.Left.Microseconds())
+	c[12].Int64(r.Silence.Microseconds())
 	if id, ok := r.ID.Hash(); ok {
-		c[13].uuid(id)
+		c[13].UUID(id)
 	} else {
-		c[13].null()
+		c[13].Null()
 	}
 	if r.DoubtEnd.IsZero() {
-		c[14].null()
+		c[14].Null()
 	} else {
-		c[14].int64(time.Since(r.DoubtEnd).Microseconds())
+		c[14].Int64(time.Since(r.DoubtEnd).Microseconds())
 	}
 	since := r.Latency
 	if !r.Began.IsZero() {
 		since = max(since, time.Since(r.Began))
 	}
-	c[15].int64(since.Microseconds())
+	c[15].Int64(since.Microseconds())
 }
 
 // kept reports whether an attempt gets a row: it has ended or is marked, and is not a first one that simply succeeded.
@@ -233,25 +235,25 @@ func (r *Result) kept() bool {
 // attempt adds the row of an attempt. Of an attempt a write has one row at most; see attemptsInsert.
 func (wr *windowResults) attempt(r *Result) {
 	c := wr.failed
-	c[0].int32(r.Claim.ID)
-	c[1].int64(r.LaneSeq)
-	c[2].text(string(r.Status))
-	c[3].int32(int32(r.Attempt))
-	c[4].text(clean(r.Class, 40))
-	c[5].int32(int32(r.Code))
-	c[6].int32(microseconds(r.Latency))
-	c[7].text(clean(r.Error, MaxErrorText))
-	c[8].bytes(response(r))
+	c[0].Int32(r.Claim.ID)
+	c[1].Int64(r.LaneSeq)
+	c[2].Text(string(r.Status))
+	c[3].Int32(int32(r.Attempt))
+	c[4].Text(pg.Clean(r.Class, 40))
+	c[5].Int32(int32(r.Code))
+	c[6].Int32(microseconds(r.Latency))
+	c[7].Text(pg.Clean(r.Error, MaxErrorText))
+	c[8].Bytes(response(r))
 	if r.Trace == ([16]byte{}) {
-		c[9].null()
+		c[9].Null()
 	} else {
-		c[9].uuid(r.Trace)
+		c[9].UUID(r.Trace)
 	}
 }
 
 // queue adds the statements; windows, and in them lanes, ascend.
-func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, held [][]byte) error {
-	age := [][]byte{int64Param(time.Since(w.decided).Microseconds())}
+func (w *resultWrite) queue(ctx context.Context, p *pg.Pipeline, win *windowSet, held [][]byte) error {
+	age := [][]byte{pg.Int64Param(time.Since(w.decided).Microseconds())}
 	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
 		wr := w.windows[id]
 		complete, ok := win.q.complete[id]
@@ -259,19 +261,19 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 			return errRotated
 		}
 		for _, c := range wr.completions {
-			if err := p.add(ctx, complete, nil, c.params()...); err != nil {
+			if err := p.Add(ctx, complete, nil, c.params()...); err != nil {
 				return err
 			}
 		}
 		for _, step := range []struct {
-			s    statement
+			s    pg.Statement
 			rows rows
 			more [][]byte
 		}{{win.q.update[id], wr.updates, age}, {win.q.insert[id], wr.inserts, age}, {win.q.attempt[id], wr.failed, nil}} {
 			if step.rows.n() == 0 {
 				continue
 			}
-			if err := p.add(ctx, step.s, nil, append(step.rows.params(held...), step.more...)...); err != nil {
+			if err := p.Add(ctx, step.s, nil, append(step.rows.params(held...), step.more...)...); err != nil {
 				return err
 			}
 		}
@@ -279,18 +281,18 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 			if check.rows.n() == 0 {
 				continue
 			}
-			if err := p.add(ctx, check.s, nil, append(check.rows.params(), held...)...); err != nil {
+			if err := p.Add(ctx, check.s, nil, append(check.rows.params(), held...)...); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range w.reported {
-		if err := p.add(ctx, resultEnd, nil, w.reported[i].resultParams()...); err != nil {
+		if err := p.Add(ctx, resultEnd, nil, w.reported[i].resultParams()...); err != nil {
 			return err
 		}
 	}
 	for _, l := range w.newLows {
-		if err := p.add(ctx, laneLowWrite, nil, append(l.claim.fenceParams(), int64Param(l.laneSeq))...); err != nil {
+		if err := p.Add(ctx, laneLowWrite, nil, append(l.claim.fenceParams(), pg.Int64Param(l.laneSeq))...); err != nil {
 			return err
 		}
 	}
@@ -300,14 +302,14 @@ func (w *resultWrite) queue(ctx context.Context, p *pipeline, win *windowSet, he
 func (c *completions) params() [][]byte {
 	var responses []byte
 	if c.answered {
-		responses = c.responses.param()
+		responses = c.responses.Param()
 	}
-	return append(c.key.claim.fenceParams(), int64Param(c.key.bucket), int32Param(c.key.code), c.lanes.param(), c.latencies.param(), responses, boolParam(c.key.superseded))
+	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.lanes.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
 }
 
 // fenceParams name a claim's fence: id, epoch, token.
 func (c *Claim) fenceParams() [][]byte {
-	return [][]byte{int32Param(c.ID), int64Param(c.Epoch), c.Token[:]}
+	return [][]byte{pg.Int32Param(c.ID), pg.Int64Param(c.Epoch), c.Token[:]}
 }
 
 // markCommitted notes that the write is committed, and moves the claims' marks on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -188,7 +189,7 @@ func (n *Namespace) Report(ctx context.Context, s Stop, epoch int64) (Stop, erro
 		return s, err
 	}
 	if err != nil {
-		return s, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return s, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return *stored, nil
 }
@@ -203,7 +204,7 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 		return nil, err
 	}
 	if now != epoch {
-		return nil, refusal{schemas.Errorf(schemas.Conflict, op, "the partition was claimed since")}
+		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, op, "the partition was claimed since"))
 	}
 	old, err := n.openStop(ctx, tx, p, " FOR UPDATE OF k")
 	if err != nil || old.Same(&s) {
@@ -217,7 +218,7 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 	_, err = tx.Exec(ctx, `INSERT INTO stops (subscription, topic, topic_id, partition, kind, from_offset, to_offset, resume_offset, records,
 		first_at, last_at, detail, found_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, -1), $10, $11, $12, $13)`,
 		n.id, p.Topic, [16]byte(p.TopicID), p.Number, s.Kind, s.From, s.To, s.Resume, s.Records, timeOrNull(s.FirstAt), timeOrNull(s.LastAt),
-		clean(s.Detail, 2000), clean(n.spec.Owner, 200))
+		pg.Clean(s.Detail, 2000), pg.Clean(n.spec.Owner, 200))
 	if err != nil {
 		return nil, err
 	}

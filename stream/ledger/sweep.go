@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -55,11 +56,11 @@ func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
 	var swept Swept
 	rows, err := l.read.Query(ctx, `SELECT id, name || CASE generation WHEN 0 THEN '' ELSE '@' || generation END FROM subscriptions ORDER BY id`)
 	if err != nil {
-		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sweptSubscription])
 	if err != nil {
-		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: redact(err)}
+		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	var failed []error
 	for _, s := range all {
@@ -72,7 +73,7 @@ func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
 		}
 		err := l.sweepOne(ctx, s.ID, cfg, &swept)
 		if l.sweeps.note(s.ID, err); err != nil {
-			failed = append(failed, fmt.Errorf("subscription %s: %w", s.Name, redact(err)))
+			failed = append(failed, fmt.Errorf("subscription %s: %w", s.Name, pg.Redact(err)))
 		}
 	}
 	if len(failed) > 0 {
@@ -279,15 +280,15 @@ func (l *Ledger) dropWindows(ctx context.Context, subscription int32, cfg SweepC
 // drop drops a window, unless a reader holds it for longer than others may be made to wait.
 func (l *Ledger) drop(ctx context.Context, id int32) (dropped bool, err error) {
 	for try := range dropTries {
-		if err := backoff(ctx, try); err != nil {
+		if err := pg.Backoff(ctx, try); err != nil {
 			return false, err
 		}
 		err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error { return dropWindow(ctx, tx, id) })
-		if t := troubleOf(err); err == nil || !locked(err) && t != transient && t != lost {
+		if t := troubleOf(err); err == nil || !pg.Locked(err) && t != pg.Transient && t != pg.Lost {
 			return err == nil, err
 		}
 	}
-	if !locked(err) {
+	if !pg.Locked(err) {
 		return false, err
 	}
 	l.cfg.Logger.InfoContext(ctx, "dedupe window is being read; a later sweep will drop it", "window", id)
@@ -332,7 +333,7 @@ func dropWindow(ctx context.Context, tx pgx.Tx, id int32) error {
 // Now is the database's clock.
 func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 	if err := n.ledger.quick.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
-		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: redact(err)}
+		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: pg.Redact(err)}
 	}
 	return now, nil
 }
@@ -346,20 +347,20 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 		err = n.caughtUp(ctx, at, claims)
 	}
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: pg.Redact(err)}
 	}
 	return nil
 }
 
-var processedWrite = newCountedAs(`-- processedWrite
+var processedWrite = pg.NewCountedAs(`-- processedWrite
 UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
 
 func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		for _, c := range claimsSorted(claims) {
-			_, err := tx.Exec(ctx, processedWrite.sql, c.ID, c.Epoch, c.Token, at, c.low())
-			if err := orMissed(processedWrite.counted, err); err != nil {
+			_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
+			if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
 				return err
 			}
 		}

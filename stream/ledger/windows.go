@@ -37,7 +37,7 @@ func (n *Namespace) loadWindows(ctx context.Context) error { return n.readWindow
 func (n *Namespace) readWindows(ctx context.Context, from interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }) error {
-	rows, err := from.Query(ctx, windowsRead.sql, n.id)
+	rows, err := from.Query(ctx, windowsRead.SQL, n.id)
 	if err != nil {
 		return err
 	}

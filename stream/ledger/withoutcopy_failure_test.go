@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // The connection breaks at the COMMIT of copies, before or after the server has it: the copies are there.
@@ -21,7 +22,7 @@ func TestConnectionCutAtCopy(t *testing.T) {
 			c := g.claim(0)
 			g.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 			g.copy(c, Copy{1, []byte("x")}) // every statement is prepared now
-			p.cut.Store(&cut{needle: []byte(commit.name), before: before})
+			p.cut.Store(&cut{needle: []byte(pg.Commit.Name), before: before})
 			stored, fenced := g.copy(c, Copy{2, []byte("y")})
 			if p.cuts.Load() != 1 || fenced || before && stored != 1 {
 				t.Errorf("%d cuts, stored %d, fenced %v", p.cuts.Load(), stored, fenced)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // modelLedger is what the ledger must hold, kept in plain maps that never crash. What is decided it asks of the gate, over
@@ -305,7 +306,7 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 	}
 	switch {
 	case o.Decision == gate.Quarantined:
-		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, clean(r.ID, 512), m.window}
+		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, pg.Clean(r.ID, 512), m.window}
 	case o.Decision == gate.Conflict:
 		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, r.ID, m.window}
 	case r.Filtered:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // writer gathers the rows of a batch, column by column, and queues the second round trip.
@@ -30,19 +31,19 @@ type writer struct {
 }
 
 // rows are the columns of one statement; cols[0] counts.
-type rows []*column
+type rows []*pg.Column
 
-func (r rows) n() int32 {
+func (r rows) n() int {
 	if len(r) == 0 {
 		return 0
 	}
-	return r[0].n
+	return r[0].Len()
 }
 
 func (r rows) params(first ...[]byte) [][]byte {
 	out := slices.Clone(first)
 	for _, c := range r {
-		out = append(out, c.param())
+		out = append(out, c.Param())
 	}
 	return out
 }
@@ -64,7 +65,7 @@ func (w *writer) free() {
 	for _, r := range []rows{w.rejected, w.deadActions, w.newLines, w.movedLines, w.changedLines, w.buffer, w.bufferChanges, w.bufferLeft, w.bufferedActions,
 		w.progress, w.backfillRequests, w.rejectedGone} {
 		for _, c := range r {
-			c.reset()
+			c.Reset()
 		}
 	}
 	writers.Put(w)
@@ -73,22 +74,22 @@ func (w *writer) free() {
 func makeWriter() *writer {
 	return &writer{
 		textEvents:       eventRows{text: true},
-		deadActions:      rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), bytesColumn(0)},
-		backfillRequests: rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int64Column(0), textColumn(0)},
-		rejected: rows{int32Column(0), int64Column(0), int32Column(0), uuidColumn(0), uuidColumn(0), uuidColumn(0), timeColumn(), textColumn(0),
-			textColumn(0), textColumn(0), int64Column(0), int64Column(0), textColumn(0), int32Column(0), textColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), textColumn(0), textColumn(0), bytesColumn(0)},
-		bufferedActions: rows{int32Column(0), int64Column(0), uuidColumn(0), int32Column(0), int32Column(0), int64Column(0), boolColumn()},
+		deadActions:      rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.Int32Column(0), pg.BytesColumn(0)},
+		backfillRequests: rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0)},
+		rejected: rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.TimeColumn(), pg.TextColumn(0),
+			pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0),
+			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.BytesColumn(0)},
+		bufferedActions: rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.Int32Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.BoolColumn()},
 		newLines:        lineRows(), changedLines: lineRows(),
-		movedLines: rows{int32Column(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0), int64Column(0)},
-		buffer: rows{int32Column(0), int64Column(0), int32Column(0), timeColumn(), timeColumn(), uuidColumn(0), uuidColumn(0),
-			int64Column(0), int64Column(0), textColumn(0), int32Column(0), int64Column(0), boolColumn(), boolColumn(), boolColumn(),
-			textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0), textColumn(0),
-			textColumn(0), bytesColumn(0)},
-		bufferChanges: rows{int32Column(0), int64Column(0), textColumn(0), textColumn(0)},
-		bufferLeft:    rows{int32Column(0), int64Column(0)},
-		progress:      rows{int32Column(0), int64Column(0), int32Column(0), int64Column(0), timeColumn(), int64Column(0)},
-		rejectedGone:  rows{int32Column(0), int64Column(0)},
+		movedLines: rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0), pg.Int64Column(0)},
+		buffer: rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.TimeColumn(), pg.TimeColumn(), pg.UUIDColumn(0), pg.UUIDColumn(0),
+			pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0), pg.Int64Column(0), pg.BoolColumn(), pg.BoolColumn(), pg.BoolColumn(),
+			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0),
+			pg.TextColumn(0), pg.BytesColumn(0)},
+		bufferChanges: rows{pg.Int32Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.TextColumn(0)},
+		bufferLeft:    rows{pg.Int32Column(0), pg.Int64Column(0)},
+		progress:      rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.TimeColumn(), pg.Int64Column(0)},
+		rejectedGone:  rows{pg.Int32Column(0), pg.Int64Column(0)},
 	}
 }
 
@@ -127,8 +128,8 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 			}
 		}
 		if r.Offset < below {
-			w.rejectedGone[0].int32(k.Claim.ID)
-			w.rejectedGone[1].int64(r.Offset)
+			w.rejectedGone[0].Int32(k.Claim.ID)
+			w.rejectedGone[1].Int64(r.Offset)
 		}
 	}
 	for i := range k.left {
@@ -138,8 +139,8 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	wanted := k.state.Wanted()
 	w.syncBuffer(k, wanted)
 	if k.aboutHeld() && len(k.left) > 0 { // an operator has released or discarded it
-		w.bufferLeft[0].int32(k.Claim.ID)
-		w.bufferLeft[1].int64(k.about.Offset)
+		w.bufferLeft[0].Int32(k.Claim.ID)
+		w.bufferLeft[1].Int64(k.about.Offset)
 	}
 	for _, q := range wanted {
 		w.addBackfill(k, q)
@@ -149,19 +150,19 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 func (w *writer) addDuplicate(window int32, key schemas.EventKey, times int32) {
 	d := w.duplicates[window]
 	if d == nil {
-		d = &rows{uuidColumn(8), int32Column(8)}
+		d = &rows{pg.UUIDColumn(8), pg.Int32Column(8)}
 		w.duplicates[window] = d
 	}
-	(*d)[0].uuid(key)
-	(*d)[1].int32(times)
+	(*d)[0].UUID(key)
+	(*d)[1].Int32(times)
 }
 
-func laneSeqOrNull(c *column, v int64) {
+func laneSeqOrNull(c *pg.Column, v int64) {
 	if v == 0 {
-		c.null()
+		c.Null()
 		return
 	}
-	c.int64(v)
+	c.Int64(v)
 }
 
 func (w *writer) addRejected(k *partitionBatch, i int) {
@@ -172,62 +173,62 @@ func (w *writer) addRejected(k *partitionBatch, i int) {
 	}
 	bare, bad := k.refusedData[i]
 	known := decision != gate.Quarantined || reason == gate.ReasonMisplaced // the fields of any other are not to be trusted
-	c[0].int32(k.Claim.ID)
-	c[1].int64(r.Offset)
-	c[2].int32(r.LeaderEpoch)
+	c[0].Int32(k.Claim.ID)
+	c[1].Int64(r.Offset)
+	c[2].Int32(r.LeaderEpoch)
 	switch {
 	case !known:
-		c[3].null()
-		c[4].null()
-		c[5].null()
+		c[3].Null()
+		c[4].Null()
+		c[5].Null()
 	case decision == gate.Conflict:
-		c[3].uuid(r.Key)
-		c[4].uuid(r.Hash)
-		c[5].uuid(k.state.Seen[r.Key].Hash)
+		c[3].UUID(r.Key)
+		c[4].UUID(r.Hash)
+		c[5].UUID(k.state.Seen[r.Key].Hash)
 	default:
-		c[3].uuid(r.Key)
-		c[4].uuid(r.Hash)
-		c[5].null()
+		c[3].UUID(r.Key)
+		c[4].UUID(r.Hash)
+		c[5].Null()
 	}
 	if r.ReceivedAt.IsZero() {
-		c[6].null()
+		c[6].Null()
 	} else {
-		c[6].time(r.ReceivedAt)
+		c[6].Time(r.ReceivedAt)
 	}
-	c[7].text(string(decision))
-	c[8].text(string(reason))
+	c[7].Text(string(decision))
+	c[8].Text(string(reason))
 	if known {
 		identity(c[9:], v.Version, string(r.Entity), r.Source, r.ID, r.Type)
 	} else {
-		identity(c[9:], schemas.Version{Kind: schemas.None}, "", clean(r.Source, 512), clean(r.ID, 512), clean(r.Type, 512))
+		identity(c[9:], schemas.Version{Kind: schemas.None}, "", pg.Clean(r.Source, 512), pg.Clean(r.ID, 512), pg.Clean(r.Type, 512))
 	}
 	switch {
 	case bad && r.Error == "":
-		c[19].text("the database refused the record's data")
+		c[19].Text("the database refused the record's data")
 	case r.Error == "":
-		c[19].null()
+		c[19].Null()
 	default:
-		c[19].text(clean(r.Error, 4096))
+		c[19].Text(pg.Clean(r.Error, 4096))
 	}
 	if decision == gate.Filtered || bare || r.Packed == nil {
-		c[20].null()
+		c[20].Null()
 	} else {
-		c[20].bytes(r.Packed())
+		c[20].Bytes(r.Packed())
 	}
 }
 
 // identity fills kind, epoch, value, text, sub, clock, entity, source, event id and type.
 func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
-	c[0].text(string(v.Kind))
-	c[1].int64(v.Epoch)
-	c[2].int64(v.Value)
-	c[3].text(v.Text)
-	c[4].int32(v.Sub)
-	c[5].text(v.Clock)
-	c[6].text(entity)
-	c[7].text(source)
-	c[8].text(id)
-	c[9].text(eventType)
+	c[0].Text(string(v.Kind))
+	c[1].Int64(v.Epoch)
+	c[2].Int64(v.Value)
+	c[3].Text(v.Text)
+	c[4].Int32(v.Sub)
+	c[5].Text(v.Clock)
+	c[6].Text(entity)
+	c[7].Text(source)
+	c[8].Text(id)
+	c[9].Text(eventType)
 }
 
 // addLeft adds the outcome of an event that waited before the batch, for the window that has its row.
@@ -238,26 +239,26 @@ func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 	h := k.bufferedRows[f.waited.Offset]
 	d := w.decided[h.window]
 	if d == nil {
-		d = &rows{uuidColumn(8), textColumn(8), textColumn(8), int64Column(8), int64Column(8), int64Column(8), int32Column(8)}
+		d = &rows{pg.UUIDColumn(8), pg.TextColumn(8), pg.TextColumn(8), pg.Int64Column(8), pg.Int64Column(8), pg.Int64Column(8), pg.Int32Column(8)}
 		w.decided[h.window] = d
 	}
 	c := *d
-	c[0].uuid(f.waited.Key)
-	c[1].text(string(f.outcome.Decision))
-	c[2].text(string(f.outcome.Reason))
-	c[3].int64(f.outcome.Version.Epoch)
-	c[4].int64(f.outcome.Version.Value)
+	c[0].UUID(f.waited.Key)
+	c[1].Text(string(f.outcome.Decision))
+	c[2].Text(string(f.outcome.Reason))
+	c[3].Int64(f.outcome.Version.Epoch)
+	c[4].Int64(f.outcome.Version.Value)
 	laneSeqOrNull(c[5], f.laneSeq)
-	c[6].int32(f.actions)
+	c[6].Int32(f.actions)
 	for i := range f.actions {
 		l := w.bufferedActions
-		l[0].int32(k.Claim.ID)
-		l[1].int64(f.laneSeq + int64(i))
-		l[2].uuid(f.waited.Key)
-		l[3].int32(h.window)
-		l[4].int32(w.n.effects[i])
-		l[5].int64(f.waited.Offset)
-		l[6].bool(f.outcome.Dead)
+		l[0].Int32(k.Claim.ID)
+		l[1].Int64(f.laneSeq + int64(i))
+		l[2].UUID(f.waited.Key)
+		l[3].Int32(h.window)
+		l[4].Int32(w.n.effects[i])
+		l[5].Int64(f.waited.Offset)
+		l[6].Bool(f.outcome.Dead)
 	}
 }
 
@@ -265,18 +266,18 @@ func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 	for i := range v.actions {
 		c := w.deadActions
-		c[0].int32(k.Claim.ID)
-		c[1].int64(v.laneSeq + int64(i))
-		c[2].uuid(r.Key)
-		c[3].int32(w.n.effects[i])
-		c[4].bytes(packedOf(r))
+		c[0].Int32(k.Claim.ID)
+		c[1].Int64(v.laneSeq + int64(i))
+		c[2].UUID(r.Key)
+		c[3].Int32(w.n.effects[i])
+		c[4].Bytes(packedOf(r))
 	}
 }
 
 // step is one statement: its parameters are lead, and the columns of rows.
 type step struct {
 	rows rows
-	s    statement
+	s    pg.Statement
 	lead [][]byte
 }
 
@@ -285,7 +286,7 @@ func (w *writer) checkWindows() error {
 	for _, of := range []map[int32]*rows{w.duplicates, w.decided} {
 		for window := range of {
 			if !slices.Contains(w.win.live, window) {
-				return refusal{missedError{fmt.Sprintf("a write to window %d, which is gone,", window)}}
+				return pg.Missed(fmt.Sprintf("a write to window %d, which is gone,", window))
 			}
 		}
 	}
@@ -293,11 +294,11 @@ func (w *writer) checkWindows() error {
 }
 
 // queue adds the statements in lock order.
-func (w *writer) queue(ctx context.Context, p *pipeline) error {
+func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err
 	}
-	waits, window := w.n.waits(), [][]byte{int32Param(w.win.current)}
+	waits, window := w.n.waits(), [][]byte{pg.Int32Param(w.win.current)}
 	var steps []step
 	for _, win := range w.win.live {
 		if w.rejectedGone.n() > 0 {
@@ -307,7 +308,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
 		}
 		if d := w.decided[win]; d != nil {
-			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{int32Param(w.win.current), int32Param(w.n.plan)}})
+			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{pg.Int32Param(w.win.current), pg.Int32Param(w.n.plan)}})
 		}
 	}
 	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
@@ -320,7 +321,7 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		step{w.movedLines, linesAdvance, window}, step{w.changedLines, linesUpdate, window}, step{w.newLines, linesInsert, window},
 		step{w.bufferedActions, w.win.q.bufferedActions, nil}, step{w.deadActions, w.win.q.actionsDead, nil}, step{w.bufferLeft, bufferDelete, nil},
 		step{w.bufferChanges, bufferUpdate, waits},
-		step{w.buffer, bufferInsert, append(waits, int32Param(w.win.current))},
+		step{w.buffer, bufferInsert, append(waits, pg.Int32Param(w.win.current))},
 		step{w.backfillRequests[:3], backfillsReplace, nil}, step{w.backfillRequests, backfillsInsert, nil},
 		// Last: results recorded meanwhile move lane_low in the same row.
 		step{w.progress, progressWrite, nil})
@@ -328,9 +329,9 @@ func (w *writer) queue(ctx context.Context, p *pipeline) error {
 		if s.rows.n() == 0 {
 			continue
 		}
-		if err := p.add(ctx, s.s, nil, s.rows.params(s.lead...)...); err != nil {
+		if err := p.Add(ctx, s.s, nil, s.rows.params(s.lead...)...); err != nil {
 			return err
 		}
 	}
-	return p.add(ctx, commit, nil)
+	return p.Add(ctx, pg.Commit, nil)
 }

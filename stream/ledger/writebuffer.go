@@ -36,8 +36,8 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 				w.changeBuffered(k, offset, rowHeld, gate.Filling)
 				continue
 			}
-			w.bufferLeft[0].int32(k.Claim.ID)
-			w.bufferLeft[1].int64(offset)
+			w.bufferLeft[0].Int32(k.Claim.ID)
+			w.bufferLeft[1].Int64(offset)
 		}
 	}
 }
@@ -47,56 +47,56 @@ const rowHeld = "held"
 
 // changeBuffered changes a row that stays in the buffer.
 func (w *writer) changeBuffered(k *partitionBatch, offset int64, decision string, stage gate.Stage) {
-	w.bufferChanges[0].int32(k.Claim.ID)
-	w.bufferChanges[1].int64(offset)
-	w.bufferChanges[2].text(decision)
-	w.bufferChanges[3].text(string(stage))
+	w.bufferChanges[0].Int32(k.Claim.ID)
+	w.bufferChanges[1].Int64(offset)
+	w.bufferChanges[2].Text(decision)
+	w.bufferChanges[3].Text(string(stage))
 }
 
 // addBackfill adds a request for what is missing on a line.
 func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
 	c := w.backfillRequests
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(q.Line.Entity))
-	c[2].text(q.Line.Clock)
-	c[3].text(string(q.Before.Kind))
-	c[4].int64(q.Before.Epoch)
-	c[5].int64(q.From)
-	c[6].int64(q.To)
-	c[7].text(string(q.Reason))
+	c[0].Int32(k.Claim.ID)
+	c[1].Text(string(q.Line.Entity))
+	c[2].Text(q.Line.Clock)
+	c[3].Text(string(q.Before.Kind))
+	c[4].Int64(q.Before.Epoch)
+	c[5].Int64(q.From)
+	c[6].Int64(q.To)
+	c[7].Text(string(q.Reason))
 }
 
 func (w *writer) addBuffered(k *partitionBatch, r *Record, g *gate.Waiting, decision string) {
 	c := w.buffer
-	c[0].int32(k.Claim.ID)
-	c[1].int64(g.Offset)
-	c[2].int32(r.LeaderEpoch)
-	c[3].time(g.AppendTime)
-	c[4].time(r.ReceivedAt)
-	c[5].uuid(g.Key)
-	c[6].uuid(g.Hash)
-	c[7].int64(g.Version.Epoch)
-	c[8].int64(g.Version.Value)
-	c[9].text(g.Version.Text)
-	c[10].int32(g.Version.Sub)
+	c[0].Int32(k.Claim.ID)
+	c[1].Int64(g.Offset)
+	c[2].Int32(r.LeaderEpoch)
+	c[3].Time(g.AppendTime)
+	c[4].Time(r.ReceivedAt)
+	c[5].UUID(g.Key)
+	c[6].UUID(g.Hash)
+	c[7].Int64(g.Version.Epoch)
+	c[8].Int64(g.Version.Value)
+	c[9].Text(g.Version.Text)
+	c[10].Int32(g.Version.Sub)
 	if g.First == nil {
-		c[11].null()
+		c[11].Null()
 	} else {
-		c[11].int64(*g.First)
+		c[11].Int64(*g.First)
 	}
-	c[12].bool(g.Deleted)
-	c[13].bool(g.Filtered)
-	c[14].bool(g.Backfill)
-	c[15].text(decision)
-	c[16].text(string(g.Stage))
-	c[17].text(string(g.Payload))
-	c[18].text(string(g.Version.Kind))
-	c[19].text(string(g.Entity))
-	c[20].text(g.Version.Clock)
-	c[21].text(r.Source)
-	c[22].text(r.ID)
-	c[23].text(r.Type)
-	c[24].bytes(packedOf(r))
+	c[12].Bool(g.Deleted)
+	c[13].Bool(g.Filtered)
+	c[14].Bool(g.Backfill)
+	c[15].Text(decision)
+	c[16].Text(string(g.Stage))
+	c[17].Text(string(g.Payload))
+	c[18].Text(string(g.Version.Kind))
+	c[19].Text(string(g.Entity))
+	c[20].Text(g.Version.Clock)
+	c[21].Text(r.Source)
+	c[22].Text(r.ID)
+	c[23].Text(r.Type)
+	c[24].Bytes(packedOf(r))
 }
 
 // packedOf is the packed record, never nil: the column is NOT NULL.

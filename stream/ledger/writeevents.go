@@ -5,6 +5,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // eventClass is what many events of a batch have in common. It is sent once; each event has the number of its class.
@@ -42,17 +43,17 @@ type eventSet struct {
 func (e *eventRows) add(class eventClass, r *Record, v *verdict) {
 	set := e.setFor(class)
 	c := set.rows
-	c[0].int32(set.at)
-	c[1].int64(r.Offset)
-	c[2].uuid(r.Key)
-	c[3].uuid(r.Hash)
-	c[4].time(r.ReceivedAt)
+	c[0].Int32(set.at)
+	c[1].Int64(r.Offset)
+	c[2].UUID(r.Key)
+	c[3].UUID(r.Hash)
+	c[4].Time(r.ReceivedAt)
 	laneSeqOrNull(c[5], v.laneSeq)
-	c[6].int64(v.Version.Value)
-	c[7].text(string(r.Entity))
-	c[8].text(r.ID)
+	c[6].Int64(v.Version.Value)
+	c[7].Text(string(r.Entity))
+	c[8].Text(r.ID)
 	if e.text {
-		c[9].text(v.Version.Text)
+		c[9].Text(v.Version.Text)
 	}
 }
 
@@ -76,12 +77,12 @@ func (e *eventRows) setFor(class eventClass) *eventSet {
 func newEventSet(text bool) *eventSet {
 	s := &eventSet{
 		index: map[eventClass]int32{},
-		classes: rows{int32Column(0), int32Column(0), int64Column(0), int32Column(0), int32Column(0), int32Column(0), textColumn(0), textColumn(0),
-			textColumn(0), textColumn(0), textColumn(0), textColumn(0), boolColumn()},
-		rows: rows{int32Column(0), int64Column(0), uuidColumn(0), uuidColumn(0), timeColumn(), int64Column(0), int64Column(0), textColumn(0), textColumn(0)},
+		classes: rows{pg.Int32Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.Int32Column(0), pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0),
+			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.BoolColumn()},
+		rows: rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.TimeColumn(), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.TextColumn(0)},
 	}
 	if text {
-		s.rows = append(s.rows, textColumn(0))
+		s.rows = append(s.rows, pg.TextColumn(0))
 	}
 	return s
 }
@@ -106,28 +107,28 @@ func (s *eventSet) find(class eventClass) bool {
 
 func (s *eventSet) class(class eventClass) {
 	c := s.classes
-	c[0].int32(class.fence)
-	c[1].int32(class.leaderEpoch)
-	c[2].int64(class.epoch)
-	c[3].int32(class.sub)
-	c[4].int32(class.duplicates)
-	c[5].int32(class.actions)
-	c[6].text(string(class.decision))
-	c[7].text(string(class.reason))
-	c[8].text(string(class.kind))
-	c[9].text(class.clock)
-	c[10].text(class.source)
-	c[11].text(class.eventType)
+	c[0].Int32(class.fence)
+	c[1].Int32(class.leaderEpoch)
+	c[2].Int64(class.epoch)
+	c[3].Int32(class.sub)
+	c[4].Int32(class.duplicates)
+	c[5].Int32(class.actions)
+	c[6].Text(string(class.decision))
+	c[7].Text(string(class.reason))
+	c[8].Text(string(class.kind))
+	c[9].Text(class.clock)
+	c[10].Text(class.source)
+	c[11].Text(class.eventType)
 	if class.payload == "" {
-		c[12].null()
+		c[12].Null()
 	} else {
-		c[12].bool(isDelta(class.payload))
+		c[12].Bool(isDelta(class.payload))
 	}
 }
 
-func (e *eventRows) steps(s statement, plan int32) (out []step) {
+func (e *eventRows) steps(s pg.Statement, plan int32) (out []step) {
 	for _, set := range e.sets[:e.n] {
-		out = append(out, step{set.rows, s, set.classes.params(int32Param(plan))})
+		out = append(out, step{set.rows, s, set.classes.params(pg.Int32Param(plan))})
 	}
 	return out
 }
@@ -137,7 +138,7 @@ func (e *eventRows) reset() {
 		set.at = 0
 		clear(set.index)
 		for _, c := range slices.Concat(set.classes, set.rows) {
-			c.reset()
+			c.Reset()
 		}
 	}
 	e.n = 0

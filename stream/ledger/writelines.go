@@ -5,11 +5,12 @@ import (
 	"strconv"
 
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 func lineRows() rows {
-	return rows{int32Column(0), textColumn(0), textColumn(0), textColumn(0), int64Column(0), int64Column(0), int32Column(0), uuidColumn(0),
-		boolColumn(), textColumn(0), textColumn(0), textColumn(0), int64Column(0)}
+	return rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0),
+		pg.BoolColumn(), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0)}
 }
 
 // addLines adds the lines that the gate has changed, unless they can be written later, and the dirty lines that are due.
@@ -61,40 +62,40 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	case was.exists:
 		c = w.changedLines
 	}
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(key.Entity))
-	c[2].text(key.Clock)
-	c[3].text(string(l.At.Kind))
-	c[4].int64(l.At.Epoch)
-	c[5].int64(l.At.Value)
-	c[6].int32(l.At.Sub)
-	c[7].uuid(l.Key)
-	c[8].bool(l.Filtered)
+	c[0].Int32(k.Claim.ID)
+	c[1].Text(string(key.Entity))
+	c[2].Text(key.Clock)
+	c[3].Text(string(l.At.Kind))
+	c[4].Int64(l.At.Epoch)
+	c[5].Int64(l.At.Value)
+	c[6].Int32(l.At.Sub)
+	c[7].UUID(l.Key)
+	c[8].Bool(l.Filtered)
 	if l.Parked == "" {
-		c[9].null()
+		c[9].Null()
 	} else {
-		c[9].text(string(l.Parked))
+		c[9].Text(string(l.Parked))
 	}
 	if len(l.Skipped) == 0 {
-		c[10].null()
+		c[10].Null()
 	} else {
-		c[10].text(spansText(l.Skipped))
+		c[10].Text(spansText(l.Skipped))
 	}
-	c[11].text(l.At.Text)
-	c[12].int64(k.laneEnd)
+	c[11].Text(l.At.Text)
+	c[12].Int64(k.laneEnd)
 }
 
 // moveLine adds a line that only moved on, as nearly every event does.
 func (w *writer) moveLine(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
 	c := w.movedLines
-	c[0].int32(k.Claim.ID)
-	c[1].text(string(key.Entity))
-	c[2].text(key.Clock)
-	c[3].int64(l.At.Epoch)
-	c[4].int64(l.At.Value)
-	c[5].int32(l.At.Sub)
-	c[6].uuid(l.Key)
-	c[7].int64(k.laneEnd)
+	c[0].Int32(k.Claim.ID)
+	c[1].Text(string(key.Entity))
+	c[2].Text(key.Clock)
+	c[3].Int64(l.At.Epoch)
+	c[4].Int64(l.At.Value)
+	c[5].Int32(l.At.Sub)
+	c[6].UUID(l.Key)
+	c[7].Int64(k.laneEnd)
 }
 
 func onlyMoved(a, b *gate.VersionLine) bool {

@@ -19,15 +19,15 @@ var outbound = map[string][]string{
 // unguarded are the packages that may use them, with the reason. Everything else that leaves the process goes through
 // sinks/guard, which judges every address at its socket.
 var unguarded = map[string]string{
-	"sinks/guard":           "it is the guarded client",
-	"sinks/mcp":             "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
-	"cmd/internal/api":      "the client of the operator listener, whose address an operator gives to a command",
-	"cmd/internal/brokers":  "Kafka brokers, whose addresses the operator configures",
-	"cmd/internal/cli":      "forebay send posts to the intake that an operator names",
-	"cmd/internal/dev":      "forebay dev and demo call their own listeners on loopback",
-	"cmd/internal/embedded": "the library that downloads PostgreSQL for forebay dev has a client of its own",
-	"stream/ledger":         "the ledger's Postgres, whose address the operator configures",
-	"cmd/internal/bench":    "load and probes of what the bench itself has started",
+	"sinks/guard":               "it is the guarded client",
+	"sinks/mcp":                 "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
+	"cmd/internal/api":          "the client of the operator listener, whose address an operator gives to a command",
+	"cmd/internal/brokers":      "Kafka brokers, whose addresses the operator configures",
+	"cmd/internal/cli":          "forebay send posts to the intake that an operator names",
+	"cmd/internal/dev":          "forebay dev and demo call their own listeners on loopback",
+	"cmd/internal/embedded":     "the library that downloads PostgreSQL for forebay dev has a client of its own",
+	"stream/ledger/internal/pg": "the ledger's Postgres, whose address the operator configures",
+	"cmd/internal/bench":        "load and probes of what the bench itself has started",
 }
 
 // guarded are the folders whose packages call addresses that teams write, so that each of them must rest on sinks/guard.

@@ -59,6 +59,10 @@ var rules = []rule{
 		reason: "the inbox is what operators ask: nothing on the way of an event rests on it, and the ledger least of all",
 	},
 	{
+		scope: []string{"stream/ledger/internal/pg"}, forbid: []string{"stream"}, deep: true,
+		reason: "how one speaks to Postgres is a leaf: what is said, of fences and events, is the ledger's",
+	},
+	{
 		scope: []string{"stream/reader"}, forbid: []string{"stream"}, allow: []string{"stream/gate", "stream/ledger", "stream/sink", "stream/internal/retry"},
 		reason: "the reader knows the log: who owns a partition, and what becomes of its records, is above it",
 	},

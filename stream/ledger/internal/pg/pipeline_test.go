@@ -1,4 +1,4 @@
-package ledger
+package pg
 
 import (
 	"context"
@@ -36,21 +36,21 @@ func (f *flickering) Err() error {
 // Whenever its context ends, a pipeline leaves no connection behind on which an answer is still to come.
 func TestPipelineEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
+	conns := pool(t)
 	cut := 0
 	for n := range int32(40) {
-		conn, err := f.l.hot.Acquire(t.Context())
+		conn, err := conns.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
 		close(ended)
-		p := &pipeline{conn: conn}
+		p := &Pipeline{Conn: conn}
 		seen := 0
-		if err := errors.Join(p.add(t.Context(), begin, nil), p.add(t.Context(), newStatement(`SELECT n FROM generate_series(1, 3) AS n`), func(*row) { seen++ })); err != nil {
+		if err := errors.Join(p.Add(t.Context(), Begin, nil), p.Add(t.Context(), NewStatement(`SELECT n FROM generate_series(1, 3) AS n`), func(*Row) { seen++ })); err != nil {
 			t.Fatal(err)
 		}
-		err = p.run(&flickering{Context: t.Context(), n: n, ended: ended})
+		err = p.Run(&flickering{Context: t.Context(), n: n, ended: ended})
 		raw := conn.Conn().PgConn()
 		switch {
 		case err == nil && (seen != 3 || raw.TxStatus() != 'T'):
@@ -60,7 +60,7 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 		case err != nil:
 			cut++
 		}
-		abandon(conn)
+		Abandon(conn)
 	}
 	if cut == 0 || cut == 40 {
 		t.Errorf("%d of 40 were cut", cut)
@@ -70,20 +70,19 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 // A server that reads nothing any more ends with the context, not with the connection's buffers.
 func TestPipelineToAServerThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	conn, err := f.l.hot.Acquire(t.Context())
+	conn, err := pool(t).Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer abandon(conn)
-	p := &pipeline{conn: conn}
+	defer Abandon(conn)
+	p := &Pipeline{Conn: conn}
 	big := make([]byte, 64<<20) // more than the buffers of both sides
-	if err := errors.Join(p.add(t.Context(), newStatement(`SELECT pg_sleep(2)`), nil), p.add(t.Context(), newFresh(`SELECT length($1::bytea)`), nil, big)); err != nil {
+	if err := errors.Join(p.Add(t.Context(), NewStatement(`SELECT pg_sleep(2)`), nil), p.Add(t.Context(), NewFresh(`SELECT length($1::bytea)`), nil, big)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := p.run(ctx); !errors.Is(err, context.DeadlineExceeded) || !conn.Conn().PgConn().IsClosed() {
+	if err := p.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || !conn.Conn().PgConn().IsClosed() {
 		t.Errorf("%v, closed %v", err, conn.Conn().PgConn().IsClosed())
 	}
 }

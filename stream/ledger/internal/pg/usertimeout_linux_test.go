@@ -1,4 +1,4 @@
-package ledger
+package pg
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	d := deadlines{2 * time.Second}
+	d := Deadlines{2 * time.Second}
 	conn, err := d.dialer().DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,94 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Deadlines are what ends what. A server may go away without a word: its connections stay open, and what is sent is even acknowledged,
+// by a proxy or a machine on the way. It may live on, with our transaction and its locks, and not know that we cannot be
+// reached. So the server ends what stands still before the client gives up on it, and what the client then tries on a new
+// connection finds the locks free. With T = Deadlines.Tx, 20 s by default (postgres.transaction_timeout of the file):
+//
+//	an idle connection answers a ping           T/4    5 s   client, before it is used after a second of idleness
+//	packets are acknowledged                    T/2   10 s   both: keepalive, and TCP_USER_TIMEOUT
+//	a transaction that waits for its client     T/2   10 s   server: idle_in_transaction_session_timeout
+//	a lock                                      T/2   10 s   server: lock_timeout
+//	a statement                                3T/4   15 s   server: statement_timeout
+//	a transaction, but for a claim            9T/10   18 s   server, from 17 on: transaction_timeout
+//	a transaction, or a claim's next answer       T   20 s   client
+//	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
+//	the end of the process waits              T/4    5 s   client
+//	what operators ask                      5T/4, 7T/5 25, 28 s  server, client
+//
+// So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
+// are idle then are given up too, or each next try would take the next hung one.
+//
+// All of it is set for the session, so that what a role or a database has by default does not apply. A COMMIT has no limit on
+// the server, which ends these timers before it commits: one would not undo it, but end its wait for a synchronous standby.
+// So would a request to cancel, and none is sent; see wire in commit.go.
+type Deadlines struct{ Tx time.Duration }
+
+// Idle is how long the server waits for a client that has a transaction open.
+func (d Deadlines) Idle() time.Duration { return d.Tx / 2 }
+
+func (d Deadlines) ping() time.Duration        { return d.Tx / 4 }
+func (d Deadlines) closing() time.Duration     { return d.Tx / 4 }
+func (d Deadlines) network() time.Duration     { return d.Tx / 2 }
+func (d Deadlines) lock() time.Duration        { return d.Tx / 2 }
+func (d Deadlines) statement() time.Duration   { return d.Tx * 3 / 4 }
+func (d Deadlines) transaction() time.Duration { return d.Tx * 9 / 10 }
+
+// sessionIdle ends sessions that nobody can reach and that are in no transaction: pools give up theirs after half of it.
+const sessionIdle = time.Hour
+
+// Settings are a session's.
+func (d Deadlines) Settings() map[string]string {
+	seconds := func(t time.Duration) string { return strconv.Itoa(max(1, int(t/time.Second))) }
+	return map[string]string{
+		"statement_timeout":                   Milliseconds(d.statement()),
+		"lock_timeout":                        Milliseconds(d.lock()),
+		"idle_in_transaction_session_timeout": Milliseconds(d.Idle()),
+		"idle_session_timeout":                Milliseconds(sessionIdle),
+		"tcp_keepalives_idle":                 seconds(d.network() / 2),
+		"tcp_keepalives_interval":             seconds(d.network() / 4),
+		"tcp_keepalives_count":                "2",
+		"tcp_user_timeout":                    Milliseconds(d.network()),
+	}
+}
+
+// Milliseconds is a duration as a setting of Postgres.
+func Milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// dialer notices a peer that acknowledges nothing.
+func (d Deadlines) dialer() *net.Dialer {
+	return &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: d.network() / 2, Interval: d.network() / 4, Count: 2},
+		Control:         userTimeout(d.network()),
+	}
+}
+
+// transactionTimeout is the first server that knows transaction_timeout.
+const transactionTimeout = 17
+
+// limitTransactions sets transaction_timeout on servers that have it. It cannot be a parameter of the connection, because
+// an older server refuses a connection with a setting that it does not know.
+func (d Deadlines) limitTransactions(ctx context.Context, conn *pgx.Conn) error {
+	if !knowsTransactionTimeout(conn.PgConn()) {
+		return nil
+	}
+	_, err := conn.Exec(ctx, `SELECT set_config('transaction_timeout', $1, false)`, Milliseconds(d.transaction()))
+	return err
+}
+
+func knowsTransactionTimeout(conn *pgconn.PgConn) bool {
+	var major int
+	_, err := fmt.Sscanf(conn.ParameterStatus("server_version"), "%d", &major)
+	return err == nil && major >= transactionTimeout
+}

@@ -1,0 +1,55 @@
+package pg
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pool is one on the Postgres of the tests.
+func pool(t *testing.T) *Pool {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Postgres")
+	}
+	url := os.Getenv("TEST_DATABASE_URL")
+	if url == "" {
+		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
+	}
+	d := Deadlines{20 * time.Second}
+	s := NewServer(schemas.NewSecret(url), d)
+	p, err := s.Pool(t.Context(), d.Settings(), 2, d.Tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// A COMMIT that waits for a standby is not cancelled, however long that takes: the server would say that the standby has it.
+func TestCommitIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	conn, err := pool(t).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	answered := Committing(conn.Conn().PgConn())
+	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err == nil || !strings.Contains(err.Error(), "not cancelled") {
+		t.Errorf("cancelled: %v", err)
+	}
+	answered()
+	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err != nil {
+		t.Errorf("what is no COMMIT is not cancelled: %v", err)
+	}
+}

@@ -1,0 +1,55 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Redact turns an error of connecting into one without user, host and password: those are the URL.
+func Redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[redactedError](err); ok {
+		return err
+	}
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer
+	}
+	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return redactedError{fmt.Sprintf("connect to postgres: %s", cause(connect)), err}
+	}
+	return err
+}
+
+// redactedError says text and still is err for errors.Is and errors.As.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e redactedError) Error() string { return e.text }
+func (e redactedError) Unwrap() error { return e.err }
+
+// cause is the innermost error's text, which names no credentials.
+func cause(err error) string {
+	for {
+		switch e := err.(type) { //nolint:errorlint // it is what walks the chain
+		case interface{ Unwrap() error }:
+			if e.Unwrap() == nil {
+				return err.Error()
+			}
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			list := e.Unwrap()
+			if len(list) == 0 {
+				return "unreachable"
+			}
+			err = list[len(list)-1]
+		default:
+			return err.Error()
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Server is one Postgres and the pools of connections to it. Safe for concurrent use.
+type Server struct {
+	url       schemas.Secret
+	deadlines Deadlines
+
+	mu          sync.Mutex
+	pools       []*Pool
+	suspectedAt time.Time // when all idle connections were given up last
+}
+
+// NewServer is the server at url. It connects to nothing.
+func NewServer(url schemas.Secret, deadlines Deadlines) *Server {
+	return &Server{url: url, deadlines: deadlines}
+}
+
+// Deadlines are those of the server's sessions.
+func (s *Server) Deadlines() Deadlines { return s.deadlines }
+
+// Pool makes a pool of at most conns connections, whose sessions have settings, and whose questions and transactions end within.
+// No connection is made before the first is needed.
+func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
+	cfg, err := pgxpool.ParseConfig(s.url.Reveal())
+	if err != nil {
+		return nil, errors.New("postgres url cannot be parsed") // pgx would repeat it
+	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
+	cfg.MaxConns = conns
+	cfg.MinConns, cfg.MinIdleConns = 0, 0
+	cfg.MaxConnIdleTime = min(cfg.MaxConnIdleTime, sessionIdle/2)
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	cfg.ConnConfig.DialFunc = s.deadlines.dialer().DialContext
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
+	cfg.AfterConnect = s.deadlines.limitTransactions
+	cfg.ShouldPing = s.dead
+	made, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{made, s, within}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools = append(s.pools, p)
+	return p, nil
+}
+
+// Pools are those that were made, in their order.
+func (s *Server) Pools() []*Pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pools)
+}
+
+// Close releases the pools. It waits for what is in flight, but not for a server that does not answer: the error then says so.
+func (s *Server) Close() error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		var all sync.WaitGroup
+		for _, p := range s.Pools() {
+			all.Go(p.Close)
+		}
+		all.Wait()
+	}()
+	within := s.deadlines.closing()
+	end := time.NewTimer(within)
+	defer end.Stop()
+	select {
+	case <-closed:
+		return nil
+	case <-end.C:
+		return fmt.Errorf("what was asked on them has not ended within %s", within)
+	}
+}
+
+// dead finds out whether a connection that was idle for a while answers. The pool throws away one that it is told of, since
+// the ping that it sends then fails at once.
+func (s *Server) dead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+	if p.IdleDuration < min(time.Second, s.deadlines.ping()) {
+		return false
+	}
+	ctx, done := s.bounded(ctx, s.deadlines.ping())
+	return done(p.Conn.Ping(ctx)) != nil
+}
+
+// errNoAnswer is why a deadline of ours has ended a wait for the server.
+var errNoAnswer = errors.New("postgres has not answered in time")
+
+// bounded is ctx with the deadline of a transaction that begins now. done says what an error under it means, and must be
+// called.
+func (s *Server) bounded(ctx context.Context, within time.Duration) (_ context.Context, done func(error) error) {
+	began := time.Now()
+	return s.until(ctx, began, began.Add(within))
+}
+
+func (s *Server) until(ctx context.Context, began, end time.Time) (_ context.Context, done func(error) error) {
+	ctx, cancel := context.WithDeadlineCause(ctx, end, errNoAnswer)
+	return ctx, func(err error) error {
+		late := context.Cause(ctx) == errNoAnswer //nolint:errorlint // it is our own, and the cause itself
+		cancel()
+		if _, answered := errors.AsType[*pgconn.PgError](err); err == nil || answered || !late {
+			return err
+		}
+		s.suspect(began)
+		return silence{end.Sub(began).Round(time.Millisecond), err}
+	}
+}
+
+// suspect gives up all connections that are idle: one that was in use since began is hung. Those in use have deadlines of
+// their own, and are closed when they come back.
+func (s *Server) suspect(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if began.Before(s.suspectedAt) {
+		return // those that were idle then are gone
+	}
+	s.suspectedAt = time.Now()
+	for _, p := range s.pools {
+		p.Reset()
+	}
+}
