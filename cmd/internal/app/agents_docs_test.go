@@ -89,7 +89,7 @@ func TestLongWorkDocs(t *testing.T) {
 	}
 
 	a := newTaker(t)
-	r := newRig(t, a.URL, "", false)
+	r := deploy(t, a.URL, "", false)
 	address := freePort(t)
 	r.text = strings.NewReplacer(
 		`["127.0.0.1:9092"]`, fmt.Sprintf("[%q], session_timeout: 6s", r.cluster.ListenAddrs()[0]),

@@ -71,8 +71,8 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// withAgents is a rig whose destination may finish later.
-func withAgents(t *testing.T, r *rig, long string) (address string) {
+// withAgents is a deployment whose destination may finish later.
+func withAgents(t *testing.T, r *deployment, long string) (address string) {
 	t.Helper()
 	address = freePort(t)
 	r.text = strings.NewReplacer(
@@ -144,7 +144,7 @@ func is(status string) func(string) bool {
 func TestLongWorkFromIntakeToResult(t *testing.T) {
 	t.Parallel()
 	a := newTaker(t)
-	r := newRig(t, a.URL, database(t), true)
+	r := deploy(t, a.URL, database(t), true)
 	address := withAgents(t, r, "{deadline: 10m, heartbeat: 5m}")
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
@@ -202,7 +202,7 @@ func TestLongWorkFromIntakeToResult(t *testing.T) {
 // A result is taken by any process of the stream role. One without it says where to ask.
 func TestProcessWithoutLedgerSaysWhereToAsk(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	address := withAgents(t, r, "{deadline: 10m}")
 	p := r.start(config.RoleIntake)
 	p.ready()

@@ -14,7 +14,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestWebhookBecomesOneAction(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t)
-	r := newRig(t, a.URL, database(t), true)
+	r := deploy(t, a.URL, database(t), true)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
 
@@ -118,7 +118,7 @@ func (p *process) item(subscription, source, event, decision, status string) {
 // TestIntakeNeedsNoPostgres runs the intake role with neither a Postgres URL nor destination secrets.
 func TestIntakeNeedsNoPostgres(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 	_, d := issue(1, 1)
@@ -148,7 +148,7 @@ func TestIntakeNeedsNoPostgres(t *testing.T) {
 // TestReloadSwapsSecrets rotates a secret in a running intake, and refuses what needs a restart.
 func TestReloadSwapsSecrets(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 	before := r.text
@@ -176,7 +176,7 @@ func TestReloadSwapsSecrets(t *testing.T) {
 
 func TestMissingTopicsNameTheCommand(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", "", false)
 	p := r.start(config.RoleIntake)
 	err := <-p.done
 	p.done = nil
@@ -188,7 +188,7 @@ func TestMissingTopicsNameTheCommand(t *testing.T) {
 // TestTopicHeardOfLate: the broker that is asked first may not know yet what another one has created.
 func TestTopicHeardOfLate(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", "", false)
 	p := r.start(config.RoleIntake)
 	_, d := issue(1, 1)
 	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
@@ -202,7 +202,7 @@ func TestTopicHeardOfLate(t *testing.T) {
 
 func TestMissingSchemaNamesTheCommand(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", testrig.Database(t), true)
+	r := deploy(t, "http://127.0.0.1:1", rig.Database(t), true)
 	p := r.start(config.RoleStream)
 	err := <-p.done
 	p.done = nil
@@ -214,7 +214,7 @@ func TestMissingSchemaNamesTheCommand(t *testing.T) {
 // TestWaitsForWhatIsAway starts without brokers: not ready, alive, refusing deliveries with 503, and stoppable.
 func TestWaitsForWhatIsAway(t *testing.T) {
 	t.Parallel()
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
 	p := r.start(config.RoleIntake)
 	_, d := issue(1, 1)
 	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
@@ -233,7 +233,7 @@ func TestWaitsForWhatIsAway(t *testing.T) {
 
 func TestNewRefusesUnknownRoles(t *testing.T) {
 	t.Parallel()
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
 	for _, roles := range [][]config.Role{nil, {"console"}} {
 		if _, err := New(Config{File: r.load(config.RoleIntake), Roles: roles}); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("roles %v: %v", roles, err)

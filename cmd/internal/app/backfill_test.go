@@ -46,16 +46,16 @@ func (s *requestStore) Done(_ context.Context, _ string, o backfill.Outcome) err
 // backfills is a runner on real parts: the configuration's mapping, the guarded client, the intake's producer, the
 // broker. Only the store is the test's.
 type backfills struct {
-	t      *testing.T
-	rig    *rig
-	api    *fakeAPI
-	store  *requestStore
-	logged *bytes.Buffer
-	away   bool // the brokers are: what was produced cannot be flushed
-	stop   func()
+	t          *testing.T
+	deployment *deployment
+	api        *fakeAPI
+	store      *requestStore
+	logged     *bytes.Buffer
+	away       bool // the brokers are: what was produced cannot be flushed
+	stop       func()
 }
 
-// fetched is rigText with its sources made to be asked for.
+// fetched is deploymentText with its sources made to be asked for.
 func fetched(text string, a *fakeAPI, github string) string {
 	network := "allow_networks: [127.0.0.0/8], headers: {Authorization: \"Bearer " + apiToken + "\"}"
 	text = strings.Replace(text, "github: {preset: github, secrets: [first-secret]}", fmt.Sprintf(`github:
@@ -75,9 +75,9 @@ const onePull = "/repositories/{entity.0}/pulls/{entity.1}"
 func newBackfills(t *testing.T, github string) *backfills {
 	t.Helper()
 	a := newFakeAPI(t)
-	b := &backfills{t: t, rig: newRig(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", true), api: a, logged: &bytes.Buffer{}}
-	b.rig.text = fetched(b.rig.text, a, github)
-	c := b.rig.load(config.RoleStream, config.RoleIntake)
+	b := &backfills{t: t, deployment: deploy(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", true), api: a, logged: &bytes.Buffer{}}
+	b.deployment.text = fetched(b.deployment.text, a, github)
+	c := b.deployment.load(config.RoleStream, config.RoleIntake)
 	f, problems := newFetches(c, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -132,7 +132,7 @@ func (b *backfills) ask(q backfill.Request) backfill.Outcome {
 }
 
 // read gives the first n records of a topic, in the order of their partitions.
-func (r *rig) read(topic string, n int) (records []*kgo.Record) {
+func (r *deployment) read(topic string, n int) (records []*kgo.Record) {
 	r.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
@@ -164,7 +164,7 @@ func TestBackfillOfAPullRequest(t *testing.T) {
 	t.Parallel()
 	b := newBackfills(t, onePull)
 	b.api.pulls[42] = "2026-03-01T10:00:00Z"
-	p := b.rig.start(config.RoleIntake)
+	p := b.deployment.start(config.RoleIntake)
 	p.ready()
 	p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"},
 		"X-Github-Event": {"pull_request"}, "X-Github-Delivery": {"d-1"}},
@@ -176,7 +176,7 @@ func TestBackfillOfAPullRequest(t *testing.T) {
 	if asked := b.api.requests(); len(asked) != 3 || asked[2] != "GET /repositories/186853002/pulls/42" {
 		t.Errorf("asked %q", asked)
 	}
-	records := b.rig.read("events.acme.github", 2)
+	records := b.deployment.read("events.acme.github", 2)
 	webhook, err := record.Decode(records[0])
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestBackfillOfAPullRequest(t *testing.T) {
 	if o := b.ask(pullRequest("42")); o.Produced != 1 {
 		t.Errorf("asked again: %+v", o)
 	}
-	again, err := record.Decode(b.rig.read("events.acme.github", 3)[2])
+	again, err := record.Decode(b.deployment.read("events.acme.github", 3)[2])
 	if err != nil || again.Key() != e.Key() || again.Hash != e.Hash {
 		t.Errorf("what is fetched again is no duplicate: %v, %v", again, err)
 	}
@@ -228,7 +228,7 @@ func TestBackfillFromAList(t *testing.T) {
 	if o := b.ask(pullRequest("99")); o.Reason != backfill.OtherEntity || o.Refused != 5 {
 		t.Errorf("one that is not there: %+v", o)
 	}
-	if e, err := record.Decode(b.rig.read("events.acme.github", 1)[0]); err != nil || e.Entity != "186853002/41" {
+	if e, err := record.Decode(b.deployment.read("events.acme.github", 1)[0]); err != nil || e.Entity != "186853002/41" {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -288,7 +288,7 @@ func TestBackfillOfOrders(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
-	e, err := record.Decode(b.rig.read("events.acme.orders", 1)[0])
+	e, err := record.Decode(b.deployment.read("events.acme.orders", 1)[0])
 	if err != nil || e.ID != "backfill:o-1:00000000000000000003" || string(e.Data) != `{"order":"o-1","rev":3,"type":"order"}` || *e.First != 1 || !e.Backfill {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -300,8 +300,8 @@ func TestBackfillWithoutBrokers(t *testing.T) {
 	b := newBackfills(t, onePull)
 	b.api.orders["o-1"] = []int{1, 2}
 	b.stop()
-	b.rig.text = strings.Replace(b.rig.text, b.rig.cluster.ListenAddrs()[0], "127.0.0.1:1", 1)
-	c := b.rig.load(config.RoleStream, config.RoleIntake)
+	b.deployment.text = strings.Replace(b.deployment.text, b.deployment.cluster.ListenAddrs()[0], "127.0.0.1:1", 1)
+	c := b.deployment.load(config.RoleStream, config.RoleIntake)
 	f, problems := newFetches(c, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -321,14 +321,14 @@ func TestBackfillWithoutBrokers(t *testing.T) {
 func TestBackfillIsGuarded(t *testing.T) {
 	t.Parallel()
 	a := newFakeAPI(t)
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
 	r.text = strings.Replace(fetched(r.text, a, onePull), `"`+a.URL+onePull, `"https://localhost:1`+onePull, 1)
 	r.text = strings.Replace(r.text, "[127.0.0.0/8], headers", "[10.0.0.0/8], headers", 1)
 	f, problems := newFetches(r.load(config.RoleStream), nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	b := &backfills{t: t, rig: r, api: a, logged: &bytes.Buffer{}}
+	b := &backfills{t: t, deployment: r, api: a, logged: &bytes.Buffer{}}
 	b.run(r.load(config.RoleStream), f)
 	if o := b.ask(pullRequest("42")); o.Reason != backfill.Forbidden {
 		t.Errorf("%+v", o)
@@ -364,8 +364,8 @@ func next(t *testing.T, calls chan sent) sent {
 func TestSyntheticEventFillsTheGap(t *testing.T) {
 	t.Parallel()
 	agent, calls := agentOf(t)
-	r := newRig(t, agent.URL, database(t), true)
-	b := &backfills{t: t, rig: r, api: newFakeAPI(t), logged: &bytes.Buffer{}}
+	r := deploy(t, agent.URL, database(t), true)
+	b := &backfills{t: t, deployment: r, api: newFakeAPI(t), logged: &bytes.Buffer{}}
 	r.text = fetched(r.text, b.api, onePull)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
@@ -398,7 +398,7 @@ func TestSyntheticEventFillsTheGap(t *testing.T) {
 func TestThinSource(t *testing.T) {
 	t.Parallel()
 	agent, calls := agentOf(t)
-	r := newRig(t, agent.URL, database(t), true)
+	r := deploy(t, agent.URL, database(t), true)
 	a := newFakeAPI(t)
 	r.text = strings.Replace(r.text, "version: {from: /rev, kind: sequence}}\n", fmt.Sprintf(`version: {from: /rev, kind: sequence}}
         thin: {url: "%s/orders/{entity.0}?event={id}", allow_networks: [127.0.0.0/8], headers: {Authorization: "Bearer %s"}, timeout: 500ms, max_body: 1KiB}
@@ -440,7 +440,7 @@ func TestThinSource(t *testing.T) {
 func TestFetchesAreChecked(t *testing.T) {
 	t.Parallel()
 	a := newFakeAPI(t)
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
 	good := fetched(r.text, a, onePull)
 	r.text = good
 	if problems := Check(r.load(config.RoleStream), []config.Role{config.RoleStream}); len(problems) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
@@ -19,7 +19,7 @@ import (
 // spends its time on a wait for another one, however slow the statements are.
 func TestEachAttemptHasAConnection(t *testing.T) {
 	t.Parallel()
-	url := testrig.Database(t)
+	url := rig.Database(t)
 	text := strings.Replace(rankedFile, "{out: {type: log}}", `{out: {type: postgres, concurrency: 12, allow_networks: [127.0.0.0/8, "::1/128"],
         database: "`+url+`", statement: SELECT pg_advisory_xact_lock_shared(5)}}`, 1)
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})

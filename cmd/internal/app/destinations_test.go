@@ -47,7 +47,7 @@ func isResumed(i *api.DestinationItem) bool { return i.Paused == nil }
 func TestPauseHoldsInAllProcesses(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := newRig(t, agent.URL, database(t), true)
+	r := deploy(t, agent.URL, database(t), true)
 	intake := r.start(config.RoleIntake)
 	intake.ready()
 	one, other := r.start(config.RoleStream), r.start(config.RoleStream)
@@ -121,7 +121,7 @@ func TestGoneDestinationIsPausedForAll(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	t.Cleanup(gone.Close)
-	r := newRig(t, gone.URL, database(t), true)
+	r := deploy(t, gone.URL, database(t), true)
 	intake := r.start(config.RoleIntake)
 	intake.ready()
 	one, other := r.start(config.RoleStream), r.start(config.RoleStream)
@@ -159,7 +159,7 @@ func TestGoneDestinationIsPausedForAll(t *testing.T) {
 // TestPolicyOf: everything that the file says of a destination reaches it.
 func TestPolicyOf(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", false)
+	r := deploy(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", false)
 	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", `timeout: 3s, retry: {attempts: 4, within: 2h, min: 5s, max: 6m}, concurrency: 7,
         rate: {limit: 8, per: 9m, burst: 10, on_limit: error}, breaker: {failures: 11, wait: 12s, max_wait: 13m}, max_hold: 14m, recovery: 15m, pause: {failures: 16, after: 17h}`, 1)
 	c := r.load(config.RoleStream)
@@ -208,7 +208,7 @@ func TestRetryAfterHoldsTheOthers(t *testing.T) {
 		answered <- struct{}{}
 	}))
 	t.Cleanup(busy.Close)
-	r := newRig(t, busy.URL, database(t), true)
+	r := deploy(t, busy.URL, database(t), true)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
 	calls := func(n int) {
@@ -270,7 +270,7 @@ func (p *process) doneAfter(entity string, n int) {
 func TestProcessWithoutStreamHasNoDestinations(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	intake := newRig(t, agent.URL, "", true).start(config.RoleIntake)
+	intake := deploy(t, agent.URL, "", true).start(config.RoleIntake)
 	intake.ready()
 	if _, err := intake.api.Destinations(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "--roles stream") {
 		t.Error(err)

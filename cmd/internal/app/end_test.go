@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // at is a broker that is only asked where it is.
 type at struct {
-	testrig.Broker
+	rig.Broker
 	address string
 }
 
@@ -40,10 +40,10 @@ func TestEndsWhateverHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgres := testrig.HangingProxy(t, db.Host)
+	postgres := rig.HangingProxy(t, db.Host)
 	db.Host = postgres.Addr()
-	r := newRig(t, agent.URL, db.String(), true)
-	kafka := testrig.ThroughProxy(t, at{address: r.cluster.ListenAddrs()[0]})
+	r := deploy(t, agent.URL, db.String(), true)
+	kafka := rig.ThroughProxy(t, at{address: r.cluster.ListenAddrs()[0]})
 	r.text = strings.Replace(r.text, r.cluster.ListenAddrs()[0], kafka.Bootstrap(), 1)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()
@@ -56,8 +56,8 @@ func TestEndsWhateverHangs(t *testing.T) {
 	kafka.HangAll()
 	began := time.Now()
 	p.end(func(err error) { t.Logf("ended after %s with %v", time.Since(began), err) })
-	if took := time.Since(began); took > rigDrain+time.Second {
-		t.Errorf("it took %s to end, with a budget of %s", took, rigDrain)
+	if took := time.Since(began); took > drainTime+time.Second {
+		t.Errorf("it took %s to end, with a budget of %s", took, drainTime)
 	}
 }
 

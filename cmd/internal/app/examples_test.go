@@ -134,7 +134,7 @@ func (o *outside) all() []map[string]any {
 // example runs an example as it is, but for the addresses of its parts.
 func example(t *testing.T, name, kind string, o *outside) *process {
 	t.Helper()
-	r := newRig(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", "", false)
 	edits := []string{
 		`["127.0.0.1:9092"]`, fmt.Sprintf("[%q], session_timeout: 6s", r.cluster.ListenAddrs()[0]),
 		"teams:\n  acme:\n", "listen: {intake: \"127.0.0.1:0\", operator: \"127.0.0.1:0\"}\ntopics: {partitions: 3, replication: 1, retention: 1d}\nteams:\n  acme:\n",

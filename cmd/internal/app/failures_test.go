@@ -51,7 +51,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 			t.Errorf("nobody meets %q", row.What)
 		}
 	}
-	r := newRig(t, newAgent(t).URL, database(t), false)
+	r := deploy(t, newAgent(t).URL, database(t), false)
 	var destinations, subscriptions strings.Builder
 	for i, m := range meetings {
 		if m.extra == "" {

@@ -23,7 +23,7 @@ func TestFencedIdlePartitionIsServedAgain(t *testing.T) {
 	}))
 	t.Cleanup(agent.Close)
 	url := database(t)
-	r := newRig(t, agent.URL, url, true)
+	r := deploy(t, agent.URL, url, true)
 	r.text = strings.Replace(r.text, "retry: {", "timeout: 2s, retry: {", 1)
 	p := r.start(config.RoleIntake, config.RoleStream)
 	p.ready()

@@ -33,7 +33,7 @@ import (
 // batches that the topic takes, or all of it is refused at once.
 func TestBacklogFitsTheTopic(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 
@@ -74,7 +74,7 @@ func TestBacklogFitsTheTopic(t *testing.T) {
 }
 
 // hold makes the broker silent on what is produced until the channel is closed.
-func (r *rig) hold() chan struct{} {
+func (r *deployment) hold() chan struct{} {
 	held := make(chan struct{})
 	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
@@ -87,7 +87,7 @@ func (r *rig) hold() chan struct{} {
 // A source's provider that waits for a second only has its answer before that, however slow the brokers are.
 func TestSourceDeadline(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	const deadline = 4 * time.Second // far from the timer for a busy machine, and from the default's 9 s
 	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        deadline: 4s", 1)
 	p := r.start(config.RoleIntake)
@@ -104,7 +104,7 @@ func TestSourceDeadline(t *testing.T) {
 // A delivery that is in flight when the process is told to stop gets its 202: the sender need not try again.
 func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 	held := r.hold()
@@ -141,7 +141,7 @@ func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
 // A reload may not ask for more than the topics and the producer were made for.
 func TestReloadKeepsBodyLimits(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 	before := r.text
@@ -175,7 +175,7 @@ func TestReloadKeepsBodyLimits(t *testing.T) {
 // A reload keeps what a source has used up of its rate; another rate begins again.
 func TestReloadKeepsLimiters(t *testing.T) {
 	t.Parallel()
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
 	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {per_second: 1, burst: 100}", 1)
 	compiled := func(before map[sourceName]*ingest.Source) map[sourceName]*ingest.Source {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestAgentHasTheVersion(t *testing.T) {
 func TestVerifyKeysOfTheFile(t *testing.T) {
 	t.Parallel()
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8G"
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
 	r.text = strings.Replace(r.text, "      orders:", `      token: {preset: generic, secrets: [s3cret], verify: {scheme: token, header: X-Own, prefix: "Bearer "},
         event: {id: /id, type: /type, entity: []}}
       svix: {preset: standard-webhooks, secrets: [`+key+`], verify: {header_prefix: svix-}}
@@ -291,7 +291,7 @@ func (l *lines) String() string {
 // Whatever is sent, the lines of a process at its most talkative hold no secret, no signature and no body.
 func TestLogsHoldNoSecret(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	log := &lines{}
 	r.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := r.start(config.RoleIntake)
@@ -330,7 +330,7 @@ func TestCheckNamesTheLineOfSecrets(t *testing.T) {
 		"[a, b, c, d, e, f, g, h, i]":               "9 secrets are more than 8",
 		"[00ff, no-hex]\n        key_encoding: hex": "secret 2 is not hex",
 	} {
-		r := newRig(t, "http://127.0.0.1:1", "", false)
+		r := deploy(t, "http://127.0.0.1:1", "", false)
 		r.text = strings.Replace(r.text, "[orders-secret]", wrong, 1)
 		problems := Check(r.load(config.RoleIntake), []config.Role{config.RoleIntake})
 		if len(problems) != 1 || problems[0].Path != "teams.acme.sources.orders.secrets" || !strings.Contains(problems[0].Message, want) {
@@ -346,7 +346,7 @@ func TestCheckNamesTheLineOfSecrets(t *testing.T) {
 // Both listeners bound what a connection may cost.
 func TestListenersAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	p := r.start(config.RoleIntake)
 	p.ready()
 	for name, l := range map[string]*listener{"operator": p.app.operator, "intake": p.app.intake.listener} {

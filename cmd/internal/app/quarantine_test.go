@@ -14,7 +14,7 @@ import (
 func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t)
-	r := newRig(t, a.URL, database(t), true)
+	r := deploy(t, a.URL, database(t), true)
 	mended := r.text
 	r.text = strings.Replace(mended, "type: /type", "type: /typ", 1)
 	p := r.start(config.RoleIntake, config.RoleStream)
@@ -76,7 +76,7 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 // TestQuarantineIsReadByAnyProcess, but understood only where the sources are.
 func TestQuarantineIsReadByAnyProcess(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", database(t), true)
+	r := deploy(t, "http://127.0.0.1:1", database(t), true)
 	in := r.start(config.RoleIntake)
 	in.ready()
 	unusable := order("o-1", 1)

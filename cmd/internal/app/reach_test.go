@@ -25,7 +25,7 @@ import (
 // TestReadyzFollowsTheBrokers: an intake is ready for as long as Kafka takes what it would send, not since Kafka did once.
 func TestReadyzFollowsTheBrokers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	_, port, err := net.SplitHostPort(r.cluster.ListenAddrs()[0])
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 // others would go with it, and nobody would take what the other partitions and topics do. The log says it once.
 func TestReadyzWithoutALeader(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", "", true)
 	log := &lines{}
 	r.log = slog.New(slog.NewTextHandler(log, nil))
 	p := r.start(config.RoleIntake)

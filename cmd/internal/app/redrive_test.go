@@ -24,7 +24,7 @@ import (
 const ordersTopic = "events.acme.orders"
 
 // write writes records to the orders' topic as they are, to the partitions they name.
-func (r *rig) write(recs ...*kgo.Record) {
+func (r *deployment) write(recs ...*kgo.Record) {
 	r.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -72,7 +72,7 @@ var why = api.RedriveRequest{Reason: "it is mended", By: "ann@ops"}
 func TestMisplacedRecordIsPutRight(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := newRig(t, agent.URL, database(t), true)
+	r := deploy(t, agent.URL, database(t), true)
 	p := r.start(config.RoleStream)
 	p.ready()
 	stray := orderRecord("o-1", "stray", 1)
@@ -122,7 +122,7 @@ func TestMisplacedRecordIsPutRight(t *testing.T) {
 func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := newRig(t, agent.URL, database(t), true)
+	r := deploy(t, agent.URL, database(t), true)
 	p := r.start(config.RoleStream)
 	p.ready()
 	keyless := orderRecord("o-1", "keyless", 1)
@@ -263,7 +263,7 @@ type idle struct {
 
 func unowned(t *testing.T, url string) *idle {
 	t.Helper()
-	r := &rig{t: t, text: fmt.Sprintf(rigText, "127.0.0.1:9", fmt.Sprintf("postgres: {url: %q}", url), "http://127.0.0.1:9")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:9", fmt.Sprintf("postgres: {url: %q}", url), "http://127.0.0.1:9")}
 	r.text = strings.Replace(r.text, "gap: {wait: 20s, then: park}", "equal: hold, gap: {wait: 20s, then: park}", 1)
 	a, err := New(Config{File: r.load(config.RoleStream), Path: "forebay.yaml", Roles: []config.Role{config.RoleStream}})
 	if err != nil {

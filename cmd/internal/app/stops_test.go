@@ -37,7 +37,7 @@ func (p *process) stoppedPartitions(n int) []api.PartitionItem {
 func TestStopIsShownAndAcceptedInAnyProcess(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := newRig(t, agent.URL, database(t), true)
+	r := deploy(t, agent.URL, database(t), true)
 	intake := r.start(config.RoleIntake)
 	intake.ready()
 	stream := r.start(config.RoleStream)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 func TestIntakeScenario(t *testing.T) {
@@ -12,7 +12,7 @@ func TestIntakeScenario(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a broker and two servers")
 	}
-	o := Options{Kafka: strings.Split(testrig.Fake(t).Bootstrap(), ","), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+	o := Options{Kafka: strings.Split(rig.Fake(t).Bootstrap(), ","), Round: tinyRound, Rounds: 2, Talk: t.Output()}
 	r := newReport(o)
 	if err := runIntake(t.Context(), o, intakeSizes{warm: 4, conns: []int{2, 3}}, r); err != nil {
 		t.Fatal(err)

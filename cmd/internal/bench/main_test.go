@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestMain lets this test binary be the parts of scenarios, as forebay-bench is.
@@ -28,7 +28,7 @@ func tiny(t *testing.T) Options {
 	if testing.Short() {
 		t.Skip("needs a Postgres")
 	}
-	return Options{Postgres: testrig.Database(t), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+	return Options{Postgres: rig.Database(t), Round: tinyRound, Rounds: 2, Talk: t.Output()}
 }
 
 func opened(t *testing.T, o Options) *pgServer {

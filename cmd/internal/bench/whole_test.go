@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 func TestE2EScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
 	o.Round = time.Second // long enough for some deliveries, whatever else the machine does
-	o.Kafka = strings.Split(testrig.Fake(t).Bootstrap(), ",")
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
 	sizes := e2eSizes{warmUp: 2 * time.Second, conns: 2, entities: 3, partitions: 2, window: 20}
 	if err := runE2E(t.Context(), o, sizes, r); err != nil {
@@ -39,7 +39,7 @@ func TestHolScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
 	o.Round = time.Second // long enough for every kind of delivery, whatever else the machine does
-	o.Kafka = strings.Split(testrig.Fake(t).Bootstrap(), ",")
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
 	sizes := holSizes{warmUp: o.Round, rate: 200, conns: 2, entities: 2, partitions: 2}
 	if err := runHol(t.Context(), o, sizes, r); err != nil {

@@ -196,7 +196,7 @@ func TestRulesBite(t *testing.T) {
 		{of("cmd/internal/app", "ingest", "stream", "sinks/http", kgo, "os/exec"), 0},
 		{of("cmd/internal/app", pgx), 1},
 		{of("cmd/forebay", "testing"), 1},
-		{of("cmd/forebay", "cmd/internal/testrig"), 1},
+		{of("cmd/forebay", "cmd/internal/rig"), 1},
 		{of("stream", "log"), 1},
 		{of("stream", "log/slog"), 0},
 		{of("stream", "math/rand"), 1},

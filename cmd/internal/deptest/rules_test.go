@@ -95,7 +95,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{""},
-		except: []string{"stream/ledger", "stream/inbox", "sinks/postgres", "cmd/internal/embedded", "cmd/internal/bench", "cmd/internal/testrig", "cmd/forebay-bench"},
+		except: []string{"stream/ledger", "stream/inbox", "sinks/postgres", "cmd/internal/embedded", "cmd/internal/bench", "cmd/internal/rig", "cmd/forebay-bench"},
 		forbid: []string{"github.com/jackc/pgx", "database/sql", "github.com/pressly/goose"},
 		reason: "the ledger and its inbox are what speaks SQL to Postgres; the others named run or measure servers",
 	},
@@ -113,7 +113,7 @@ var rules = []rule{
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest", "cmd/internal/testrig"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest", "cmd/internal/rig"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -122,7 +122,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"cmd/internal/testrig", "stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
+		forbid: []string{"cmd/internal/rig", "stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
 		reason: "no binary carries a test rig",
 	},
 	{

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // shop is the orders API: it knows every revision of o-1 up to 9, and nothing of other orders.
@@ -62,9 +62,9 @@ func (s *shop) source() string {
 // TestGapIsFilledFromTheAPI shows that what is missing after the wait is asked for, comes into the topic, and runs in its
 // place, once, also where the owner is killed while it asks; and that an order the API does not know is parked.
 func TestGapIsFilledFromTheAPI(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		api := newShop(t)
-		r := newRig(t, b, options{gap: "{wait: 300ms, then: backfill, within: 20s, otherwise: park}", sources: api.source()})
+		r := deploy(t, b, options{gap: "{wait: 300ms, then: backfill, within: 20s, otherwise: park}", sources: api.source()})
 		p := r.serve("intake,stream")
 		api.broken.Store(1)
 		for _, d := range []delivery{order("o-1", 1), order("o-1", 4), order("o-2", 1), order("o-2", 3)} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestBrokenBatch flips a byte on the broker's disk, in a batch in the middle of a partition. What is before it runs, the
@@ -17,8 +17,8 @@ import (
 // the report says to do is done, and the rest runs: only the batch is lost, and it is counted.
 func TestBrokenBatch(t *testing.T) {
 	t.Parallel()
-	k := testrig.Kafka(t, 1)
-	r := newRig(t, k, options{})
+	k := rig.Kafka(t, 1)
+	r := deploy(t, k, options{})
 	r.edit("session_timeout: 6s", "session_timeout: 6s, unread_after: 3s")
 	intake := r.serve("intake")
 	r.serve("stream").stop() // where it begins is stored
@@ -97,7 +97,7 @@ func fullest(t *testing.T, ends kadm.ListedOffsets) (number int32, end int64) {
 }
 
 // waitUnreadable waits until a partition of the issues, and no other, is told as stopped because it cannot be read.
-func (r *rig) waitUnreadable(p *process, number int32) *stopItem {
+func (r *deployment) waitUnreadable(p *process, number int32) *stopItem {
 	r.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
 		states := map[int32]string{}

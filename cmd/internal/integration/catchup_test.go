@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // The catch-up: deliveries that a provider really sends, taken while no stream runs. Batches of them are full by their
@@ -21,8 +21,8 @@ const (
 // TestCatchUp stops the stream, takes 6,000 pull requests of 18 to 48 KB, and starts it again: all of it runs, once and
 // in order.
 func TestCatchUp(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.sender.once = true
 		r.serve("intake")
 		r.serve("stream").stop() // where it begins is stored
@@ -35,8 +35,8 @@ func TestCatchUp(t *testing.T) {
 
 // TestCatchUpOfAllSizes is the same from 200 bytes to 900 KB, with a load of such deliveries that goes on meanwhile.
 func TestCatchUpOfAllSizes(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.sender.once = true
 		r.serve("intake")
 		r.serve("stream").stop()
@@ -52,7 +52,7 @@ func TestCatchUpOfAllSizes(t *testing.T) {
 	})
 }
 
-func (r *rig) loadPulls(repository, entities, states int, size func(e, n int) int) {
+func (r *deployment) loadPulls(repository, entities, states int, size func(e, n int) int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -63,7 +63,7 @@ func (r *rig) loadPulls(repository, entities, states int, size func(e, n int) in
 }
 
 // requireCaughtUp waits for n events, and fails with what is lost where they do not come.
-func (r *rig) requireCaughtUp(t *testing.T, n int) {
+func (r *deployment) requireCaughtUp(t *testing.T, n int) {
 	t.Helper()
 	r.agent.waitQuiet(n, 20*time.Second)
 	v := judge(r.sender.told(), r.agent.snapshot())

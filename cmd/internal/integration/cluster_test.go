@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestOneOfThreeBrokers runs the load on three brokers, replication 3 and min.insync.replicas 2, with one of them
 // killed in the middle; with two of them gone the intake accepts nothing, and goes on as soon as one is back.
 func TestOneOfThreeBrokers(t *testing.T) {
-	k := testrig.Kafka(t, 3)
-	r := newRig(t, k, options{latency: 2 * time.Millisecond, replication: 3})
+	k := rig.Kafka(t, 3)
+	r := deploy(t, k, options{latency: 2 * time.Millisecond, replication: 3})
 	p := r.serve("intake,stream")
 	underLoad(t, r, func() []fault {
 		at := time.Now()

@@ -17,22 +17,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // The crash tests: kill -9 of the process between any two steps of an attempt, one test per idempotency kind. Each entity
 // stands at another step when the one kill comes; the counts are taken at what was acted on.
 
-// crash is a rig whose orders go to a destination of the test's.
+// crash is a deployment whose orders go to a destination of the test's.
 type crash struct {
-	*rig
+	*deployment
 	p  *process
 	db *pgx.Conn // to the ledger's database, for locks
 }
 
 func newCrash(t *testing.T, destination string, edits ...string) *crash {
 	t.Helper()
-	c := &crash{rig: newRig(t, testrig.Fake(t), options{})}
+	c := &crash{deployment: deploy(t, rig.Fake(t), options{})}
 	c.edit("    destinations:\n", "    destinations:\n      target: {"+destination+"}\n")
 	c.edit("actions: [{name: run, to: shop}]", "actions: [{name: run, to: target}]")
 	for i := 0; i < len(edits); i += 2 {
@@ -298,7 +298,7 @@ func TestKilledFenced(t *testing.T) {
 // TestKilledWithKeyTable: the same in another database, where the key is in the statement's transaction.
 func TestKilledWithKeyTable(t *testing.T) {
 	t.Parallel()
-	url := testrig.Database(t)
+	url := rig.Database(t)
 	c := newCrash(t, `type: postgres, database: "`+url+`", allow_networks: [127.0.0.0/8, "::1/128"], `+pay)
 	killedInStatement(t, c, connect(t, url))
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// projection is a topic of the rig's team, which Forebay does not make.
-func (r *rig) projection() string {
+// projection is a topic of the deployment's team, which Forebay does not make.
+func (r *deployment) projection() string {
 	r.t.Helper()
 	topic := r.team + ".projection"
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(r.broker.Bootstrap(), ",")...))
@@ -38,7 +38,7 @@ func (r *rig) projection() string {
 }
 
 // published reads a topic until it has n actions by forebay-action-id, and gives its records in the order of offsets.
-func (r *rig) published(topic string, n int) []*kgo.Record {
+func (r *deployment) published(topic string, n int) []*kgo.Record {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(r.broker.Bootstrap(), ",")...), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -95,9 +95,9 @@ func newToolbox(t *testing.T) *toolbox {
 // TestDestinations runs one event through destinations of several types, each as the file has it, one after the other in
 // its lane.
 func TestDestinations(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
-		topic, tools, other, dir := r.projection(), newToolbox(t), testrig.Database(t), t.TempDir()
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
+		topic, tools, other, dir := r.projection(), newToolbox(t), rig.Database(t), t.TempDir()
 		r.edit("version: 1\n", "version: 1\nexec: {enabled: true}\n")
 		r.edit("postgres: {", "postgres: {statements: true, ")
 		r.edit("    destinations:\n", `    destinations:
@@ -166,8 +166,8 @@ func TestDestinations(t *testing.T) {
 // TestPublishingIsInOrderAcrossAKill republishes a load while the process is killed: nothing is missing, every copy of an
 // action has its key, and what a consumer sees first of each action is in the order of its entity.
 func TestPublishingIsInOrderAcrossAKill(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		topic := r.projection()
 		r.edit("    destinations:\n", "    destinations:\n      topic: {type: kafka, topic: \""+topic+"\", timeout: 2s, retry: {min: 50ms, max: 500ms}}\n")
 		r.edit("actions: [{name: run, to: shop}]", "actions: [{name: publish, to: topic}]")

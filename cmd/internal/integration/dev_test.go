@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// newDevRig is a rig without servers: forebay dev brings its own.
-func newDevRig(t *testing.T) *rig {
+// deployDev is a deployment without servers: forebay dev brings its own.
+func deployDev(t *testing.T) *deployment {
 	t.Helper()
-	r := &rig{t: t, team: "demo", dir: testrig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
+	r := &deployment{t: t, team: "demo", dir: rig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
 	// As root, Postgres would go to /var/lib/forebay and stay there: its user cannot enter what dev makes for itself.
 	if err := os.Mkdir(filepath.Join(r.dir, "data"), 0o755); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func newDevRig(t *testing.T) *rig {
 }
 
 // dev starts `forebay dev` and waits until it says that it serves.
-func (r *rig) dev(args ...string) *process {
+func (r *deployment) dev(args ...string) *process {
 	r.t.Helper()
 	p := r.launch(append([]string{"dev", "--data", filepath.Join(r.dir, "data")}, args...)...)
 	// Its Postgres outlives a kill -9 on purpose; a clean stop takes it along, whatever became of the test.
@@ -59,7 +59,7 @@ var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(12
 // TestDevFirstAndSecondStart shows what a newcomer sees: a scene at the first start, the same state at the second.
 func TestDevFirstAndSecondStart(t *testing.T) {
 	t.Parallel()
-	r := newDevRig(t)
+	r := deployDev(t)
 	p := r.dev()
 	first := p.output()
 	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
@@ -106,7 +106,7 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 // Postgres, nothing that was acknowledged is lost.
 func TestDevKill9(t *testing.T) {
 	t.Parallel()
-	r := newDevRig(t)
+	r := deployDev(t)
 	r.write("", options{})
 	start := func() *process {
 		p := r.dev("-c", r.config)
@@ -134,7 +134,7 @@ func TestDevKill9(t *testing.T) {
 // TestDemo shows that forebay demo ends well by itself and leaves nothing behind.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	dir := testrig.OpenDir(t)
+	dir := rig.OpenDir(t)
 	cmd := exec.CommandContext(t.Context(), forebay, "demo")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
@@ -155,7 +155,7 @@ func TestDemoThatIsEnded(t *testing.T) {
 	}{"Ctrl-C": {os.Interrupt, 130}, "kill -9": {os.Kill, -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := testrig.OpenDir(t)
+			dir := rig.OpenDir(t)
 			cmd := exec.CommandContext(t.Context(), forebay, "demo")
 			cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 			out, err := cmd.StderrPipe()
@@ -211,7 +211,7 @@ func called(t *testing.T, url string) int {
 }
 
 // devLedger is where forebay dev's own Postgres is.
-func (r *rig) devLedger() string {
+func (r *deployment) devLedger() string {
 	r.t.Helper()
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(r.dir, "data", "postgres", name))

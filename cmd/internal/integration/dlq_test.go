@@ -14,7 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 type deadItem struct {
@@ -30,7 +30,7 @@ type deadItem struct {
 }
 
 // dlq runs `forebay dlq` and gives its items.
-func (r *rig) dlq(p *process, args ...string) ([]deadItem, error) {
+func (r *deployment) dlq(p *process, args ...string) ([]deadItem, error) {
 	r.t.Helper()
 	out, err := r.try(p.operator, append([]string{"dlq", "-o", "jsonl"}, args...)...)
 	var items []deadItem
@@ -45,7 +45,7 @@ func (r *rig) dlq(p *process, args ...string) ([]deadItem, error) {
 }
 
 // waitDead waits until the one dead letter has died n times.
-func (r *rig) waitDead(p *process, n int) deadItem {
+func (r *deployment) waitDead(p *process, n int) deadItem {
 	r.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		items, err := r.dlq(p, "list", "--team", r.team)
@@ -64,8 +64,8 @@ func (r *rig) waitDead(p *process, n int) deadItem {
 // once it has died three times; with the destination mended it runs again, and what stands behind it goes on in order, each
 // once.
 func TestDeadLetterIsReplayed(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		var mended atomic.Bool
 		bad := issue(7, 1, 1)
 		r.agent.answer = func(c call) int {
@@ -135,8 +135,8 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 // TestDeadLettersOfOneEntityAreReplayedInOrder: two that died while their lane went on run again by one filter, the older
 // first, and the newer not before that has ended, whenever it was asked for.
 func TestDeadLettersOfOneEntityAreReplayedInOrder(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{onDead: "continue"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{onDead: "continue"})
 		older, newer := issue(7, 1, 1), issue(7, 1, 2)
 		var mended atomic.Bool
 		held := make(chan struct{})
@@ -177,7 +177,7 @@ func TestDeadLettersOfOneEntityAreReplayedInOrder(t *testing.T) {
 }
 
 // waitExported waits until the dead topic has the n-th death of an event; those before it may have come with it.
-func (r *rig) waitExported(b testrig.Broker, event string, deaths int) {
+func (r *deployment) waitExported(b rig.Broker, event string, deaths int) {
 	r.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...), kgo.ConsumeTopics("dead."+r.team+".triage"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {

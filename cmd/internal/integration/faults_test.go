@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // The load of the fault tests: bounded in count; a pause bounds the rate, so that the fault falls into the middle.
@@ -24,7 +24,7 @@ const (
 )
 
 // underLoad runs the load with a fault in its middle and fails on anything but repeats of calls in flight.
-func underLoad(t *testing.T, r *rig, fault func() []fault) verdict {
+func underLoad(t *testing.T, r *deployment, fault func() []fault) verdict {
 	t.Helper()
 	v, wrong := load(t, r, fastLoad, fault)
 	v.require(t)
@@ -34,7 +34,7 @@ func underLoad(t *testing.T, r *rig, fault func() []fault) verdict {
 
 // load sends, calls fault in the middle of it, waits until every accepted event has run, and judges. wrong are the
 // repeats that no rule excuses.
-func load(t *testing.T, r *rig, pause time.Duration, fault func() []fault) (v verdict, wrong []string) {
+func load(t *testing.T, r *deployment, pause time.Duration, fault func() []fault) (v verdict, wrong []string) {
 	t.Helper()
 	r.watched = r.watch("triage")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 4*time.Minute, context.DeadlineExceeded)
@@ -56,7 +56,7 @@ func load(t *testing.T, r *rig, pause time.Duration, fault func() []fault) (v ve
 }
 
 // settled is a fault that began at from, now that a process runs all partitions of the issues.
-func (r *rig) settled(p *process, from time.Time) fault {
+func (r *deployment) settled(p *process, from time.Time) fault {
 	r.t.Helper()
 	r.waitOwned(p, 6)
 	return fault{from: from, to: time.Now()}
@@ -64,8 +64,8 @@ func (r *rig) settled(p *process, from time.Time) fault {
 
 // TestKill9OfServe kills the whole process in the middle of a load, twice.
 func TestKill9OfServe(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		p := r.serve("intake,stream")
 		underLoad(t, r, func() (faults []fault) {
 			for range 2 {
@@ -84,8 +84,8 @@ func TestKill9OfServe(t *testing.T) {
 
 // TestRestartOfEitherProcess stops and starts intake and stream, each a process of its own, cleanly: nothing repeats.
 func TestRestartOfEitherProcess(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		intake, stream := r.serve("intake"), r.serve("stream")
 		v := underLoad(t, r, func() []fault {
 			stream.stop()
@@ -100,9 +100,9 @@ func TestRestartOfEitherProcess(t *testing.T) {
 
 // TestPostgresStopsHard kills the database in the middle of a load and starts it again.
 func TestPostgresStopsHard(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		pg := testrig.Postgres(t)
-		r := newRig(t, b, options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		pg := rig.Postgres(t)
+		r := deploy(t, b, options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
 		p := r.serve("intake,stream")
 		underLoad(t, r, func() []fault {
 			at := time.Now()
@@ -114,7 +114,7 @@ func TestPostgresStopsHard(t *testing.T) {
 }
 
 // waitMirrored waits until the group of the issues has moved on in Kafka: its member is known there.
-func (r *rig) waitMirrored(b testrig.Broker) {
+func (r *deployment) waitMirrored(b rig.Broker) {
 	r.t.Helper()
 	adm := admin(r.t, b)
 	position := func() (sum int64) {
@@ -137,8 +137,8 @@ func (r *rig) waitMirrored(b testrig.Broker) {
 
 // TestBrokerKilledAndRestarted kills the broker in the middle of a load and starts it again on the same data.
 func TestBrokerKilledAndRestarted(t *testing.T) {
-	eachOwnBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachOwnBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		p := r.serve("intake,stream")
 		underLoad(t, r, func() []fault {
 			at := time.Now()

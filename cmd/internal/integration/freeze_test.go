@@ -10,14 +10,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestFrozenStreamWakesUp stops a stream process with SIGSTOP for longer than its session, lets the other take over,
 // and wakes it while the load goes on: its fence is gone, so that all that it still can do is the calls it was in.
 func TestFrozenStreamWakesUp(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		frozen := r.serve("stream")
 		other := r.serve("stream")
@@ -49,7 +49,7 @@ func (p *process) signal(s syscall.Signal) {
 }
 
 // owned is how many partitions of the GitHub subscription a process runs.
-func (r *rig) owned(p *process) int {
+func (r *deployment) owned(p *process) int {
 	r.t.Helper()
 	out, err := r.try(p.operator, "subscriptions", "list", "-o", "json")
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *rig) owned(p *process) int {
 }
 
 // waitOwned waits until a process runs exactly n partitions of the GitHub subscription.
-func (r *rig) waitOwned(p *process, n int) {
+func (r *deployment) waitOwned(p *process, n int) {
 	r.t.Helper()
 	got, deadline := -1, time.Now().Add(40*time.Second)
 	for time.Now().Before(deadline) {
@@ -92,8 +92,8 @@ func (r *rig) waitOwned(p *process, n int) {
 // session timeout, while another takes its partitions over and makes the calls again. Woken with SIGCONT it has results
 // to record and events to run, under fences that are gone: the ledger stays as it is, and no call is made.
 func TestFrozenStreamWritesNothing(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 300 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 300 * time.Millisecond})
 		r.serve("intake")
 		frozen := r.serve("stream")
 		r.waitOwned(frozen, 6)
@@ -140,7 +140,7 @@ const lineRows = `(SELECT l.fence, l.entity, l.clock, l.kind, l.filtered, l.park
 			AND lane_seq >= greatest(p.lines_low, l.as_of) AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 // contents is a digest of all that the gate and the lanes write.
-func (r *rig) contents() string {
+func (r *deployment) contents() string {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.dbURL)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestGapEndsInDeadLetters: what stands behind a gap that ends so is a dead letter at once, parks nothing, and what comes
 // later runs.
 func TestGapEndsInDeadLetters(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 200ms, then: dead_letter}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 200ms, then: dead_letter}"})
 		p := r.serve("intake,stream")
 		for _, n := range []int{1, 3} {
 			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
@@ -44,7 +44,7 @@ func TestCapsOfTheGapBuffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, testrig.Fake(t), options{gap: gap})
+			r := deploy(t, rig.Fake(t), options{gap: gap})
 			p := r.serve("intake,stream")
 			for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-1", 4), order("o-1", 5), order("o-2", 1), order("o-2", 3)} {
 				d.body = bytes.Replace(d.body, []byte("{"), []byte(`{"note":"`+strings.Repeat("x", 2048)+`",`), 1)
@@ -69,7 +69,7 @@ func TestCapsOfTheGapBuffer(t *testing.T) {
 // TestGapsOfOneLineAreWaitedForAtOnce: an event behind several gaps waits no longer than one that is behind one of them.
 func TestGapsOfOneLineAreWaitedForAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testrig.Fake(t), options{gap: "{wait: 5s, then: skip}"})
+	r := deploy(t, rig.Fake(t), options{gap: "{wait: 5s, then: skip}"})
 	r.serve("intake,stream")
 	begin := time.Now()
 	for _, n := range []int{1, 3, 5, 7} { // three gaps of five seconds each

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 )
 
@@ -21,8 +21,8 @@ import (
 // Events wait for a gap when their topic grows. Their fillers come to the new partitions, and long after the wait is over: it goes along to
 // the copy, where the fillers release it.
 func TestTopicGrownUnderLoad(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 300 * time.Millisecond, gap: "{wait: 20s, then: skip}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 300 * time.Millisecond, gap: "{wait: 20s, then: skip}"})
 		topic, orders := "events."+r.team+".github", "events."+r.team+".orders"
 		intake, stream := r.serve("intake"), r.serve("stream")
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -110,7 +110,7 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 
 // waitGrown waits until all partitions of a subscription that were there are stopped for the topic's growth. The new ones follow
 // when the group has heard of them.
-func (r *rig) waitGrown(p *process, subscription string) map[int32]*stopItem {
+func (r *deployment) waitGrown(p *process, subscription string) map[int32]*stopItem {
 	r.t.Helper()
 	stopped := map[int32]*stopItem{}
 	until(r.t, "the six partitions are stopped", func() bool {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // What hangs answers nothing and closes nothing: nobody hears of a reset. The server keeps its sessions, and what they
@@ -20,13 +20,13 @@ const (
 )
 
 // hangingLedger is a database of the test's own behind a proxy.
-func hangingLedger(t *testing.T, r *rig) *testrig.Proxy {
+func hangingLedger(t *testing.T, r *deployment) *rig.Proxy {
 	t.Helper()
 	at, err := url.Parse(r.dbURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := testrig.HangingProxy(t, at.Host)
+	p := rig.HangingProxy(t, at.Host)
 	at.Host = p.Addr()
 	r.ledger = at.String()
 	return p
@@ -36,8 +36,8 @@ func hangingLedger(t *testing.T, r *rig) *testrig.Proxy {
 // hang for a while, too. The subscription goes on within 30 seconds of it being able to, and nothing is lost or comes
 // twice but what the change of hands excuses.
 func TestPostgresHangs(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		proxy := hangingLedger(t, r)
 		r.hangs(t, r.serve("intake,stream"), proxy)
 	})
@@ -45,15 +45,15 @@ func TestPostgresHangs(t *testing.T) {
 
 // TestBrokerHangs is the same with the broker. What cannot be produced is not accepted meanwhile: the provider sends again.
 func TestBrokerHangs(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		through := testrig.ThroughProxy(t, b)
-		r := newRig(t, through, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		through := rig.ThroughProxy(t, b)
+		r := deploy(t, through, options{latency: 2 * time.Millisecond})
 		r.hangs(t, r.serve("intake,stream"), through.Proxy)
 	})
 }
 
 // hangs has a proxy hang in each way under a load.
-func (r *rig) hangs(t *testing.T, p *process, proxy *testrig.Proxy) {
+func (r *deployment) hangs(t *testing.T, p *process, proxy *rig.Proxy) {
 	t.Helper()
 	v, wrong := load(t, r, hangLoad, func() []fault {
 		began := time.Now()
@@ -79,22 +79,22 @@ func (r *rig) hangs(t *testing.T, p *process, proxy *testrig.Proxy) {
 // TestEndsWhilePostgresHangs: SIGTERM ends a process in its time although it can neither record what it has done nor give
 // back what it owns, and the next one goes on where it was.
 func TestEndsWhilePostgresHangs(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 500 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 500 * time.Millisecond})
 		r.endsWhile(t, hangingLedger(t, r))
 	})
 }
 
 // TestEndsWhileBrokerHangs is the same with a broker that takes no record, no commit and no leave.
 func TestEndsWhileBrokerHangs(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		through := testrig.ThroughProxy(t, b)
-		r := newRig(t, through, options{latency: 500 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		through := rig.ThroughProxy(t, b)
+		r := deploy(t, through, options{latency: 500 * time.Millisecond})
 		r.endsWhile(t, through.Proxy)
 	})
 }
 
-func (r *rig) endsWhile(t *testing.T, proxy *testrig.Proxy) {
+func (r *deployment) endsWhile(t *testing.T, proxy *rig.Proxy) {
 	t.Helper()
 	const entities, states = 24, 4
 	p := r.serve("intake,stream")
@@ -116,7 +116,7 @@ func (r *rig) endsWhile(t *testing.T, proxy *testrig.Proxy) {
 }
 
 // goesOn fails unless deliveries made from now on are acted on soon after it is possible.
-func (r *rig) goesOn(t *testing.T, state int, able time.Time) {
+func (r *deployment) goesOn(t *testing.T, state int, able time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(t.Context(), able.Add(goesOnWithin+10*time.Second))
 	defer cancel()

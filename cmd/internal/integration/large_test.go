@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestLargeDelivery sends a body of 24 MiB, near the most that GitHub sends, through intake, topic, gate and sink:
 // the topic's limit and every client follow the source's. Its
 // content does not compress.
 func TestLargeDelivery(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
 		large := largeIssue(24 << 20)
 		if err := r.sender.deliver(t.Context(), large); err != nil {

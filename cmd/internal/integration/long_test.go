@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// longRig is a rig whose shop takes the orders of entities that begin with "slow" and says later what came of them.
-func longRig(t *testing.T, b testrig.Broker, long string) *rig {
+// deployLong is a deployment whose shop takes the orders of entities that begin with "slow" and says later what came of them.
+func deployLong(t *testing.T, b rig.Broker, long string) *deployment {
 	t.Helper()
-	r := newRig(t, b, options{gap: "{wait: 60s, then: park}"})
+	r := deploy(t, b, options{gap: "{wait: 60s, then: park}"})
 	r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
 listen: {agents: "${env:AGENTS}", intake: "${env:INTAKE}",`)
 	r.edit("shop: {type: http,", "shop: {long: "+long+", type: http,")
@@ -76,7 +76,7 @@ func (p *process) say(t *testing.T, public, token, body string) (int, string) {
 }
 
 // statusURL is what the intake answers to a delivery, or to it again.
-func (r *rig) statusURL(d delivery) string {
+func (r *deployment) statusURL(d delivery) string {
 	r.t.Helper()
 	resp, err := http.DefaultClient.Do(d.request(r.t.Context(), r.intake.Load().intake, r.team))
 	if err != nil {
@@ -118,8 +118,8 @@ func (p *process) waitStatus(t *testing.T, public, want string) {
 // is killed; the results come in at the one that owns nothing of it yet. Lanes behind long work wait, others do not, nothing
 // runs twice, and who delivered sees it done.
 func TestLongWorkWhilePartitionsMove(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := longRig(t, b, "{deadline: 5m, heartbeat: 2m}")
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2m}")
 		r.serve("intake")
 		first := r.serve("stream")
 		const entities = 8
@@ -195,8 +195,8 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 // TestLongWorkIsLost: a heartbeat that does not come ends the attempt, the next one has a token of its own, and the word of the
 // first is late.
 func TestLongWorkIsLost(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := longRig(t, b, "{deadline: 5m, heartbeat: 2s}")
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2s}")
 		p := r.serve("intake,stream")
 		d := order("slow-1", 1)
 		if err := r.sender.deliver(t.Context(), d); err != nil {

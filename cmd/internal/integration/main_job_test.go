@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestMainJob is the product's promise in one test: deliveries go in twice and shuffled, actions come out once and in
 // order.
 func TestMainJob(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
 
 		all := slices.Concat(lines(8, 6, func(e, n int) delivery { return order(orderName(e), n) })...)
@@ -37,8 +37,8 @@ func TestMainJob(t *testing.T) {
 
 // TestForgedAndUnusable shows that a forged delivery is refused and an authentic one that has no id is kept aside.
 func TestForgedAndUnusable(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
 
 		forged := issue(7, 1, 1).request(t.Context(), p.intake, r.team)
@@ -67,8 +67,8 @@ func TestForgedAndUnusable(t *testing.T) {
 // TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
 // is late.
 func TestGapIsSkippedAfterItsWait(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 2s, then: skip}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 2s, then: skip}"})
 		p := r.serve("intake,stream")
 		begin := time.Now()
 		for _, n := range []int{1, 3, 4} {
@@ -91,8 +91,8 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 
 // TestGapParks shows that then: park holds the entity, that others do not notice, and that the filler releases it.
 func TestGapParks(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
 		p := r.serve("intake,stream")
 		for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-2", 1), order("o-2", 2)} {
 			if err := r.sender.deliver(t.Context(), d); err != nil {
@@ -111,8 +111,8 @@ func TestGapParks(t *testing.T) {
 
 // TestDeadActionParksItsEntity shows that a 4xx stops one lane with everything behind it and no other.
 func TestDeadActionParksItsEntity(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.agent.answer = func(c call) int {
 			if c.entity == "7/1" {
 				return http.StatusUnprocessableEntity

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // What becomes of the entities of the load while partitions move.
@@ -119,8 +119,8 @@ func (p *process) troubled() bool {
 // partition was: no key is called again after its last answer, nothing is lost, every entity's events come in order and
 // wait for what was taken before them, and what is parked stays so.
 func TestRebalanceInTrouble(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.edit("retry: {attempts: 20,", "retry: {attempts: 1000,")
 		r.edit("\ntopics:", "\nagents: {public_url: \"http://agents.test\", secrets: [a-secret-of-the-suite-that-is-long-enough]}\ntopics:")
 		r.edit(`operator: "${env:OPERATOR}"`, `operator: "${env:OPERATOR}", agents: "${env:AGENTS}"`)

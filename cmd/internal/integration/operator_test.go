@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/samples"
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// moreSources are a source for each preset, named like it, beside those of the rig, and one of Shopify's, which has none.
+// moreSources are a source for each preset, named like it, beside those of the deployment, and one of Shopify's, which has none.
 func moreSources() (sources, names string) {
 	sources = `      shopify:
         preset: generic
@@ -35,9 +35,9 @@ func moreSources() (sources, names string) {
 // TestSendAndLook is an operator's way with the command line: every preset takes a delivery that send has signed, and
 // the inbox has it, byte for byte.
 func TestSendAndLook(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		sources, names := moreSources()
-		r := newRig(t, b, options{sources: sources, all: names})
+		r := deploy(t, b, options{sources: sources, all: names})
 		p := r.serve("intake,stream")
 		file := filepath.Join(r.dir, "standard.json")
 		plain := []byte("{\"type\": \"invoice.paid\",\n \"data\": {\"n\": 1e3, \"s\": \"\\u00e9\"}}\n")
@@ -98,8 +98,8 @@ func TestSendAndLook(t *testing.T) {
 
 // TestSetUpTwice shows that what an operator runs before every start changes nothing the second time.
 func TestSetUpTwice(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{}) // has run both once
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{}) // has run both once
 		var migrations struct{ Items []struct{ Migration string } }
 		if err := json.Unmarshal(r.command("migrate", "-c", r.config, "-o", "json"), &migrations); err != nil || len(migrations.Items) != 0 {
 			t.Errorf("a second migrate applied %v (%v)", migrations, err)

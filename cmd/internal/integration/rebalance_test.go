@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestRebalanceBetweenTwoStreams moves partitions to a second stream process and back: a clean hand-over repeats
 // nothing.
 func TestRebalanceBetweenTwoStreams(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		r.serve("stream")
 		v := underLoad(t, r, func() []fault {
@@ -27,8 +27,8 @@ func TestRebalanceBetweenTwoStreams(t *testing.T) {
 
 // TestSecondStreamTakesOver kills one of two stream processes: the other takes its partitions after the session.
 func TestSecondStreamTakesOver(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
 		first := r.serve("stream")
 		second := r.serve("stream")

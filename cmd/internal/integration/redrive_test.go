@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // redrive runs `forebay inbox redrive` and gives its items, by event or place, and its error.
-func (r *rig) redrive(p *process, args ...string) (map[string]redriveItem, error) {
+func (r *deployment) redrive(p *process, args ...string) (map[string]redriveItem, error) {
 	r.t.Helper()
 	out, err := r.try(p.operator, append([]string{"inbox", "redrive", r.team + ".fulfil", "-o", "jsonl"}, args...)...)
 	items := map[string]redriveItem{}
@@ -53,8 +53,8 @@ func twin(of delivery, id string) delivery {
 // TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and an operator decides about each of the
 // others, with the command line: one runs, once, one is given up.
 func TestHeldTwinIsReleased(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.edit("start: first\n", "start: first\n        equal: hold\n")
 		p := r.serve("intake,stream")
 		first := order("o-1", 1)
@@ -103,8 +103,8 @@ func TestHeldTwinIsReleased(t *testing.T) {
 
 // TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; what was missing is late.
 func TestParkedLineIsReleased(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 200ms, then: park}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
 		p := r.serve("intake,stream")
 		for _, n := range []int{1, 3, 4, 6} {
 			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
@@ -135,8 +135,8 @@ func TestParkedLineIsReleased(t *testing.T) {
 // partition than their key's stop nothing. They are listed with reason, error and place, and their bytes are there; the
 // one that a redrive can put right runs, exactly once.
 func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
 		const parts = 6
 		topic := "events." + r.team + ".orders"
@@ -208,7 +208,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 }
 
 // write writes records to a partition as they are, each in a batch of its own.
-func write(t *testing.T, b testrig.Broker, partition int32, recs ...*kgo.Record) {
+func write(t *testing.T, b rig.Broker, partition int32, recs ...*kgo.Record) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchMaxBytes(90<<20), kgo.ProducerBatchCompression(kgo.ZstdCompression()))
@@ -227,7 +227,7 @@ func write(t *testing.T, b testrig.Broker, partition int32, recs ...*kgo.Record)
 // TestRetentionReachesTheLedger: what a subscription says is what the sweep of its tables goes by.
 func TestRetentionReachesTheLedger(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, testrig.Fake(t), options{})
+	r := deploy(t, rig.Fake(t), options{})
 	r.edit("start: first\n", "start: first\n        retention: {done: 20d, dead: 50d}\n")
 	r.serve("stream").stop()
 	conn, err := pgx.Connect(t.Context(), r.dbURL)

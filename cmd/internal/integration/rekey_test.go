@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestRekeyToMorePartitions is the way out of a partition count: plan, copy and switch with the product's own command,
 // and a source goes on in its new topic where it stood. What was unread is read there, versions go on, what is stale
 // stays stale, nothing runs again. What waits for a gap goes along, and the fillers, unread when it is copied, release it.
 func TestRekeyToMorePartitions(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{gap: "{wait: 60s, then: skip}"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 60s, then: skip}"})
 		from := "events." + r.team + ".orders"
 		to := from + ".10"
 		intake, stream := r.serve("intake"), r.serve("stream")
@@ -104,7 +104,7 @@ func TestRekeyToMorePartitions(t *testing.T) {
 }
 
 // rekey asks for the plan.
-func (r *rig) rekey(topic string) map[string]planStep {
+func (r *deployment) rekey(topic string) map[string]planStep {
 	r.t.Helper()
 	var page struct{ Items []planStep }
 	out := r.command("topics", "rekey", topic, "--partitions", "10", "-c", r.config, "-o", "json")
@@ -121,7 +121,7 @@ func (r *rig) rekey(topic string) map[string]planStep {
 type planStep struct{ Step, State, Detail string }
 
 // partitions are the states of a subscription's partitions in a process.
-func (r *rig) partitions(p *process, name string) (states []string) {
+func (r *deployment) partitions(p *process, name string) (states []string) {
 	r.t.Helper()
 	for _, part := range r.subscription(p, name).Partitions {
 		states = append(states, part.State)
@@ -130,7 +130,7 @@ func (r *rig) partitions(p *process, name string) (states []string) {
 }
 
 // subscription asks a process through the CLI.
-func (r *rig) subscription(p *process, name string) (item subscriptionItem) {
+func (r *deployment) subscription(p *process, name string) (item subscriptionItem) {
 	r.t.Helper()
 	out, err := r.try(p.operator, "subscriptions", "get", r.team+"."+name, "-o", "json")
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestOpenActionsOutliveTheLog has a topic that keeps its records for seconds and an agent that fails one entity and
@@ -21,8 +21,8 @@ import (
 // nothing in memory: what was open runs all the same, in order, and what is parked still has its body.
 func TestOpenActionsOutliveTheLog(t *testing.T) {
 	t.Parallel()
-	b := testrig.SharedKafka(t)
-	r := newRig(t, b, options{})
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
 	r.edit("retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}", "retry: {attempts: 1000, within: 10m, min: 200ms, max: 1s}")
 	log := watchLog(t, b, "events."+r.team+".github")
 	log.keep("16000", "1000")
@@ -83,8 +83,8 @@ func TestOpenActionsOutliveTheLog(t *testing.T) {
 // deleted the log, another process owns the partition, and the filler, or an operator, still lets all of it run.
 func TestGapsOutliveTheLog(t *testing.T) {
 	t.Parallel()
-	b := testrig.SharedKafka(t)
-	r := newRig(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
 	log := watchLog(t, b, "events."+r.team+".orders")
 	log.keep("16000", "1000")
 	p := r.serve("intake,stream")
@@ -121,7 +121,7 @@ func TestGapsOutliveTheLog(t *testing.T) {
 }
 
 // edit changes the config file.
-func (r *rig) edit(old, new string) {
+func (r *deployment) edit(old, new string) {
 	r.t.Helper()
 	text, err := os.ReadFile(r.config)
 	if err != nil {
@@ -142,7 +142,7 @@ type topicLog struct {
 	adm   *kadm.Client
 }
 
-func watchLog(t *testing.T, b testrig.Broker, topic string) *topicLog {
+func watchLog(t *testing.T, b rig.Broker, topic string) *topicLog {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...))
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestRetriesUnderOneKey shows that 503 is tried again with the same key, that every attempt is on record, and that
 // what is behind it waits.
 func TestRetriesUnderOneKey(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.agent.answer = func(c call) int {
 			if c.event == issue(7, 1, 1).id && r.agent.seen(c.event) <= 2 {
 				return http.StatusServiceUnavailable
@@ -68,8 +68,8 @@ func TestRetriesUnderOneKey(t *testing.T) {
 
 // TestOnDeadContinue shows that on_dead: continue goes on behind a dead action.
 func TestOnDeadContinue(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{onDead: "continue"})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{onDead: "continue"})
 		r.agent.answer = func(c call) int {
 			if c.event == issue(7, 1, 1).id {
 				return http.StatusUnprocessableEntity

@@ -6,23 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestResetOfTheGroup resets the group to the earliest offset with Kafka's own tool: done work is skipped and counted,
 // nothing runs again.
 func TestResetOfTheGroup(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		rewind(t, b, func(r *rig) { b.ResetToEarliest(r.team+".triage", "events."+r.team+".github") })
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		rewind(t, b, func(r *deployment) { b.ResetToEarliest(r.team+".triage", "events."+r.team+".github") })
 	})
 }
 
 // TestResetToATime uses the other way of Kafka's tool that operators take.
 func TestResetToATime(t *testing.T) {
 	t.Parallel()
-	k := testrig.SharedKafka(t)
+	k := rig.SharedKafka(t)
 	before := time.Now().UTC().Format("2006-01-02T15:04:05.000")
-	rewind(t, k, func(r *rig) {
+	rewind(t, k, func(r *deployment) {
 		k.Groups("--group", r.team+".triage", "--topic", "events."+r.team+".github", "--reset-offsets", "--to-datetime", before, "--execute")
 	})
 }
@@ -30,8 +30,8 @@ func TestResetToATime(t *testing.T) {
 // TestResetOfOnePartition moves one partition and no other.
 func TestResetOfOnePartition(t *testing.T) {
 	t.Parallel()
-	k := testrig.SharedKafka(t)
-	r := newRig(t, k, options{})
+	k := rig.SharedKafka(t)
+	r := deploy(t, k, options{})
 	r.serve("intake")
 	stream := r.serve("stream")
 	all := slices.Concat(lines(20, 1, func(e, n int) delivery { return issue(7, e, n) })...)
@@ -65,9 +65,9 @@ func TestResetOfOnePartition(t *testing.T) {
 }
 
 // rewind runs a load, stops the stream, moves its group back over all of it, and goes on with a second load.
-func rewind(t *testing.T, b testrig.Broker, reset func(*rig)) {
+func rewind(t *testing.T, b rig.Broker, reset func(*deployment)) {
 	t.Helper()
-	r := newRig(t, b, options{})
+	r := deploy(t, b, options{})
 	r.serve("intake")
 	stream := r.serve("stream")
 	if err := r.sender.load(t.Context(), lines(10, 4, func(e, n int) delivery { return issue(7, e, n) }), 4, 0); err != nil {

@@ -8,14 +8,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // resetTo moves a group without members as an operator does: on Apache Kafka with its own tool (how), on the embedded broker,
 // which the tool does not fit, with the commit that it would make.
-func (r *rig) resetTo(b testrig.Broker, group, topic string, how []string, to func(adm *kadm.Client) kadm.Offsets) {
+func (r *deployment) resetTo(b rig.Broker, group, topic string, how []string, to func(adm *kadm.Client) kadm.Offsets) {
 	r.t.Helper()
-	if k, ok := b.(*testrig.KafkaCluster); ok {
+	if k, ok := b.(*rig.KafkaCluster); ok {
 		k.Groups(append([]string{"--group", group, "--topic", topic, "--reset-offsets", "--execute"}, how...)...)
 		return
 	}
@@ -26,7 +26,7 @@ func (r *rig) resetTo(b testrig.Broker, group, topic string, how []string, to fu
 }
 
 // moves are what the ledger has recorded of a subscription's seeks.
-func (r *rig) moves(p *process, name string) (seeks, skipped int64) {
+func (r *deployment) moves(p *process, name string) (seeks, skipped int64) {
 	r.t.Helper()
 	for _, part := range r.subscription(p, name).Partitions {
 		seeks += part.Position.Seeks
@@ -38,8 +38,8 @@ func (r *rig) moves(p *process, name string) (seeks, skipped int64) {
 // TestResetToLatestIsRecordedWithWhatItSkipped moves a group forward over unread records: they never run, and the ledger,
 // the log and the metrics say how many they are.
 func TestResetToLatestIsRecordedWithWhatItSkipped(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		stream := r.serve("stream")
 		const entities = 12
@@ -84,8 +84,8 @@ func TestResetToLatestIsRecordedWithWhatItSkipped(t *testing.T) {
 // again by more than is left, which goes to the end.
 func TestShiftOfTheGroup(t *testing.T) {
 	t.Parallel()
-	k := testrig.SharedKafka(t)
-	r := newRig(t, k, options{})
+	k := rig.SharedKafka(t)
+	r := deploy(t, k, options{})
 	r.serve("intake")
 	stream := r.serve("stream")
 	const entities = 12
@@ -116,8 +116,8 @@ func TestShiftOfTheGroup(t *testing.T) {
 // TestResetToATimeInTheMiddle reads again what came since a time, and nothing before it.
 func TestResetToATimeInTheMiddle(t *testing.T) {
 	t.Parallel()
-	k := testrig.SharedKafka(t)
-	r := newRig(t, k, options{})
+	k := rig.SharedKafka(t)
+	r := deploy(t, k, options{})
 	r.serve("intake")
 	stream := r.serve("stream")
 	const entities = 12
@@ -143,15 +143,15 @@ func TestResetToATimeInTheMiddle(t *testing.T) {
 
 // TestGroupWithAMemberIsNotMoved: Kafka refuses to move a group that has members, and says so; nothing has moved.
 func TestGroupWithAMemberIsNotMoved(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		stream := r.serve("stream")
 		r.deliverAll(6, 1, issues)
 		r.agent.waitActed(t, 6, time.Minute)
 		waitItems(t, r, stream, 6, "--subscription", "triage", "--status", "done")
 		group, topic := r.team+".triage", "events."+r.team+".github"
-		if k, ok := b.(*testrig.KafkaCluster); ok {
+		if k, ok := b.(*rig.KafkaCluster); ok {
 			out, err := k.TryGroups("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
 			if text := fmt.Sprint(out, err); !strings.Contains(text, "inactive") || !strings.Contains(text, "Stable") {
 				t.Errorf("Kafka's tool on a group with a member: %s", text)
@@ -182,8 +182,8 @@ func TestGroupWithAMemberIsNotMoved(t *testing.T) {
 // TestGroupThatIsGone deletes the group's commits, as Kafka does when they expire, and then the group: neither is a seek,
 // the ledger knows where to go on.
 func TestGroupThatIsGone(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		adm, group := admin(t, b), r.team+".triage"
 		const entities = 12

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // startAs starts a stream process with an instance id.
-func (r *rig) startAs(id string) *process {
+func (r *deployment) startAs(id string) *process {
 	r.t.Helper()
 	text, err := os.ReadFile(r.config)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *rig) startAs(id string) *process {
 	return r.launch("serve", "-c", file, "--roles", "stream")
 }
 
-func (r *rig) serveAs(id string) *process {
+func (r *deployment) serveAs(id string) *process {
 	r.t.Helper()
 	p := r.startAs(id)
 	p.waitReady(time.Minute)
@@ -38,8 +38,8 @@ func (r *rig) serveAs(id string) *process {
 // leader that restarted: its client then has the group look at the assignment once more, which moves nothing. (The
 // embedded broker rebalances whenever a member joins with less to say about what it owns than before.)
 func TestStaticMemberRestarts(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{latency: 2 * time.Millisecond})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.edit("session_timeout: 6s", "session_timeout: 40s")
 		r.serve("intake")
 		leader := r.serveAs("stream-a")
@@ -53,7 +53,7 @@ func TestStaticMemberRestarts(t *testing.T) {
 			follower = r.serveAs("stream-b")
 			r.waitOwned(follower, 3)
 			r.waitOwned(leader, 3)
-			_, real := b.(*testrig.KafkaCluster)
+			_, real := b.(*rig.KafkaCluster)
 			if s, c := r.heard(leader); real && (s != sessions || c != claims) {
 				t.Errorf("the leader has seen %d sessions more and made %d claims more", s-sessions, c-claims)
 			}
@@ -72,7 +72,7 @@ func TestStaticMemberRestarts(t *testing.T) {
 }
 
 // heard is how many sessions of the issues' group a process has seen, and how many partitions it has claimed.
-func (r *rig) heard(p *process) (sessions, claims int) {
+func (r *deployment) heard(p *process) (sessions, claims int) {
 	r.t.Helper()
 	for line := range strings.SplitSeq(p.output(), "\n") {
 		if strings.Contains(line, "subscription="+r.team+".triage ") {
@@ -85,8 +85,8 @@ func (r *rig) heard(p *process) (sessions, claims int) {
 
 // TestTwoProcessesWithOneInstanceID: the newer takes over, the older writes nothing any more, is not ready and says why.
 func TestTwoProcessesWithOneInstanceID(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		older := r.serveAs("stream-a")
 		r.deliverAll(12, 1, issues)

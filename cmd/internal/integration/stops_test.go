@@ -13,11 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // admin is an operator with Kafka's protocol at hand.
-func admin(t *testing.T, b testrig.Broker) *kadm.Client {
+func admin(t *testing.T, b rig.Broker) *kadm.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Bootstrap(), ",")...))
 	if err != nil {
@@ -28,7 +28,7 @@ func admin(t *testing.T, b testrig.Broker) *kadm.Client {
 }
 
 // sql is an operator with the ledger's database at hand.
-func (r *rig) sql(text string, args ...any) {
+func (r *deployment) sql(text string, args ...any) {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.dbURL)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *rig) sql(text string, args ...any) {
 }
 
 // deliverAll delivers version number of n entities, one after the other.
-func (r *rig) deliverAll(n, number int, make1 func(entity, number int) delivery) {
+func (r *deployment) deliverAll(n, number int, make1 func(entity, number int) delivery) {
 	r.t.Helper()
 	for e := 1; e <= n; e++ {
 		if err := r.sender.deliver(r.t.Context(), make1(e, number)); err != nil {
@@ -53,7 +53,7 @@ func (r *rig) deliverAll(n, number int, make1 func(entity, number int) delivery)
 func issues(e, n int) delivery { return issue(7, e, n) }
 
 // waitStopped waits until n partitions of a subscription are told as stopped and kept in the ledger.
-func (r *rig) waitStopped(p *process, name string, n int) map[int32]*stopItem {
+func (r *deployment) waitStopped(p *process, name string, n int) map[int32]*stopItem {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -74,7 +74,7 @@ func (r *rig) waitStopped(p *process, name string, n int) map[int32]*stopItem {
 }
 
 // accept runs the command that the stop itself tells.
-func (r *rig) accept(p *process, s *stopItem) {
+func (r *deployment) accept(p *process, s *stopItem) {
 	r.t.Helper()
 	args := strings.Fields(strings.TrimPrefix(s.Command, "forebay "))
 	args[len(args)-1] = "seen and lost" // TEXT
@@ -102,8 +102,8 @@ func (s *stopItem) holds(t *testing.T, kind string, records int64) {
 // TestLogStartBeyondThePosition has a log whose start has passed records that were never read. Their partitions stop and
 // say how many of when; the others go on. Once accepted, they go on behind the hole, which is recorded as skipped.
 func TestLogStartBeyondThePosition(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		stream := r.serve("stream")
 		const entities = 30
@@ -170,8 +170,8 @@ func TestLogStartBeyondThePosition(t *testing.T) {
 // and nothing that ran runs again.
 func TestLogThatWasCut(t *testing.T) {
 	t.Parallel()
-	k := testrig.Kafka(t, 1)
-	r := newRig(t, k, options{})
+	k := rig.Kafka(t, 1)
+	r := deploy(t, k, options{})
 	intake, stream := r.serve("intake"), r.serve("stream")
 	const entities = 12
 	r.deliverAll(entities, 1, issues)
@@ -234,8 +234,8 @@ func countPartitions(items []inboxItem) int {
 // the new topic is accepted as a whole; it is then read from its beginning, and an event that came by the old one is
 // known. What was dead of the old one, and its word to run again, goes on in the new one, before what came behind it.
 func TestTopicCreatedAgain(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		var mended atomic.Bool
 		bad := issues(99, 1)
 		r.agent.answer = func(c call) int {
@@ -300,7 +300,7 @@ func TestTopicCreatedAgain(t *testing.T) {
 }
 
 // createAgain runs topics apply until the deletion is through: brokers answer a delete before it is.
-func (r *rig) createAgain() {
+func (r *deployment) createAgain() {
 	r.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -319,8 +319,8 @@ func (r *rig) createAgain() {
 // still, says how many records the new partitions hold, and the way out that it names works: the copy has every entity in
 // one partition and in order.
 func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		intake, stream := r.serve("intake"), r.serve("stream")
 		const entities = 24
 		r.deliverAll(entities, 1, issues)
@@ -379,8 +379,8 @@ func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
 // TestRewindPastTheDedupeWindow moves a group back to before what dedupe remembers. The partitions stop until that is
 // accepted; then everything is read again, and runs again as far as it was forgotten.
 func TestRewindPastTheDedupeWindow(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		stream := r.serve("stream")
 		const entities = 12
@@ -420,8 +420,8 @@ func TestRewindPastTheDedupeWindow(t *testing.T) {
 // TestLostLedgerHistory goes on with an older copy of the ledger, as after a failover to a standby that was behind. The
 // partitions that the group's mirror knows more of stop; accepted, what was lost runs again, under the same keys.
 func TestLostLedgerHistory(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		r.serve("intake")
 		stream := r.serve("stream")
 		const entities = 12
@@ -429,7 +429,7 @@ func TestLostLedgerHistory(t *testing.T) {
 		r.agent.waitActed(t, entities, time.Minute)
 		waitItems(t, r, stream, entities, "--status", "done")
 		stream.stop()
-		standby := testrig.CopyDatabase(t, r.dbURL)
+		standby := rig.CopyDatabase(t, r.dbURL)
 		stream = r.serve("stream")
 		r.deliverAll(entities, 2, issues)
 		r.agent.waitActed(t, 2*entities, time.Minute)

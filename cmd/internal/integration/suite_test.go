@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // forebay is the binary under test, built once for the suite.
@@ -32,22 +32,22 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "build forebay:", err)
 	} else {
 		code = m.Run()
-		testrig.StopShared()
+		rig.StopShared()
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
 // eachBroker runs a test once against the embedded broker and once against an Apache Kafka that the tests share.
-func eachBroker(t *testing.T, test func(*testing.T, testrig.Broker)) {
-	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, testrig.Fake(t)) })
-	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, testrig.SharedKafka(t)) })
+func eachBroker(t *testing.T, test func(*testing.T, rig.Broker)) {
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, rig.Fake(t)) })
+	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, rig.SharedKafka(t)) })
 }
 
 // eachOwnBroker runs a test that kills its broker.
-func eachOwnBroker(t *testing.T, test func(*testing.T, testrig.Broker)) {
-	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, testrig.Fake(t)) })
-	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, testrig.Kafka(t, 1)) })
+func eachOwnBroker(t *testing.T, test func(*testing.T, rig.Broker)) {
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, rig.Fake(t)) })
+	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, rig.Kafka(t, 1)) })
 }
 
 func orderName(n int) string { return fmt.Sprintf("o-%d", n) }
@@ -62,7 +62,7 @@ func containsAll(s string, parts ...string) bool {
 }
 
 // waitItems waits until the inbox lists n items under the filter: statuses follow the agent's answer by a commit.
-func waitItems(t *testing.T, r *rig, p *process, n int, filter ...string) []inboxItem {
+func waitItems(t *testing.T, r *deployment, p *process, n int, filter ...string) []inboxItem {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	var got []inboxItem

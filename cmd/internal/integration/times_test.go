@@ -5,14 +5,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestTopicOfProducersTimesIsRefused: where producers say when a record was appended, a process does not start, and the command
 // that it names mends the topic.
 func TestTopicOfProducersTimesIsRefused(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		value := "CreateTime"
 		set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "message.timestamp.type", Value: &value}}
 		if _, err := admin(t, b).AlterTopicConfigs(t.Context(), set, "events."+r.team+".github"); err != nil {

@@ -35,7 +35,7 @@ type claimed struct {
 }
 
 // watch begins to watch a subscription.
-func (r *rig) watch(subscription string) *watch {
+func (r *deployment) watch(subscription string) *watch {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{t: r.t, url: r.dbURL, stop: cancel, done: map[string]time.Time{}, claims: map[int32][]claimed{},
@@ -153,7 +153,7 @@ func (w *watch) note(began, ended time.Time, epochs map[int32]int64, done []stri
 }
 
 // look looks once more, where the load is watched: at a kill, the ledger says all that there will be.
-func (r *rig) look() {
+func (r *deployment) look() {
 	r.t.Helper()
 	if err := r.watched.look(r.t.Context(), r.team+".triage"); err != nil {
 		r.t.Fatalf("look at the ledger: %v", err)

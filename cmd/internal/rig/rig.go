@@ -1,9 +1,9 @@
-// Package testrig gives tests under cmd the real parts that they break: an Apache Kafka of one or three brokers, the
+// Package rig gives tests under cmd the real parts that they break: an Apache Kafka of one or three brokers, the
 // embedded broker in a process of its own, a PostgreSQL of their own, or a fresh database on the shared one.
 //
 // Everything is stopped and removed when the test ends, also when the test process is killed: the parts watch it.
 // A part that cannot be had fails the test and says what to install; see [Kafka] for the one exception.
-package testrig
+package rig
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func checkout() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("testrig: no go.mod above the test's directory")
+			return "", errors.New("rig: no go.mod above the test's directory")
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -1,4 +1,4 @@
-package testrig
+package rig
 
 import (
 	"io"

@@ -19,14 +19,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// rig is one deployment: broker, database, config file, agent and provider. Processes are started by the tests.
-type rig struct {
+// deployment is a broker, a database, a config file, an agent and a provider. Processes are started by the tests.
+type deployment struct {
 	t      *testing.T
 	team   string
-	broker testrig.Broker
+	broker rig.Broker
 	dbURL  string
 	dir    string
 	config string
@@ -38,7 +38,7 @@ type rig struct {
 	watched *watch
 }
 
-// options change the rig's config.
+// options change the deployment's config.
 type options struct {
 	latency     time.Duration // of the agent
 	dbURL       string        // instead of a fresh database of the shared server
@@ -49,15 +49,15 @@ type options struct {
 	all         string        // more sources of the GitHub subscription: ", a, b"
 }
 
-// teams counts the rigs of this process: each has a team, and so topics and groups, of its own on a shared broker.
+// teams counts the deployments of this process: each has a team, and so topics and groups, of its own on a shared broker.
 var teams atomic.Int32
 
-// newRig writes the config, migrates and creates the topics with the product's own commands.
-func newRig(t *testing.T, b testrig.Broker, o options) *rig {
+// deploy writes the config, migrates and creates the topics with the product's own commands.
+func deploy(t *testing.T, b rig.Broker, o options) *deployment {
 	t.Helper()
-	r := &rig{t: t, broker: b, team: fmt.Sprintf("acme-%d", teams.Add(1)), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
+	r := &deployment{t: t, broker: b, team: fmt.Sprintf("acme-%d", teams.Add(1)), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
 	if r.dbURL == "" {
-		r.dbURL = testrig.Database(t)
+		r.dbURL = rig.Database(t)
 	}
 	brokers := strings.Join(strings.Split(b.Bootstrap(), ","), `", "`)
 	r.write("kafka: {brokers: [\""+brokers+"\"], session_timeout: 6s}\npostgres: {url: \"${env:FOREBAY_POSTGRES_URL}\"}", o)
@@ -67,7 +67,7 @@ func newRig(t *testing.T, b testrig.Broker, o options) *rig {
 }
 
 // write writes the config file.
-func (r *rig) write(parts string, o options) {
+func (r *deployment) write(parts string, o options) {
 	r.t.Helper()
 	r.config = filepath.Join(r.dir, "forebay.yaml")
 	text := strings.NewReplacer("PARTS", parts, "TEAM", r.team, "AGENT", r.agent.URL, "GAP", cmp.Or(o.gap, "{wait: 60s, then: park}"),
@@ -79,8 +79,8 @@ func (r *rig) write(parts string, o options) {
 	r.sender = newSender(r.t, r.team, func() string { return r.intake.Load().intake })
 }
 
-// configText is the deployment that all tests share: two sources, one agent, one subscription each. The words in
-// capitals are the rig's.
+// configText is what all tests deploy: two sources, one agent, one subscription each. The words in
+// capitals are filled in.
 const configText = `version: 1
 PARTS
 listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}"}
@@ -116,13 +116,13 @@ SOURCES
         actions: [{name: run, to: shop}]
 `
 
-func (r *rig) env(intake, operator string) []string {
+func (r *deployment) env(intake, operator string) []string {
 	return append(os.Environ(), "FOREBAY_POSTGRES_URL="+cmp.Or(r.ledger, r.dbURL), "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
 		"INTAKE="+intake, "OPERATOR="+operator, "FOREBAY_URL=http://"+operator)
 }
 
 // command runs the product's CLI to its end and returns stdout.
-func (r *rig) command(args ...string) []byte {
+func (r *deployment) command(args ...string) []byte {
 	r.t.Helper()
 	out, err := r.try("127.0.0.1:0", args...)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *rig) command(args ...string) []byte {
 	return out
 }
 
-func (r *rig) try(operator string, args ...string) ([]byte, error) {
+func (r *deployment) try(operator string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, forebay, args...)
@@ -157,7 +157,7 @@ type process struct {
 }
 
 // serve starts a process with roles and waits until it is ready.
-func (r *rig) serve(roles string) *process {
+func (r *deployment) serve(roles string) *process {
 	r.t.Helper()
 	p := r.start(roles)
 	p.waitReady(60 * time.Second)
@@ -165,7 +165,7 @@ func (r *rig) serve(roles string) *process {
 }
 
 // start starts a process with roles.
-func (r *rig) start(roles string) *process {
+func (r *deployment) start(roles string) *process {
 	r.t.Helper()
 	p := r.launch("serve", "-c", r.config, "--roles", roles)
 	if strings.Contains(roles, "intake") {
@@ -175,7 +175,7 @@ func (r *rig) start(roles string) *process {
 }
 
 // launch starts a program of forebay's that serves.
-func (r *rig) launch(args ...string) *process {
+func (r *deployment) launch(args ...string) *process {
 	r.t.Helper()
 	intake, operator, agents := freeAddress(r.t), freeAddress(r.t), freeAddress(r.t)
 	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", args[0], time.Now().UnixNano())))
@@ -280,7 +280,7 @@ func (p *process) waitReady(within time.Duration) {
 }
 
 // inbox asks the process through the CLI.
-func (r *rig) inbox(p *process, args ...string) []inboxItem {
+func (r *deployment) inbox(p *process, args ...string) []inboxItem {
 	r.t.Helper()
 	out, err := r.try(p.operator, append([]string{"inbox", "list", "-o", "json"}, args...)...)
 	if err != nil {

@@ -1,4 +1,4 @@
-package testrig
+package rig
 
 import (
 	"bytes"
@@ -138,7 +138,7 @@ func (k *KafkaCluster) Bootstrap() string { return k.bootstrap }
 func (k *KafkaCluster) KillBroker(n int) {
 	k.t.Helper()
 	if k.shared {
-		k.t.Fatal("testrig: this Kafka is shared with other tests; one to kill comes from Kafka")
+		k.t.Fatal("rig: this Kafka is shared with other tests; one to kill comes from Kafka")
 	}
 	k.run("kill", strconv.Itoa(n))
 }
@@ -161,7 +161,7 @@ func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
 func (k *KafkaCluster) LoseData(n int, topic string) {
 	k.t.Helper()
 	if k.shared {
-		k.t.Fatal("testrig: this Kafka is shared with other tests; one to damage comes from Kafka")
+		k.t.Fatal("rig: this Kafka is shared with other tests; one to damage comes from Kafka")
 	}
 	dirs, err := filepath.Glob(filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "data", topic+"-*"))
 	if err != nil || len(dirs) == 0 {
@@ -184,7 +184,7 @@ func (k *KafkaCluster) ResetToEarliest(group, topic string) {
 func (k *KafkaCluster) StopCleanly() {
 	k.t.Helper()
 	if k.shared {
-		k.t.Fatal("testrig: this Kafka is shared with other tests; one to stop comes from Kafka")
+		k.t.Fatal("rig: this Kafka is shared with other tests; one to stop comes from Kafka")
 	}
 	k.run("stop")
 }

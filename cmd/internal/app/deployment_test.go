@@ -19,7 +19,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/testrig"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -73,18 +73,18 @@ func (a *agent) wait(t *testing.T, n int) []call {
 	}
 }
 
-// rig is a broker, topics and a configuration.
-type rig struct {
+// deployment is a broker, topics and a configuration.
+type deployment struct {
 	t       *testing.T
 	text    string
 	cluster *kfake.Cluster
 	log     *slog.Logger // default: warnings, to the test's output
 }
 
-// rigDrain is how long a process may take to end.
-const rigDrain = 10 * time.Second
+// drainTime is how long a process may take to end.
+const drainTime = 10 * time.Second
 
-const rigText = `version: 1
+const deploymentText = `version: 1
 kafka: {brokers: ["%s"], session_timeout: 6s}
 %s
 listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0"}
@@ -105,8 +105,8 @@ teams:
       fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}
 `
 
-// newRig starts a broker and, with a database, migrates it. createTopics is what `topics apply` does.
-func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
+// deploy starts a broker and, with a database, migrates it. createTopics is what `topics apply` does.
+func deploy(t *testing.T, agentURL, postgres string, createTopics bool) *deployment {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -116,14 +116,14 @@ func newRig(t *testing.T, agentURL, postgres string, createTopics bool) *rig {
 	if postgres != "" {
 		postgres = fmt.Sprintf("postgres: {url: %q}", postgres)
 	}
-	r := &rig{t: t, cluster: cluster, text: fmt.Sprintf(rigText, cluster.ListenAddrs()[0], postgres, agentURL)}
+	r := &deployment{t: t, cluster: cluster, text: fmt.Sprintf(deploymentText, cluster.ListenAddrs()[0], postgres, agentURL)}
 	if createTopics {
 		r.createTopics()
 	}
 	return r
 }
 
-func (r *rig) createTopics() {
+func (r *deployment) createTopics() {
 	r.t.Helper()
 	c := r.load(config.RoleTopics)
 	cl, err := kgo.NewClient(KafkaOptions(c)...)
@@ -136,7 +136,7 @@ func (r *rig) createTopics() {
 	}
 }
 
-func (r *rig) load(roles ...config.Role) *config.Config {
+func (r *deployment) load(roles ...config.Role) *config.Config {
 	r.t.Helper()
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(r.text), Roles: roles})
 	if err != nil {
@@ -154,13 +154,13 @@ type process struct {
 	api  *api.Client
 }
 
-func (r *rig) start(roles ...config.Role) *process {
+func (r *deployment) start(roles ...config.Role) *process {
 	r.t.Helper()
 	log := r.log
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: rigDrain})
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: drainTime})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func (p *process) accepted(source, secret string, r *verify.Request) {
 
 func database(t *testing.T) string {
 	t.Helper()
-	url := testrig.Database(t)
+	url := rig.Database(t)
 	if _, err := ledger.Migrate(t.Context(), ledger.Config{URL: schemas.NewSecret(url)}); err != nil {
 		t.Fatal(err)
 	}
