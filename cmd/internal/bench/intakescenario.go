@@ -1,23 +1,19 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 const (
@@ -51,13 +47,13 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 	if err := createTopic(ctx, settings); err != nil {
 		return err
 	}
-	servers := map[string]*server{}
+	servers := map[string]*rig.Child{}
 	for _, kind := range []string{serveBare, serveOurs} {
 		s, err := startServer(ctx, kind, settings)
 		if err != nil {
 			return err
 		}
-		defer s.stop()
+		defer s.Stop()
 		servers[kind] = s
 	}
 	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, %d different, signed, GitHub preset", intakeBody, intakeBodies)
@@ -80,11 +76,11 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 }
 
 // warm sends the broker its first records, half through each server.
-func (o Options) warm(ctx context.Context, servers map[string]*server, requests []request, sizes intakeSizes) error {
+func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, requests []request, sizes intakeSizes) error {
 	o.say("warming the broker with %d records", sizes.warm)
 	for _, s := range servers {
 		for sent := int64(0); sent < sizes.warm/2; {
-			n, _, err := (&load{addr: s.addr, conns: sizes.conns[0], requests: requests}).run(ctx, min(time.Second, o.Round))
+			n, _, err := (&load{addr: s.Addr, conns: sizes.conns[0], requests: requests}).run(ctx, min(time.Second, o.Round))
 			if err != nil {
 				return err
 			}
@@ -95,17 +91,17 @@ func (o Options) warm(ctx context.Context, servers map[string]*server, requests 
 }
 
 // intakeTurns measures both servers in turns on conns connections.
-func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*server, requests []request, conns int) error {
+func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*rig.Child, requests []request, conns int) error {
 	rates, cpu, events := map[string][]float64{}, map[string]time.Duration{}, map[string]int64{}
 	for i := range o.Rounds {
 		for _, kind := range []string{serveBare, serveOurs} {
 			s := servers[kind]
-			before := cpuOf(s.cmd.Process.Pid, false)
-			n, elapsed, err := (&load{addr: s.addr, conns: conns, requests: requests}).run(ctx, o.Round)
+			before := cpuOf(s.PID(), false)
+			n, elapsed, err := (&load{addr: s.Addr, conns: conns, requests: requests}).run(ctx, o.Round)
 			if err != nil {
 				return fmt.Errorf("%s on %d connections: %w", kind, conns, err)
 			}
-			cpu[kind] += cpuOf(s.cmd.Process.Pid, false) - before
+			cpu[kind] += cpuOf(s.PID(), false) - before
 			events[kind] += n
 			rates[kind] = append(rates[kind], float64(n)/elapsed.Seconds())
 		}
@@ -138,48 +134,16 @@ func intakeDelivery(i int) []byte {
 	return []byte(text + strings.Repeat("x", intakeBody-len(text)-4) + `"}}` + "\n")
 }
 
-// server is a child process of this binary.
-type server struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	addr string
-}
-
-func startServer(ctx context.Context, kind string, settings serveSettings) (*server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func startServer(ctx context.Context, kind string, settings serveSettings) (*rig.Child, error) {
 	text, err := json.Marshal(settings) //nolint:gosec // G117: the secret is made up, and goes to our own child
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, serveCommand, kind, string(text))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	s, err := rig.StartChild(ctx, nil, serveCommand, kind, string(text))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start the %s server: %w", kind, err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &server{cmd: cmd, in: in}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		s.stop()
-		return nil, fmt.Errorf("the %s server did not start: %w", kind, err)
-	}
-	s.addr = strings.TrimSpace(line)
 	return s, nil
-}
-
-func (s *server) stop() {
-	s.in.Close()
-	_ = s.cmd.Wait() // its figures are in already
 }
 
 func createTopic(ctx context.Context, s serveSettings) error {
@@ -211,28 +175,11 @@ func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
 	if len(o.Kafka) > 0 {
 		return func() {}, nil
 	}
-	dir, err := os.MkdirTemp(o.data, "forebay-bench-kafka-")
+	o.say("starting Apache Kafka; the first time it is fetched")
+	k, err := rig.StartKafka(ctx, o.KafkaScript, o.data)
 	if err != nil {
-		return nil, err
-	}
-	run := func(ctx context.Context, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, o.KafkaScript, append(args, "--dir", dir)...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	o.say("starting Apache Kafka")
-	bootstrap, err := run(ctx, "start", "--owner", fmt.Sprint(os.Getpid()))
-	if err != nil {
-		os.RemoveAll(dir)
 		return nil, fmt.Errorf("start Apache Kafka with %s (run it from the checkout, or name brokers with --kafka): %w", o.KafkaScript, err)
 	}
-	o.Kafka = strings.Split(bootstrap, ",")
-	if text, err := os.ReadFile(filepath.Join(dir, "broker-1", "pid")); err == nil {
-		o.kafkaPID, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-	}
-	return func() {
-		_, _ = run(context.WithoutCancel(ctx), "stop", "--now") // --owner ends it else
-		os.RemoveAll(dir)
-	}, nil
+	o.Kafka, o.kafkaPID = strings.Split(k.Bootstrap(), ","), k.PID(1)
+	return func() { _ = k.Discard() }, nil
 }

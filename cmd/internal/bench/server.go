@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -39,22 +39,12 @@ func (o Options) openPostgres(ctx context.Context, r *Report) (*pgServer, error)
 }
 
 func (s *pgServer) start(ctx context.Context, data, buffers string) error {
-	dir, err := os.MkdirTemp(data, "forebay-bench-")
+	pg, err := rig.StartPostgres(ctx, data, nil, map[string]string{"shared_buffers": buffers, "max_wal_size": "8GB", "max_connections": "120"})
 	if err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root: else its data lie elsewhere
-		return err
-	}
-	pg, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Temporary: dir, Settings: map[string]string{
-		"shared_buffers": buffers, "max_wal_size": "8GB", "max_connections": "120",
-	}})
-	if err != nil {
-		os.RemoveAll(dir)
 		return err
 	}
 	s.url = pg.URL().Reveal()
-	s.close = func() { _ = pg.Discard(context.WithoutCancel(ctx)); os.RemoveAll(dir) }
+	s.close = func() { _ = pg.Discard(context.WithoutCancel(ctx)) }
 	return nil
 }
 

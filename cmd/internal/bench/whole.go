@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // whole is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
@@ -28,11 +28,9 @@ type whole struct {
 	brokerPID int
 	team      string
 	dir       string
-	agentAddr string
 	processes map[string]int      // by what they are: intake, stream, agent, broker
 	running   map[string]*process // those of forebay
-	agentCmd  *exec.Cmd
-	agentIn   io.Closer
+	agent     *rig.Child
 }
 
 const (
@@ -82,9 +80,10 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	if w.dir, err = os.MkdirTemp("", "forebay-bench-whole-"); err != nil {
 		return nil, err
 	}
-	if err := w.startAgent(ctx); err != nil {
-		return nil, err
+	if w.agent, err = rig.StartChild(ctx, nil, agentCommand); err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
 	}
+	w.processes["agent"] = w.agent.PID()
 	if w.intake, err = freeAddress(); err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	w.config = filepath.Join(w.dir, "forebay.yaml")
 	text := strings.NewReplacer(words...).Replace(wholeConfig + parts)
 	text = strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
-		"TEAM", team, "SECRET", wholeSecret, "AGENT", "http://"+w.agentAddr).Replace(text)
+		"TEAM", team, "SECRET", wholeSecret, "AGENT", "http://"+w.agent.Addr).Replace(text)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -110,32 +109,6 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 		w.processes["broker"] = w.brokerPID
 	}
 	return w, nil
-}
-
-func (w *whole) startAgent(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	w.agentCmd = exec.CommandContext(ctx, self, agentCommand)
-	w.agentCmd.Stderr = os.Stderr
-	if w.agentIn, err = w.agentCmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := w.agentCmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := w.agentCmd.Start(); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the agent did not start: %w", err)
-	}
-	w.agentAddr = strings.TrimSpace(line)
-	w.processes["agent"] = w.agentCmd.Process.Pid
-	return nil
 }
 
 func (w *whole) startRole(ctx context.Context, role string) (err error) {
@@ -189,7 +162,7 @@ func (w *whole) get(ctx context.Context, url string) (status int, body []byte, e
 
 // came is how many deliveries have come to the agent.
 func (w *whole) came(ctx context.Context) (int64, error) {
-	_, body, err := w.get(ctx, "http://"+w.agentAddr+agentCount)
+	_, body, err := w.get(ctx, "http://"+w.agent.Addr+agentCount)
 	if err != nil {
 		return 0, err
 	}
@@ -198,7 +171,7 @@ func (w *whole) came(ctx context.Context) (int64, error) {
 
 // take is what has come to the agent since the last time.
 func (w *whole) take(ctx context.Context) (fate taken, list []receipt, err error) {
-	_, body, err := w.get(ctx, "http://"+w.agentAddr+agentTake)
+	_, body, err := w.get(ctx, "http://"+w.agent.Addr+agentTake)
 	if err != nil {
 		return fate, nil, err
 	}
@@ -263,9 +236,8 @@ func (w *whole) stop() {
 
 func (w *whole) close() {
 	w.stop()
-	if w.agentIn != nil {
-		w.agentIn.Close()
-		_ = w.agentCmd.Wait() // its receipts are here
+	if w.agent != nil {
+		w.agent.Stop()
 	}
 	os.RemoveAll(w.dir)
 }

@@ -113,17 +113,21 @@ var rules = []rule{
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest", "cmd/internal/rig"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
 		},
-		reason: "test code stays out of production; conformance suites and rigs are named here",
+		reason: "test code stays out of production; what only tests link is named here",
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"cmd/internal/rig", "stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
-		reason: "no binary carries a test rig",
+		forbid: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
+		reason: "no binary carries what is for tests",
+	},
+	{
+		scope: []string{"cmd/forebay"}, forbid: []string{"cmd/internal/rig"}, deep: true,
+		reason: "the rig's servers are for tests and the bench; forebay's own are embedded's",
 	},
 	{
 		scope: []string{"schemas", "ingest", "stream", "sinks"}, except: []string{"sinks/exec"}, forbid: []string{"os/exec", "os/signal", "flag", "github.com/alecthomas/kong"},

@@ -1,14 +1,10 @@
 package rig
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
-	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,18 +13,18 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 )
 
-// brokerEnv makes a copy of the test binary serve the embedded broker of a directory instead of running tests.
-const brokerEnv = "FOREBAY_TESTRIG_BROKER"
+// brokerEnv makes a copy of this program serve the embedded broker of a directory and nothing else.
+const brokerEnv = "FOREBAY_RIG_BROKER"
 
-// init is the other end of [Fake]: the broker needs a process of its own to be killed with SIGKILL, and the test
-// binary is the only program at hand that has it.
+// init is the other end of [Fake]: the broker needs a process of its own to be killed with SIGKILL, and
+// this program is the only one at hand that has it.
 func init() {
 	if dir := os.Getenv(brokerEnv); dir != "" {
 		serveBroker(dir)
 	}
 }
 
-// serveBroker prints the address and serves until stdin ends, which it does when the test process is gone.
+// serveBroker prints the address and serves until stdin ends, which it does when its parent is gone.
 func serveBroker(dir string) {
 	broker, err := embedded.StartBroker(context.Background(), embedded.BrokerConfig{Dir: dir})
 	if err != nil {
@@ -43,72 +39,48 @@ func serveBroker(dir string) {
 
 // FakeBroker is the embedded broker of forebay dev, on disk, in a process of its own.
 type FakeBroker struct {
-	t    testing.TB
-	dir  string
-	addr string
-	cmd  *exec.Cmd
-	in   io.WriteCloser // its end is the process's end
+	t       T
+	dir     string
+	process *Child
 }
 
 // Fake starts the embedded broker for this test.
-func Fake(t testing.TB) *FakeBroker {
+func Fake(t T) *FakeBroker {
 	t.Helper()
 	f := &FakeBroker{t: t, dir: t.TempDir()}
 	f.start()
-	t.Cleanup(f.kill)
+	t.Cleanup(func() { f.process.Kill() })
 	return f
 }
 
 func (f *FakeBroker) start() {
 	f.t.Helper()
-	program, err := os.Executable()
+	p, err := StartChild(context.Background(), []string{brokerEnv + "=" + f.dir})
 	if err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("start the embedded broker: %v", err)
 	}
-	f.cmd = exec.Command(program)
-	f.cmd.Env = append(os.Environ(), brokerEnv+"="+f.dir)
-	f.cmd.Stderr = os.Stderr
-	out, err := f.cmd.StdoutPipe()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if f.in, err = f.cmd.StdinPipe(); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := f.cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		f.t.Fatalf("the embedded broker did not start: %v", err)
-	}
-	f.addr = strings.TrimSpace(line)
-}
-
-func (f *FakeBroker) kill() {
-	f.cmd.Process.Kill()
-	f.cmd.Wait()
+	f.process = p
 }
 
 // Bootstrap implements [Broker].
-func (f *FakeBroker) Bootstrap() string { return f.addr }
+func (f *FakeBroker) Bootstrap() string { return f.process.Addr }
 
 // KillBroker implements [Broker]; there is one broker, number 1.
 func (f *FakeBroker) KillBroker(n int) {
 	f.t.Helper()
 	f.only(n)
-	f.kill()
+	f.process.Kill()
 }
 
 // RestartBroker implements [Broker].
 func (f *FakeBroker) RestartBroker(n int) {
 	f.t.Helper()
 	f.only(n)
-	before := f.addr
-	f.kill()
+	before := f.process.Addr
+	f.process.Kill()
 	f.start()
-	if f.addr != before {
-		f.t.Fatalf("the embedded broker came back on %s instead of %s", f.addr, before)
+	if f.process.Addr != before {
+		f.t.Fatalf("the embedded broker came back on %s instead of %s", f.process.Addr, before)
 	}
 }
 
@@ -122,9 +94,9 @@ func (f *FakeBroker) only(n int) {
 // ResetToEarliest implements [Broker] through the protocol, with an empty commit metadata as Kafka's own tool leaves it.
 func (f *FakeBroker) ResetToEarliest(group, topic string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(f.addr))
+	client, err := kgo.NewClient(kgo.SeedBrokers(f.process.Addr))
 	if err != nil {
 		f.t.Fatal(err)
 	}

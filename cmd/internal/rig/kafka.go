@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,60 +12,134 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
 // commandTime bounds one call of kafka.sh; a first one may have to fetch the jars.
 const commandTime = 5 * time.Minute
 
-// KafkaCluster is a real Apache Kafka, run by deploy/kafka/kafka.sh.
-type KafkaCluster struct {
-	t         testing.TB
+// KafkaBrokers are one or three brokers of a real Apache Kafka, run by deploy/kafka/kafka.sh.
+type KafkaBrokers struct {
 	script    string
 	dir       string
 	bootstrap string
-	shared    bool
+}
+
+// StartKafka starts one broker through the script, in a directory of its own below parent; empty: where temporary files are.
+func StartKafka(ctx context.Context, script, parent string) (*KafkaBrokers, error) {
+	dir, err := os.MkdirTemp(parent, "forebay-kafka-")
+	if err != nil {
+		return nil, err
+	}
+	k := &KafkaBrokers{script: script, dir: dir}
+	if err := k.start(ctx, 1); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return k, nil
+}
+
+// start has the brokers not outlive this process, however it ends.
+func (k *KafkaBrokers) start(ctx context.Context, brokers int) error {
+	out, err := k.command(ctx, "start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid()))
+	k.bootstrap = strings.TrimSpace(out)
+	return err
+}
+
+// Bootstrap implements [Broker].
+func (k *KafkaBrokers) Bootstrap() string { return k.bootstrap }
+
+// PID is that of a broker's process, 0 where it cannot be read.
+func (k *KafkaBrokers) PID(n int) int {
+	text, _ := os.ReadFile(filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// Discard ends the brokers at once and removes what they kept.
+func (k *KafkaBrokers) Discard() error {
+	_, err := k.command(context.Background(), "stop", "--now")
+	return errors.Join(err, os.RemoveAll(k.dir))
+}
+
+// command calls the script and returns its stdout. The error has what it wrote to stderr.
+func (k *KafkaBrokers) command(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, k.script, args...)
+	cmd.Env = append(os.Environ(), "FOREBAY_KAFKA_DIR="+k.dir)
+	// A file, not a pipe: the brokers inherit it, and reading a pipe to its end would wait for them.
+	said, err := os.Create(filepath.Join(k.dir, "kafka.sh.err"))
+	if err != nil {
+		return "", err
+	}
+	defer said.Close()
+	cmd.Stderr = said
+	out, err := cmd.Output()
+	if err != nil {
+		text, _ := os.ReadFile(said.Name())
+		err = fmt.Errorf("kafka.sh %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(text))
+	}
+	return string(out), err
+}
+
+// KafkaCluster is an Apache Kafka for tests.
+type KafkaCluster struct {
+	*KafkaBrokers
+	t      T
+	shared bool
 }
 
 // Kafka starts an Apache Kafka of one or three brokers for this test. Where it cannot be had the test fails, except where the
 // Makefile allowed skipping (FOREBAY_ALLOW_SKIP_KAFKA=1, never set by .ci/run) and this is not CI.
-func Kafka(t testing.TB, brokers int) *KafkaCluster {
+func Kafka(t T, brokers int) *KafkaCluster {
 	t.Helper()
-	requireKafka(t, kafkaHere())
-	k := newCluster(t, t.TempDir())
+	script, err := kafkaHere()
+	requireKafka(t, err)
+	k := &KafkaCluster{t: t, KafkaBrokers: &KafkaBrokers{script: script, dir: t.TempDir()}}
 	t.Cleanup(k.stop)
-	var err error
-	if k.bootstrap, err = k.start(brokers); err != nil {
-		t.Fatalf("kafka.sh start: %v", err)
+	if err := k.start(context.Background(), brokers); err != nil {
+		t.Fatal(err)
 	}
 	return k
 }
 
-func newCluster(t testing.TB, dir string) *KafkaCluster {
-	t.Helper()
-	return &KafkaCluster{t: t, script: filepath.Join(moduleRoot(t), "deploy", "kafka", "kafka.sh"), dir: dir}
-}
-
 // kafkaHere is asked once a process: it starts a Java and reads all jars.
-var kafkaHere = sync.OnceValue(installed)
+var kafkaHere = sync.OnceValues(installed)
 
-// installed is nil where Kafka can be started; jars that are not here yet are fetched.
-func installed() error {
+// installed is the script where Kafka can be started; jars that are not here yet are fetched.
+func installed() (script string, err error) {
 	root, err := checkout()
 	if err != nil {
-		return err
+		return "", err
 	}
+	script = filepath.Join(root, "deploy", "kafka", "kafka.sh")
 	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, filepath.Join(root, "deploy", "kafka", "kafka.sh"), "install").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	if out, err := exec.CommandContext(ctx, script, "install").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
-	return nil
+	return script, nil
+}
+
+// checkout is the nearest parent of the test's directory that has a go.mod.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("rig: no go.mod above the test's directory")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // requireKafka ends a test that cannot have a Kafka.
-func requireKafka(t testing.TB, here error) {
+func requireKafka(t T, here error) {
 	t.Helper()
 	if here == nil {
 		return
@@ -78,47 +153,19 @@ func requireKafka(t testing.TB, here error) {
 // run calls kafka.sh and returns its stdout.
 func (k *KafkaCluster) run(args ...string) string {
 	k.t.Helper()
-	out, err := k.try(args...)
+	out, err := k.command(context.Background(), args...) // not the test's: a cleanup calls it, too
 	if err != nil {
-		k.t.Fatalf("kafka.sh %s: %v", strings.Join(args, " "), err)
+		k.t.Fatal(err)
 	}
 	return out
 }
-
-func (k *KafkaCluster) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandTime) // not the test's: stop runs after that is done
-	defer cancel()
-	cmd := exec.CommandContext(ctx, k.script, args...)
-	cmd.Env = append(os.Environ(), "FOREBAY_KAFKA_DIR="+k.dir)
-	// A file, not a pipe: the brokers inherit it, and reading a pipe to its end would wait for them.
-	errors, err := os.Create(filepath.Join(k.dir, "kafka.sh.err"))
-	if err != nil {
-		return "", err
-	}
-	defer errors.Close()
-	cmd.Stderr = errors
-	out, err := cmd.Output()
-	if err != nil {
-		text, _ := os.ReadFile(errors.Name())
-		return string(out), &commandError{err: err, stderr: strings.TrimSpace(string(text))}
-	}
-	return string(out), nil
-}
-
-type commandError struct {
-	err    error
-	stderr string
-}
-
-func (e *commandError) Error() string { return e.err.Error() + ": " + e.stderr }
-func (e *commandError) Unwrap() error { return e.err }
 
 func (k *KafkaCluster) stop() {
 	if k.t.Failed() {
 		k.showLogs()
 	}
-	if _, err := k.try("stop", "--now"); err != nil {
-		k.t.Errorf("kafka.sh stop: %v", err)
+	if err := k.Discard(); err != nil {
+		k.t.Errorf("%v", err)
 	}
 }
 
@@ -130,9 +177,6 @@ func (k *KafkaCluster) showLogs() {
 		k.t.Logf("%s\n%s", log, text[max(0, len(text)-4096):])
 	}
 }
-
-// Bootstrap implements [Broker].
-func (k *KafkaCluster) Bootstrap() string { return k.bootstrap }
 
 // KillBroker implements [Broker].
 func (k *KafkaCluster) KillBroker(n int) {
@@ -154,7 +198,7 @@ func (k *KafkaCluster) Groups(args ...string) string {
 
 // TryGroups is Groups that may be refused; the error has what the tool printed.
 func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
-	return k.try(append([]string{"groups"}, args...)...)
+	return k.command(context.Background(), append([]string{"groups"}, args...)...)
 }
 
 // LoseData deletes what a killed broker holds of a topic, as a lost disk does.
@@ -192,8 +236,8 @@ func (k *KafkaCluster) StopCleanly() {
 // StartAgain starts the brokers that StopCleanly ended, on their ports and data.
 func (k *KafkaCluster) StartAgain() {
 	k.t.Helper()
-	if _, err := k.start(len(strings.Split(k.bootstrap, ","))); err != nil {
-		k.t.Fatalf("kafka.sh start: %v", err)
+	if err := k.start(context.Background(), len(strings.Split(k.bootstrap, ","))); err != nil {
+		k.t.Fatal(err)
 	}
 }
 

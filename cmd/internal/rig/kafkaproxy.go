@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"testing"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,7 +20,7 @@ type ProxiedBroker struct {
 }
 
 // ThroughProxy puts a proxy in front of a broker.
-func ThroughProxy(t testing.TB, b Broker) *ProxiedBroker {
+func ThroughProxy(t T, b Broker) *ProxiedBroker {
 	t.Helper()
 	var p *Proxy
 	ready := make(chan struct{})

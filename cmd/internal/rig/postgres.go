@@ -3,11 +3,11 @@ package rig
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,16 +15,30 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 )
 
+// StartPostgres starts an installed PostgreSQL, else a downloaded one, in a directory of its own below parent; empty: where
+// temporary files are. Its Discard removes what it kept, as the end of this process does.
+func StartPostgres(ctx context.Context, parent string, logger *slog.Logger, settings map[string]string) (*embedded.Postgres, error) {
+	dir, err := openDir(parent)
+	if err != nil {
+		return nil, err
+	}
+	p, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{Dir: dir, Temporary: dir, Logger: logger, Settings: settings})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
 // PostgresServer is a PostgreSQL of the test's own that may be killed.
 type PostgresServer struct {
-	t      testing.TB
+	t      T
 	dir    string
 	server *embedded.Postgres
 	url    string
 }
 
 // Postgres starts a server for this test: an installed PostgreSQL, else a downloaded one.
-func Postgres(t testing.TB) *PostgresServer {
+func Postgres(t T) *PostgresServer {
 	t.Helper()
 	p := &PostgresServer{t: t, dir: OpenDir(t)}
 	p.start()
@@ -38,23 +52,28 @@ func Postgres(t testing.TB) *PostgresServer {
 }
 
 // OpenDir is a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
-func OpenDir(t testing.TB) string {
+func OpenDir(t T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "forebay-postgres-")
+	dir, err := openDir("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	return dir
+}
+
+func openDir(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "forebay-postgres-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
 }
 
 func (p *PostgresServer) start() {
 	p.t.Helper()
 	var err error
-	p.server, err = embedded.StartPostgres(p.t.Context(), embedded.PostgresConfig{
+	p.server, err = embedded.StartPostgres(context.Background(), embedded.PostgresConfig{
 		Dir: p.dir, Temporary: p.dir, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
@@ -84,7 +103,7 @@ func (p *PostgresServer) Restart() {
 }
 
 // Database creates an empty database on the server of TEST_DATABASE_URL and drops it after the test.
-func Database(t testing.TB) string {
+func Database(t T) string {
 	t.Helper()
 	base := os.Getenv("TEST_DATABASE_URL")
 	if base == "" {
@@ -98,7 +117,7 @@ func Database(t testing.TB) string {
 }
 
 // CopyDatabase creates a copy of a database of [Database], to which nobody may be connected, and drops it after the test.
-func CopyDatabase(t testing.TB, database string) string {
+func CopyDatabase(t T, database string) string {
 	t.Helper()
 	at, err := url.Parse(database)
 	if err != nil {
@@ -107,7 +126,7 @@ func CopyDatabase(t testing.TB, database string) string {
 	return create(t, at, ` TEMPLATE `+strings.TrimPrefix(at.Path, "/"))
 }
 
-func create(t testing.TB, at *url.URL, how string) string {
+func create(t T, at *url.URL, how string) string {
 	t.Helper()
 	base, name := os.Getenv("TEST_DATABASE_URL"), "t"+strings.ToLower(rand.Text())
 	administer(t, base, `CREATE DATABASE `+name+how)
@@ -117,7 +136,7 @@ func create(t testing.TB, at *url.URL, how string) string {
 	return at.String()
 }
 
-func administer(t testing.TB, base, statement string) {
+func administer(t T, base, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

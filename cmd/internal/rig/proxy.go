@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"testing"
 )
 
 // Proxy stands between processes and one server, and can hang: it stops passing things on and closes nothing, as a
@@ -22,7 +21,7 @@ type Proxy struct {
 }
 
 // HangingProxy starts a proxy in front of a server that is at host:port.
-func HangingProxy(t testing.TB, target string) *Proxy {
+func HangingProxy(t T, target string) *Proxy {
 	t.Helper()
 	return startProxy(t, target, func(client, server *link) {
 		var both sync.WaitGroup
@@ -32,7 +31,7 @@ func HangingProxy(t testing.TB, target string) *Proxy {
 	})
 }
 
-func startProxy(t testing.TB, target string, pass func(client, server *link)) *Proxy {
+func startProxy(t T, target string, pass func(client, server *link)) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,16 +1,26 @@
-// Package rig gives tests under cmd the real parts that they break: an Apache Kafka of one or three brokers, the
-// embedded broker in a process of its own, a PostgreSQL of their own, or a fresh database on the shared one.
+// Package rig starts the real servers that tests under cmd and the bench run on, and breaks them where a test asks for it: PostgreSQL,
+// Apache Kafka of one or three brokers, the embedded broker in a process of its own, and proxies in front of either.
 //
-// Everything is stopped and removed when the test ends, also when the test process is killed: the parts watch it.
-// A part that cannot be had fails the test and says what to install; see [Kafka] for the one exception.
+// Everything is stopped and removed at its end, also when this process is killed: the parts watch it. What takes a [T] fails the
+// test where a part cannot be had, says what to install (see [Kafka] for the one exception), and ends with the test; the rest, for programs,
+// returns errors.
 package rig
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "io"
+
+// T is what this package needs of a test. It stands for testing.TB, which the bench, a program, may not bring in.
+type T interface {
+	Cleanup(f func())
+	Errorf(format string, args ...any)
+	Failed() bool
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Helper()
+	Logf(format string, args ...any)
+	Output() io.Writer
+	Skip(args ...any)
+	TempDir() string
+}
 
 // Broker is what the suite needs of either broker. Brokers are numbered from 1. The methods fail the test themselves.
 type Broker interface {
@@ -29,29 +39,3 @@ var (
 	_ Broker = (*KafkaCluster)(nil)
 	_ Broker = (*FakeBroker)(nil)
 )
-
-func moduleRoot(t testing.TB) string {
-	t.Helper()
-	root, err := checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
-
-// checkout is the nearest parent of the test's directory that has a go.mod.
-func checkout() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("rig: no go.mod above the test's directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-}

@@ -154,7 +154,8 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real broker")
 	}
-	requireKafka(t, kafkaHere())
+	script, err := kafkaHere()
+	requireKafka(t, err)
 	bin := t.TempDir() // without ps, which a small machine does not have
 	if err := os.WriteFile(filepath.Join(bin, "ps"), []byte("#!/bin/sh\nexit 127\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 		owner.Process.Kill()
 		owner.Wait()
 	})
-	k := &KafkaCluster{t: t, script: moduleRoot(t) + "/deploy/kafka/kafka.sh", dir: t.TempDir()}
+	k := &KafkaCluster{t: t, KafkaBrokers: &KafkaBrokers{script: script, dir: t.TempDir()}}
 	t.Cleanup(k.stop)
 	k.run("start", "--owner", strconv.Itoa(owner.Process.Pid))
 	if out := k.run("status"); !strings.Contains(out, "running") {
@@ -178,7 +179,7 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	owner.Wait() // a second time below, for the failures before this line
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		if out, err := k.try("status"); err != nil && strings.Contains(out, "stopped") {
+		if out, err := k.command(t.Context(), "status"); err != nil && strings.Contains(out, "stopped") {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -248,7 +249,7 @@ func TestKafkaThatCannotBeHad(t *testing.T) {
 			t.Setenv("PATH", bin)
 			t.Setenv("JAVA_HOME", "")
 			t.Setenv("FOREBAY_CACHE", t.TempDir())
-			if err := installed(); err == nil || !strings.Contains(err.Error(), tt.says) {
+			if _, err := installed(); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
 		})

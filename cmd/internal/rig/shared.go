@@ -1,49 +1,39 @@
 package rig
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
-	"testing"
 )
 
 // shared is the one-broker Kafka of this test process: a start costs ten seconds of two cores, which tests that do not
 // kill it need not pay each.
 var shared struct {
 	mu      sync.Mutex
-	cluster *KafkaCluster // nil: not started, or not startable
+	brokers *KafkaBrokers // nil: not started, or not startable
 }
 
 // SharedKafka is a one-broker Apache Kafka that lives as long as this test process. Tests keep apart by names of
 // their own for topics and groups, and may not kill it. The package's TestMain calls [StopShared].
-func SharedKafka(t testing.TB) *KafkaCluster {
+func SharedKafka(t T) *KafkaCluster {
 	t.Helper()
-	requireKafka(t, kafkaHere())
+	script, err := kafkaHere()
+	requireKafka(t, err)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.cluster == nil {
-		dir, err := os.MkdirTemp("", "forebay-kafka-")
-		if err != nil {
+	if shared.brokers == nil {
+		if shared.brokers, err = StartKafka(context.Background(), script, ""); err != nil {
 			t.Fatal(err)
 		}
-		k := newCluster(t, dir)
-		if k.bootstrap, err = k.start(1); err != nil {
-			os.RemoveAll(dir)
-			t.Fatalf("kafka.sh start: %v", err)
-		}
-		k.shared = true
-		shared.cluster = k
 	}
-	mine := *shared.cluster
-	mine.t = t
+	k := &KafkaCluster{t: t, KafkaBrokers: shared.brokers, shared: true}
 	t.Cleanup(func() {
 		if t.Failed() {
-			mine.showLogs()
+			k.showLogs()
 		}
 	})
-	return &mine
+	return k
 }
 
 // StopShared ends what [SharedKafka] started, if anything did. Without it the brokers still end with the process, but
@@ -51,18 +41,11 @@ func SharedKafka(t testing.TB) *KafkaCluster {
 func StopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.cluster == nil {
+	if shared.brokers == nil {
 		return
 	}
-	if _, err := shared.cluster.try("stop", "--now"); err != nil {
-		fmt.Fprintln(os.Stderr, "kafka.sh stop:", err)
+	if err := shared.brokers.Discard(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
-	os.RemoveAll(shared.cluster.dir)
-	shared.cluster = nil
-}
-
-// start returns the bootstrap addresses. --owner: the brokers do not outlive the test process, however that ends.
-func (k *KafkaCluster) start(brokers int) (string, error) {
-	out, err := k.try("start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid()))
-	return strings.TrimSpace(out), err
+	shared.brokers = nil
 }

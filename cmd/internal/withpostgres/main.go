@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 func main() {
@@ -41,21 +41,9 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		return command(ctx, args, os.Environ())
 	}
-	dir, err := os.MkdirTemp("", "forebay-tests-")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root
-		return 1, err
-	}
-	server, err := embedded.StartPostgres(ctx, embedded.PostgresConfig{
-		Dir:       dir,
-		Temporary: dir,
-		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		// Packages are tested side by side, each with pools of its own.
-		Settings: map[string]string{"max_connections": "300", "shared_buffers": "256MB", "max_wal_size": "2GB"},
-	})
+	// Packages are tested side by side, each with pools of its own.
+	server, err := rig.StartPostgres(ctx, "", slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		map[string]string{"max_connections": "300", "shared_buffers": "256MB", "max_wal_size": "2GB"})
 	if err != nil {
 		return 1, err
 	}
