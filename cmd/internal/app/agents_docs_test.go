@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // blocks are the code blocks of a Markdown text in one language.
@@ -90,7 +91,7 @@ func TestLongWorkDocs(t *testing.T) {
 
 	a := newTaker(t)
 	r := deploy(t, a.URL, "", false)
-	address := freePort(t)
+	address := rig.FreeAddress(t)
 	r.text = strings.NewReplacer(
 		`["127.0.0.1:9092"]`, fmt.Sprintf("[%q], session_timeout: 6s", r.cluster.ListenAddrs()[0]),
 		"${env:FOREBAY_POSTGRES_URL}", database(t), "${env:AGENTS_SECRET}", tokenSecret, "${env:GITHUB_SECRET}", "github-secret",

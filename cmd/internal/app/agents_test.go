@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -40,41 +40,29 @@ func newTaker(t *testing.T) *taker {
 // wait returns the calls for an event once there are n of them.
 func (a *taker) wait(t *testing.T, event string, n int) []http.Header {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		var calls []http.Header
+	var calls []http.Header
+	if !rig.Until(30*time.Second, func() bool {
 		a.mu.Lock()
+		defer a.mu.Unlock()
+		calls = nil
 		for _, h := range a.calls {
 			if h.Get("Ce-Id") == event {
 				calls = append(calls, h)
 			}
 		}
-		a.mu.Unlock()
-		if len(calls) >= n {
-			return calls
-		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d calls for %s, want %d", len(calls), event, n)
-		}
+		return len(calls) >= n
+	}) {
+		t.Fatalf("%d calls for %s, want %d", len(calls), event, n)
 	}
+	return calls
 }
 
 const tokenSecret = "the-server's-secret-of-32-characters-and-more"
 
-// freePort is an address that nobody listens at.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // withAgents is a deployment whose destination may finish later.
 func withAgents(t *testing.T, r *deployment, long string) (address string) {
 	t.Helper()
-	address = freePort(t)
+	address = rig.FreeAddress(t)
 	r.text = strings.NewReplacer(
 		`operator: "127.0.0.1:0"}`, fmt.Sprintf(`operator: "127.0.0.1:0", agents: %q}`+"\nagents: {public_url: \"http://%s\", secrets: [%q]}", address, address, tokenSecret),
 		"retry: {", "long: "+long+", retry: {",

@@ -97,21 +97,14 @@ func TestWebhookBecomesOneAction(t *testing.T) {
 // item waits until the inbox shows an event with a decision and, where given, a status.
 func (p *process) item(subscription, source, event, decision, status string) {
 	p.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	var last string
-	for timeout := time.After(20 * time.Second); ; {
-		d, err := p.api.Item(p.t.Context(), "acme", subscription, source, event)
-		if err == nil && d.Decision == decision && (status == "" || d.Status == status) {
-			return
-		}
+	var d *api.InboxDetail
+	var err error
+	if !rig.Until(20*time.Second, func() bool {
+		d, err = p.api.Item(p.t.Context(), "acme", subscription, source, event)
+		return err == nil && d.Decision == decision && (status == "" || d.Status == status)
+	}) {
 		text, _ := json.Marshal(d)
-		last = fmt.Sprintf("%s %v", text, err)
-		select {
-		case <-timeout:
-			p.t.Fatalf("inbox shows %s otherwise than %s %s: %s", event, decision, status, last)
-		case <-tick.C:
-		}
+		p.t.Fatalf("inbox shows %s otherwise than %s %s: %s %v", event, decision, status, text, err)
 	}
 }
 

@@ -209,21 +209,18 @@ func (p *process) clean() {
 func (p *process) ready() {
 	p.t.Helper()
 	var last string
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); ; {
+	if !rig.Until(30*time.Second, func() bool {
 		select {
 		case err := <-p.done:
 			p.done = nil
 			p.t.Fatalf("the process ended: %v", err)
-		case <-timeout:
-			p.t.Fatalf("not ready: %s", last)
-		case <-tick.C:
+		default:
 		}
 		status, body := p.readyz()
-		if last = body; status == http.StatusOK {
-			return
-		}
+		last = body
+		return status == http.StatusOK
+	}) {
+		p.t.Fatalf("not ready: %s", last)
 	}
 }
 
@@ -241,15 +238,8 @@ func (p *process) readyz() (status int, body string) {
 // metric waits until a gauge of the process has a value.
 func (p *process) metric(name string, want float64) {
 	p.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
 	got := -1.0
-	for timeout := time.After(20 * time.Second); got != want; {
-		select {
-		case <-timeout:
-			p.t.Fatalf("%s is %v, want %v", name, got, want)
-		case <-tick.C:
-		}
+	if !rig.Until(20*time.Second, func() bool {
 		families, err := p.app.registry.Gather()
 		if err != nil {
 			p.t.Fatal(err)
@@ -259,6 +249,9 @@ func (p *process) metric(name string, want float64) {
 				got = f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
+		return got == want
+	}) {
+		p.t.Fatalf("%s is %v, want %v", name, got, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
@@ -24,19 +25,15 @@ import (
 // destination waits until the agent is as check wants it, in this process.
 func (p *process) destination(what string, check func(*api.DestinationItem) bool) *api.DestinationItem {
 	p.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); ; {
-		item, err := p.api.Destination(p.t.Context(), "acme", "agent")
-		if err == nil && check(item) {
-			return item
-		}
-		select {
-		case <-timeout:
-			p.t.Fatalf("%s: %+v %v", what, item, err)
-		case <-tick.C:
-		}
+	var item *api.DestinationItem
+	var err error
+	if !rig.Until(20*time.Second, func() bool {
+		item, err = p.api.Destination(p.t.Context(), "acme", "agent")
+		return err == nil && check(item)
+	}) {
+		p.t.Fatalf("%s: %+v %v", what, item, err)
 	}
+	return item
 }
 
 func isPaused(i *api.DestinationItem) bool  { return i.State == "paused" }
@@ -248,21 +245,16 @@ func TestRetryAfterHoldsTheOthers(t *testing.T) {
 // doneAfter waits until the first event of an order is done, and holds its attempts to n.
 func (p *process) doneAfter(entity string, n int) {
 	p.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); ; {
-		page, err := p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: entity})
-		if err == nil && len(page.Items) == 1 && page.Items[0].Status == "done" {
-			if got := page.Items[0].Attempts; got != n {
-				p.t.Errorf("%s: %d attempts, want %d", entity, got, n)
-			}
-			return
-		}
-		select {
-		case <-timeout:
-			p.t.Fatalf("%s: %+v %v", entity, page, err)
-		case <-tick.C:
-		}
+	var page api.Page[api.InboxItem]
+	var err error
+	if !rig.Until(20*time.Second, func() bool {
+		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: entity})
+		return err == nil && len(page.Items) == 1 && page.Items[0].Status == "done"
+	}) {
+		p.t.Fatalf("%s: %+v %v", entity, page, err)
+	}
+	if got := page.Items[0].Attempts; got != n {
+		p.t.Errorf("%s: %d attempts, want %d", entity, got, n)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -85,17 +86,11 @@ func (p *process) met(t *testing.T, i int, m meeting, entity string) {
 	t.Helper()
 	var item *api.InboxDetail
 	var err error
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); item == nil || item.Status != m.status; {
-		select {
-		case <-timeout:
-			t.Fatalf("never %s: %+v %v", m.status, item, err)
-		case <-tick.C:
-		}
-		if item, err = p.api.Item(t.Context(), "acme", fmt.Sprintf("s%d", i), "orders", fmt.Sprintf("d%d-%s", i, entity)); err != nil {
-			item = nil // not decided yet
-		}
+	if !rig.Until(30*time.Second, func() bool {
+		item, err = p.api.Item(t.Context(), "acme", fmt.Sprintf("s%d", i), "orders", fmt.Sprintf("d%d-%s", i, entity))
+		return err == nil && item.Status == m.status // else it is not decided yet
+	}) {
+		t.Fatalf("never %s: %+v %v", m.status, item, err)
 	}
 	var got []string
 	for _, a := range item.Actions[0].Attempts {

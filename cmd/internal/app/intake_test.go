@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -116,15 +117,14 @@ func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
 	p.metric("forebay_ingest_deliveries_in_flight", 1)
 	p.stop()
 	p.unready("stopping")
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	if !rig.Until(10*time.Second, func() bool {
 		c, err := net.Dial("tcp", p.app.Addr("intake").String())
-		if err != nil {
-			break
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("a stopping intake lets in more")
-		}
+		return err != nil
+	}) {
+		t.Fatal("a stopping intake lets in more")
 	}
 	select {
 	case got := <-answer:

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -66,17 +67,13 @@ func TestReadyzWithoutALeader(t *testing.T) {
 	p.ready()
 	told := func(want string) { // and ready all the while
 		t.Helper()
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for timeout := time.After(30 * time.Second); !strings.Contains(log.String(), want); {
-			select {
-			case <-timeout:
-				t.Fatalf("no %q in the lines\n%s", want, log)
-			case <-tick.C:
-			}
+		if !rig.Until(30*time.Second, func() bool {
 			if status, body := p.readyz(); status != http.StatusOK {
 				t.Fatalf("readyz is %d: %s", status, body)
 			}
+			return strings.Contains(log.String(), want)
+		}) {
+			t.Fatalf("no %q in the lines\n%s", want, log)
 		}
 	}
 	away := func(topic string, partitions ...int32) *kfake.FaultHandle {
@@ -106,17 +103,11 @@ func (p *process) unready(why string) {
 	p.t.Helper()
 	var status int
 	var body string
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); ; {
-		select {
-		case <-timeout:
-			p.t.Fatalf("readyz is %d, not 503 with %q: %s", status, why, body)
-		case <-tick.C:
-		}
-		if status, body = p.readyz(); status == http.StatusServiceUnavailable && strings.Contains(body, why) {
-			return
-		}
+	if !rig.Until(30*time.Second, func() bool {
+		status, body = p.readyz()
+		return status == http.StatusServiceUnavailable && strings.Contains(body, why)
+	}) {
+		p.t.Fatalf("readyz is %d, not 503 with %q: %s", status, why, body)
 	}
 }
 

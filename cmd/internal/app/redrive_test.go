@@ -14,6 +14,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -50,20 +51,16 @@ func orderRecord(name, id string, rev int64) *kgo.Record {
 // listed waits until n items of a decision are listed, the lowest offset first.
 func (p *process) listed(n int, decision, status string) []api.InboxItem {
 	p.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); ; {
-		page, err := p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Decision: decision, Status: status})
-		if err == nil && len(page.Items) == n {
-			slices.Reverse(page.Items)
-			return page.Items
-		}
-		select {
-		case <-timeout:
-			p.t.Fatalf("never %d of %s %s: %+v %v", n, decision, status, page.Items, err)
-		case <-tick.C:
-		}
+	var page api.Page[api.InboxItem]
+	var err error
+	if !rig.Until(30*time.Second, func() bool {
+		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Decision: decision, Status: status})
+		return err == nil && len(page.Items) == n
+	}) {
+		p.t.Fatalf("never %d of %s %s: %+v %v", n, decision, status, page, err)
 	}
+	slices.Reverse(page.Items)
+	return page.Items
 }
 
 var why = api.RedriveRequest{Reason: "it is mended", By: "ann@ops"}

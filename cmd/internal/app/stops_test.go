@@ -8,28 +8,26 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 )
 
 // stoppedPartitions waits until n partitions of the orders' subscription are told as stopped.
 func (p *process) stoppedPartitions(n int) []api.PartitionItem {
 	p.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); ; {
-		item, err := p.api.Subscription(p.t.Context(), "acme", "fulfil")
-		if err == nil {
-			stopped := slices.DeleteFunc(item.Partitions, func(i api.PartitionItem) bool { return i.Stopped == nil || i.Stopped.ID == 0 })
-			if len(stopped) == n {
-				return stopped
-			}
+	var stopped []api.PartitionItem
+	var item *api.SubscriptionItem
+	var err error
+	if !rig.Until(30*time.Second, func() bool {
+		if item, err = p.api.Subscription(p.t.Context(), "acme", "fulfil"); err != nil {
+			return false
 		}
-		select {
-		case <-timeout:
-			p.t.Fatalf("%d partitions never were stopped: %+v %v", n, item, err)
-		case <-tick.C:
-		}
+		stopped = slices.DeleteFunc(item.Partitions, func(i api.PartitionItem) bool { return i.Stopped == nil || i.Stopped.ID == 0 })
+		return len(stopped) == n
+	}) {
+		p.t.Fatalf("%d partitions never were stopped: %+v %v", n, item, err)
 	}
+	return stopped
 }
 
 // TestStopIsShownAndAcceptedInAnyProcess has a log whose start has passed unread records. The process that owns none of
@@ -102,17 +100,12 @@ func TestStopIsShownAndAcceptedInAnyProcess(t *testing.T) {
 // waitBuffered waits until an event is in the gap buffer.
 func waitBuffered(t *testing.T, p *process, id string) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(30 * time.Second); ; {
-		page, err := p.api.Items(t.Context(), api.InboxFilter{Team: "acme", Decision: "buffered"})
-		if err == nil && slices.ContainsFunc(page.Items, func(i api.InboxItem) bool { return i.EventID == id }) {
-			return
-		}
-		select {
-		case <-timeout:
-			t.Fatalf("%s never came: %+v %v", id, page.Items, err)
-		case <-tick.C:
-		}
+	var page api.Page[api.InboxItem]
+	var err error
+	if !rig.Until(30*time.Second, func() bool {
+		page, err = p.api.Items(t.Context(), api.InboxFilter{Team: "acme", Decision: "buffered"})
+		return err == nil && slices.ContainsFunc(page.Items, func(i api.InboxItem) bool { return i.EventID == id })
+	}) {
+		t.Fatalf("%s never came: %+v %v", id, page, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // watching is a watcher of a directory with a configuration.
@@ -86,17 +87,14 @@ func (w *watching) team(name string) {
 // until waits for a configuration as wanted. Each time it looks it calls nudge, unless that is nil.
 func (w *watching) until(what string, want func(*config.Config) bool, nudge func()) {
 	w.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); !want(w.latest.Load()); {
-		if nudge != nil {
+	if !rig.Until(20*time.Second, func() bool {
+		reloaded := want(w.latest.Load())
+		if !reloaded && nudge != nil {
 			nudge()
 		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			w.t.Fatalf("%s: not reloaded", what)
-		}
+		return reloaded
+	}) {
+		w.t.Fatalf("%s: not reloaded", what)
 	}
 }
 

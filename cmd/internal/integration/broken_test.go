@@ -99,24 +99,23 @@ func fullest(t *testing.T, ends kadm.ListedOffsets) (number int32, end int64) {
 // waitUnreadable waits until a partition of the issues, and no other, is told as stopped because it cannot be read.
 func (r *deployment) waitUnreadable(p *process, number int32) *stopItem {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-		states := map[int32]string{}
-		var stop *stopItem
+	var states map[int32]string
+	var stop *stopItem
+	if !rig.Until(time.Minute, func() bool {
+		states, stop = map[int32]string{}, nil
 		for _, part := range r.subscription(p, "triage").Partitions {
 			if states[part.Partition] = part.State; part.Partition == number {
 				stop = part.Stopped
 			}
 		}
-		if states[number] == "stopped" && stop != nil && stop.Kind == "unreadable" {
-			for other, state := range states {
-				if other != number && state != "running" {
-					r.t.Errorf("partition %d is %s", other, state)
-				}
-			}
-			return stop
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("partition %d is not told as unreadable: %v %+v", number, states, stop)
+		return states[number] == "stopped" && stop != nil && stop.Kind == "unreadable"
+	}) {
+		r.t.Fatalf("partition %d is not told as unreadable: %v %+v", number, states, stop)
+	}
+	for other, state := range states {
+		if other != number && state != "running" {
+			r.t.Errorf("partition %d is %s", other, state)
 		}
 	}
+	return stop
 }

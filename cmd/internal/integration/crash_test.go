@@ -71,10 +71,8 @@ func count(t *testing.T, conn *pgx.Conn, sql string, args ...any) (n int) {
 // until waits for what the test rests on.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); <-time.After(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 30 s still not: %s", what)
-		}
+	if !rig.Until(30*time.Second, is) {
+		t.Fatalf("after 30 s still not: %s", what)
 	}
 }
 
@@ -89,18 +87,16 @@ func (c *crash) order(entity string, rev int) {
 func (c *crash) status(entity string, rev int, want string) {
 	c.t.Helper()
 	last := ""
-	deadline := time.Now().Add(60 * time.Second)
-	for ; time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
+	if !rig.Until(60*time.Second, func() bool {
 		for _, i := range c.inbox(c.p, "--subscription", "fulfil", "--limit", "100") {
 			if i.EventID == order(entity, rev).id {
 				last = i.Status
 			}
 		}
-		if last == want {
-			return
-		}
+		return last == want
+	}) {
+		c.t.Errorf("%s is %q, want %q", order(entity, rev).id, last, want)
 	}
-	c.t.Errorf("%s is %q, want %q", order(entity, rev).id, last, want)
 }
 
 // holdResults keeps results from being recorded, until its end.

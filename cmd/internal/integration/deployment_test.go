@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -177,7 +176,7 @@ func (r *deployment) start(roles string) *process {
 // launch starts a program of forebay's that serves.
 func (r *deployment) launch(args ...string) *process {
 	r.t.Helper()
-	intake, operator, agents := freeAddress(r.t), freeAddress(r.t), freeAddress(r.t)
+	intake, operator, agents := rig.FreeAddress(r.t), rig.FreeAddress(r.t), rig.FreeAddress(r.t)
 	log, err := os.Create(filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", args[0], time.Now().UnixNano())))
 	if err != nil {
 		r.t.Fatal(err)
@@ -259,24 +258,23 @@ func (p *process) stop() {
 func (p *process) waitReady(within time.Duration) {
 	p.t.Helper()
 	last := "no answer"
-	deadline := time.Now().Add(within)
-	for time.Now().Before(deadline) {
+	if !rig.Until(within, func() bool {
 		select {
 		case <-p.gone:
 			p.t.Fatalf("forebay serve ended before it was ready")
-		case <-time.After(50 * time.Millisecond):
+		default:
 		}
 		resp, err := http.Get("http://" + p.operator + "/readyz")
 		if err != nil {
-			continue
+			return false
 		}
+		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if last = string(b); resp.StatusCode == http.StatusOK {
-			return
-		}
+		last = string(b)
+		return resp.StatusCode == http.StatusOK
+	}) {
+		p.t.Fatalf("not ready after %s: %s", within, last)
 	}
-	p.t.Fatalf("not ready after %s: %s", within, last)
 }
 
 // inbox asks the process through the CLI.
@@ -299,14 +297,4 @@ type inboxItem struct {
 	Attempts, Duplicates                                                  int
 	Partition                                                             int32
 	Offset                                                                int64
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -39,16 +39,15 @@ func (r *deployment) dev(args ...string) *process {
 			p.stop()
 		}
 	})
-	deadline := time.Now().Add(2 * time.Minute)
-	for !strings.Contains(p.output(), "Forebay serves on") {
+	if !rig.Until(2*time.Minute, func() bool {
 		select {
 		case <-p.gone:
 			r.t.Fatalf("forebay dev ended: %s", p.output())
-		case <-time.After(50 * time.Millisecond):
+		default:
 		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("forebay dev does not serve: %s", p.output())
-		}
+		return strings.Contains(p.output(), "Forebay serves on")
+	}) {
+		r.t.Fatalf("forebay dev does not serve: %s", p.output())
 	}
 	return p
 }
@@ -178,18 +177,17 @@ func TestDemoThatIsEnded(t *testing.T) {
 			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != tt.code {
 				t.Errorf("exit code %d, want %d (%v)", cmd.ProcessState.ExitCode(), tt.code, err)
 			}
-			deadline := time.Now().Add(30 * time.Second)
-			for left := []string{"?"}; len(left) > 0; {
+			var left []string
+			if !rig.Until(30*time.Second, func() bool {
 				if left, err = filepath.Glob(filepath.Join(dir, "forebay-demo-*")); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := os.Stat(data); err == nil { // as root it lies elsewhere
 					left = append(left, data)
 				}
-				if time.Now().After(deadline) {
-					t.Fatalf("forebay demo leaves %v", left)
-				}
-				<-time.After(50 * time.Millisecond)
+				return len(left) == 0
+			}) {
+				t.Fatalf("forebay demo leaves %v", left)
 			}
 		})
 	}

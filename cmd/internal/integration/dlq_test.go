@@ -47,17 +47,17 @@ func (r *deployment) dlq(p *process, args ...string) ([]deadItem, error) {
 // waitDead waits until the one dead letter has died n times.
 func (r *deployment) waitDead(p *process, n int) deadItem {
 	r.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
-		items, err := r.dlq(p, "list", "--team", r.team)
-		if err != nil {
+	var items []deadItem
+	if !rig.Until(30*time.Second, func() bool {
+		var err error
+		if items, err = r.dlq(p, "list", "--team", r.team); err != nil {
 			r.t.Fatal(err)
 		}
-		if len(items) == 1 && items[0].Deaths == n && items[0].Status == "dead_letter" {
-			return items[0]
-		}
+		return len(items) == 1 && items[0].Deaths == n && items[0].Status == "dead_letter"
+	}) {
+		r.t.Fatalf("no dead letter has died %d times: %+v", n, items)
 	}
-	r.t.Fatalf("no dead letter has died %d times", n)
-	return deadItem{}
+	return items[0]
 }
 
 // TestDeadLetterIsReplayed: what the destination refuses is dead and parks its entity; it is listed, exported and told apart

@@ -78,14 +78,10 @@ func (r *deployment) owned(p *process) int {
 // waitOwned waits until a process runs exactly n partitions of the GitHub subscription.
 func (r *deployment) waitOwned(p *process, n int) {
 	r.t.Helper()
-	got, deadline := -1, time.Now().Add(40*time.Second)
-	for time.Now().Before(deadline) {
-		if got = r.owned(p); got == n {
-			return
-		}
-		<-time.After(100 * time.Millisecond)
+	got := -1
+	if !rig.Until(40*time.Second, func() bool { got = r.owned(p); return got == n }) {
+		r.t.Fatalf("the process runs %d partitions, want %d", got, n)
 	}
-	r.t.Fatalf("the process runs %d partitions, want %d", got, n)
 }
 
 // TestFrozenStreamWritesNothing stops a stream process with SIGSTOP in the middle of its calls, for more than twice the

@@ -96,22 +96,21 @@ func (r *deployment) statusURL(d delivery) string {
 func (p *process) waitStatus(t *testing.T, public, want string) {
 	t.Helper()
 	last := ""
-	for began := time.Now(); time.Since(began) < 40*time.Second; time.Sleep(50 * time.Millisecond) {
+	if !rig.Until(40*time.Second, func() bool {
 		resp, err := http.Get(p.at(t, public))
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer resp.Body.Close()
 		var answer struct{ Status string }
-		err = json.NewDecoder(resp.Body).Decode(&answer)
-		resp.Body.Close()
-		if last = answer.Status; err != nil || resp.StatusCode != http.StatusOK {
+		if err = json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatal(resp.StatusCode, err)
 		}
-		if last == want {
-			return
-		}
+		last = answer.Status
+		return last == want
+	}) {
+		t.Fatalf("%s says %q, want %q", public, last, want)
 	}
-	t.Fatalf("%s says %q, want %q", public, last, want)
 }
 
 // TestLongWorkWhilePartitionsMove: work is out at a destination while partitions move to another process and the first owner

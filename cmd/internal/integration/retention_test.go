@@ -170,9 +170,9 @@ func (l *topicLog) keep(retention, segment string) {
 // waitEmptied waits until the topic has had n records and the broker has deleted them all.
 func (l *topicLog) waitEmptied(n int64, within time.Duration) {
 	l.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		var had, has int64
+	var had, has int64
+	if !rig.Until(within, func() bool {
+		had, has = 0, 0
 		starts, err := l.adm.ListStartOffsets(l.t.Context(), l.topic)
 		if err != nil {
 			l.t.Fatal(err)
@@ -186,12 +186,8 @@ func (l *topicLog) waitEmptied(n int64, within time.Duration) {
 			had += o.Offset
 			has += o.Offset - start.Offset
 		})
-		switch {
-		case had == n && has == 0:
-			return
-		case time.Now().After(deadline):
-			l.t.Fatalf("after %s the log of %s still has %d of %d records", within, l.topic, has, had)
-		}
-		<-time.After(200 * time.Millisecond)
+		return had == n && has == 0
+	}) {
+		l.t.Fatalf("after %s the log of %s still has %d of %d records", within, l.topic, has, had)
 	}
 }

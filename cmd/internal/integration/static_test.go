@@ -97,21 +97,19 @@ func TestTwoProcessesWithOneInstanceID(t *testing.T) {
 		r.waitOwned(older, 0)
 		r.deliverAll(12, 2, issues)
 		r.agent.waitActed(t, 24, time.Minute)
-		deadline := time.Now().Add(20 * time.Second)
-		for {
+		var status int
+		var body []byte
+		if !rig.Until(20*time.Second, func() bool {
 			resp, err := http.Get("http://" + older.operator + "/readyz")
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusServiceUnavailable && containsAll(string(body), "another process has joined", "kafka.instance_id") {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the older process answers %d: %s", resp.StatusCode, body)
-			}
-			<-time.After(100 * time.Millisecond)
+			defer resp.Body.Close()
+			status = resp.StatusCode
+			body, _ = io.ReadAll(resp.Body)
+			return status == http.StatusServiceUnavailable && containsAll(string(body), "another process has joined", "kafka.instance_id")
+		}) {
+			t.Fatalf("the older process answers %d: %s", status, body)
 		}
 		r.waitOwned(newer, 6)
 		v := judge(r.sender.told(), r.agent.snapshot())

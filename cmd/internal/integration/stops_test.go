@@ -55,22 +55,19 @@ func issues(e, n int) delivery { return issue(7, e, n) }
 // waitStopped waits until n partitions of a subscription are told as stopped and kept in the ledger.
 func (r *deployment) waitStopped(p *process, name string, n int) map[int32]*stopItem {
 	r.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		stopped := map[int32]*stopItem{}
+	var stopped map[int32]*stopItem
+	if !rig.Until(time.Minute, func() bool {
+		stopped = map[int32]*stopItem{}
 		for _, part := range r.subscription(p, name).Partitions {
 			if part.Stopped != nil && (part.Stopped.ID != 0 || part.Stopped.Kind == "partition_count") {
 				stopped[part.Partition] = part.Stopped
 			}
 		}
-		if len(stopped) == n {
-			return stopped
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%d partitions of %s are stopped, want %d: %+v", len(stopped), name, n, stopped)
-		}
-		<-time.After(100 * time.Millisecond)
+		return len(stopped) == n
+	}) {
+		r.t.Fatalf("%d partitions of %s are stopped, want %d: %+v", len(stopped), name, n, stopped)
 	}
+	return stopped
 }
 
 // accept runs the command that the stop itself tells.
@@ -302,16 +299,13 @@ func TestTopicCreatedAgain(t *testing.T) {
 // createAgain runs topics apply until the deletion is through: brokers answer a delete before it is.
 func (r *deployment) createAgain() {
 	r.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		out, err := r.try("127.0.0.1:0", "topics", "apply", "-c", r.config, "-o", "json")
-		if err == nil && strings.Contains(string(out), `"action": "create"`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("the topic was never created again: %s %v", out, err)
-		}
-		<-time.After(100 * time.Millisecond)
+	var out []byte
+	var err error
+	if !rig.Until(30*time.Second, func() bool {
+		out, err = r.try("127.0.0.1:0", "topics", "apply", "-c", r.config, "-o", "json")
+		return err == nil && strings.Contains(string(out), `"action": "create"`)
+	}) {
+		r.t.Fatalf("the topic was never created again: %s %v", out, err)
 	}
 }
 

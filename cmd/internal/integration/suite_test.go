@@ -64,14 +64,13 @@ func containsAll(s string, parts ...string) bool {
 // waitItems waits until the inbox lists n items under the filter: statuses follow the agent's answer by a commit.
 func waitItems(t *testing.T, r *deployment, p *process, n int, filter ...string) []inboxItem {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
 	var got []inboxItem
-	for time.Now().Before(deadline) {
-		if got = r.inbox(p, append(filter, "--limit", "500")...); len(got) == n {
-			return got
-		}
-		<-time.After(100 * time.Millisecond)
+	if !rig.Until(20*time.Second, func() bool {
+		got = r.inbox(p, append(filter, "--limit", "500")...)
+		return len(got) == n
+	}) {
+		t.Errorf("inbox list %s shows %d items, want %d: %+v", strings.Join(filter, " "), len(got), n, got)
+		return nil
 	}
-	t.Errorf("inbox list %s shows %d items, want %d: %+v", strings.Join(filter, " "), len(got), n, got)
-	return nil
+	return got
 }

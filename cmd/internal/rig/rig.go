@@ -6,7 +6,10 @@
 // returns errors.
 package rig
 
-import "io"
+import (
+	"io"
+	"net"
+)
 
 // T is what this package needs of a test. It stands for testing.TB, which the bench, a program, may not bring in.
 type T interface {
@@ -39,3 +42,14 @@ var (
 	_ Broker = (*KafkaCluster)(nil)
 	_ Broker = (*FakeBroker)(nil)
 )
+
+// FreeAddress is a loopback address at which nothing listens.
+func FreeAddress(t T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -177,20 +178,26 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	}
 	owner.Process.Kill()
 	owner.Wait() // a second time below, for the failures before this line
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		if out, err := k.command(t.Context(), "status"); err != nil && strings.Contains(out, "stopped") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the broker still runs 30 s after its owner was killed")
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		}
+	if !Until(30*time.Second, func() bool {
+		out, err := k.command(t.Context(), "status")
+		return err != nil && strings.Contains(out, "stopped")
+	}) {
+		t.Fatal("the broker still runs 30 s after its owner was killed")
 	}
+}
+
+// TestUntil asks until it is told yes, and no longer than it may.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, began := 0, time.Now()
+		if !Until(time.Second, func() bool { asked++; return asked == 4 }) || time.Since(began) != 14*time.Millisecond {
+			t.Errorf("asked %d times in %s", asked, time.Since(began))
+		}
+		began = time.Now()
+		if Until(time.Second, func() bool { return false }) || time.Since(began) < time.Second || time.Since(began) > 1100*time.Millisecond {
+			t.Errorf("a no ends after %s", time.Since(began))
+		}
+	})
 }
 
 // TestWithoutKafka: the test fails without Kafka, and is skipped only where the Makefile allowed it and this is not CI.

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // actEnv makes the test binary be the program.
@@ -30,42 +29,25 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real server")
 	}
-	dir, err := os.MkdirTemp("", "forebay-withpostgres-")
+	dir := rig.OpenDir(t)
+	p, err := rig.StartChild(t.Context(), []string{actEnv + "=1", "TMPDIR=" + dir}, "sh", "-c", `echo "$TEST_DATABASE_URL"; cat`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // for the server's user, when this is root
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "sh", "-c", `echo "$TEST_DATABASE_URL"; cat`)
-	cmd.Env = append(os.Environ(), actEnv+"=1", "TMPDIR="+dir)
-	cmd.Stderr = os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil { // what cat waits for
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
+	url := p.Addr
+	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var url string
-	_, scanned := fmt.Fscan(out, &url)
-	conn, connected := pgx.Connect(t.Context(), url)
-	if err := errors.Join(scanned, connected); err != nil {
 		t.Error(err)
 	} else {
 		conn.Close(t.Context())
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
-	deadline := time.Now().Add(20 * time.Second)
-	for left := []string{"?"}; len(left) > 0; <-time.After(20 * time.Millisecond) {
-		if left, err = filepath.Glob(filepath.Join(dir, "*")); err != nil || time.Now().After(deadline) {
-			t.Fatalf("left behind: %v, %v", left, err)
-		}
+	p.Kill()
+	var left []string
+	if !rig.Until(20*time.Second, func() bool {
+		left, err = filepath.Glob(filepath.Join(dir, "*"))
+		return err == nil && len(left) == 0
+	}) {
+		t.Fatalf("left behind: %v, %v", left, err)
 	}
 	if conn, err := pgx.Connect(t.Context(), url); err == nil {
 		conn.Close(t.Context())
