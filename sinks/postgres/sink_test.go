@@ -122,9 +122,6 @@ func (d *target) must(change func(*Config)) *Sink {
 	return s
 }
 
-// withoutBody lets a test of the suite with an empty body through: the statement asks nothing of it.
-var withoutBody = []any{"{{event.id}}", 1, nil}
-
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, s sinktest.Target) sink.Sink {
 		d := newTarget(t)

@@ -36,7 +36,6 @@ type world struct {
 	procs   []*process
 	owner   map[int32]*holding
 	zombies []*holding     // claims that somebody else has taken since; their processes go on
-	tick    int            // the machine's clock
 	longest map[string]int // how many statements an operation has had, undisturbed
 	trace   []string
 	stats   *stats

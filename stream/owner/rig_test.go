@@ -18,13 +18,6 @@ import (
 const (
 	testTopic = streamtest.Topic
 	testGroup = streamtest.Group
-	patience  = streamtest.Patience
-)
-
-var (
-	event    = streamtest.Event
-	entityIn = streamtest.EntityIn
-	placed   = streamtest.Placed
 )
 
 // rig is brokers, and what a group does with them.

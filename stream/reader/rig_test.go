@@ -12,14 +12,12 @@ import (
 
 const (
 	testTopic = streamtest.Topic
-	testGroup = streamtest.Group
 	patience  = streamtest.Patience
 )
 
 var (
-	event    = streamtest.Event
-	entityIn = streamtest.EntityIn
-	placed   = streamtest.Placed
+	event  = streamtest.Event
+	placed = streamtest.Placed
 )
 
 // rig is brokers, and what reads them.

@@ -18,7 +18,7 @@ const brokerEnv = "FOREBAY_RIG_BROKER"
 
 // init is the other end of [Fake]: the broker needs a process of its own to be killed with SIGKILL, and
 // this program is the only one at hand that has it.
-func init() {
+func init() { //nolint:gochecknoinits // nobody who serves a test should have to call it
 	if dir := os.Getenv(brokerEnv); dir != "" {
 		serveBroker(dir)
 	}
@@ -32,8 +32,8 @@ func serveBroker(dir string) {
 		os.Exit(1)
 	}
 	fmt.Println(broker.Addr())
-	io.Copy(io.Discard, os.Stdin)
-	broker.Close()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = broker.Close()
 	os.Exit(0)
 }
 

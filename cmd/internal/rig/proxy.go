@@ -109,7 +109,7 @@ func (p *Proxy) serve(c net.Conn) {
 		return
 	}
 	if client.hangs() {
-		io.Copy(io.Discard, c)
+		_, _ = io.Copy(io.Discard, c)
 		p.leave(client)
 		return
 	}
@@ -125,7 +125,7 @@ func (p *Proxy) serve(c net.Conn) {
 	p.pass(client, server)
 	p.leave(client)
 	if server.hangs() { // whose client's end it never hears of
-		io.Copy(io.Discard, s)
+		_, _ = io.Copy(io.Discard, s)
 	}
 	p.leave(server)
 }
@@ -197,7 +197,7 @@ func (l *link) Write(b []byte) (int, error) {
 
 // copy passes on what comes at l to the other end, and its end, unless they hang.
 func (l *link) copy(to *link) {
-	io.Copy(to, l.Conn)
+	_, _ = io.Copy(to, l.Conn)
 	l.end()
 	if !to.hangs() {
 		to.Conn.Close()
