@@ -29,7 +29,7 @@ func (r *rig) aged(n *ledger.Namespace, minutes ...int) (pointers []ledger.Point
 		r.Send(rec)
 		pointers = append(pointers, r.Pointer(i, int64(i)))
 	}
-	run.untilCommitted(r.T, r, 0, int64(len(minutes)))
+	r.untilCommitted(r.T, 0, int64(len(minutes)))
 	kept := record.Pack(record.Encode("", event(0)))
 	_, err := n.Record(r.Ctx(), []ledger.Result{{Claim: <-opened, LaneSeq: 1, Status: ledger.Dead, Attempt: 1, Class: "rejected", Packed: kept}})
 	if err != nil {

@@ -4,10 +4,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/internal/streamtest"
 )
 
 // A member that is expelled while it joins a rebalance comes back under another id, and kgo tells its callbacks nothing:
@@ -82,17 +83,10 @@ func (r *rig) expel(t *testing.T, member string) {
 	}
 }
 
-// untilCommitted waits for the mirror.
+// untilCommitted waits for the mirror to reach an offset, which shows that the batch before it is done.
 func (r *rig) untilCommitted(t *testing.T, partition int32, at int64) {
 	t.Helper()
-	for limit := time.After(patience); ; {
-		if c, ok := r.Committed(partition); ok && c.At == at {
-			return
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-limit:
-			t.Fatalf("the group's position is never %d", at)
-		}
+	if !streamtest.Until(func() bool { c, ok := r.Committed(partition); return ok && c.At == at }) {
+		t.Fatalf("the group's position is never %d", at)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/internal/streamtest"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -148,7 +149,7 @@ func TestDeadLettersAreExported(t *testing.T) {
 // untilCounted waits for an export to have ended so.
 func untilCounted(t *testing.T, cfg setup, result string) {
 	t.Helper()
-	for limit := time.Now().Add(patience); ; {
+	if !streamtest.Until(func() bool {
 		families, err := cfg.Registerer.(prometheus.Gatherer).Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -157,17 +158,13 @@ func untilCounted(t *testing.T, cfg setup, result string) {
 			for _, m := range f.GetMetric() {
 				for _, label := range m.GetLabel() {
 					if f.GetName() == "forebay_stream_dead_exports_total" && label.GetValue() == result && m.GetCounter().GetValue() > 0 {
-						return
+						return true
 					}
 				}
 			}
 		}
-		if time.Now().After(limit) {
-			t.Fatalf("no export has %s", result)
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-t.Context().Done():
-		}
+		return false
+	}) {
+		t.Fatalf("no export has %s", result)
 	}
 }

@@ -171,6 +171,6 @@ func TestGoesOnAfterBrokersHung(t *testing.T) {
 	<-time.After(2 * cfg.SessionTimeout) // the group has put the member out, and new connections hang as well
 	net.answer()
 	m.until(t, "all", func() bool { return len(m.lines) == 3 })
-	run.untilCommitted(t, r, 0, 2)
+	r.untilCommitted(t, 0, 2)
 	m.check(t)
 }

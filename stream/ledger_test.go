@@ -3,7 +3,6 @@ package stream
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/owner"
 )
 
 // realLedger is a namespace in a schema of the test's own. Its schema is left to the database, which is a test's.
@@ -71,28 +69,19 @@ func TestLedgerActsOnce(t *testing.T) {
 	r.Produce(0, 1, 2, 2, 1, 3)
 	r.Produce(1, 10)
 	lanes.until(t, "four actions", func() bool { return len(lanes.items) == 4 })
-	run.untilCommitted(t, r, 0, 5)
+	r.untilCommitted(t, 0, 5)
 	run.stop(t)
 
 	r.Commit(0, 0, "") // as kafka-consumer-groups --reset-offsets --to-earliest does
 	r.Produce(0, 3, 4)
 	run = r.start(r.config(n, lanes))
 	lanes.until(t, "the new action", func() bool { return slices.Contains(lanes.items, "e4") })
-	run.untilCommitted(t, r, 0, 7)
+	r.untilCommitted(t, 0, 7)
 	run.stop(t)
 	slices.Sort(lanes.items)
 	if want := []string{"e1", "e10", "e2", "e3", "e4"}; !slices.Equal(lanes.items, want) {
 		t.Errorf("acted on %q, want %q", lanes.items, want)
 	}
-}
-
-// untilCommitted waits for the mirror to reach an offset, which shows that the batch before it is done.
-func (r *running) untilCommitted(t *testing.T, in *rig, partition int32, to int64) {
-	t.Helper()
-	r.until(t, fmt.Sprintf("mirror at %d", to), func([]owner.PartitionState) bool {
-		at, ok := in.Committed(partition)
-		return ok && at.At == to
-	})
 }
 
 func versioned(i int, version int64) *kgo.Record {
@@ -120,7 +109,7 @@ func TestLedgerGapOutlivesDowntime(t *testing.T) {
 	lanes := newLanes()
 	run := r.start(r.config(n, lanes))
 	r.Send(versioned(1, 1), versioned(3, 3))
-	run.untilCommitted(t, r, 0, 2)
+	r.untilCommitted(t, 0, 2)
 	run.stop(t)
 	for range 50 {
 		r.Send(versioned(1, 1)) // duplicates in front of the filler

@@ -3,7 +3,6 @@ package stream
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -35,17 +34,7 @@ func TestMirrorTriesAgainOnAnIdlePartition(t *testing.T) {
 	run := r.start(r.config(m, newLanes()))
 	run.untilRunning(t, 1)
 	r.Produce(0, 1, 2)
-	limit := time.After(patience)
-	for {
-		if at, ok := r.Committed(0); ok && at.At == 2 {
-			break
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-limit:
-			t.Fatalf("not mirrored after %d failed commits", failed.Load())
-		}
-	}
+	r.untilCommitted(t, 0, 2)
 	if n := failed.Load(); n < 3 {
 		t.Errorf("%d commits of the position, want 2 that fail and one that does not", n)
 	}

@@ -115,20 +115,11 @@ func (r *running) stop(t *testing.T) {
 // signal for it.
 func (r *running) until(t *testing.T, what string, ok func(parts []owner.PartitionState) bool) []owner.PartitionState {
 	t.Helper()
-	limit := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		parts := r.Partitions()
-		if ok(parts) {
-			return parts
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("never came: %s: %+v", what, parts)
-		}
+	var parts []owner.PartitionState
+	if !streamtest.Until(func() bool { parts = r.Partitions(); return ok(parts) }) {
+		t.Fatalf("never came: %s: %+v", what, parts)
 	}
+	return parts
 }
 
 func (r *running) untilRunning(t *testing.T, n int) {

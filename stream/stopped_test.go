@@ -235,7 +235,7 @@ func TestLedgerRecreatedTopic(t *testing.T) {
 	lanes := newLanes()
 	r.Send(versioned(1, 1), versioned(2, 2))
 	run := r.start(lookOften(r.config(n, lanes)))
-	run.untilCommitted(t, r, 0, 2)
+	r.untilCommitted(t, 0, 2)
 	run.untilRunning(t, 2)
 	old := r.TopicID()
 	if err := r.Cluster.DeleteTopic(testTopic); err != nil {
@@ -271,7 +271,7 @@ func TestLedgerGrownTopic(t *testing.T) {
 	l, n := realLedger(t, arrival)
 	r.Produce(0, 1)
 	run := r.start(lookOften(r.config(n, newLanes())))
-	run.untilCommitted(t, r, 0, 1)
+	r.untilCommitted(t, 0, 1)
 	run.stop(t)
 	if _, err := r.Adm.UpdatePartitions(context.Background(), 3, testTopic); err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.untilRunning(t, 1)
-	run.untilCommitted(t, r, 0, e.Stop.To)
+	r.untilCommitted(t, 0, e.Stop.To)
 	status, err := inbox.New(l).Subscriptions(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,16 @@ const (
 	Patience = 30 * time.Second // how long a test waits for what must come
 )
 
+// Until asks until it is told yes, and reports whether it was within a test's patience. It is for what gives no signal.
+func Until(is func() bool) bool {
+	for deadline := time.Now().Add(Patience); !is(); <-time.After(4 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
 // Rig is a broker in this process and what a test needs around it.
 type Rig struct {
 	T       *testing.T
