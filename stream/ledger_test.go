@@ -1,9 +1,6 @@
 package stream
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,29 +11,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
-// realLedger is a namespace in a schema of the test's own. Its schema is left to the database, which is a test's.
+// realLedger is a namespace in a schema of the test's own.
 func realLedger(t *testing.T, p gate.Policy) (*ledger.Ledger, *ledger.Namespace) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
-	url := os.Getenv("TEST_DATABASE_URL")
-	if url == "" {
-		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
-	}
-	b := make([]byte, 6)
-	rand.Read(b)
-	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: "s_" + hex.EncodeToString(b), MaxConns: 4}
-	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l, _ := ledgertest.Open(t)
 	return l, namespace(t, l, p)
 }
 

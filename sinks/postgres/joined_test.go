@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -25,18 +26,7 @@ type inLedger struct {
 // newLedger makes a ledger beside the target's schema, with open actions.
 func newLedger(t testing.TB, d *target, statement string, values ...any) *inLedger {
 	t.Helper()
-	u := *d.url
-	u.RawQuery = ""
-	cfg := ledger.Config{URL: schemas.NewSecret(u.String()), Schema: d.schema + "_l"}
-	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.do(`DROP SCHEMA ` + cfg.Schema + ` CASCADE`) })
-	l, err := ledger.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l, _ := ledgertest.Open(t)
 	s, err := NewJoined(strings.ReplaceAll(statement, "S.", d.schema+"."), params(t, values...))
 	if err != nil {
 		t.Fatal(err)

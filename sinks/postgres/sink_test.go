@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -37,13 +37,7 @@ type target struct {
 
 func newTarget(t testing.TB) *target {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
-	base := os.Getenv("TEST_DATABASE_URL")
-	if base == "" {
-		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
-	}
+	base := ledgertest.DatabaseURL(t)
 	u, err := url.Parse(base)
 	if err != nil {
 		t.Fatal(err)

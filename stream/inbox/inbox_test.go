@@ -30,12 +30,8 @@ type fixture struct {
 
 func setup(t testing.TB, change ...func(*ledger.Spec)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, cfg: ledgertest.Schema(t)}
-	var err error
-	if f.l, err = ledger.Open(t.Context(), f.cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.l.Close)
+	f := &fixture{t: t}
+	f.l, f.cfg = ledgertest.Open(t)
 	f.Inbox, f.n, f.eye = New(f.l), f.namespace(change...), f.connect()
 	return f
 }

@@ -42,12 +42,7 @@ var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicI
 
 func onPostgres(t *testing.T) *real {
 	t.Helper()
-	cfg := ledgertest.Schema(t)
-	l, err := ledger.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l, cfg := ledgertest.Open(t)
 	ns, err := l.Namespace(t.Context(), ledger.Spec{
 		Name: "acme.triage", Owner: "test",
 		Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: ledger.Park}},

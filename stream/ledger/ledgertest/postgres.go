@@ -14,9 +14,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Schema is a migrated schema of the test's own on the Postgres of the tests, dropped behind it. A run without a Postgres
-// fails: what the ledger promises, Postgres does.
-func Schema(t testing.TB) ledger.Config {
+// DatabaseURL is the Postgres of the tests. A run without one fails: what the ledger promises, Postgres does.
+func DatabaseURL(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs Postgres")
@@ -25,6 +24,13 @@ func Schema(t testing.TB) ledger.Config {
 	if url == "" {
 		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
 	}
+	return url
+}
+
+// Schema is a migrated schema of the test's own, dropped behind it.
+func Schema(t testing.TB) ledger.Config {
+	t.Helper()
+	url := DatabaseURL(t)
 	b := make([]byte, 6)
 	_, _ = rand.Read(b)
 	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: "t_" + hex.EncodeToString(b), MaxConns: 4}
@@ -37,6 +43,18 @@ func Schema(t testing.TB) ledger.Config {
 		t.Fatal(err)
 	}
 	return cfg
+}
+
+// Open is a ledger in a [Schema].
+func Open(t testing.TB) (*ledger.Ledger, ledger.Config) {
+	t.Helper()
+	cfg := Schema(t)
+	l, err := ledger.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l, cfg
 }
 
 func drop(url, schema string) error {
