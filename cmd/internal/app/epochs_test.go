@@ -1,8 +1,6 @@
 package app
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/ingest/provider"
-	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
@@ -40,41 +35,12 @@ teams:
 // comes late.
 func TestEpochsFromTheFileToTheGate(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(countedFile), Embedded: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if problems := Check(c, nil); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	source, err := provider.Compile(c.Source("acme", "orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	var records []gate.Record
-	var texts []string
-	for i, body := range []string{`"run":1,"rev":41`, `"run":1,"rev":43`, `"run":2,"rev":1`, `"run":1,"rev":42`, `"run":2,"rev":2`} {
-		sent, err := source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: fmt.Appendf(nil, `{"order":7,%s}`, body)}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := record.Decode(record.Encode("events.acme.orders", sent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, e.Version.Sortable())
-		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
-			Version: e.Version, First: e.First, Payload: e.Payload})
-	}
+	_, source := fromFile(t, countedFile, "orders")
+	texts, got := toTheGate(t, source, gate.Policy{GapWait: time.Minute}, `{"order":7,"run":1,"rev":41}`, `{"order":7,"run":1,"rev":43}`,
+		`{"order":7,"run":2,"rev":1}`, `{"order":7,"run":1,"rev":42}`, `{"order":7,"run":2,"rev":2}`)
 	if diff := cmp.Diff([]string{"e000001:00000000000000000041", "e000001:00000000000000000043", "e000002:00000000000000000001",
 		"e000001:00000000000000000042", "e000002:00000000000000000002"}, texts); diff != "" {
 		t.Error(diff)
-	}
-	var got []string
-	for _, o := range gate.Decide(gate.NewState(), records, gate.Policy{GapWait: time.Minute}) {
-		got = append(got, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
 	}
 	want := []string{"0 applied/first", "1 buffered/gap", "-1 applied/gap_skipped", "2 applied/new_epoch", "3 stale/older", "4 applied/next"}
 	if diff := cmp.Diff(want, got); diff != "" {

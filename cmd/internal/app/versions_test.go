@@ -37,57 +37,68 @@ teams:
       first: {sources: [jobs], equal: first, actions: [{name: run, to: out}]}
 `
 
-// TestVersionsFromTheFileToTheGate takes what the file says of versions all the way: mapping, record, decision.
-func TestVersionsFromTheFileToTheGate(t *testing.T) {
-	t.Parallel()
-	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(rankedFile), Embedded: true})
+// fromFile is a file's configuration, and one of its sources.
+func fromFile(t *testing.T, text, name string) (*config.Config, *provider.Source) {
+	t.Helper()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if problems := Check(c, nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	source, err := provider.Compile(c.Source("acme", "jobs"))
+	source, err := provider.Compile(c.Source("acme", name))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, source
+}
+
+// toTheGate takes bodies through mapping and record to the gate: the texts by which their versions sort, and what is decided.
+func toTheGate(t *testing.T, source *provider.Source, policy gate.Policy, bodies ...string) (texts, decided []string) {
+	t.Helper()
 	now := time.Now()
 	var records []gate.Record
-	for i, body := range []string{
-		`"at":"2026-07-14T18:56:00.7Z","status":"in_progress"`,
-		`"at":"2026-07-14T18:56:00Z","status":"completed"`, // no fraction: the same second all the same
-		`"at":"2026-07-14T18:56:00.9Z","status":"queued"`,
-		`"at":"2026-07-14T18:56:00.8Z","status":"completed"`,
-		`"at":"2026-07-14T18:56:01Z","status":"queued"`,
-	} {
-		r := &verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: fmt.Appendf(nil, `{"id":"%d","type":"job","job":7,%s}`, i, body)}
-		sent, err := source.Event(r, now)
+	for i, body := range bodies {
+		sent, err := source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := record.Decode(record.Encode("events.acme.jobs", sent))
+		e, err := record.Decode(record.Encode("events.acme.some", sent))
 		if err != nil {
 			t.Fatal(err)
 		}
+		texts = append(texts, e.Version.Sortable())
 		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
-			Version: e.Version, First: e.First, Payload: e.Payload})
+			Version: e.Version, First: e.First, Payload: e.Payload, Deleted: e.Deleted})
 	}
+	for _, o := range gate.Decide(gate.NewState(), records, policy) {
+		decided = append(decided, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
+	}
+	return texts, decided
+}
+
+// TestVersionsFromTheFileToTheGate takes what the file says of versions all the way: mapping, record, decision.
+func TestVersionsFromTheFileToTheGate(t *testing.T) {
+	t.Parallel()
+	c, source := fromFile(t, rankedFile, "jobs")
 	policy := gate.Policy{Equal: gate.Equal(c.Teams["acme"].Subscriptions["first"].Equal)}
 	if err := policy.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, o := range gate.Decide(gate.NewState(), records, policy) {
-		got = append(got, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
-	}
+	_, got := toTheGate(t, source, policy,
+		`{"id":"0","type":"job","job":7,"at":"2026-07-14T18:56:00.7Z","status":"in_progress"}`,
+		`{"id":"1","type":"job","job":7,"at":"2026-07-14T18:56:00Z","status":"completed"}`, // no fraction: the same second all the same
+		`{"id":"2","type":"job","job":7,"at":"2026-07-14T18:56:00.9Z","status":"queued"}`,
+		`{"id":"3","type":"job","job":7,"at":"2026-07-14T18:56:00.8Z","status":"completed"}`,
+		`{"id":"4","type":"job","job":7,"at":"2026-07-14T18:56:01Z","status":"queued"}`)
 	want := []string{"0 applied/first", "1 applied/next", "2 stale/older", "3 stale/equal_first", "4 applied/next"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 
-	_, err = source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{},
-		Body: []byte(`{"id":"9","type":"job","job":7,"at":"2026-07-14T18:56:00Z","status":"paused"}`)}, now)
+	_, err := source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{},
+		Body: []byte(`{"id":"9","type":"job","job":7,"at":"2026-07-14T18:56:00Z","status":"paused"}`)}, time.Now())
 	if bad, ok := errors.AsType[*provider.Unusable](err); !ok || bad.Reason != provider.BadVersion {
 		t.Errorf("a status without a place: %v", err)
 	}
@@ -121,46 +132,15 @@ teams:
 // TestTextVersionsFromTheFileToTheGate takes expressions and versions that are texts all the way.
 func TestTextVersionsFromTheFileToTheGate(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(expressedFile), Embedded: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if problems := Check(c, nil); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	source, err := provider.Compile(c.Source("acme", "docs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	var records []gate.Record
-	var texts []string
-	for i, body := range []string{
-		`"rev":"01ARZ3NDEKTSV4RRFFQ69G5FAV","action":"edit","final":false`,
-		`"rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"edit","final":false`,
-		`"rev":"01ARZ3NDEKTSV4RRFFQ69G5FAW","action":"edit","final":true`,
-		`"rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"gone","final":true`,
-	} {
-		sent, err := source.Event(&verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: fmt.Appendf(nil, `{"doc":"d1",%s}`, body)}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := record.Decode(record.Encode("events.acme.docs", sent))
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, e.Version.Sortable())
-		records = append(records, gate.Record{Offset: int64(i), AppendTime: now, Key: e.Key(), Hash: e.Hash, Entity: e.Entity,
-			Version: e.Version, Payload: e.Payload, Deleted: e.Deleted})
-	}
+	_, source := fromFile(t, expressedFile, "docs")
+	texts, got := toTheGate(t, source, gate.Policy{},
+		`{"doc":"d1","rev":"01ARZ3NDEKTSV4RRFFQ69G5FAV","action":"edit","final":false}`,
+		`{"doc":"d1","rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"edit","final":false}`,
+		`{"doc":"d1","rev":"01ARZ3NDEKTSV4RRFFQ69G5FAW","action":"edit","final":true}`,
+		`{"doc":"d1","rev":"01BX5ZZKBKACTAV9WEVGEMMVRZ","action":"gone","final":true}`)
 	if diff := cmp.Diff([]string{"=01ARZ3NDEKTSV4RRFFQ69G5FAV +00001", "=01BX5ZZKBKACTAV9WEVGEMMVRZ +00001",
 		"=01ARZ3NDEKTSV4RRFFQ69G5FAW +00002", "=01BX5ZZKBKACTAV9WEVGEMMVRZ +00002"}, texts); diff != "" {
 		t.Error(diff)
-	}
-	var got []string
-	for _, o := range gate.Decide(gate.NewState(), records, gate.Policy{}) {
-		got = append(got, fmt.Sprintf("%d %s/%s", o.Record, o.Decision, o.Reason))
 	}
 	if diff := cmp.Diff([]string{"0 applied/first", "1 applied/next", "2 stale/older", "3 applied/next"}, got); diff != "" {
 		t.Error(diff)

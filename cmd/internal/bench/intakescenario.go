@@ -160,12 +160,8 @@ func createTopic(ctx context.Context, s serveSettings) error {
 	defer cancel()
 	for {
 		_, err = adm.CreateTopic(ctx, intakePartitions, 1, nil, s.Topic)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || until(ctx, time.Now().Add(100*time.Millisecond)) != nil { // a deletion takes a moment
 			return err
-		}
-		select { // a deletion takes a moment
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -98,3 +98,11 @@ func (v verdict) requireNoRepeats(t *testing.T) {
 		t.Errorf("%d calls were repeated although nothing failed, for example %+v", len(v.repeated), v.repeated[0])
 	}
 }
+
+// requireOnce holds the agent's calls to what the provider was told: each event once and in order.
+func (r *deployment) requireOnce(t *testing.T) {
+	t.Helper()
+	v := judge(r.sender.told(), r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
+}

@@ -27,9 +27,7 @@ func TestMainJob(t *testing.T) {
 			}
 		}
 		r.agent.waitActed(t, 48, time.Minute)
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 
 		waitItems(t, r, p, 48, "--subscription", "fulfil", "--decision", "applied")
 	})

@@ -85,9 +85,7 @@ func TestOnDeadContinue(t *testing.T) {
 		r.agent.waitActed(t, 3, 30*time.Second)
 		waitItems(t, r, p, 1, "--status", "dead_letter")
 		waitItems(t, r, p, 2, "--status", "done")
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 	})
 }
 

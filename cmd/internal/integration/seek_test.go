@@ -59,9 +59,7 @@ func TestResetOfOnePartition(t *testing.T) {
 			t.Errorf("%s in partition %d is counted %d times more; partition %d was moved", i.EventID, i.Partition, i.Duplicates, items[0].Partition)
 		}
 	}
-	v := judge(r.sender.told(), r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
+	r.requireOnce(t)
 }
 
 // rewind runs a load, stops the stream, moves its group back over all of it, and goes on with a second load.
@@ -83,9 +81,7 @@ func rewind(t *testing.T, b rig.Broker, reset func(*deployment)) {
 		t.Fatal(err)
 	}
 	r.agent.waitActed(t, 90, time.Minute)
-	v := judge(r.sender.told(), r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
+	r.requireOnce(t)
 
 	// The sender repeats the first and the fourth of each entity: once more in the log at the first reading, and both
 	// copies again at the second. The others came again once, through the reset.

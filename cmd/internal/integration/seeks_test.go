@@ -136,9 +136,7 @@ func TestResetToATimeInTheMiddle(t *testing.T) {
 			t.Errorf("%s came again %d times", i.EventID, i.Duplicates)
 		}
 	}
-	v := judge(r.sender.told(), r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
+	r.requireOnce(t)
 }
 
 // TestGroupWithAMemberIsNotMoved: Kafka refuses to move a group that has members, and says so; nothing has moved.
@@ -173,9 +171,7 @@ func TestGroupWithAMemberIsNotMoved(t *testing.T) {
 		if seeks, _ := r.moves(stream, "triage"); seeks != 0 {
 			t.Errorf("%d seeks are recorded", seeks)
 		}
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 	})
 }
 
@@ -216,8 +212,6 @@ func TestGroupThatIsGone(t *testing.T) {
 			}
 			stream.stop()
 		}
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 	})
 }

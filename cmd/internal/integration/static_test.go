@@ -112,8 +112,6 @@ func TestTwoProcessesWithOneInstanceID(t *testing.T) {
 			t.Fatalf("the older process answers %d: %s", status, body)
 		}
 		r.waitOwned(newer, 6)
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 	})
 }

@@ -214,9 +214,7 @@ func TestLogThatWasCut(t *testing.T) {
 	r.agent.waitActed(t, 6*entities, time.Minute)
 	r.waitStopped(stream, "triage", 0)
 	r.waitStopped(stream, "fulfil", 0)
-	v := judge(r.sender.told(), r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
+	r.requireOnce(t)
 }
 
 func countPartitions(items []inboxItem) int {
@@ -364,9 +362,7 @@ func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
 		r.deliverAll(entities, 3, issues)
 		r.agent.waitActed(t, 3*entities, time.Minute)
 		r.waitOwned(stream, 9)
-		v := judge(r.sender.told(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
+		r.requireOnce(t)
 	})
 }
 
