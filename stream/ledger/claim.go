@@ -24,7 +24,8 @@ type claimState struct {
 	lanesFrom int64
 	places    int64
 
-	copyOf *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
+	copyOf   *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
+	copyVoid bool      // nobody may go on in this copy; see checkCopies
 
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
@@ -197,6 +198,9 @@ func (n *Namespace) claim(ctx context.Context, tx *pg.Tx, c *Claim, req ClaimReq
 	if err := n.lockFence(ctx, tx, c); err != nil {
 		return err
 	}
+	if err := n.checkCopies(ctx, tx, c); err != nil {
+		return err
+	}
 	if inherited {
 		if err := tx.Unbounded(ctx); err != nil {
 			return err
@@ -276,9 +280,9 @@ func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		released bool
 		former   *[16]byte
 	)
-	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of FROM fences
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of, copy_void FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf)
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf, &c.copyVoid)
 	if err != nil {
 		return err
 	}

@@ -68,8 +68,12 @@
 // `topics rekey` hands a subscription over to a copy of its topic with another number of partitions. Version lines go to
 // their entities' new partitions, and the subscription goes on at the first record that it had not read. What waits for a
 // gap goes along in order, with its deadline, its bytes and what was asked about it, in places outside of the log: with the
-// first claim of each new partition, not with the hand-over, because until somebody switches the subscription goes on in the
-// old topic. An owner of the old partition that lives on is fenced. Rejected records stay listed under the old topic, where
-// their places are. Open actions do not go along: the plan is blocked until they have run, or they are left behind. Where
-// nobody switches, the hand-over is forgotten once the subscription has gone on without it for an hour on end.
+// first claim of each new partition, not with the hand-over, because until somebody switches the subscription may go on in the
+// old topic. Rejected records stay listed under the old topic, where their places are. Open actions do not go along: the plan
+// is blocked until they have run, or they are left behind.
+//
+// A subscription goes on in the old topic or in the copy, never in both. The hand-over fences the owners of the old partitions.
+// A claim of one of them, before the copy is claimed, makes the hand-over void: the copy lacks what the subscription does from
+// then on. The copy's claims are refused then, and say to run `topics rekey` again. Once the copy is claimed, the old topic's
+// claims are refused, and say to switch. See checkcopies.go.
 package ledger

@@ -24,22 +24,22 @@ SELECT t.topic_id FROM topics t WHERE t.subscription = $1 AND t.topic <> ALL ($2
   AND (t.left_at IS NULL OR EXISTS (SELECT FROM fences f WHERE f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.claimed_at > t.left_at))
 ORDER BY t.topic_id`
 
-// copiesGone are the fences of copies of a topic that the subscription was handed over to and never read, and that it has
-// since run without for a while. That takes a claim that still holds: an operator who started the old configuration by
-// mistake, and stopped it, has decided nothing.
-const copiesGone = `-- copiesGone
-SELECT unnest(array_agg(c.id ORDER BY c.id)) FROM fences c WHERE c.subscription = $1 AND c.topic <> ALL ($2::text[])
-  AND EXISTS (SELECT FROM fences u WHERE u.subscription = $1 AND u.topic = ANY ($2::text[]) AND NOT u.released
-               AND u.claimed_at > (SELECT max(left_at) FROM topics WHERE subscription = $1) AND u.claimed_at < now() - $3::interval)
-GROUP BY c.topic_id HAVING max(c.epoch) = 0`
+// copiesVoid are partitions of copies whose hand-over is void and of which something is left.
+const copiesVoid = `-- copiesVoid
+SELECT f.id FROM fences f WHERE f.subscription = $1 AND f.copy_void AND (EXISTS (SELECT FROM version_lines l WHERE l.fence = f.id)
+    OR EXISTS (SELECT FROM begins b WHERE b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition))
+ORDER BY f.id FOR UPDATE`
 
 // Leave notes that the subscription reads these topics and no others. Partitions of other topics that have had no owner for
 // an hour no longer keep dedupe windows from being dropped, except for what is open in them. A claim of one of them returns
-// to its topic. Copies of a topic that the subscription was handed over to and never read are forgotten with their lines:
-// only a new hand-over leads to them.
+// to its topic. Copies whose hand-over is void lose what was handed over; their fences stay, and refuse whoever goes there.
 func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		if err := forgetCopies(ctx, tx, copiesGone, n.id, topics, leftAfter); err != nil {
+		void, err := ints(ctx, tx, copiesVoid, n.id)
+		if err != nil {
+			return err
+		}
+		if err := forgetHandedOver(ctx, tx, void); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, topicsGone, n.id, topics, leftAfter)

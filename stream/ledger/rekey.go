@@ -72,14 +72,16 @@ const handBatch = 5000
 
 // HandOver stores where the reader begins in the new topic, gives the new partitions the version lines of their entities,
 // so that what is stale stays stale, and returns how many lines. What waits comes with the first claim of its new partition; see
-// moveWaiting. The subscription's processes must be stopped. It may be repeated. Kind Conflict where the new topic is claimed already.
+// moveWaiting. The subscription's processes must be stopped; owners that live on are fenced. It may be repeated. Until the new topic
+// is claimed, a claim of the old one voids it; see checkCopies. Kind Conflict where the new topic, or another copy of the old one, is
+// claimed already.
 func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
 	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
-	var claimed bool
-	err = l.read.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $2 AND epoch > 0)`,
-		h.Reader.id, [16]byte(h.To.TopicID)).Scan(&claimed)
-	if err == nil && claimed {
-		return 0, schemas.Errorf(schemas.Conflict, op, "the subscription reads %s already", h.To.Topic)
+	var reads *string
+	err = l.read.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR copy_of = $3) AND epoch > 0`,
+		h.Reader.id, [16]byte(h.To.TopicID), [16]byte(h.From.TopicID)).Scan(&reads)
+	if err == nil && reads != nil {
+		return 0, schemas.Errorf(schemas.Conflict, op, "the subscription reads %s already; to have another number of partitions, copy that one", *reads)
 	}
 	if err == nil {
 		lines, err = l.handOver(ctx, h.Reader.id, h)
@@ -141,11 +143,22 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
 	numbers, _ := columnsOf(h.Begins)
 	err = l.transact(ctx, func(tx pgx.Tx) error {
-		if err := forgetCopies(ctx, tx, copyReplaced, subscription, h.To.Topic, [16]byte(h.To.TopicID)); err != nil {
+		// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
+		_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
+			subscription, [16]byte(h.From.TopicID))
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of) SELECT $1, $2, $3, unnest($4::int[]), $5
-			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of`,
+		if err := forgetCopies(ctx, tx, subscription, h.To); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE subscription = $1 AND copy_of = $2 AND topic_id <> $3 AND epoch = 0`,
+			subscription, [16]byte(h.From.TopicID), [16]byte(h.To.TopicID)) // the last hand-over counts
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of) SELECT $1, $2, $3, unnest($4::int[]), $5
+			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of, copy_void = false`,
 			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, [16]byte(h.From.TopicID))
 		if err != nil {
 			return err
@@ -162,25 +175,26 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 
 // copyReplaced are the fences of an earlier hand-over to a copy of the same name that was never read and has been made again
 // since.
-const copyReplaced = `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0 ORDER BY id`
+const copyReplaced = `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND topic_id <> $3 AND epoch = 0 ORDER BY id FOR UPDATE`
 
-// forgetCopies deletes what hand-overs stored for copies of a topic that were never read. which names their fences: once, and
-// again when they are locked, so that none is claimed meanwhile.
-func forgetCopies(ctx context.Context, tx pgx.Tx, which string, args ...any) error {
-	fences, err := ints(ctx, tx, which, args...)
+// forgetCopies deletes what hand-overs stored for copies of the name that were never read.
+func forgetCopies(ctx context.Context, tx pgx.Tx, subscription int32, to Partition) error {
+	fences, err := ints(ctx, tx, copyReplaced, subscription, to.Topic, [16]byte(to.TopicID))
 	if err != nil || len(fences) == 0 {
 		return err
 	}
-	if _, err = tx.Exec(ctx, `SELECT FROM fences WHERE id = ANY ($1) ORDER BY id FOR UPDATE`, fences); err != nil {
+	if err := forgetHandedOver(ctx, tx, fences); err != nil {
 		return err
 	}
-	if fences, err = ints(ctx, tx, which, args...); err != nil {
-		return err
-	}
+	_, err = tx.Exec(ctx, `DELETE FROM fences WHERE id = ANY ($1)`, fences)
+	return err
+}
+
+// forgetHandedOver deletes the lines and begins of copies' partitions that were never read and never will be.
+func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 	for _, sql := range []string{
 		`DELETE FROM version_lines WHERE fence = ANY ($1)`,
 		`DELETE FROM begins b USING fences f WHERE f.id = ANY ($1) AND b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition`,
-		`DELETE FROM fences WHERE id = ANY ($1)`,
 	} {
 		if _, err := tx.Exec(ctx, sql, fences); err != nil {
 			return err

@@ -234,7 +234,7 @@ SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
   AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id LEFT JOIN topics t ON t.subscription = f.subscription AND t.topic = f.topic
-                   WHERE f.subscription = w.subscription AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
+                   WHERE f.subscription = w.subscription AND NOT f.copy_void AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
                      AND NOT coalesce(t.topic_id <> f.topic_id OR t.left_at >= coalesce(f.claimed_at, '-infinity'), false))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
 ORDER BY w.id`

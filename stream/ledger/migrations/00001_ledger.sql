@@ -86,6 +86,9 @@ CREATE TABLE fences (
     -- Of a partition of a topic's copy: the id of the topic that was copied. What waits there goes along with the first claim.
     -- Reader: Claim.
     copy_of      uuid,
+    -- The hand-over to this partition of a copy is void: the topic that was copied was claimed since, or copied again, so that
+    -- the copy lacks what came there. Reader: Claim, Leave, sweep.
+    copy_void    boolean NOT NULL DEFAULT false,
     -- An owner that did not release its fence may have attempted the first open action of each entity and not recorded it. Of
     -- those below doubt_to this is so since doubt_at; a release keeps both until all of them are recorded. Reader: Claim.
     doubt_to     bigint NOT NULL DEFAULT 0,

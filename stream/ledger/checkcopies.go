@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// A subscription that was handed over goes on in the topic or in its copy, never in both. The first claim decides:
+//
+//	first claim after the hand-over   then the copy      then the topic that was copied
+//	of the copy                       is read            is refused: its waiting events and what came since are in the copy
+//	of the topic that was copied      is refused: void   is read, as if nothing had been handed over
+//
+// A void hand-over lacks what the subscription has done since. Only another `topics rekey` leads on.
+
+// checkCopies refuses a claim of a topic whose copy is read, and of a copy whose hand-over is void. A claim that it lets pass
+// voids the hand-overs to copies of its topic. The lock on their fences, which their first claims hold, lets one of both through.
+func (n *Namespace) checkCopies(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	if c.copyVoid {
+		return n.refuseCopy(ctx, tx, c)
+	}
+	copied := [][16]byte{c.Partition.TopicID, c.former}
+	unread, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, n.id, copied)
+	if err == nil && len(unread) > 0 {
+		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE id = ANY ($1)`, unread)
+	}
+	if err != nil {
+		return err
+	}
+	var reads *string
+	err = tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch > 0`, n.id, copied).Scan(&reads)
+	if err != nil || reads == nil {
+		return err
+	}
+	return schemas.Errorf(schemas.Conflict, n.claims(c), "the subscription has gone over to %[1]s, a copy of %[2]s that `forebay topics rekey` made, and what waited is there: "+
+		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *reads, c.Partition.Topic)
+}
+
+// refuseCopy says which topic is to be copied again.
+func (n *Namespace) refuseCopy(ctx context.Context, tx pgx.Tx, c *Claim) error {
+	var from *string
+	err := tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, n.id, c.copyOf).Scan(&from)
+	if err != nil {
+		return err
+	}
+	old := "TOPIC"
+	if from != nil {
+		old = *from
+	}
+	return schemas.Errorf(schemas.Conflict, n.claims(c), "%[2]s is a copy of %[1]s, and the subscription has read on in %[1]s since, or was handed over to another copy: "+
+		"what came to %[1]s since is not in %[2]s. Stop the processes, write topic: %[1]s for the source, and run `forebay topics rekey %[1]s --partitions N -c FILE` again, "+
+		"with another --to. What the intake has written to %[2]s is in no other topic: keep it", old, c.Partition.Topic)
+}
+
+func (n *Namespace) claims(c *Claim) string {
+	return fmt.Sprintf("claim %s/%d for %s", c.Partition.Topic, c.Partition.Number, n.spec.Name)
+}
