@@ -33,7 +33,7 @@ func (c *Config) Describe() spec.Description {
 }
 
 // Check implements [spec.Config].
-func (c *Config) Check(r *spec.Report) { r.URL("base_url", c.BaseURL) }
+func (c *Config) Check(r *spec.Report) { r.BaseURL(c.BaseURL) }
 
 // Sink implements [spec.Config].
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {

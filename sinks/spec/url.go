@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // URL checks the value of a key whose URL is called, where there is one and it is known.
@@ -16,6 +17,16 @@ func (r *Report) URL(key, text string) {
 	if err := checkURL(text, r.AllowNetworks); err != nil {
 		r.Problem(key, "%v", err)
 	}
+}
+
+// BaseURL checks the value of [BaseURL], which paths are put behind.
+func (r *Report) BaseURL(text string) {
+	const key = "base_url"
+	if r.Known(key) && strings.Contains(text, "?") {
+		r.Problem(key, "has a query: paths are put behind it")
+		return
+	}
+	r.URL(key, text)
 }
 
 func checkURL(text string, allowed []netip.Prefix) error {

@@ -91,13 +91,21 @@ func (c *configCheckCmd) Run(e *env) error {
 		return err
 	}
 	if len(problems) > 0 {
-		return &exitError{code: exitProblems, err: fmt.Errorf("%d problems in %s", len(problems), c.File)}
+		return &exitError{code: exitProblems, err: fmt.Errorf("%s in %s", problemCount(len(problems)), c.File)}
 	}
 	for _, n := range cfg.Notes() {
 		fmt.Fprintln(e.Stderr, "note:", n)
 	}
 	fmt.Fprintf(e.Stderr, "%s is fine\n", c.File)
 	return nil
+}
+
+// problemCount is "1 problem", "2 problems".
+func problemCount(n int) string {
+	if n == 1 {
+		return "1 problem"
+	}
+	return strconv.Itoa(n) + " problems"
 }
 
 func listProblems(e *env, problems config.Problems) error {

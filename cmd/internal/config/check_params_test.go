@@ -80,6 +80,7 @@ func TestParamProblems(t *testing.T) {
 		{"url of another type", "token:", "url: https://x.example\n        token:", "teams.acme.destinations.chat.url: has no meaning for type slack"},
 		{"plain http", "token:", "base_url: http://127.0.0.1/api\n        token:", "teams.acme.destinations.chat.base_url: plain http is refused unless allow_networks"},
 		{"plain http, listed", "token:", "base_url: http://127.0.0.1/api\n        allow_networks: [127.0.0.0/8]\n        token:", ""},
+		{"base_url with a query", "token:", "base_url: https://slack.example/api?team=x\n        token:", "forebay.yaml:12: teams.acme.destinations.chat.base_url: has a query: paths are put behind it"},
 		{"both over one another", "              text:", "              channel: C9876543210\n              text:", ""},
 		{"body of http", "plain: {type: log}", "plain: {type: http, url: https://x.example, params: {body: {id: '{{event.id}}'}}}", ""},
 		{"body of http that is none", "plain: {type: log}", "plain: {type: http, url: https://x.example, params: {body: {id: '{{event.nope}}'}}}", "teams.acme.destinations.plain.params.body.id: {{event.nope}} is not an expression"},
