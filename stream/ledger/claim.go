@@ -26,6 +26,7 @@ type claimState struct {
 
 	copyOf   *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
 	copyVoid bool      // nobody may go on in this copy; see checkCopies
+	restore  bool      // a try of this claim has found that a line is gone
 
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // next lane_seq to give
@@ -105,10 +106,11 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	}
 	c.cache = newLineCache(n.spec.CacheLines)
 	err := n.claimOnce(ctx, c, req)
-	for try := 1; err != nil && retryClaim(err) && pg.Backoff(ctx, try) == nil; try++ {
+	for try, missed := 1, false; err != nil && (retryClaim(err) || pg.IsMissed(err) && !missed) && pg.Backoff(ctx, try) == nil; try++ {
+		missed = missed || pg.IsMissed(err)
 		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim failed; trying again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
 			"partition", req.Partition.Number, "error", pg.Redact(err))
-		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines)}}
+		*c = Claim{Partition: c.Partition, Token: c.Token, claimState: claimState{policy: c.policy, cache: newLineCache(n.spec.CacheLines), restore: missed}}
 		err = n.claimOnce(ctx, c, req)
 	}
 	if err == nil || n.holds(ctx, c, err) { // the COMMIT whose answer was lost may have succeeded
@@ -122,8 +124,8 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 		return nil, confirm.error
 	}
 	if pg.IsMissed(err) { // another attempt would find the same
-		return nil, &schemas.Error{Kind: schemas.Conflict, Op: op, Err: fmt.Errorf("%w: a version line of the partition is gone from the ledger; "+
-			"this is a fault of forebay, please report it", err)}
+		return nil, &schemas.Error{Kind: schemas.Conflict, Op: op, Err: fmt.Errorf("%w: a row that the claim needs can be neither found nor made again, and nothing was changed; "+
+			"it is tried again every few seconds. Look for what keeps rows from being written (a trigger, a rule, a policy on the ledger's tables), or restore the ledger from a backup", err)}
 	}
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }
@@ -199,6 +201,9 @@ func (n *Namespace) claim(ctx context.Context, tx *pg.Tx, c *Claim, req ClaimReq
 		return err
 	}
 	if err := n.checkCopies(ctx, tx, c); err != nil {
+		return err
+	}
+	if err := n.restoreMissing(ctx, tx, c); err != nil {
 		return err
 	}
 	if inherited {
@@ -350,6 +355,22 @@ func (n *Namespace) take(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO seeks (fence, from_offset, to_offset, epoch, owner) VALUES ($1, $2, $3, $4, $5)`,
 		c.ID, c.Seek.From, c.Seek.To, c.Epoch, pg.Clean(n.spec.Owner, 200))
+	return err
+}
+
+// restoreMissing makes the lines again that an earlier try of this claim has found gone, and says so.
+func (n *Namespace) restoreMissing(ctx context.Context, tx *pg.Tx, c *Claim) error {
+	if !c.restore {
+		return nil
+	}
+	if err := tx.Unbounded(ctx); err != nil {
+		return err
+	}
+	made, err := n.restoreLines(ctx, tx, c.ID)
+	if err == nil && made > 0 {
+		n.ledger.cfg.Logger.ErrorContext(ctx, "version lines were gone from the ledger and are made again from their events; who deleted them?",
+			"subscription", n.spec.Name, "topic", c.Partition.Topic, "partition", c.Partition.Number, "lines", made)
+	}
 	return err
 }
 

@@ -174,6 +174,27 @@ func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 	return err
 }
 
+// linesRestore makes the rows that are gone of lines on which there are events after lines_low, as linesFold would have left them: the
+// events say all of it, but for versions that were skipped and that the line was parked.
+const linesRestore = `-- linesRestore
+INSERT INTO version_lines (fence, epoch, value, as_of, sub, seen_in, filtered, event_key, kind, entity, clock)
+SELECT DISTINCT ON (e.entity, e.clock) e.fence, e.epoch, e.value, p.lines_low, e.sub, e.window_id, false, e.event_key, e.kind, e.entity, e.clock
+FROM progress p JOIN {events} e ON e.fence = p.fence AND e.lane_seq >= p.lines_low
+WHERE p.fence = $1 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.decision = 'applied' AND e.reason = 'next' AND e.version_text = ''
+ORDER BY e.entity, e.clock, e.lane_seq DESC
+ON CONFLICT DO NOTHING`
+
+// restoreLines is for a claim that has found a line's row gone: without it what comes next would be taken for a first event. The
+// caller has locked the fence.
+func (n *Namespace) restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
+	windows, err := windowsOf(ctx, tx, fence)
+	if err != nil {
+		return 0, err
+	}
+	made, err := tx.Exec(ctx, OfWindows(windows, linesRestore), fence)
+	return made.RowsAffected(), err
+}
+
 // foldOld writes a claim's dirty lines where their events are in windows before the current one, which will be dropped. all
 // writes all of them.
 func (n *Namespace) foldOld(ctx context.Context, c *Claim, all bool) error {

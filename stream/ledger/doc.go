@@ -26,8 +26,8 @@
 // A batch may fail, never for ever. Data errors are bisected down to the record, which is quarantined. Deadlocks,
 // serialization failures and lost connections are tried again. After a COMMIT whose answer was lost the fence's row is locked,
 // which waits until that transaction has ended, and then read. What is too slow is tried in parts and at last refused to its
-// partition, never quarantined. A write that misses a row refuses its batch, and the partitions are claimed again; where a
-// claim finds that a version line is gone, its partition stops as refused. The deadlines all follow from Config.TxTimeout, see
+// partition, never quarantined. A write that misses a row refuses its batch, and the partitions are claimed again; a
+// claim that finds a version line gone makes it again from its events. The deadlines all follow from Config.TxTimeout, see
 // [pg.Deadlines].
 //
 // # Pools

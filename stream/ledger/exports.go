@@ -43,6 +43,9 @@ func (n *Namespace) DeadPayload(ctx context.Context, d DeadLetter) (packed []byt
 	return n.ledger.DeadPayload(ctx, d)
 }
 
+// exportedWrite is not counted: it is asked of every window for all keys, and each has some of them. A miss does no harm. Where the
+// row is gone, its window was dropped, and nothing is left to be exported again. Where the fence is, the next owner exports it once
+// more, with the same action id and number of deaths in its headers.
 const exportedWrite = `UPDATE actions_w{w} a SET exported = u.deaths, packed = CASE WHEN a.open THEN a.packed END
 FROM unnest($1::int[], $2::bigint[], $3::int[]) AS u(fence, lane_seq, deaths) WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq`
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -130,18 +131,45 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 	}
 }
 
-// A claim that finds an event of a line and no line is refused, as often as it is tried: what comes next would be taken for a
-// first event. Who owns the partition keeps it.
-func TestClaimOfALostLineIsRefused(t *testing.T) {
+// A claim that finds an event of a line and no line makes the line again from its events: what comes next would be taken for a first
+// event. The other lines are left as they are.
+func TestClaimRestoresALostLine(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	f.apply(c, seq(2, "a", 2), seq(3, "b", 2))
+	f.apply(c, seq(4, "a", 3))
+	const lines = `SELECT (to_jsonb(l) - 'as_of')::text FROM version_lines l ORDER BY entity`
+	f.exec(`DELETE FROM version_lines WHERE entity = 'a'`)
+	c = f.claim(0)
+	restored := f.texts(lines)
+	f.claim(0)
+	if d := cmp.Diff(restored, f.texts(lines)); d != "" || len(restored) != 2 {
+		t.Errorf("%v, by the next claim: %s", restored, d)
+	}
+	c = f.claim(0)
+	want := []string{"0:duplicate/seen", "1:stale/older", "2:buffered/gap", "3:applied/next", "4:applied/next"}
+	older := record(6, "older", "a", schemas.Version{Kind: schemas.Sequence, Value: 2})
+	got := decisions(f.apply(c, seq(5, "a", 3), older, seq(7, "a", 5), seq(8, "b", 3), seq(9, "a", 4)))
+	if d := cmp.Diff(want, got[:5]); d != "" {
+		t.Errorf("%v: %s", got, d)
+	}
+}
+
+// What keeps the row from being made again, or from being written, leaves the claim refused, as often as it is tried. Who owns the partition
+// keeps it.
+func TestClaimOfALineThatCannotBeWrittenIsRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.apply(c, seq(2, "a", 2), seq(3, "b", 2))
 	f.exec(`DELETE FROM version_lines WHERE entity = 'a'`)
+	f.swallow("INSERT", "version_lines", "true")
 	for range 2 {
 		_, err := f.n.Claim(t.Context(), ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
-		if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "linesFold") {
+		if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "linesFold") || !strings.Contains(err.Error(), "restore the ledger from a backup") {
 			t.Errorf("claimed: %v", err)
 		}
 	}
