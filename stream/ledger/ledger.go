@@ -114,17 +114,12 @@ func (l *Ledger) check(ctx context.Context) error {
 
 func (l *Ledger) checkMigrations(ctx context.Context) error {
 	const op = "open the ledger"
-	want, err := latestMigration()
+	have, want, found, err := checkMigrations(ctx, l.quick, l.cfg.Schema, op)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+		return err
 	}
-	var have int64
-	err = l.quick.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migrationTable+` WHERE is_applied`).Scan(&have)
-	if pg.TroubleOf(err) == pg.NoTable {
+	if !found {
 		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", l.cfg.Schema)
-	}
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	switch {
 	case have < want:

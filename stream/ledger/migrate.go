@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"io/fs"
 
@@ -43,6 +42,9 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 	if err := createSchema(ctx, db, cfg.Schema); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
+	if err := prepareSums(ctx, conn, cfg.Schema, op); err != nil {
+		return nil, err
+	}
 	provider, err := newProvider(db, cfg)
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
@@ -55,6 +57,20 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 		return applied, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return applied, nil
+}
+
+// prepareSums refuses the ledger of another build, and keeps the sums of what is to be run.
+func prepareSums(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) error {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	have, want, _, err := checkMigrations(ctx, conn, schema, op)
+	if err != nil || have > want {
+		return err
+	}
+	return keepSums(ctx, conn, op)
 }
 
 func newProvider(db *sql.DB, cfg Config) (*goose.Provider, error) {
@@ -80,21 +96,4 @@ func createSchema(ctx context.Context, db *sql.DB, schema string) error {
 		return nil
 	}
 	return err
-}
-
-// latestMigration is the version this binary was built with.
-func latestMigration() (int64, error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		return 0, err
-	}
-	var latest int64
-	for _, f := range files {
-		v, err := goose.NumericComponent(f)
-		if err != nil {
-			return 0, fmt.Errorf("migration %s: %w", f, err)
-		}
-		latest = max(latest, v)
-	}
-	return latest, nil
 }

@@ -46,6 +46,10 @@ func TestOpenRefuses(t *testing.T) {
 	behind, ahead := schemaFor(t), schemaFor(t)
 	admin(t, behind.URL.Reveal(), `DELETE FROM `+behind.Schema+`.migrations WHERE version_id > 0`)
 	admin(t, ahead.URL.Reveal(), `INSERT INTO `+ahead.Schema+`.migrations (version_id, is_applied) VALUES (9999, true)`)
+	old, changed := schemaFor(t), schemaFor(t) // of builds before a release: with 17 migrations, and with another first one
+	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series(2, 17) v`)
+	admin(t, old.URL.Reveal(), `DROP TABLE `+old.Schema+`.migration_sums`)
+	admin(t, changed.URL.Reveal(), `UPDATE `+changed.Schema+`.migration_sums SET sum = 'another'`)
 	lazy := schemaFor(t)
 	lazy.URL = withParam(t, lazy, "synchronous_commit", "off")
 	local, written := lazy, lazy
@@ -66,6 +70,8 @@ func TestOpenRefuses(t *testing.T) {
 		"no schema":            {missing, schemas.NotFound, "forebay migrate"},
 		"behind":               {behind, schemas.Conflict, "forebay migrate"},
 		"ahead":                {ahead, schemas.Conflict, "ahead of this binary"},
+		"an older build's":     {old, schemas.Conflict, "write postgres: {schema: NAME}"},
+		"another build's":      {changed, schemas.Conflict, "was made by another build from before a release"},
 		"synchronous_commit":   {lazy, schemas.Invalid, "synchronous_commit is off"},
 		"no standby":           {local, schemas.Invalid, "synchronous_commit is local: a failover would forget"},
 		"a standby's memory":   {written, schemas.Invalid, "synchronous_commit is remote_write: a standby that crashes"},
@@ -92,7 +98,11 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("%s: the error gives away %q: %v", name, leak, err)
 			}
 		}
-		if _, err := Migrate(t.Context(), tt.cfg); name == "unreachable" && (err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "hidden")) {
+		_, err = Migrate(t.Context(), tt.cfg)
+		if strings.Contains(name, "build's") && (schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), tt.text)) {
+			t.Errorf("migrate %s: %v", name, err)
+		}
+		if name == "unreachable" && (err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "hidden")) {
 			t.Errorf("migrate %s: %v", name, err)
 		}
 	}

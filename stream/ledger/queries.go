@@ -23,7 +23,7 @@ var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", 
 //     ask for the rows instead. attemptsInsert keeps what stands there, and copyUpdate a copy: there the row is what is wanted;
 //   - takes away, or ends, what may be there: rejectedDelete, linesForget, moveOutOfLog, backfillsReplace, the stops that a claim ends;
 //   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, LateWrite,
-//     beatWrite, the end of a backfill, exportedWrite (a dead letter is exported once more), topics.left_at.
+//     beatWrite, the end of a backfill, exportedWrite (see there), topics.left_at.
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
 	fenceCheck = pg.NewStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks

@@ -142,7 +142,7 @@ func TestClaimRestoresALostLine(t *testing.T) {
 	f.apply(c, seq(4, "a", 3))
 	const lines = `SELECT (to_jsonb(l) - 'as_of')::text FROM version_lines l ORDER BY entity`
 	f.exec(`DELETE FROM version_lines WHERE entity = 'a'`)
-	c = f.claim(0)
+	f.claim(0)
 	restored := f.texts(lines)
 	f.claim(0)
 	if d := cmp.Diff(restored, f.texts(lines)); d != "" || len(restored) != 2 {
