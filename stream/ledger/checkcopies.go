@@ -42,18 +42,28 @@ func (n *Namespace) checkCopies(ctx context.Context, tx pgx.Tx, c *Claim) error 
 
 // refuseCopy says which topic is to be copied again.
 func (n *Namespace) refuseCopy(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	var from *string
-	err := tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, n.id, c.copyOf).Scan(&from)
+	from, err := n.copiedFrom(ctx, tx, c)
 	if err != nil {
 		return err
 	}
-	old := "TOPIC"
-	if from != nil {
-		old = *from
+	return schemas.Errorf(schemas.Conflict, n.claims(c), "%s is a copy of %s, and the subscription has read on in %[2]s since, or was handed over to another copy: %s",
+		c.Partition.Topic, from, CopyAgain(from, c.Partition.Topic))
+}
+
+// CopyAgain is the way out of a copy that lacks what came to its topic since.
+func CopyAgain(from, to string) string {
+	return fmt.Sprintf("what came to %[1]s since is not in %[2]s. Stop the processes, write topic: %[1]s for the source, and run `forebay topics rekey %[1]s --partitions N -c FILE` again, "+
+		"with another --to. What the intake has written to %[2]s since the switch is in no other topic: keep it", from, to)
+}
+
+// copiedFrom is the name of the topic that a claim's topic is a copy of.
+func (n *Namespace) copiedFrom(ctx context.Context, tx pgx.Tx, c *Claim) (string, error) {
+	var from *string
+	err := tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, n.id, c.copyOf).Scan(&from)
+	if err != nil || from == nil {
+		return "TOPIC", err
 	}
-	return schemas.Errorf(schemas.Conflict, n.claims(c), "%[2]s is a copy of %[1]s, and the subscription has read on in %[1]s since, or was handed over to another copy: "+
-		"what came to %[1]s since is not in %[2]s. Stop the processes, write topic: %[1]s for the source, and run `forebay topics rekey %[1]s --partitions N -c FILE` again, "+
-		"with another --to. What the intake has written to %[2]s is in no other topic: keep it", old, c.Partition.Topic)
+	return *from, nil
 }
 
 func (n *Namespace) claims(c *Claim) string {

@@ -26,6 +26,7 @@ type claimState struct {
 
 	copyOf   *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
 	copyVoid bool      // nobody may go on in this copy; see checkCopies
+	copyEnds []int64   // where the topic ended, by partition
 	restore  bool      // a try of this claim has found that a line is gone
 
 	// Owned by the goroutine that applies.
@@ -285,9 +286,9 @@ func (n *Namespace) lockFence(ctx context.Context, tx pgx.Tx, c *Claim) error {
 		released bool
 		former   *[16]byte
 	)
-	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of, copy_void FROM fences
+	err = tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of, copy_void, copy_ends FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf, &c.copyVoid)
+		n.id, [16]byte(p.TopicID), p.Number).Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf, &c.copyVoid, &c.copyEnds)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,8 @@ type HandOver struct {
 	From, To Partition // numbers do not matter
 	// Begins is where it goes on in To, by number; its length is To's number of partitions.
 	Begins map[int32]int64
+	// Ends is where the partitions of From ended when they were copied, by number; nil: the first claims of To do not compare.
+	Ends map[int32]int64
 }
 
 // handBatch is how many entities' lines move in one transaction.
@@ -142,6 +144,7 @@ func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (
 // are. as_of does not: it counts the old partition's lane_seqs, and the new one's begin at 1.
 func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
 	numbers, _ := columnsOf(h.Begins)
+	_, ends := columnsOf(h.Ends)
 	err = l.transact(ctx, func(tx pgx.Tx) error {
 		// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
 		_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
@@ -157,9 +160,9 @@ func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) 
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of) SELECT $1, $2, $3, unnest($4::int[]), $5
-			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of, copy_void = false`,
-			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, [16]byte(h.From.TopicID))
+		_, err = tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of, copy_ends) SELECT $1, $2, $3, unnest($4::int[]), $5, $6
+			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of, copy_ends = EXCLUDED.copy_ends, copy_void = false`,
+			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, [16]byte(h.From.TopicID), ends)
 		if err != nil {
 			return err
 		}

@@ -52,8 +52,17 @@ type Standing struct {
 	ProcessedAt time.Time
 	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
 	Remembers time.Time
+	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
+	CopyOf *Copied
 	// TakenUp says that the topic was created again and accepted.
 	TakenUp bool
+}
+
+// Copied is a topic when it was copied.
+type Copied struct {
+	Topic string
+	ID    TopicID
+	Ends  []int64 // by partition
 }
 
 // TopicError is why a topic is not what the ledger's positions are of. It comes with kind Conflict.
@@ -129,6 +138,12 @@ func (n *Namespace) readStanding(ctx context.Context, tx pgx.Tx, c *Claim) (Stan
 	var err error
 	if st.Stop, err = n.openStop(ctx, tx, c.Partition, ""); err != nil {
 		return st, err
+	}
+	if st.Epoch == 0 && c.copyEnds != nil {
+		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
+		if st.CopyOf.Topic, err = n.copiedFrom(ctx, tx, c); err != nil {
+			return st, err
+		}
 	}
 	if st.High, st.ProcessedAt, err = processed(ctx, tx, c.ID); err != nil {
 		return st, err

@@ -344,7 +344,7 @@ func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handed
 	for _, reader := range r.readers {
 		n, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
 			To:     ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
-			Begins: copied.Begins[readerName(reader)]})
+			Begins: copied.Begins[readerName(reader)], Ends: copied.Ends})
 		if err != nil {
 			return done, err
 		}

@@ -169,3 +169,62 @@ type stopItem struct {
 	Last                *time.Time `json:"last_at"`
 	Accepted            *struct{ By, Reason string }
 }
+
+// TestRekeyThatIsOld follows who switches too late: the intake wrote to the topic after it had been copied. The copy is refused and says
+// what to do, which is done as it says; nothing is lost. Who goes back to the old topic then is refused there.
+func TestRekeyThatIsOld(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b testrig.Broker) {
+		r := newRig(t, b, options{})
+		from := "events." + r.team + ".orders"
+		first, second := from+".10", from+".new"
+		source := func(topic string) string {
+			return "      orders:\n        topic: " + topic + "\n        topics: {partitions: 10}\n        preset: generic"
+		}
+		const bare = "      orders:\n        preset: generic"
+		deliver := func(rev int) {
+			t.Helper()
+			if err := r.sender.deliver(t.Context(), order(orderName(1), rev)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(partitions int, why ...string) {
+			t.Helper()
+			stream := r.serve("stream")
+			until(t, "all partitions are refused", func() bool {
+				n := 0
+				for _, p := range r.subscription(stream, "fulfil").Partitions {
+					if p.Stopped != nil && p.Stopped.Kind == "refused_by_ledger" && containsAll(p.Stopped.Text, why...) {
+						n++
+					}
+				}
+				return n == partitions
+			})
+			stream.stop()
+		}
+		intake, stream := r.serve("intake"), r.serve("stream")
+		deliver(1)
+		waitItems(t, r, stream, 1, "--subscription", "fulfil", "--status", "done")
+		intake.stop()
+		stream.stop()
+		r.command("topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run")
+		intake = r.serve("intake") // nobody has switched
+		deliver(2)
+		intake.stop()
+
+		r.edit(bare, source(first))
+		again := "forebay topics rekey " + from + " --partitions N -c FILE"
+		refused(10, "is a copy of "+from+", which has grown by 1 since it was copied", "write topic: "+from, again, "with another --to")
+		r.edit(source(first), bare)
+		r.command("topics", "rekey", from, "--partitions", "10", "--to", second, "-c", r.config, "--run")
+		r.edit(bare, source(second))
+		stream = r.serve("stream")
+		r.agent.waitActed(t, 2, time.Minute)
+		stream.stop()
+		v := judge(r.sender.told(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+
+		r.edit(source(second), bare)
+		refused(6, "has gone over to "+second+", a copy of "+from, "write topic: "+second)
+	})
+}

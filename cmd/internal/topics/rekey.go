@@ -44,6 +44,8 @@ type Rekey struct {
 type Copied struct {
 	Records, Keys, Bytes int64
 	ID                   [16]byte // of the target
+	// Ends is where the partitions of the topic ended.
+	Ends map[int32]int64
 	// Begins is where each of the readers goes on, by name and partition of the target: at the first record that it has not
 	// read, the end where there is none. What it has read may come again behind that.
 	Begins map[string]map[int32]int64
@@ -255,7 +257,10 @@ func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int3
 			return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "the topic has got partitions meanwhile")
 		}
 	}
-	got := Copied{Records: sent.records, Keys: int64(len(sent.keys)), Bytes: sent.bytes, Begins: places.begins}
+	got := Copied{Records: sent.records, Keys: int64(len(sent.keys)), Bytes: sent.bytes, Begins: places.begins, Ends: map[int32]int64{}}
+	for p, s := range from {
+		got.Ends[p] = s.end
+	}
 	to, err := spans(ctx, adm, r.To.Name)
 	if err != nil {
 		return got, err

@@ -89,6 +89,9 @@ CREATE TABLE fences (
     -- The hand-over to this partition of a copy is void: the topic that was copied was claimed since, or copied again, so that
     -- the copy lacks what came there. Reader: Claim, Leave, sweep.
     copy_void    boolean NOT NULL DEFAULT false,
+    -- Where the partitions of the topic that was copied ended, by number: what is written there later is not in the copy.
+    -- Reader: Claim (through Standing).
+    copy_ends    bigint[],
     -- An owner that did not release its fence may have attempted the first open action of each entity and not recorded it. Of
     -- those below doubt_to this is so since doubt_at; a release keeps both until all of them are recorded. Reader: Claim.
     doubt_to     bigint NOT NULL DEFAULT 0,
