@@ -146,7 +146,7 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + c.To + ": --run does it. " +
 			"Rejected records (conflict, quarantined, filtered) stay listed under " + c.Topic},
-		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes", r.team, r.source, c.To, c.Partitions)},
+		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. One that reads or writes %s before that makes the copy void", r.team, r.source, c.To, c.Partitions, c.Topic)},
 		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
 	}, nil
 }
