@@ -2,20 +2,23 @@ package stream
 
 import (
 	"context"
+	"errors"
 
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// quiet is what a ledger says that has no commands, no lines to forget, no payloads to copy and no dead letters. Tests of those
-// have the real one.
+// quiet is what a ledger says that has no commands, no lines to forget, no payloads to copy and no dead letters, and refuses what
+// it has not listed. Tests of those have the real one.
 type quiet struct{}
+
+var errNotListed = errors.New("the ledger has not listed it")
 
 func (quiet) Commands(context.Context, []*ledger.Claim, int64) ([]ledger.Command, error) {
 	return nil, nil
 }
 
-func (quiet) ApplyCommand(_ context.Context, c *ledger.Claim, _ ledger.Command) (ledger.Applied, error) {
-	return ledger.Applied{Claim: c}, nil
+func (quiet) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (ledger.Applied, error) {
+	return ledger.Applied{}, errNotListed
 }
 func (quiet) Listen(func()) (stop func())                       { return func() {} }
 func (quiet) Tidy(context.Context, *ledger.Claim) (bool, error) { return false, nil }
@@ -29,13 +32,15 @@ func (quiet) WithoutCopy(context.Context, *ledger.Claim, int64, int64, int) (pag
 }
 
 func (quiet) Copy(context.Context, *ledger.Claim, []ledger.Copy) (stored int, fenced bool, err error) {
-	return 0, false, nil
+	return 0, false, errNotListed
 }
 
 func (quiet) Unexported(context.Context, []*ledger.Claim, int) ([]ledger.DeadLetter, error) {
 	return nil, nil
 }
-func (quiet) Exported(context.Context, []*ledger.Claim, []ledger.DeadLetter) error { return nil }
+func (quiet) Exported(context.Context, []*ledger.Claim, []ledger.DeadLetter) error {
+	return errNotListed
+}
 func (quiet) DeadPayload(context.Context, ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error) {
-	return nil, p, nil
+	return nil, p, errNotListed
 }

@@ -2,6 +2,9 @@ package deadletter
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +14,6 @@ import (
 
 // graves is a ledger with dead letters of one claim, by lane_seq.
 type graves struct {
-	Ledger
 	dead     []int64
 	exported map[int64]bool
 }
@@ -30,9 +32,16 @@ func (s *graves) Exported(ctx context.Context, _ []*ledger.Claim, list []ledger.
 		return ctx.Err()
 	}
 	for _, d := range list {
+		if !slices.Contains(s.dead, d.LaneSeq) || s.exported[d.LaneSeq] {
+			return fmt.Errorf("dead letter %d is not one that is to be exported", d.LaneSeq)
+		}
 		s.exported[d.LaneSeq] = true
 	}
 	return nil
+}
+
+func (s *graves) DeadPayload(context.Context, ledger.DeadLetter) ([]byte, ledger.Pointer, error) {
+	return nil, ledger.Pointer{}, errors.New("what is written here has no payload")
 }
 
 // However slow the log and the brokers are, what was written is noted and written once.

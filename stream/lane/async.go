@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -32,13 +31,6 @@ const (
 	// reportGrace is how long after a claim the result is waited for at least: nobody may have been there to take it.
 	reportGrace = 30 * time.Second
 )
-
-// longLedger is implemented by ledgers that keep what destinations report later.
-type longLedger interface {
-	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
-	EndReport(ctx context.Context, r ledger.OpenReport) error
-	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
-}
 
 // long is what an entry knows of its asynchronous work.
 type long struct {

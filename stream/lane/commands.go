@@ -9,27 +9,14 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// commandLedger is implemented by ledgers that know commands about actions.
-type commandLedger interface {
-	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)
-	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
-	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
-}
-
-var errNoCommands = errors.New("the ledger knows no commands about actions")
-
 // commands applies what operators ask for an action. It belongs to no goroutine and has no state of its own.
 type commands struct {
-	cfg    *Config
-	s      *scheduler
-	ledger commandLedger // nil: it knows none
+	cfg *Config
+	s   *scheduler
 }
 
 // apply is [Lanes.ApplyCommand].
 func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
-	if x.ledger == nil {
-		return "", errNoCommands
-	}
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -37,7 +24,7 @@ func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Comman
 	if p == nil {
 		return "", nil
 	}
-	o, err := x.ledger.ApplyLaneCommand(p.ctx, c, cmd)
+	o, err := x.cfg.Ledger.ApplyLaneCommand(p.ctx, c, cmd)
 	fenced := x.s.endWrite(p, err == nil && o.Fenced, func() {
 		p.end()
 		if err == nil && !p.forgotten {
@@ -85,11 +72,11 @@ func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Statu
 // started (P4). If so, a snapshot ends as stale, and a delta runs marked late. Where the ledger no longer knows, the action is
 // dead again. ended: it does not run.
 func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
-	if e.Replay == nil || e.Replay.Force || e.Late || w.command == nil {
+	if e.Replay == nil || e.Replay.Force || e.Late {
 		return false
 	}
 	p := e.lane.partition
-	newer, err := w.command.Overtaken(p.ctx, p.claim, e.Action)
+	newer, err := w.cfg.Ledger.Overtaken(p.ctx, p.claim, e.Action)
 	switch {
 	case p.ctx.Err() != nil:
 		w.s.abandon(e, d)
@@ -113,7 +100,7 @@ func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (end
 func (w *workers) endStale(e *entry, d *destination) {
 	p := e.lane.partition
 	w.s.beginWrite(p)
-	fenced, err := w.command.EndStale(p.ctx, p.claim, e.LaneSeq)
+	fenced, err := w.cfg.Ledger.EndStale(p.ctx, p.claim, e.LaneSeq)
 	if err != nil && p.ctx.Err() == nil {
 		w.s.endWrite(p, false, func() {})
 		w.retryLoad(e, d, err)

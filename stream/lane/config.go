@@ -19,11 +19,25 @@ import (
 // Ledger is what lanes need of [ledger.Namespace].
 //
 // Record is called again with the same results when its outcome is unknown, so it must be idempotent by claim,
-// lane_seq, attempt and status. Neither method may keep the slices it is given.
+// lane_seq, attempt and status. No method may keep the slices it is given.
 type Ledger interface {
 	Open(ctx context.Context, c *ledger.Claim, after int64, limit int) (actions []ledger.Action, more bool, err error)
 	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
+	// Commit executes the statement of a sink in the transaction that records the completion.
+	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
+
+	// What operators ask for an action.
+	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)
+	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
+	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
+
+	// What destinations report later.
+	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
+	EndReport(ctx context.Context, r ledger.OpenReport) error
+	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
 }
+
+var _ Ledger = (*ledger.Namespace)(nil)
 
 // Codec packs an event for what must outlive the log and reads it back: schemas/record's Pack and Unpack.
 type Codec struct {
@@ -186,8 +200,7 @@ func (c Config) validate() error {
 		need(d.Sink != nil, "destination %s has no sink", name)
 		need(d.Timeout >= 0 && d.Concurrency >= 0, "destination %s: timeout or concurrency is negative", name)
 		need(d.Long.Deadline >= 0 && d.Long.Heartbeat >= 0 && d.Long.Most >= 0, "destination %s: a bound of long work is negative", name)
-		_, able := c.Ledger.(longLedger)
-		need(d.Long.Deadline == 0 || c.Later != nil && able, "destination %s: nothing gives its calls the URL for their result", name)
+		need(d.Long.Deadline == 0 || c.Later != nil, "destination %s: nothing gives its calls the URL for their result", name)
 		r := d.Retry.withDefaults()
 		need(r.Attempts > 0 && r.Within > 0 && r.Min > 0 && r.Max >= r.Min,
 			"destination %s: retry needs attempts, within and min above zero and max not below min", name)

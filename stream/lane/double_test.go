@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is a ledger in memory: rows by claim id (fence row) and lane_seq. It is the double of the lane tests.
+// memory is a ledger in memory: rows by claim id (fence row) and lane_seq. It is the double of the lane tests; those of
+// commands and statements run on Postgres, and it refuses both. What destinations report later is in memory_long_test.go.
 type memory struct {
 	mu      sync.Mutex
 	rows    map[int32]map[int64]*row
@@ -33,16 +34,22 @@ type memory struct {
 	// before runs before a Record is looked at; an error fails it, with nothing written.
 	before func(ctx context.Context, results []ledger.Result) error
 	onOpen func(after int64, limit int) error
+	// Of what is processing, by attempt: what was reported and is not applied, and what came of what was.
+	reported []ledger.OpenReport
+	outcomes map[ledger.AttemptRef]string
+	failLong error // of what is read of it
 }
 
 // row is an action with when its retry is due, by the double's clock.
 type row struct {
 	ledger.Action
 	due time.Time
+	// Of one that is processing: when its result is due, and when it last gave a sign of life.
+	until, beat time.Time
 }
 
 func newMemory() *memory {
-	return &memory{rows: map[int32]map[int64]*row{}, fenced: map[*ledger.Claim]bool{}}
+	return &memory{rows: map[int32]map[int64]*row{}, fenced: map[*ledger.Claim]bool{}, outcomes: map[ledger.AttemptRef]string{}}
 }
 
 func (m *memory) put(actions ...ledger.Action) {
@@ -97,6 +104,9 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 		if r.due.IsZero() {
 			a.NextIn = 0
 		}
+		if a.Status == ledger.Processing {
+			a.NextIn, a.Left, a.SilenceLeft = 0, max(0, time.Until(r.until)), r.silenceLeft()
+		}
 		out = append(out, a)
 	}
 	return out, false, nil
@@ -142,6 +152,9 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 		if r := m.rows[res.Claim.ID][res.LaneSeq]; !done(r) {
 			r.record(res)
 		}
+		if res.Reported {
+			m.endReport(ledger.AttemptRef{Fence: res.Claim.ID, LaneSeq: res.LaneSeq, Attempt: res.Attempt}, "applied")
+		}
 	}
 	m.records = append(m.records, slices.Clone(results))
 	return fenced, nil
@@ -162,6 +175,7 @@ func (r *row) record(res ledger.Result) {
 		}
 	}
 	r.due = time.Now().Add(res.NextIn)
+	r.until, r.beat, r.Silence = time.Now().Add(res.Left), time.Now(), res.Silence
 	if res.Packed != nil && !r.HasCopy {
 		r.Packed, r.HasCopy = slices.Clone(res.Packed), true
 	}

@@ -41,15 +41,11 @@ func New(cfg Config) (*Lanes, error) {
 	}
 	l := &Lanes{
 		cfg: &cfg, s: s,
-		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
-		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
-		reports: &reportReader{s: s, log: s.log},
+		workers:  &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
+		loader:   &loader{s: s, ledger: cfg.Ledger, log: s.log},
+		reports:  &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
+		commands: &commands{cfg: &cfg, s: s},
 	}
-	l.commands = &commands{cfg: &cfg, s: s}
-	l.commands.ledger, _ = cfg.Ledger.(commandLedger)
-	l.workers.command = l.commands.ledger
-	l.workers.commit, _ = cfg.Ledger.(committer)
-	l.reports.ledger, _ = cfg.Ledger.(longLedger)
 	return l, nil
 }
 

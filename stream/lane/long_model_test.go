@@ -59,7 +59,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			for left := time.Duration(<-draw%900) * time.Second; left > 0; left -= time.Minute {
 				time.Sleep(min(left, time.Minute))
 				if n%3 > 0 {
-					r.mem.alive(seq)
+					r.mem.heartbeat(seq)
 				}
 			}
 			if n%7 > 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,115 +14,6 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// longMemory is the ledger in memory with long work. It is handed out with its own clock running, as the database's does.
-type longMemory struct {
-	*memory
-	lock  sync.Mutex
-	until map[int64]time.Time
-	beat  map[int64]time.Time
-	quiet map[int64]time.Duration // longest silence
-	said  []ledger.OpenReport
-	ended map[ledger.AttemptRef]string
-	fail  error // of what is read of long work
-}
-
-func newLongMemory(m *memory) *longMemory {
-	return &longMemory{memory: m, until: map[int64]time.Time{}, beat: map[int64]time.Time{}, quiet: map[int64]time.Duration{},
-		ended: map[ledger.AttemptRef]string{}}
-}
-
-func (m *longMemory) Open(ctx context.Context, c *ledger.Claim, after int64, limit int) ([]ledger.Action, bool, error) {
-	actions, more, err := m.memory.Open(ctx, c, after, limit)
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	for i := range actions {
-		if a := &actions[i]; a.Status == ledger.Processing {
-			a.NextIn, a.Left, a.Silence = 0, max(0, time.Until(m.until[a.LaneSeq])), m.quiet[a.LaneSeq]
-			a.SilenceLeft = max(0, time.Until(m.beat[a.LaneSeq].Add(a.Silence)))
-		}
-	}
-	return actions, more, err
-}
-
-func (m *longMemory) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
-	fenced, err := m.memory.Record(ctx, results)
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	for _, r := range results {
-		switch {
-		case err != nil || fenced[r.Claim.ID]:
-		case r.Status == ledger.Processing:
-			m.until[r.LaneSeq], m.beat[r.LaneSeq], m.quiet[r.LaneSeq] = time.Now().Add(r.Left), time.Now(), r.Silence
-		case r.Reported:
-			m.end(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt}, "applied")
-		}
-	}
-	return fenced, err
-}
-
-func (m *longMemory) end(r ledger.AttemptRef, outcome string) {
-	m.ended[r] = outcome
-	m.said = slices.DeleteFunc(m.said, func(o ledger.OpenReport) bool { return o.AttemptRef == r })
-}
-
-func (m *longMemory) Reports(_ context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	if m.fail != nil {
-		return nil, m.fail
-	}
-	for _, c := range claims {
-		for _, r := range m.said {
-			if r.Fence == c.ID {
-				a := m.action(c, r.LaneSeq)
-				spared := r.Status == ledger.Done && (a.Status == ledger.Failed || a.Status == ledger.Unknown)
-				r.Claim, r.Past = c, a.Status == ledger.Done || a.Status == ledger.Dead || a.Attempts > r.Attempt && !spared
-				if a.Status != ledger.Pending {
-					r.Entity = a.Entity
-				}
-				list = append(list, r)
-			}
-		}
-	}
-	return list, nil
-}
-
-func (m *longMemory) EndReport(_ context.Context, r ledger.OpenReport) error {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	m.end(r.AttemptRef, "late")
-	return nil
-}
-
-func (m *longMemory) SilenceLeft(_ context.Context, _ *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	out := map[int64]time.Duration{}
-	for _, s := range seqs {
-		out[s] = max(0, time.Until(m.beat[s].Add(m.quiet[s])))
-	}
-	return out, m.fail
-}
-
-// report is what the destination says later of an attempt of claim 1.
-func (m *longMemory) report(seq int64, attempt int, status ledger.Status) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	m.said = append(m.said, ledger.OpenReport{Report: ledger.Report{AttemptRef: ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}, Status: status, Code: 200}})
-}
-
-func (m *longMemory) outcome(seq int64, attempt int) string {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	return m.ended[ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}]
-}
-
-func (m *longMemory) alive(seq int64) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	m.beat[seq] = time.Now()
-}
-
 // take answers 202 wherever that is offered.
 func take(_ context.Context, a sink.Action) (sink.Outcome, error) {
 	return sink.Outcome{Code: 202, Later: a.Later != nil}, nil
@@ -132,7 +22,6 @@ func take(_ context.Context, a sink.Action) (sink.Outcome, error) {
 // longRig is a rig whose destination finishes later.
 type longRig struct {
 	*rig
-	mem    *longMemory
 	change func(*Config)
 }
 
@@ -141,10 +30,6 @@ func longWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *t
 	synctest.Test(t, func(t *testing.T) {
 		r := &longRig{}
 		r.change = func(c *Config) {
-			if r.mem == nil {
-				r.mem = newLongMemory(c.Ledger.(*memory))
-			}
-			c.Ledger = r.mem
 			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) sink.Later {
 				return sink.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
 			}
@@ -271,7 +156,7 @@ func TestHeartbeatsExtendAndTheirLossEnds(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
 			time.Sleep(50 * time.Second)
-			r.mem.alive(1)
+			r.mem.heartbeat(1)
 			synctest.Wait()
 		}
 		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Processing, ledger.Dead}) // three attempts of a minute, a minute apart
@@ -298,7 +183,7 @@ func TestDeadlineInSpiteOfHeartbeats(t *testing.T) {
 		r.add("a")
 		for range 11 {
 			time.Sleep(28 * time.Second)
-			r.mem.alive(1)
+			r.mem.heartbeat(1)
 		}
 		synctest.Wait()
 		same(t, "after the deadline", r.status(1), ledger.Failed)
@@ -502,14 +387,14 @@ func TestRestart(t *testing.T) {
 		synctest.Wait()
 		same(t, "status", []ledger.Status{r.status(1), r.status(2), r.status(3), r.status(4)},
 			[]ledger.Status{ledger.Done, ledger.Processing, ledger.Processing, ledger.Processing})
-		r.mem.alive(3)
+		r.mem.heartbeat(3)
 		time.Sleep(9*time.Minute + 50*time.Second)
 		synctest.Wait()
 		same(t, "no heartbeat since the restart", []ledger.Status{r.status(3), r.status(4)}, []ledger.Status{ledger.Processing, ledger.Processing})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		same(t, "no heartbeat since the restart", []ledger.Status{r.status(3), r.status(4)}, []ledger.Status{ledger.Processing, ledger.Failed})
-		r.mem.alive(3)
+		r.mem.heartbeat(3)
 		time.Sleep(9*time.Minute + 30*time.Second)
 		synctest.Wait()
 		same(t, "the deadline is the first owner's", r.status(3), ledger.Failed)
@@ -584,16 +469,16 @@ func TestTroubleAtTheDeadline(t *testing.T) {
 	longWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
 		r.add("a")
 		synctest.Wait()
-		r.mem.lock.Lock()
-		r.mem.fail = context.DeadlineExceeded
-		r.mem.lock.Unlock()
+		r.mem.mu.Lock()
+		r.mem.failLong = context.DeadlineExceeded
+		r.mem.mu.Unlock()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		same(t, "while the ledger is gone", r.status(1), ledger.Processing)
-		r.mem.alive(1)
-		r.mem.lock.Lock()
-		r.mem.fail = nil
-		r.mem.lock.Unlock()
+		r.mem.heartbeat(1)
+		r.mem.mu.Lock()
+		r.mem.failLong = nil
+		r.mem.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		same(t, "it was alive", r.status(1), ledger.Processing)

@@ -43,15 +43,12 @@ func (m reports) overrule(e *entry, res *ledger.Result) {
 // reportReader reads the reports from the ledger and ends the wait for those that do not come. It belongs to one goroutine.
 type reportReader struct {
 	s      *scheduler
-	ledger longLedger // nil: it keeps no reports
+	ledger Ledger
 	log    *slog.Logger
 }
 
 // first reads the reports on a claim's actions before any of them runs.
 func (r *reportReader) first(ctx context.Context, p *partition) error {
-	if r.ledger == nil {
-		return nil
-	}
 	list, err := r.ledger.Reports(ctx, []*ledger.Claim{p.claim})
 	p.reports = reports{}
 	for _, rep := range list {
@@ -92,7 +89,7 @@ func (r *reportReader) expecting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	async := func(d *destination) bool { return d.Long.Deadline > 0 }
-	return r.ledger != nil && (s.q.async.count > 0 || slices.ContainsFunc(s.q.dispatch.order, async))
+	return s.q.async.count > 0 || slices.ContainsFunc(s.q.dispatch.order, async)
 }
 
 // round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it

@@ -22,9 +22,6 @@ type workers struct {
 	judge *judge
 	log   *slog.Logger
 	alive liveness
-	// What the ledger can do beyond [Ledger]; nil where it cannot.
-	commit  committer
-	command commandLedger
 }
 
 // liveness asks whether the process may act, and logs when the answer changes.
@@ -218,23 +215,15 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 	return &out
 }
 
-// committer is implemented by ledgers that execute an action's statement in the transaction that records its completion.
-type committer interface {
-	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
-}
-
 // commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. It records the result; the
 // recorder records it again with the attempt's end, which changes nothing.
 func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
-	if w.commit == nil {
-		return nil
-	}
 	if _, wanted := d.Sink.(sink.Joined); !wanted {
 		return nil
 	}
 	r := ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}
 	return func(ctx context.Context, s sink.Statement) (string, error) {
 		r.Latency = time.Since(began)
-		return w.commit.Commit(ctx, r, s)
+		return w.cfg.Ledger.Commit(ctx, r, s)
 	}
 }

@@ -132,6 +132,12 @@ func (d *TestDatabase) AskAction(ctx context.Context, id schemas.ActionID, kind 
 	return TestInbox.AskAction(ctx, d.l, id, kind, detail, by, reason)
 }
 
+// Report is what a destination says later of an attempt.
+func (d *TestDatabase) Report(ctx context.Context, r Report) error {
+	_, err := TestInbox.Report(ctx, d.l, r)
+	return err
+}
+
 // Accept is Ledger.Accept.
 func (d *TestDatabase) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun bool) ([]Stop, error) {
 	return d.l.Accept(ctx, f, a, dryRun)

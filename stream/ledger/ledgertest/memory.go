@@ -32,6 +32,7 @@ type Memory struct {
 	stops      []*stop
 	commands   []*command
 	backfills  []*backfill
+	reports    []*report // oldest first
 	claims     map[*ledger.Claim]*claim
 	listeners  map[int]func()
 	listener   int

@@ -137,6 +137,9 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			clear(said)
 			m.applyResult(a, r, waited)
 		}
+		if r.Reported {
+			m.endReport(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt})
+		}
 	}
 	return nil
 }

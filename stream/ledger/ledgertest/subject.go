@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Ledger is what one process does with a ledger: [ledger.Namespace] and [Process] implement it.
@@ -59,6 +60,10 @@ type running interface {
 	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)
 	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
 	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
+	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
+	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
+	EndReport(ctx context.Context, r ledger.OpenReport) error
+	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
 }
 
 // keeping is what must outlive the log.
@@ -92,6 +97,8 @@ type Subject interface {
 	Accept(ctx context.Context, f ledger.StopFilter, a ledger.Acceptance, dryRun bool) ([]ledger.Stop, error)
 	Ask(ctx context.Context, source, id string, kind ledger.CommandKind, by, reason string) (int64, error)
 	AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error)
+	// Report is what a destination says later of an attempt.
+	Report(ctx context.Context, r ledger.Report) error
 }
 
 // inMemory is a Memory as a Subject.
@@ -198,4 +205,8 @@ func (s *inMemory) Ask(_ context.Context, source, id string, kind ledger.Command
 
 func (s *inMemory) AskAction(_ context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
 	return s.Memory.AskAction(id, kind, d, by, reason)
+}
+
+func (s *inMemory) Report(_ context.Context, r ledger.Report) error {
+	return s.Memory.Report(r)
 }

@@ -37,7 +37,7 @@ type Call struct {
 // reads are the transactions that write nothing.
 var reads = map[string]bool{
 	"began": true, "deadline": true, "open": true, "uncopied": true, "commands": true, "backfills": true, "overtaken": true,
-	"unexported": true, "deadpayload": true, "resolve": true,
+	"unexported": true, "deadpayload": true, "resolve": true, "reports": true, "silence": true,
 }
 
 // Hook is asked at each Point of each transaction, without locks of its own: it may wait, kill processes and call the ledger.

@@ -1,0 +1,117 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+var errOnPostgres = errors.New("the double of the lane tests does not do this: see commands_test.go and commit_test.go, on Postgres")
+
+func (*memory) Commit(context.Context, ledger.Result, sink.Statement) (string, error) {
+	return "", errOnPostgres
+}
+
+func (*memory) ApplyLaneCommand(context.Context, *ledger.Claim, ledger.Command) (ledger.CommandResult, error) {
+	return ledger.CommandResult{}, errOnPostgres
+}
+
+func (*memory) EndStale(context.Context, *ledger.Claim, int64) (bool, error) {
+	return false, errOnPostgres
+}
+
+// Overtaken looks for a newer version behind an action that has been started.
+func (m *memory) Overtaken(_ context.Context, c *ledger.Claim, a ledger.Action) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for seq, r := range m.rows[c.ID] {
+		started := r.Attempts > 0 || r.Status == ledger.Done || r.Status == ledger.Unknown
+		if seq > a.LaneSeq && started && r.Entity == a.Entity && r.Name == a.Name && newer(r.Version, a.Version) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func newer(a, b schemas.Version) bool {
+	return b.Kind != schemas.None && a.Clock == b.Clock && a.Comparable(b) && a.Compare(b) > 0
+}
+
+func (r *row) silenceLeft() time.Duration { return max(0, time.Until(r.beat.Add(r.Silence))) }
+
+func (m *memory) endReport(ref ledger.AttemptRef, outcome string) {
+	m.outcomes[ref] = outcome
+	m.reported = slices.DeleteFunc(m.reported, func(o ledger.OpenReport) bool { return o.AttemptRef == ref })
+}
+
+func (m *memory) Reports(ctx context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := errors.Join(ctx.Err(), m.failLong); err != nil {
+		return nil, err
+	}
+	for _, c := range claims {
+		for _, r := range m.reported {
+			of := m.rows[c.ID][r.LaneSeq]
+			if r.Fence != c.ID || of == nil {
+				continue
+			}
+			r.Claim, r.Past = c, r.Late(of.Status, of.Attempts)
+			if of.Status != ledger.Pending { // it has a row
+				r.Entity = of.Entity
+			}
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (m *memory) EndReport(ctx context.Context, r ledger.OpenReport) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.endReport(r.AttemptRef, "late")
+	return nil
+}
+
+// SilenceLeft leaves out what is not processing, as the ledger does.
+func (m *memory) SilenceLeft(ctx context.Context, c *ledger.Claim, seqs []int64) (map[int64]time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left := map[int64]time.Duration{}
+	for _, seq := range seqs {
+		if r := m.rows[c.ID][seq]; r != nil && r.Status == ledger.Processing {
+			left[seq] = r.silenceLeft()
+		}
+	}
+	return left, errors.Join(ctx.Err(), m.failLong)
+}
+
+// report is what the destination says later of an attempt of claim 1.
+func (m *memory) report(seq int64, attempt int, status ledger.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ref := ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}
+	m.reported = append(m.reported, ledger.OpenReport{Report: ledger.Report{AttemptRef: ref, Status: status, Code: 200}})
+}
+
+// outcome is what came of a report.
+func (m *memory) outcome(seq int64, attempt int) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.outcomes[ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}]
+}
+
+// heartbeat is a sign of life of an action of claim 1.
+func (m *memory) heartbeat(seq int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows[1][seq].beat = time.Now()
+}

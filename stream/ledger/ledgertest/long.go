@@ -1,0 +1,149 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// report is what a destination reported, until it is applied or noted as late.
+type report struct {
+	ledger.Report
+	ended bool
+}
+
+// Report is inbox.Inbox.Report. An attempt has one report, the first; one that comes too late is kept as that.
+func (m *Memory) Report(r ledger.Report) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Fence < 1 || int(r.Fence) > len(m.fences) || r.LaneSeq < 1 || r.Attempt < 1 {
+		return schemas.Errorf(schemas.Invalid, "record a result", "no attempt %d of action %d", r.Attempt, r.LaneSeq)
+	}
+	if m.reportOf(r.AttemptRef) == nil {
+		a := m.fences[r.Fence-1].actions[r.LaneSeq]
+		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Late(a.status, a.attempts)})
+	}
+	return nil
+}
+
+func (m *Memory) reportOf(ref ledger.AttemptRef) *report {
+	for _, r := range m.reports {
+		if r.AttemptRef == ref {
+			return r
+		}
+	}
+	return nil
+}
+
+// endReport notes that nothing is to be done for a report any more. The caller holds mu.
+func (m *Memory) endReport(ref ledger.AttemptRef) {
+	if r := m.reportOf(ref); r != nil {
+		r.ended = true
+	}
+}
+
+// Reports is [ledger.Namespace.Reports].
+func (p *Process) Reports(ctx context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
+	err = p.read(ctx, "reports", func() error {
+		for _, r := range p.m.reports {
+			i := slices.IndexFunc(claims, func(c *ledger.Claim) bool { return c.ID == r.Fence })
+			if i >= 0 && !r.ended {
+				list = append(list, p.m.openReport(claims[i], r.Report))
+			}
+		}
+		return nil
+	})
+	return list, unavailable("read the results said to "+p.spec.Name, err)
+}
+
+// openReport is a report as lanes read it.
+func (m *Memory) openReport(c *ledger.Claim, r ledger.Report) ledger.OpenReport {
+	out := ledger.OpenReport{Report: r, Claim: c}
+	status, attempts := ledger.Status(""), 0
+	a, mine := m.fences[c.ID-1].actions[r.LaneSeq], m.claims[c]
+	switch {
+	case a != nil && a.withRow:
+		status, attempts, out.Entity = a.status, a.attempts, a.event.Entity
+	case mine != nil && mine.ended[r.LaneSeq]:
+		status = ledger.Done
+	}
+	out.Past = r.Late(status, attempts)
+	return out
+}
+
+// EndReport is [ledger.Namespace.EndReport].
+func (p *Process) EndReport(ctx context.Context, r ledger.OpenReport) error {
+	err := p.transaction(ctx, "endreport", shared, nil, func() error {
+		p.m.endReport(r.AttemptRef)
+		return nil
+	})
+	return unavailable("end a late result of "+p.spec.Name, p.waitIfKilled(ctx, err))
+}
+
+// SilenceLeft is [ledger.Namespace.SilenceLeft].
+func (p *Process) SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
+	left := make(map[int64]time.Duration, len(laneSeqs))
+	err := p.read(ctx, "silence", func() error {
+		for _, seq := range laneSeqs {
+			if a := p.m.fences[c.ID-1].actions[seq]; a != nil && a.status == ledger.Processing {
+				left[seq] = 0
+				if a.silence > 0 {
+					left[seq] = p.m.left(a.beat.Add(a.silence))
+				}
+			}
+		}
+		return nil
+	})
+	return left, unavailable("read the heartbeats for "+p.spec.Name, err)
+}
+
+// Commit is [ledger.Namespace.Commit]. There is no SQL in memory: every statement succeeds, and its tag is its own text.
+func (p *Process) Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error) {
+	op := "commit an action of " + p.spec.Name
+	if err := validateResult(&r); err != nil || r.Status != ledger.Done {
+		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errors.Join(err, fmt.Errorf("status %q", r.Status))}
+	}
+	one := []*ledger.Result{&r}
+	if err := p.m.checkHad(one); err != nil {
+		return "", &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	err = p.transaction(ctx, "commit", shared, []int32{r.Claim.ID}, func() (err error) {
+		tag, err = p.m.commitStatement(one, s)
+		return err
+	})
+	switch {
+	case err == nil && tag != "":
+		p.m.markRecorded(one)
+		return tag, nil
+	case err == nil: // by an earlier Commit
+		p.m.markUnknown(one)
+		return "", nil
+	}
+	p.m.markUnknown(one)
+	if errors.Is(err, ledger.ErrFenced) {
+		return "", err
+	}
+	return "", unavailable(op, p.waitIfKilled(ctx, err))
+}
+
+// commitStatement executes a statement with the completion. An empty tag: the action is done already. The caller holds mu.
+func (m *Memory) commitStatement(one []*ledger.Result, s sink.Statement) (tag string, err error) {
+	r := one[0]
+	f := m.fenceOf(r.Claim)
+	if f == nil {
+		return "", ledger.ErrFenced
+	}
+	switch a := f.actions[r.LaneSeq]; {
+	case a.completed || a.status == ledger.Done:
+		return "", nil
+	case a.status == ledger.Superseded:
+		return "", refusal{fmt.Errorf("the completion of action %d of fence %d was not written", r.LaneSeq, r.Claim.ID)}
+	}
+	return s.SQL, m.record(one, map[int32]bool{}, 0)
+}

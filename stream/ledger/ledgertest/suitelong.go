@@ -1,0 +1,146 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// result has a destination say how a first attempt ended.
+func (f *fixture) result(c *ledger.Claim, laneSeq int64, status ledger.Status) {
+	f.Helper()
+	r := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: laneSeq, Attempt: 1}, Status: status, Code: 200}
+	if err := f.s.Report(f.ctx(), r); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// reports are those that are to be applied, as "1/1:done:a:past".
+func (f *fixture) reports(claims ...*ledger.Claim) (out []string) {
+	f.Helper()
+	list, err := f.l.Reports(f.ctx(), claims)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range list {
+		s := fmt.Sprintf("%d/%d:%s:%s", r.LaneSeq, r.Attempt, r.Status, r.Entity)
+		if r.Past {
+			s += ":past"
+		}
+		if !slices.Contains(claims, r.Claim) || r.Claim.ID != r.Fence {
+			f.Errorf("%s is of another claim", s)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+var finishingLater = []property{
+	{"a report is read until it is applied or noted as late", func(f *fixture) {
+		c, other := f.claim(0), f.claim(1)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+		f.apply(other, seq(0, "d", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1, Left: time.Hour})
+		f.result(c, 1, ledger.Done)
+		f.result(c, 1, ledger.Failed) // the first one stands
+		f.result(c, 2, ledger.Done)   // faster than the note of its attempt
+		f.result(other, 1, ledger.Dead)
+		f.is("both", f.reports(c, other), "1/1:done:a", "2/1:done:", "1/1:dead_letter:")
+		c = f.claim(0)
+		f.is("the next claim", f.reports(c), "1/1:done:a", "2/1:done:")
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Reported: true},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 1})
+		f.is("applied", f.reports(c), "2/1:done::past")
+		f.result(c, 3, ledger.Failed)
+		f.is("of what is done", f.reports(c), "2/1:done::past")
+		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		if err != nil || len(list) != 1 {
+			f.Fatal(list, err)
+		}
+		for range 2 {
+			if err := f.l.EndReport(f.ctx(), list[0]); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.is("noted as late", f.reports(c))
+		f.result(c, 2, ledger.Done)
+		f.is("said again", f.reports(c))
+	}},
+	{"a report of an earlier attempt counts where it says done and nothing came of the later ones", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+		for lane := range int64(2) {
+			f.record(ledger.Result{Claim: c, LaneSeq: lane + 1, Status: ledger.Failed, Attempt: 2, NextIn: time.Hour})
+			f.result(c, lane+1, []ledger.Status{ledger.Done, ledger.Failed}[lane])
+		}
+		f.is("open", f.reports(c), "1/1:done:a")
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 3, Left: time.Hour})
+		f.is("attempted again", f.reports(c), "1/1:done:a:past")
+	}},
+	{"the silence left is that of what is processing", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1, Left: 9 * time.Hour, Silence: 2 * time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Processing, Attempt: 1, Left: 9 * time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour})
+		f.pass(time.Hour)
+		left, err := f.l.SilenceLeft(f.ctx(), c, []int64{1, 2, 3, 4, 5})
+		if err != nil || len(left) != 2 || left[1] > time.Hour || left[1] < 59*time.Minute || left[2] != 0 {
+			f.Error(left, err)
+		}
+	}},
+	{"a statement is executed once, with its completion", func(f *fixture) {
+		zombie := f.claim(0)
+		f.apply(zombie, seq(0, "a", 1), seq(1, "b", 1))
+		c := f.claim(0)
+		done := ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}
+		statement := sink.Statement{SQL: "SELECT 1"}
+		for i := range 3 {
+			tag, err := f.l.Commit(f.ctx(), done, statement)
+			if err != nil || (tag != "") != (i == 0) {
+				f.Errorf("call %d: %q %v", i+1, tag, err)
+			}
+			if i == 1 { // as the lane does with what its sink has done
+				f.record(done)
+			}
+		}
+		f.is("open", states(f.open(c)), "2:b-1:pending:0")
+		for name, r := range map[string]ledger.Result{"failed": {Claim: c, LaneSeq: 2, Status: ledger.Failed, Attempt: 1}, "no claim": {LaneSeq: 2, Status: ledger.Done}} {
+			_, err := f.l.Commit(f.ctx(), r, statement)
+			f.refused(name, err, schemas.Invalid)
+		}
+		_, err := f.l.Commit(f.ctx(), ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 1}, statement)
+		f.refused("an action that never was", err, schemas.Internal)
+		if _, err := f.l.Commit(f.ctx(), ledger.Result{Claim: zombie, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, statement); !errors.Is(err, ledger.ErrFenced) {
+			f.Errorf("fenced: %v", err)
+		}
+		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Superseded})
+		if tag, err := f.l.Commit(f.ctx(), ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, statement); tag != "" || err != nil {
+			f.Errorf("superseded: %q %v", tag, err)
+		}
+		f.is("open", states(f.open(f.claim(0))))
+	}},
+	{"a statement whose COMMIT got no answer is not executed twice", func(f *fixture) {
+		for lane, written := range []bool{true, false} {
+			c := f.claim(int32(lane))
+			f.apply(c, seq(0, fmt.Sprint("e", lane), 1))
+			done := ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}
+			over := f.s.Lose(f, f.l, written, nil)
+			if tag, err := f.l.Commit(f.ctx(), done, sink.Statement{SQL: "SELECT 1"}); err == nil {
+				f.Errorf("no answer, and %q", tag)
+			}
+			if !over() {
+				f.Fatal("no connection was lost")
+			}
+			tag, err := f.l.Commit(f.ctx(), done, sink.Statement{SQL: "SELECT 1"})
+			if err != nil || (tag == "") != written {
+				f.Errorf("written %v: %q %v", written, tag, err)
+			}
+		}
+	}},
+}
