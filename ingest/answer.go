@@ -22,7 +22,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	case accepted:
 		header["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write(h.taken(d))
+		_, _ = w.Write(h.acceptedBody(d))
 		return
 	case quarantined:
 		header["Content-Type"] = jsonType
@@ -62,8 +62,8 @@ func writeProblem(w http.ResponseWriter, status int) {
 	_, _ = w.Write(problems[status])
 }
 
-// taken is the body that says that an event is durable.
-func (h *Handler) taken(d *delivery) []byte {
+// acceptedBody is the body that says that an event is durable.
+func (h *Handler) acceptedBody(d *delivery) []byte {
 	b := appendID(make([]byte, 0, len(d.event.ID)+len(`{"id":""}`)), d.event.ID)
 	if h.c.StatusURL == nil {
 		return b

@@ -7,10 +7,10 @@ import (
 
 // reader walks one text. With a nil node it only checks the form.
 type reader struct {
-	b     []byte
-	i     int
-	asked int // slots of the pointers themselves; the inner nodes lie behind
-	out   []Value
+	b      []byte
+	i      int
+	wanted int // slots of the pointers themselves; the inner nodes lie behind
+	out    []Value
 }
 
 func (r *reader) fail(reason Reason) error { return &Error{Reason: reason, Offset: r.i} }
@@ -37,7 +37,7 @@ func (r *reader) value(n *node, depth int) error {
 	switch c := r.b[r.i]; {
 	case c == '"':
 		v.Kind = String
-		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.asked {
+		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.wanted {
 			err = r.checkString(start, v.escaped)
 		}
 	case c == '{':

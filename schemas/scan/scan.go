@@ -191,7 +191,7 @@ func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
 	}
 	buf = buf[:s.nodes]
 	clear(buf)
-	r := reader{b: body, asked: s.pointers, out: buf}
+	r := reader{b: body, wanted: s.pointers, out: buf}
 	r.space()
 	if err := r.value(s.root, 0); err != nil {
 		return nil, err

@@ -68,11 +68,11 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	b := &body{ReadCloser: resp.Body, x: x, kept: method == callMethod, end: end}
 	resp.Body = b
 	if b.kept && sink.ClassOfStatus(resp.StatusCode) != sink.ClassOK { // of which the SDK reads nothing, or not all
-		said, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
+		answer, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
 		b.ReadCloser = struct {
 			io.Reader
 			io.Closer
-		}{bytes.NewReader(said), b.ReadCloser}
+		}{bytes.NewReader(answer), b.ReadCloser}
 		b.kept = false
 	}
 	return resp, nil

@@ -4,7 +4,7 @@
 //
 // There are two kinds:
 //
-//	NewJoined   in the ledger's own database: the statement runs in the ledger's transaction that records that the action
+//	NewInLedger in the ledger's own database: the statement runs in the ledger's transaction that records that the action
 //	            is done, under the fence. It takes effect once; no other owner's can. Kind fenced.
 //	New         in a database of its own: the action's id is inserted into a table of keys in the transaction of the
 //	            statement. An attempt that finds its key there does nothing and is done. Kind idempotent.

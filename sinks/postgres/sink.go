@@ -24,7 +24,7 @@ import (
 
 // Config makes a [Sink].
 type Config struct {
-	// Database is a connection URL, postgres://...; never shown. Required of [New]; nil is the ledger's own, for [NewJoined].
+	// Database is a connection URL, postgres://...; never shown. Required of [New]; nil is the ledger's own, for [NewInLedger].
 	Database *schemas.Secret
 	// Statement is executed for each action. Required.
 	Statement string

@@ -452,7 +452,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close(t.Context())
-	if _, err := NewJoined("", params(t)); schemas.KindOf(err) != schemas.Invalid {
+	if _, err := NewInLedger("", params(t)); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("no statement: %v", err)
 	}
 }

@@ -79,7 +79,7 @@ func (c *Config) checkInLedger(r *spec.Report) {
 // Sink implements [spec.Config].
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
 	if c.Database == nil {
-		return NewJoined(c.Statement, d.Params)
+		return NewInLedger(c.Statement, d.Params)
 	}
 	cfg := *c
 	cfg.Params, cfg.AllowNetworks, cfg.MaxConns = d.Params, d.AllowNetworks, int32(d.Concurrency)

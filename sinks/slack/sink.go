@@ -114,16 +114,16 @@ func (s *Sink) judge(method string, answer api.Answer, into any) error {
 	if err := s.Whole(method, answer); err != nil {
 		return err
 	}
-	var said struct {
+	var reply struct {
 		OK     *bool
 		Error  string
 		Needed string
 	}
-	if err := json.Unmarshal(answer.Body, &said); err != nil || said.OK == nil {
+	if err := json.Unmarshal(answer.Body, &reply); err != nil || reply.OK == nil {
 		return s.Failed(sink.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
 	}
-	if !*said.OK {
-		return s.Failed(classOf(said.Error), "%s: %s%s", method, clip(said.Error), needed(said.Needed))
+	if !*reply.OK {
+		return s.Failed(classOf(reply.Error), "%s: %s%s", method, clip(reply.Error), needed(reply.Needed))
 	}
 	if into == nil {
 		return nil

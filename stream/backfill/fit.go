@@ -52,9 +52,9 @@ func covered(q *Request, events []*schemas.Event) bool {
 func unique(events []*schemas.Event) []*schemas.Event {
 	seen := make(map[string]bool, len(events))
 	return slices.DeleteFunc(events, func(e *schemas.Event) bool {
-		again := seen[e.ID]
+		repeated := seen[e.ID]
 		seen[e.ID] = true
-		return again
+		return repeated
 	})
 }
 

@@ -40,19 +40,19 @@ func (l *Loop) applyCommands() {
 	}
 	for after, more := int64(0), len(claims) > 0; more; {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-		asked, err := l.cfg.Ledger.Commands(ctx, claims, after)
+		page, err := l.cfg.Ledger.Commands(ctx, claims, after)
 		cancel()
 		if err != nil && l.ctx.Err() == nil {
 			l.log.Warn("commands not read; trying again", "error", err)
 		}
-		for _, cmd := range asked {
+		for _, cmd := range page {
 			if after = cmd.ID; cmd.LaneSeq == 0 {
 				l.do(l.ctx, func() { l.applyCommand(cmd) })
 			} else {
 				l.applyLaneCommand(byID[cmd.Claim], cmd)
 			}
 		}
-		more = len(asked) == ledger.MaxCommands
+		more = len(page) == ledger.MaxCommands
 	}
 }
 

@@ -32,9 +32,9 @@ const observeTimeout = 10 * time.Second
 
 // gapClock wakes the loop for the next thing that gaps need.
 type gapClock struct {
-	t       *time.Timer
-	askedAt time.Time
-	sweptAt time.Time
+	t         *time.Timer
+	queriedAt time.Time
+	sweptAt   time.Time
 }
 
 func (g *gapClock) timer() <-chan time.Time {
@@ -65,8 +65,8 @@ func (l *Loop) sweepGaps() {
 			ask = append(ask, p)
 		}
 	}
-	if len(ask) > 0 && now.Sub(l.gaps.askedAt) >= askEvery {
-		l.gaps.askedAt = now
+	if len(ask) > 0 && now.Sub(l.gaps.queriedAt) >= askEvery {
+		l.gaps.queriedAt = now
 		l.askDeadlines(ask)
 	}
 	l.gaps.set(l.nextGap(time.Now()))

@@ -95,7 +95,7 @@ func (l *Loop) leaveTopics() {
 // asked for, since what is appended later may be behind them. What fails now comes with the next sweep.
 func (l *Loop) caughtUp(all []*Partition) {
 	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
-	asked, err := l.cfg.Ledger.Now(ctx)
+	at, err := l.cfg.Ledger.Now(ctx)
 	cancel()
 	if err != nil {
 		l.notNoted(len(all), err)
@@ -107,7 +107,7 @@ func (l *Loop) caughtUp(all []*Partition) {
 	}
 	ctx, cancel = context.WithTimeout(l.ctx, observeTimeout)
 	defer cancel()
-	if err := l.cfg.Ledger.CaughtUp(ctx, asked, read); err != nil {
+	if err := l.cfg.Ledger.CaughtUp(ctx, at, read); err != nil {
 		l.notNoted(len(read), err)
 	}
 }

@@ -79,11 +79,11 @@ func New(cfg Config) (*Destination, error) {
 // Name is "<team>/<destination>".
 func (d *Destination) Name() string { return d.name }
 
-// mayBegin reports whether an attempt may begin now. If not, and waiting helps, again says when to ask again. It is zero
+// mayBegin reports whether an attempt may begin now. If not, and waiting helps, next is when to try next. It is zero
 // where an attempt or a pause has to end first.
-func (d *Destination) mayBegin(now time.Time) (ok bool, again time.Time) {
-	if stopped, again := d.stopped(now); stopped {
-		return false, again
+func (d *Destination) mayBegin(now time.Time) (ok bool, next time.Time) {
+	if stopped, until := d.stopped(now); stopped {
+		return false, until
 	}
 	d.passTime(now)
 	if allowed, next := d.allowed(now); allowed > 0 && d.running >= allowed {
@@ -99,7 +99,7 @@ func (d *Destination) mayBegin(now time.Time) (ok bool, again time.Time) {
 			return false, sooner(d.ramp.bucket.next(pace), d.ramp.since.Add(d.policy.Recovery))
 		}
 	}
-	return true, again
+	return true, next
 }
 
 // stopped reports whether a pause, a hold or the breaker lets nothing begin, and until when; zero: unknown.
@@ -165,9 +165,9 @@ func (d *Destination) serve() {
 	}
 	now := time.Now()
 	for !d.turns.empty() {
-		ok, again := d.mayBegin(now)
+		ok, next := d.mayBegin(now)
 		if !ok {
-			d.setTimer(again)
+			d.setTimer(next)
 			return
 		}
 		d.begin(now)
@@ -178,15 +178,15 @@ func (d *Destination) serve() {
 }
 
 // setTimer lets serve run again at a time, unless the timer fires before that.
-func (d *Destination) setTimer(again time.Time) {
-	if again.IsZero() || !d.timerAt.IsZero() && !again.Before(d.timerAt) {
+func (d *Destination) setTimer(at time.Time) {
+	if at.IsZero() || !d.timerAt.IsZero() && !at.Before(d.timerAt) {
 		return
 	}
-	d.timerAt = again
+	d.timerAt = at
 	if d.timer == nil {
-		d.timer = time.AfterFunc(time.Until(again), d.fire)
+		d.timer = time.AfterFunc(time.Until(at), d.fire)
 	} else {
-		d.timer.Reset(time.Until(again))
+		d.timer.Reset(time.Until(at))
 	}
 }
 

@@ -100,7 +100,7 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if since, tell := k.Destinations[name].adopt(kept[name]); tell {
+		if since, save := k.Destinations[name].adopt(kept[name]); save {
 			if err := k.Store.FailDestination(ctx, name, since); err != nil {
 				return err // the next Sync tries again
 			}
@@ -155,9 +155,9 @@ func (d *Destination) saved(kept Pause) {
 	}
 }
 
-// adopt takes over what the store has. tell says that the store is to be given since, the time from which nothing
+// adopt takes over what the store has. save says that the store is to be given since, the time from which nothing
 // succeeded; zero: something did.
-func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, tell bool) {
+func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, save bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

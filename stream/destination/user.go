@@ -48,10 +48,10 @@ func (u *User) Take() Answer {
 	switch {
 	case u.turn:
 		u.turn = false
-		if stopped, again := d.stopped(now); stopped { // since it was given
+		if stopped, until := d.stopped(now); stopped { // since it was given
 			d.undoBegin()
 			d.turns.add(u)
-			d.setTimer(again)
+			d.setTimer(until)
 			return Wait
 		}
 	case u.left:
@@ -60,10 +60,10 @@ func (u *User) Take() Answer {
 		d.turns.add(u)
 		return Wait
 	default:
-		ok, again := d.mayBegin(now)
+		ok, next := d.mayBegin(now)
 		if !ok {
 			d.turns.add(u)
-			d.setTimer(again)
+			d.setTimer(next)
 			return Wait
 		}
 		d.begin(now)

@@ -64,7 +64,7 @@ func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Statu
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // refused
 	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.has(cmd.Line.Entity, cmd.LaneSeq):
-		x.s.q.runAgain(p, cmd.Line.Entity, cmd.LaneSeq)
+		x.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 

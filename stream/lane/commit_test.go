@@ -12,14 +12,14 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// joined is a scripted sink whose actions are statements in the ledger's database.
-type joined struct{ *script }
+// inLedger is a scripted sink whose actions are statements in the ledger's database.
+type inLedger struct{ *script }
 
-func (joined) Joined() {}
+func (inLedger) InLedger() {}
 
 // What an action writes through Commit is there with its completion: once, after failures of every sort, and in the order
 // of its lane.
-func TestPostgresStatementsJoinTheLedger(t *testing.T) {
+func TestStatementIsExecutedWithItsCompletion(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
 	db, err := pgx.Connect(t.Context(), os.Getenv("TEST_DATABASE_URL"))
@@ -54,7 +54,7 @@ func TestPostgresStatementsJoinTheLedger(t *testing.T) {
 		}
 		return out, err
 	}
-	r.join = true
+	r.inLedger = true
 	r.settledReopen()
 	r.feed("a", "b", "c", "a", "c")
 	r.until(5)
@@ -68,11 +68,11 @@ func TestPostgresStatementsJoinTheLedger(t *testing.T) {
 	same(t, "what was written", seen, "a#1 a#4 c#3 c#5")
 }
 
-func TestOnlyJoinedSinksGetACommit(t *testing.T) {
+func TestOnlySinksInTheLedgerGetACommit(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Commit != nil {
-				t.Error("a sink that is not joined has a Commit")
+				t.Error("a sink outside of the ledger has a Commit")
 			}
 			return sink.Outcome{}, nil
 		}

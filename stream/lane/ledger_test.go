@@ -19,23 +19,23 @@ import (
 // real is lanes on the real ledger: what the double says of Open and Record is held against Postgres here.
 type real struct {
 	*Lanes
-	t      *testing.T
-	l      *ledger.Ledger
-	ns     *ledger.Namespace
-	sink   *script
-	log    *eventLog
-	claim  *ledger.Claim
-	offset int64
-	stop   func()
-	result chan string          // "<event> <class>" of each attempt
-	shape  func(*schemas.Event) // of what is fed; nil: as it is
-	schema string
-	latest bool // backlog
-	join   bool // the sink is one whose actions are statements in the ledger's database
-	long   LongPolicy
-	retry  RetryPolicy                    // zero: quick
-	rand   func() float64                 // of the jitter; nil: at random
-	wrap   func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
+	t        *testing.T
+	l        *ledger.Ledger
+	ns       *ledger.Namespace
+	sink     *script
+	log      *eventLog
+	claim    *ledger.Claim
+	offset   int64
+	stop     func()
+	result   chan string          // "<event> <class>" of each attempt
+	shape    func(*schemas.Event) // of what is fed; nil: as it is
+	schema   string
+	latest   bool // backlog
+	inLedger bool // the sink is one whose actions are statements in the ledger's database
+	long     LongPolicy
+	retry    RetryPolicy                    // zero: quick
+	rand     func() float64                 // of the jitter; nil: at random
+	wrap     func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
 }
 
 var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
@@ -63,8 +63,8 @@ func onPostgres(t *testing.T) *real {
 func (r *real) start() {
 	r.t.Helper()
 	var to sink.Sink = r.sink
-	if r.join {
-		to = joined{r.sink}
+	if r.inLedger {
+		to = inLedger{r.sink}
 	}
 	var seen Ledger = r.ns
 	if r.wrap != nil {

@@ -148,7 +148,7 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 	for laneSeq, entity := range p.rerun { // the page may have been read before these were to run again
 		if laneSeq <= p.loadedTo {
 			delete(p.rerun, laneSeq)
-			l.s.q.runAgain(p, entity, laneSeq)
+			l.s.q.rerun(p, entity, laneSeq)
 		}
 	}
 }
@@ -202,10 +202,10 @@ func (l *loader) beginRefill(p *partition) (from int64, size int) {
 func (l *loader) abortRefill(p *partition) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	l.needRefillAgain(p)
+	l.requeueRefills(p)
 }
 
-func (l *loader) needRefillAgain(p *partition) {
+func (l *loader) requeueRefills(p *partition) {
 	for la := range l.refilling {
 		switch {
 		case la.loadsNothing() || la.state == retired:
@@ -239,7 +239,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			continue
 		}
 		if !p.roomToRefill() {
-			l.needRefillAgain(p)
+			l.requeueRefills(p)
 			break
 		}
 		s.q.append(la, &actions[i], nil, false)

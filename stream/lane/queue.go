@@ -282,9 +282,9 @@ func (q *queues) park(la *lane) {
 	signal(q.toLoad)
 }
 
-// runAgain lets an action run that is open again, in its place: its lane is read again from there on. If it has ended, that
+// rerun lets an action run that is open again, in its place: its lane is read again from there on. If it has ended, that
 // shows it.
-func (q *queues) runAgain(p *partition, entity schemas.EntityKey, laneSeq int64) {
+func (q *queues) rerun(p *partition, entity schemas.EntityKey, laneSeq int64) {
 	if laneSeq > p.loadedTo { // once a page reaches it
 		if p.rerun == nil {
 			p.rerun = map[int64]schemas.EntityKey{}

@@ -177,7 +177,7 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 	switch {
 	case la == nil:
 		if at, ok := p.parked.at(entity); ok && at.head == laneSeq {
-			s.q.runAgain(p, entity, laneSeq)
+			s.q.rerun(p, entity, laneSeq)
 		}
 	case la.state == processing && la.accepted.LaneSeq == laneSeq:
 		if _, counts := p.reports.current(la.accepted); counts {

@@ -392,7 +392,7 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
 			again.Add(1)
-			r.s.q.runAgain(r.s.q.partitions[r.claim], "hot", 1)
+			r.s.q.rerun(r.s.q.partitions[r.claim], "hot", 1)
 		}
 		r.mem.mu.Lock()
 		r.mem.onOpen = func(after int64, _ int) error {

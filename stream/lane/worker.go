@@ -218,7 +218,7 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 // commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. It records the result; the
 // recorder records it again with the attempt's end, which changes nothing.
 func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
-	if _, wanted := d.Sink.(sink.Joined); !wanted {
+	if _, wanted := d.Sink.(sink.InLedger); !wanted {
 		return nil
 	}
 	r := ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}

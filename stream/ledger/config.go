@@ -122,8 +122,8 @@ func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
 	return l.pool(ctx, settings, 4, l.cfg.TxTimeout/2)
 }
 
-// joinedPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
-func (l *Ledger) joinedPool(ctx context.Context) (*Pool, error) {
+// sinkPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
+func (l *Ledger) sinkPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"
 	return l.pool(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)

@@ -36,7 +36,7 @@
 //	read     2, 25 s a statement operators' questions: stream/inbox
 //	quick    4, 5 s a statement  what somebody waits for or is read every second: heartbeats, results of long work,
 //	                             commands, pauses, exports, readiness
-//	joined   StatementConns      actions' own statements (Commit)
+//	sink     StatementConns      actions' own statements (Commit)
 //	         1                   listens for commands
 //
 // # How long things are kept

@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)
-	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.joinedPool}} {
+	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
 		made, err := p.make(ctx)
 		if err != nil {
 			l.Close()

@@ -61,7 +61,7 @@ type assignment struct {
 
 func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 	if o.pulse.otherMember(s) {
-		parts = append(parts, o.claimAgain(s)...)
+		parts = append(parts, o.dropFormerClaims(s)...)
 	}
 	o.pulse.joined(s)
 	o.status.join()
@@ -79,10 +79,10 @@ func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 	}
 }
 
-// claimAgain gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
+// dropFormerClaims gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
 // by its JoinGroup joins as somebody else, and kgo calls neither lost nor assigned for what it had (v1.22.2). But nobody
 // may have been in the group for a while, and what an operator did to it then only a claim sees.
-func (o *claimer) claimAgain(s session) []reader.TopicPartition {
+func (o *claimer) dropFormerClaims(s session) []reader.TopicPartition {
 	o.mu.Lock()
 	parts := slices.Collect(maps.Keys(o.parts))
 	o.mu.Unlock()

@@ -84,7 +84,7 @@ func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	if sought {
 		st = f.move(to)
 	}
-	problem := f.stands(f.problem(st), st, sought)
+	problem := f.stopThatCounts(f.problem(st), st, sought)
 	switch s := f.standing.Stop; {
 	case problem == nil:
 		// The ledger would have refused the topic if nobody had accepted it; of this partition it may have been reported only
@@ -193,10 +193,10 @@ func (f facts) outOfLog(st ledger.Start) *ledger.Stop {
 	return nil
 }
 
-// stands is the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
+// stopThatCounts is the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
 // moved the group away from it. A log that was cut grows on while nobody looks, and where it was found to end is where
 // what is new in it begins.
-func (f facts) stands(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
+func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
 	s := f.standing.Stop
 	if s == nil || s.Partition != f.partition {
 		return now

@@ -51,7 +51,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and gives back what the sink holds. Closing again is no error.
 //
-// A sink may implement [Checker], [Endpoint] and [Joined]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint] and [InLedger]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -69,8 +69,8 @@ type Checker interface {
 // it, it is said of the one thing that the action is about.
 type Endpoint interface{ Endpoint() }
 
-// Joined is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
-type Joined interface{ Joined() }
+// InLedger is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
+type InLedger interface{ InLedger() }
 
 // Statement is what an action does in the ledger's own database.
 type Statement struct {
@@ -110,7 +110,7 @@ type Action struct {
 	// Later is nil where the attempt's outcome is what Do brings back.
 	Later *Later
 	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;
-	// nil for sinks that are not [Joined]. tag is the server's word on it, empty where an earlier attempt has executed it.
+	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty where an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
 	Commit func(ctx context.Context, s Statement) (tag string, err error)
 }

@@ -100,7 +100,7 @@ func (p places) Destination(ctx context.Context, team, name string) (*api.Destin
 }
 
 func (p places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
-	full, asked := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	full, pause := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if now != nil {
 			return pausedAlready(full, *now)
@@ -108,9 +108,9 @@ func (p places) Pause(ctx context.Context, team, name string, r api.PauseRequest
 		if r.DryRun {
 			return nil
 		}
-		stands, err := l.PauseDestination(ctx, full, asked)
-		if err == nil && (stands.By != asked.By || stands.Reason != asked.Reason) { // somebody was faster
-			err = pausedAlready(full, stands)
+		paused, err := l.PauseDestination(ctx, full, pause)
+		if err == nil && (paused.By != pause.By || paused.Reason != pause.Reason) { // somebody was faster
+			err = pausedAlready(full, paused)
 		}
 		return err
 	})

@@ -93,7 +93,7 @@ func (in *intake) serve(ctx context.Context) error {
 // open begins to accept. From here on the brokers are asked whether it is ready.
 func (in *intake) open(a *App) {
 	in.accepts.Store(true)
-	a.ready.ask("intake", newReach(in.checkReachable).check)
+	a.ready.probe("intake", newReach(in.checkReachable).check)
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
@@ -110,7 +110,7 @@ func (in *intake) checkReachable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.tell(wrong)
+	in.logTroubles(wrong)
 	for at, s := range sources {
 		trouble := wrong[s.Topic]
 		if trouble.Err == nil || trouble.Part {
@@ -123,8 +123,8 @@ func (in *intake) checkReachable(ctx context.Context) error {
 	return err
 }
 
-// tell logs what is wrong with topics when it has changed.
-func (in *intake) tell(wrong map[string]producer.Trouble) {
+// logTroubles logs what is wrong with topics when it has changed.
+func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 	const most = 20 // a broker that is away takes partitions of all topics with it
 	var troubles []string
 	for _, topic := range sortedKeys(wrong) {

@@ -44,8 +44,8 @@ func (l *bodyLimits) exceeded(c *config.Config) []string {
 	defer l.mu.Unlock()
 	wanted := topicLimits(c)
 	maps.DeleteFunc(wanted, func(topic string, limit int64) bool {
-		told, ok := l.bytes[topic]
-		return !ok || limit <= told
+		limited, ok := l.bytes[topic]
+		return !ok || limit <= limited
 	})
 	return slices.Sorted(maps.Keys(wanted))
 }

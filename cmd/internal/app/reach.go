@@ -16,11 +16,11 @@ const (
 // reach is whether the brokers can be reached, asked by who wants to know and kept for a moment. Safe for concurrent use:
 // who comes while it is asked waits for that answer.
 type reach struct {
-	ask   func(ctx context.Context) error
-	turn  chan struct{} // full while it is asked; never closed
-	until time.Time     // the answer is good for so long
-	err   error
-	asked chan error // capacity 1; nil: no question is out. Who has the turn guards it
+	ask    func(ctx context.Context) error
+	turn   chan struct{} // full while it is asked; never closed
+	until  time.Time     // the answer is good for so long
+	err    error
+	answer chan error // capacity 1; nil: no question is out. Who has the turn guards it
 }
 
 func newReach(ask func(ctx context.Context) error) *reach {
@@ -54,23 +54,23 @@ func (r *reach) check(ctx context.Context) error {
 // try waits a little longer than it lets a question take, and no more: a client that is connecting to a broker that hangs
 // hears of no context. Such a question is left to come back, and none is asked beside it.
 func (r *reach) try(ctx context.Context) error {
-	if len(r.asked) > 0 { // it came back too late
-		r.asked = nil
+	if len(r.answer) > 0 { // it came back too late
+		r.answer = nil
 	}
-	if r.asked == nil {
-		asked := make(chan error, 1)
-		r.asked = asked
+	if r.answer == nil {
+		answer := make(chan error, 1)
+		r.answer = answer
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, reachTry)
 			defer cancel()
-			asked <- r.ask(ctx)
+			answer <- r.ask(ctx)
 		}()
 	}
 	timer := time.NewTimer(reachTry + reachTry/10)
 	defer timer.Stop()
 	select {
-	case err := <-r.asked:
-		r.asked = nil
+	case err := <-r.answer:
+		r.answer = nil
 		return err
 	case <-timer.C:
 		return context.DeadlineExceeded

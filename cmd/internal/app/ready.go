@@ -14,43 +14,43 @@ import (
 )
 
 // readiness is what must work. A part is named when the process is made and reports what it waits for; nil is ready. A part
-// that has been set is no longer asked, and the other way round.
+// that has been set is no longer probed, and the other way round.
 type readiness struct {
 	mu     sync.Mutex
 	states map[string]error
-	asked  map[string]func(ctx context.Context) error // parts that are asked instead
+	probes map[string]func(ctx context.Context) error // parts that are looked at instead, each time
 }
 
 var errNotStarted = errors.New("not started yet")
 
 func newReadiness() *readiness {
-	return &readiness{states: map[string]error{}, asked: map[string]func(context.Context) error{}}
+	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}}
 }
 
 func (r *readiness) set(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.states[name] = err
-	delete(r.asked, name)
+	delete(r.probes, name)
 }
 
-func (r *readiness) ask(name string, f func(ctx context.Context) error) {
+func (r *readiness) probe(name string, f func(ctx context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked[name] = f
+	r.probes[name] = f
 	delete(r.states, name)
 }
 
 func (r *readiness) checks(ctx context.Context) []api.Check {
 	r.mu.Lock()
 	var list []api.Check
-	asked := make(map[string]func(context.Context) error, len(r.asked))
+	probes := make(map[string]func(context.Context) error, len(r.probes))
 	for name, err := range r.states {
 		list = append(list, checkOf(name, err))
 	}
-	maps.Copy(asked, r.asked)
+	maps.Copy(probes, r.probes)
 	r.mu.Unlock()
-	for name, f := range asked {
+	for name, f := range probes {
 		list = append(list, checkOf(name, f(ctx)))
 	}
 	slices.SortFunc(list, func(a, b api.Check) int { return cmp.Compare(a.Name, b.Name) })

@@ -35,7 +35,7 @@ func TestReadyWhenThePartSaysSo(t *testing.T) {
 		if state() == "" {
 			t.Error("ready before it said so")
 		}
-		a.ready.ask(part, func(context.Context) error { return errors.New("its begin is not stored") })
+		a.ready.probe(part, func(context.Context) error { return errors.New("its begin is not stored") })
 		if got := state(); got != "its begin is not stored" {
 			t.Errorf("asked: %q", got)
 		}

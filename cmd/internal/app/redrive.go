@@ -40,7 +40,7 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 	case waits:
 		err = i.ask(ctx, box, item, r, out)
 	case item.Decision == gate.Quarantined:
-		err = i.again(ctx, box, item, r, out)
+		err = i.produce(ctx, box, item, r, out)
 	default:
 		err = notRedriven(item)
 	}
@@ -133,8 +133,8 @@ func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, patienc
 	}
 }
 
-// again produces a quarantined record to the partition of its key, where it is decided like any other.
-func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+// produce writes a quarantined record to the partition of its key, where it is decided like any other.
+func (i *events) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	if r.Discard {
 		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
 	}
@@ -142,11 +142,11 @@ func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r
 	if err != nil {
 		return err
 	}
-	rec, err := unpackedAgain(item, raw)
+	rec, err := unpack(item, raw)
 	if err != nil {
 		return err
 	}
-	topic, err := topicAgain(i.s.a.file(), item, rec)
+	topic, err := topicOf(i.s.a.file(), item, rec)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r
 	}
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: topic}
 	return box.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
-		rec, err := unpackedAgain(item, raw)
+		rec, err := unpack(item, raw)
 		if err == nil {
 			out.To.Partition, out.To.Offset, err = p.Republish(ctx, topic, rec)
 		}
@@ -171,9 +171,9 @@ func (i *events) again(ctx context.Context, box *inbox.Inbox, item inbox.Item, r
 	})
 }
 
-// unpackedAgain is the record in what is kept of a quarantined one, where it can be produced again and would not be
+// unpack is the record in what is kept of a quarantined one, where it can be produced again and would not be
 // quarantined for what it is once more.
-func unpackedAgain(item inbox.Item, raw []byte) (*kgo.Record, error) {
+func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	const op = "redrive"
 	refuse := func(format string, args ...any) (*kgo.Record, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, format, args...)
@@ -196,9 +196,9 @@ func unpackedAgain(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
-// topicAgain is the topic in which the subscription finds the record: its own, or its source's where that has another one
+// topicOf is the topic in which the subscription finds the record: its own, or its source's where that has another one
 // by now.
-func topicAgain(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
+func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
 	if team == nil || team.Subscriptions[item.Subscription] == nil {
 		return "", schemas.Errorf(schemas.Conflict, "redrive", "this process has no subscription %s.%s; ask one that has", item.Team, item.Subscription)
@@ -223,11 +223,11 @@ func topicAgain(c *config.Config, item inbox.Item, rec *kgo.Record) (string, err
 func (s *streams) writer() (*producer.Producer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.again == nil {
+	if s.redriver == nil {
 		var err error
-		if s.again, err = backfillLog(s.a.file()); err != nil {
+		if s.redriver, err = backfillLog(s.a.file()); err != nil {
 			return nil, err
 		}
 	}
-	return s.again, nil
+	return s.redriver, nil
 }

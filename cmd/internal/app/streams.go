@@ -39,11 +39,11 @@ type streams struct {
 	fetches      *fetches
 	payloads     *reader.LogPayloads
 
-	mu      sync.Mutex
-	ledger  *ledger.Ledger     // nil until Postgres has answered
-	again   *producer.Producer // of what is redriven; nil until something is
-	subs    map[sourceName]*stream.Subscription
-	lanesOf map[sourceName]*lane.Lanes
+	mu       sync.Mutex
+	ledger   *ledger.Ledger     // nil until Postgres has answered
+	redriver *producer.Producer // of what is redriven; nil until something is
+	subs     map[sourceName]*stream.Subscription
+	lanesOf  map[sourceName]*lane.Lanes
 }
 
 func newStreams(a *App) (*streams, error) {
@@ -97,7 +97,7 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	s.mu.Lock()
 	s.ledger, s.keeper.Store = opened, opened
 	s.mu.Unlock()
-	s.a.ready.ask("ledger", opened.Ping)
+	s.a.ready.probe("ledger", opened.Ping)
 	return opened, nil
 }
 
@@ -187,7 +187,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	s.mu.Lock()
 	s.subs[at], s.lanesOf[at] = sub, lanes
 	s.mu.Unlock()
-	s.a.ready.ask("subscription "+group, func(context.Context) error { return sub.Ready() })
+	s.a.ready.probe("subscription "+group, func(context.Context) error { return sub.Ready() })
 
 	// Lanes outlive the subscription's Run, which closes their claims while it drains.
 	lctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -299,9 +299,9 @@ func (s *streams) close(ctx context.Context) {
 	all.Go(s.fetches.close)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if again := s.again; again != nil {
+	if redriver := s.redriver; redriver != nil {
 		all.Go(func() {
-			if err := again.Close(ctx); err != nil {
+			if err := redriver.Close(ctx); err != nil {
 				s.a.log.Warn("close the producer of what is redriven", "error", err)
 			}
 		})

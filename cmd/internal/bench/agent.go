@@ -30,8 +30,8 @@ type receipt struct {
 	At       int64
 }
 
-// taken heads an answer of agentTake; so many receipts follow. Everything is in little endian.
-type taken struct {
+// agentReport heads an answer of agentTake; so many receipts follow. Everything is in little endian.
+type agentReport struct {
 	Receipts int64
 	// Twice are deliveries that were answered 200 and came again, Unordered those that came after a later one of their
 	// entity.
@@ -43,7 +43,7 @@ type taken struct {
 // agent is the destination of the scenarios e2e and hol.
 type agent struct {
 	mu   sync.Mutex
-	fate taken
+	fate agentReport
 	list []receipt
 	seen map[uint64]bool
 	last map[uint64]uint64 // the latest delivery of each entity
@@ -136,7 +136,7 @@ func (a *agent) take() []byte {
 	var out bytes.Buffer
 	_ = binary.Write(&out, binary.LittleEndian, a.fate) // a buffer takes all
 	_ = binary.Write(&out, binary.LittleEndian, a.list)
-	a.fate, a.list = taken{}, nil
+	a.fate, a.list = agentReport{}, nil
 	return out.Bytes()
 }
 

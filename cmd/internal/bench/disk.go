@@ -28,11 +28,11 @@ func (o Options) checkDisk(dir string, r *Report) error {
 	free, known := diskFree(dir)
 	if !known { // a server elsewhere
 		r.Settings["scale.disk"] = fmt.Sprintf("%.1f GiB needed; what the server has is not known here", gib(need))
-		o.say("scale needs %.1f GiB on the server's disk; whether it has them cannot be seen from here", gib(need))
+		o.logf("scale needs %.1f GiB on the server's disk; whether it has them cannot be seen from here", gib(need))
 		return nil
 	}
 	r.Settings["scale.disk"] = fmt.Sprintf("%.1f GiB needed, %.1f GiB free", gib(need), gib(free))
-	o.say("scale needs %.1f GiB on the disk of %s, which has %.1f GiB free", gib(need), dir, gib(free))
+	o.logf("scale needs %.1f GiB on the disk of %s, which has %.1f GiB free", gib(need), dir, gib(free))
 	if free < need {
 		return fmt.Errorf("%s has %.1f GiB free and %v seen ids need %.1f GiB (%d bytes each, WAL, and room for the rounds): "+
 			"free some, set TMPDIR to a larger disk, name a server with --postgres, or ask for fewer with --seen", dir, gib(free), o.Seen, gib(need), diskPerEvent)

@@ -64,7 +64,7 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		if text, err := profileByPackage(ctx, w.profileOf(role)); err == nil {
 			r.Settings["e2e.profile_"+role] = text
 		} else {
-			o.say("no profile of the %s process: %v", role, err)
+			o.logf("no profile of the %s process: %v", role, err)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error
 			}
 			events += n
 			rates = append(rates, float64(n)/elapsed.Seconds())
-			b.say("e2e round %d: %.0f/s", i+1, rates[i])
+			b.logf("e2e round %d: %.0f/s", i+1, rates[i])
 		}
 		return nil
 	})
@@ -137,7 +137,7 @@ func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error
 
 // warmed waits until the broker is warm.
 func (b *e2eBench) warmed(ctx context.Context, came *atomic.Int64) error {
-	b.say("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
+	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
 	begin := time.Now()
 	if err := until(ctx, begin.Add(b.warmUp)); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (b *e2eBench) half(ctx context.Context, r *Report, rate float64) error {
 	b.s.pause = time.Duration(2 / rate * float64(time.Second))
 	calm := min(3*time.Second, b.Round)
 	from := time.Now().Add(calm).UnixNano()
-	b.say("e2e: %.0f/s for %s", rate/2, calm+time.Duration(b.Rounds)*b.Round)
+	b.logf("e2e: %.0f/s for %s", rate/2, calm+time.Duration(b.Rounds)*b.Round)
 	err := b.s.during(ctx, func(ctx context.Context) error {
 		return until(ctx, time.Now().Add(calm+time.Duration(b.Rounds)*b.Round))
 	})

@@ -119,7 +119,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	if err != nil {
 		return err
 	}
-	if err := b.pg.settle(ctx); err != nil {
+	if err := b.pg.checkpoint(ctx); err != nil {
 		return err
 	}
 	copied, err := rows.run(ctx, limit)
@@ -141,7 +141,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	all.rival.add(one)
 	all.copied.add(copied)
 	all.large.add(large.measured)
-	b.say("gate round %d: %.0f/s, one transaction per event %.0f/s, COPY %.0f/s, bodies of %d bytes %.0f/s (%d of %d read again)",
+	b.logf("gate round %d: %.0f/s, one transaction per event %.0f/s, COPY %.0f/s, bodies of %d bytes %.0f/s (%d of %d read again)",
 		i+1, ours.rate(), one.rate(), copied.rate(), b.large, large.rate(), large.loads, large.events)
 	return nil
 }
@@ -188,7 +188,7 @@ func (o Options) tried(what string, conns []int, run func(conns int) (measured, 
 		if err != nil {
 			return 0, err
 		}
-		o.say("%s on %d connections: %.0f/s", what, n, got.rate())
+		o.logf("%s on %d connections: %.0f/s", what, n, got.rate())
 		if got.rate() > top {
 			top, best = got.rate(), n
 		}

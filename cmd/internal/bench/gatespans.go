@@ -24,7 +24,7 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 				return err
 			}
 			full[n].take(got)
-			b.say("gate round %d, one loop over %d partitions: %.0f/s", i+1, n, got.rate())
+			b.logf("gate round %d, one loop over %d partitions: %.0f/s", i+1, n, got.rate())
 		}
 	}
 	one := b.partitions[0]
@@ -41,7 +41,7 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 		low := &span{}
 		low.take(got)
 		low.report(r, fmt.Sprintf("gate/%d_partitions_low_", n))
-		b.say("gate, %d events/s over %d partitions: a batch takes %v (p50), %v (p99)", b.arrivals, n, percentile(low.batches, 0.5), percentile(low.batches, 0.99))
+		b.logf("gate, %d events/s over %d partitions: a batch takes %v (p50), %v (p99)", b.arrivals, n, percentile(low.batches, 0.5), percentile(low.batches, 0.99))
 	}
 	r.Settings["gate.partitions"] = fmt.Sprintf("one loop, batches of up to %d over all of its partitions, %d entities in all; low: %d events/s, a batch waits %v for more",
 		gateBatch, b.entities, b.arrivals, gateWait)

@@ -95,7 +95,7 @@ func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
 			}
 			side.add(got)
 		}
-		o.say("hol round %d: p99 %.2f ms with trouble, %.2f ms without", i+1, with.p99[i]/1000, without.p99[i]/1000)
+		o.logf("hol round %d: p99 %.2f ms with trouble, %.2f ms without", i+1, with.p99[i]/1000, without.p99[i]/1000)
 	}
 	ratio := ratioOf("hol/p99", "us from accept to action of unrelated entities, with trouble and without", holBar, with.p99, without.p99)
 	ratio.AtMost = true
@@ -165,7 +165,7 @@ func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error
 			counted = append(counted, a)
 		}
 	}
-	fate, times, err := b.settle(ctx, w, counted, trouble)
+	fate, times, err := b.awaitDeliveries(ctx, w, counted, trouble)
 	if err != nil {
 		return t, err
 	}
@@ -185,9 +185,9 @@ func unrelated(delivery uint64) bool {
 	return kindOf(delivery) == holUnrelated && entityOf(delivery) != 0
 }
 
-// settle waits until every unrelated delivery has come, and trouble where it is meant to be, and holds the deliveries to
+// awaitDeliveries waits until every unrelated delivery has come, and trouble where it is meant to be, and holds the deliveries to
 // their promises. What is in trouble may stay.
-func (b *holBench) settle(ctx context.Context, w *whole, accepted []receipt, trouble bool) (fate taken, times []time.Duration, err error) {
+func (b *holBench) awaitDeliveries(ctx context.Context, w *whole, accepted []receipt, trouble bool) (fate agentReport, times []time.Duration, err error) {
 	var came []receipt
 	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; {

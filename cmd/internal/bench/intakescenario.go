@@ -77,7 +77,7 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 
 // warm sends the broker its first records, half through each server.
 func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, requests []request, sizes intakeSizes) error {
-	o.say("warming the broker with %d records", sizes.warm)
+	o.logf("warming the broker with %d records", sizes.warm)
 	for _, s := range servers {
 		for sent := int64(0); sent < sizes.warm/2; {
 			n, _, err := (&load{addr: s.Addr, conns: sizes.conns[0], requests: requests}).run(ctx, min(time.Second, o.Round))
@@ -105,7 +105,7 @@ func (o Options) intakeTurns(ctx context.Context, r *Report, name string, server
 			events[kind] += n
 			rates[kind] = append(rates[kind], float64(n)/elapsed.Seconds())
 		}
-		o.say("intake round %d on %d connections: %.0f/s, bare %.0f/s", i+1, conns, rates[serveOurs][i], rates[serveBare][i])
+		o.logf("intake round %d on %d connections: %.0f/s, bare %.0f/s", i+1, conns, rates[serveOurs][i], rates[serveBare][i])
 	}
 	r.Ratios = append(r.Ratios, ratioOf(name, fmt.Sprintf("requests/s on %d connections", conns), intakeBar, rates[serveOurs], rates[serveBare]))
 	for _, kind := range []string{serveOurs, serveBare} {
@@ -171,7 +171,7 @@ func (o *Options) startKafka(ctx context.Context) (stop func(), err error) {
 	if len(o.Kafka) > 0 {
 		return func() {}, nil
 	}
-	o.say("starting Apache Kafka; the first time it is fetched")
+	o.logf("starting Apache Kafka; the first time it is fetched")
 	k, err := rig.StartKafka(ctx, o.KafkaScript, o.data)
 	if err != nil {
 		return nil, fmt.Errorf("start Apache Kafka with %s (run it from the checkout, or name brokers with --kafka): %w", o.KafkaScript, err)

@@ -113,7 +113,7 @@ func (b *laneBench) turns(ctx context.Context, r *Report, one, many int) error {
 		ours.add(mine)
 		single.add(ones)
 		batched.add(batches)
-		b.say("lanes round %d: %.0f/s, one by one %.0f/s, batches of %d %.0f/s", i+1, mine.rate(), ones.rate(), b.claim, batches.rate())
+		b.logf("lanes round %d: %.0f/s, one by one %.0f/s, batches of %d %.0f/s", i+1, mine.rate(), ones.rate(), b.claim, batches.rate())
 	}
 	r.Ratios = append(r.Ratios, ratioOf("lanes/one_by_one", "actions/s", lanesOneBar, ours.rates, single.rates),
 		ratioOf("lanes/batch_100", "actions/s", lanesBatchBar, ours.rates, batched.rates))

@@ -33,7 +33,7 @@ func (b *scaleBench) fill(ctx context.Context, l *level) (time.Duration, error) 
 		return 0, err
 	}
 	began := time.Now()
-	b.say("filling the ledger with %d seen ids", l.seen)
+	b.logf("filling the ledger with %d seen ids", l.seen)
 	f := filler{url: b.pg.url, events: fmt.Sprintf("events_w%d", fences[0].window), entities: b.entities}
 	indexes, err := f.dropIndexes(ctx, conn)
 	if err != nil {
@@ -49,10 +49,10 @@ func (b *scaleBench) fill(ctx context.Context, l *level) (time.Duration, error) 
 		return 0, err
 	}
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil { // needs rights that the owner of a given server may lack
-		b.say("no checkpoint after the fill: %v", err)
+		b.logf("no checkpoint after the fill: %v", err)
 	}
 	took := time.Since(began)
-	b.say("filled in %s", took.Round(time.Second))
+	b.logf("filled in %s", took.Round(time.Second))
 	return took, nil
 }
 

@@ -29,7 +29,7 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 		return err
 	}
 	defer h.close()
-	b.say("a stream process gets %d open actions and %d events that wait in gaps", b.Held, b.Held)
+	b.logf("a stream process gets %d open actions and %d events that wait in gaps", b.Held, b.Held)
 	p, err := h.serve(ctx, "stream")
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 		return p.explain(err)
 	}
 	rest, peak := resident(p.pid(), "VmRSS"), resident(p.pid(), "VmHWM")
-	b.say("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
+	b.logf("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
 	r.Settings["scale.memory"] = fmt.Sprintf("forebay serve --roles stream with %d open actions of a destination that does not answer and %d events waiting in gaps, "+
 		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Held, b.Held, b.held.body, b.held.partitions)
 	r.Ratios = append(r.Ratios, atMost("scale/memory", "MiB resident, at rest, and allowed", rest, memoryBar))

@@ -20,7 +20,7 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 		return err
 	}
 	defer h.close()
-	b.say("a stream process gets %d open actions of %d entities", b.Open, entities)
+	b.logf("a stream process gets %d open actions of %d entities", b.Open, entities)
 	first, err := h.serve(ctx, "stream")
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 		return second.explain(err)
 	}
 	most := max(peak, resident(second.pid(), "VmHWM"))
-	b.say("%d open actions of %d entities: %.0f MiB at rest, %.0f MiB at most; %.0f actions/s in order once it may", b.Open, entities, rest, most, rate)
+	b.logf("%d open actions of %d entities: %.0f MiB at rest, %.0f MiB at most; %.0f actions/s in order once it may", b.Open, entities, rest, most, rate)
 	r.Settings[name[:5]+"."+name[6:]] = fmt.Sprintf("forebay serve --roles stream with %d open actions of %d entities, %d partitions, bodies of %d bytes: "+
 		"filled while the destination held its calls, claimed by a second process, and let through for %s", b.Open, entities, b.held.partitions, b.held.body, b.drainTime())
 	r.Ratios = append(r.Ratios, atMost(name, "MiB resident at most, and allowed", most, memoryBar))

@@ -122,7 +122,7 @@ func (b *scaleBench) round(ctx context.Context, l *level, i int) error {
 	if err != nil {
 		return err
 	}
-	b.say("scale round %d with %s seen ids: %.0f/s, %.0f bytes of WAL an event", i, l.name, got.rate(), float64(got.wal)/float64(max(1, got.events)))
+	b.logf("scale round %d with %s seen ids: %.0f/s, %.0f bytes of WAL an event", i, l.name, got.rate(), float64(got.wal)/float64(max(1, got.events)))
 	if i > 0 {
 		l.add(got.measured)
 	}

@@ -85,4 +85,4 @@ func newReport(o Options) *Report {
 	return &Report{Machine: ThisMachine(), Ratios: []Ratio{}, Costs: []Figure{}, Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
 }
 
-func (o Options) say(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }
+func (o Options) logf(format string, args ...any) { fmt.Fprintf(o.Talk, format+"\n", args...) }

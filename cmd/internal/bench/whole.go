@@ -170,7 +170,7 @@ func (w *whole) came(ctx context.Context) (int64, error) {
 }
 
 // take is what has come to the agent since the last time.
-func (w *whole) take(ctx context.Context) (fate taken, list []receipt, err error) {
+func (w *whole) take(ctx context.Context) (fate agentReport, list []receipt, err error) {
 	_, body, err := w.get(ctx, "http://"+w.agent.Addr+agentTake)
 	if err != nil {
 		return fate, nil, err

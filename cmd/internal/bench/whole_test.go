@@ -161,10 +161,10 @@ func TestAgent(t *testing.T) {
 	if _, body := call(agentCount, 0); string(body) != "3" {
 		t.Errorf("count %s", body)
 	}
-	var fate taken
+	var fate agentReport
 	_, body := call(agentTake, 0)
 	in := bytes.NewReader(body)
-	if err := binary.Read(in, binary.LittleEndian, &fate); err != nil || fate != (taken{Receipts: 3, Twice: 1, Unordered: 1, Failed: 1}) {
+	if err := binary.Read(in, binary.LittleEndian, &fate); err != nil || fate != (agentReport{Receipts: 3, Twice: 1, Unordered: 1, Failed: 1}) {
 		t.Fatalf("%+v %v", fate, err)
 	}
 	list := make([]receipt, 3)

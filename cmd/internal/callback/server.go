@@ -202,11 +202,11 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var said Result
-	if err := readJSON(r, &said); err != nil {
+	var body Result
+	if err := readJSON(r, &body); err != nil {
 		return 0, nil, err
 	}
-	report, err := said.report(ref, bearer(r))
+	report, err := body.report(ref, bearer(r))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -273,7 +273,7 @@ func itemOf(ref ledger.AttemptRef, s *inbox.ActionState) ActionItem {
 		item.HeartbeatBy = utc(&by)
 	}
 	if s.Reported != "" {
-		item.Result = &SaidItem{Status: said(s.Reported), State: s.Outcome}
+		item.Result = &ReportedItem{Status: statusName(s.Reported), State: s.Outcome}
 		if s.Outcome == "" {
 			item.Result.State = string(inbox.Recorded)
 		}
@@ -289,8 +289,8 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// said is a status as destinations write it.
-func said(s ledger.Status) string {
+// statusName is a status as destinations write it.
+func statusName(s ledger.Status) string {
 	if s == ledger.Dead {
 		return "dead"
 	}
@@ -335,14 +335,14 @@ func readJSON(r *http.Request, to any) error {
 }
 
 // report checks a result and brings it to the ledger's form, without the token, which agents may echo.
-func (said *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, error) {
-	r := ledger.Report{AttemptRef: ref, Code: said.Code}
-	switch said.Status {
+func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, error) {
+	r := ledger.Report{AttemptRef: ref, Code: body.Code}
+	switch body.Status {
 	case "done":
 		r.Status = ledger.Done
 	case "failed":
 		r.Status = ledger.Failed
-		if said.Retryable != nil && !*said.Retryable {
+		if body.Retryable != nil && !*body.Retryable {
 			r.Status = ledger.Dead
 		}
 	case "dead":
@@ -351,19 +351,19 @@ func (said *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, 
 		return r, refuse(http.StatusBadRequest, `status must be "done", "failed" or "dead"`)
 	}
 	switch {
-	case said.Code < 0 || said.Code > 999:
+	case body.Code < 0 || body.Code > 999:
 		return r, refuse(http.StatusBadRequest, "code must be between 0 and 999")
-	case r.Status != ledger.Failed && said.RetryAfter != 0:
+	case r.Status != ledger.Failed && body.RetryAfter != 0:
 		return r, refuse(http.StatusBadRequest, "retry_after is for a result that is failed and retryable")
-	case said.RetryAfter < 0 || said.RetryAfter > maxWait.Seconds():
+	case body.RetryAfter < 0 || body.RetryAfter > maxWait.Seconds():
 		return r, refuse(http.StatusBadRequest, "retry_after must be between 0 and %d seconds", int(maxWait.Seconds()))
-	case r.Status == ledger.Done && said.Error != "":
+	case r.Status == ledger.Done && body.Error != "":
 		return r, refuse(http.StatusBadRequest, "error is for a result that is not done")
 	}
-	r.Wait = time.Duration(said.RetryAfter * float64(time.Second))
+	r.Wait = time.Duration(body.RetryAfter * float64(time.Second))
 	clean := redact.New(token)
-	r.Error = string(clean.Bytes([]byte(said.Error)))
-	r.Response = clean.Bytes(textOf(said.Response))
+	r.Error = string(clean.Bytes([]byte(body.Error)))
+	r.Response = clean.Bytes(textOf(body.Response))
 	return r, nil
 }
 

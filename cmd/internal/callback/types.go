@@ -50,11 +50,11 @@ type ActionItem struct {
 	Attempts     int           `json:"attempts"`               // recorded so far
 	ResultBy     *time.Time    `json:"result_by,omitempty"`    // while it is processing
 	HeartbeatBy  *time.Time    `json:"heartbeat_by,omitempty"` // while it is processing, where heartbeats are asked for
-	Result       *SaidItem     `json:"result,omitempty"`
+	Result       *ReportedItem `json:"result,omitempty"`
 }
 
-// SaidItem is what was said of the token's attempt.
-type SaidItem struct {
+// ReportedItem is what was reported of the token's attempt.
+type ReportedItem struct {
 	Status string `json:"status"`
 	State  string `json:"state"` // recorded, applied or late
 }

@@ -417,14 +417,14 @@ func (c *dlqExportCmd) Run(e *env) error {
 	}
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	n, said := 0, time.Now()
+	n, printed := 0, time.Now()
 	err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
 			return unlessGone(err)
 		}
-		if n++; time.Since(said) >= progressEvery {
-			said = time.Now()
+		if n++; time.Since(printed) >= progressEvery {
+			printed = time.Now()
 			fmt.Fprintf(e.Stderr, "%d written\n", n)
 		}
 		return enc.Encode(struct {

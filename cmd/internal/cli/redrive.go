@@ -166,7 +166,7 @@ const progressEvery = 2 * time.Second
 // first error.
 func paced(e *env, n int, perSecond rate.Limit, do func(i int) error) error {
 	limit := rate.NewLimiter(perSecond, 1)
-	said := time.Now()
+	printed := time.Now()
 	for i := range n {
 		if err := limit.Wait(e.ctx); err != nil {
 			return cmp.Or(context.Cause(e.ctx), err)
@@ -174,8 +174,8 @@ func paced(e *env, n int, perSecond rate.Limit, do func(i int) error) error {
 		if err := do(i); err != nil {
 			return err
 		}
-		if time.Since(said) >= progressEvery {
-			said = time.Now()
+		if time.Since(printed) >= progressEvery {
+			printed = time.Now()
 			fmt.Fprintf(e.Stderr, "%d of %d\n", i+1, n)
 		}
 	}

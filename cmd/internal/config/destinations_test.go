@@ -152,7 +152,7 @@ func TestConcurrencyOfADestination(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		top, destination string
-		want, joined     int
+		want, statements int
 	}{
 		{"", "type: log", 64, 0},
 		{"", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1", 8, 0},
@@ -164,7 +164,7 @@ func TestConcurrencyOfADestination(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("%s: %v", tt.destination, problems)
 		}
-		if got := c.Teams["acme"].Destinations["coder"].Concurrency; got != tt.want || c.Statements() != tt.joined {
+		if got := c.Teams["acme"].Destinations["coder"].Concurrency; got != tt.want || c.Statements() != tt.statements {
 			t.Errorf("%s: concurrency %d, %d statements in the ledger's database", tt.destination, got, c.Statements())
 		}
 	}

@@ -29,11 +29,11 @@ type agent struct {
 	server   *http.Server
 	listener net.Listener
 
-	mu    sync.Mutex
-	calls []call
-	keys  map[string]bool
-	again int           // calls whose key had been seen
-	grew  chan struct{} // closed and replaced at every call
+	mu      sync.Mutex
+	calls   []call
+	keys    map[string]bool
+	repeats int           // calls whose key had been seen
+	grew    chan struct{} // closed and replaced at every call
 }
 
 // maxCalls bounds the agent's memory; the oldest is forgotten.
@@ -82,7 +82,7 @@ func (a *agent) add(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.keys[c.Key] {
-		a.again++
+		a.repeats++
 		return
 	}
 	if len(a.calls) == maxCalls {
@@ -113,7 +113,7 @@ func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
 func (a *agent) seen() ([]call, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([]call{}, a.calls...), a.again
+	return append([]call{}, a.calls...), a.repeats
 }
 
 // wait returns when the agent has done n things or ctx ends.

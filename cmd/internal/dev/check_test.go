@@ -35,7 +35,7 @@ func TestDemoRefusesWrongOutcomes(t *testing.T) {
 		"a duplicate not noticed":        {func(o *outcome) { o.got.duplicates-- }, "duplicates"},
 		"a stale one applied":            {func(o *outcome) { o.got.stale-- }, "stale"},
 		"nothing buffered":               {func(o *outcome) { o.got.buffered = 0 }, "buffered"},
-		"a call repeated":                {func(o *outcome) { o.again = 1 }, "calls repeated"},
+		"a call repeated":                {func(o *outcome) { o.repeats = 1 }, "calls repeated"},
 		"two actions in the wrong order": {func(o *outcome) { slices.Reverse(o.got.run[gap]) }, "order of " + gap},
 		"an action run twice":            {func(o *outcome) { o.got.run[gap] = append(o.got.run[gap], 5) }, "order of " + gap},
 		"an action that never ran":       {func(o *outcome) { o.got.run[gap] = o.got.run[gap][:3] }, "order of " + gap},

@@ -41,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 				return err
 			}
 		}
-		s.tellHow()
+		s.printHowToLook()
 		<-ctx.Done()
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 
 // look fills in what the operator's API and the agent know.
 func (s *session) look(ctx context.Context, o *outcome) error {
-	items, err := s.settled(ctx)
+	items, err := s.finishedItems(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (s *session) look(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-// settled lists the inbox once nothing of it is still to run.
-func (s *session) settled(ctx context.Context) ([]api.InboxItem, error) {
+// finishedItems lists the inbox once nothing of it is still to run.
+func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 	c, err := s.client()
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (s *session) ran(o *outcome) {
 			versions[d.id] = d
 		}
 	}
-	calls, again := s.agent.seen()
-	o.again = again
+	calls, repeats := s.agent.seen()
+	o.repeats = repeats
 	for _, c := range calls {
 		if d, ours := versions[c.EventID]; ours {
 			line := d.source + " " + d.entity

@@ -50,13 +50,13 @@ func expect(sent []delivery) expectation {
 
 // release runs what waits as long as it is the next.
 func (e *expectation) release(line string, waiting map[string][]int) {
-	for again := true; again; {
-		again = false
+	for progress := true; progress; {
+		progress = false
 		for i, v := range waiting[line] {
 			if v == last(e.run[line])+1 {
 				e.run[line] = append(e.run[line], v)
 				waiting[line] = append(waiting[line][:i:i], waiting[line][i+1:]...)
-				again = true
+				progress = true
 				break
 			}
 		}

@@ -26,7 +26,7 @@ type outcome struct {
 	sent     []delivery
 	want     expectation
 	got      expectation
-	again    int // calls that came a second time under their key
+	repeats  int // calls that came a second time under their key
 	arrivals map[string][]int
 }
 
@@ -138,7 +138,7 @@ func (o *outcome) check() error {
 	same("duplicates", o.got.duplicates, o.want.duplicates)
 	same("stale", o.got.stale, o.want.stale)
 	same("buffered", o.got.buffered, o.want.buffered)
-	same("calls repeated", o.again, 0)
+	same("calls repeated", o.repeats, 0)
 	for line := range o.want.run {
 		same("order of "+line, o.got.run[line], o.want.run[line])
 	}

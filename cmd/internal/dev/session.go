@@ -187,8 +187,8 @@ func (s *session) close() {
 	}
 }
 
-// tellHow says where to look, with the program by the name that it was called by: in a fresh clone that is bin/forebay.
-func (s *session) tellHow() {
+// printHowToLook says where to look, with the program by the name that it was called by: in a fresh clone that is bin/forebay.
+func (s *session) printHowToLook() {
 	o := s.config.Listen.Operator
 	at := ""
 	if o != usual.operator {

@@ -82,9 +82,9 @@ func serverAccount(owned string) (*account, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as: create one, or start forebay as another user")
 }
 
-// settle chooses user and place: the server's home is dir/server, or a directory under stateRoot when the user cannot
+// chooseHome chooses user and place: the server's home is dir/server, or a directory under stateRoot when the user cannot
 // reach that; dir/location remembers the second case.
-func settle(dir string, logger *slog.Logger) (*account, string, error) {
+func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	location := filepath.Join(dir, "location")
 	home := filepath.Join(dir, "server")
 	if text, err := os.ReadFile(location); err == nil {

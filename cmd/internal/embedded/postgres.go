@@ -120,7 +120,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 
 // prepare does everything before the server process: user, place, programs, leftovers, cluster, port.
 func (p *Postgres) prepare(ctx context.Context) (err error) {
-	if p.account, p.home, err = settle(p.cfg.Dir, p.cfg.Logger); err != nil {
+	if p.account, p.home, err = chooseHome(p.cfg.Dir, p.cfg.Logger); err != nil {
 		return err
 	}
 	if p.cfg.Temporary != "" {

@@ -35,7 +35,7 @@ func TestBrokenBatch(t *testing.T) {
 	k.StopCleanly()
 	broken, end := fullest(t, ends)
 	first, next := k.BreakBatch(1, topic, broken, end/2)
-	k.StartAgain()
+	k.StartAll()
 
 	stream := r.serve("stream")
 	stop := r.waitUnreadable(stream, broken)

@@ -233,8 +233,8 @@ func (k *KafkaCluster) StopCleanly() {
 	k.run("stop")
 }
 
-// StartAgain starts the brokers that StopCleanly ended, on their ports and data.
-func (k *KafkaCluster) StartAgain() {
+// StartAll starts the brokers that StopCleanly ended, on their ports and data.
+func (k *KafkaCluster) StartAll() {
 	k.t.Helper()
 	if err := k.start(context.Background(), len(strings.Split(k.bootstrap, ","))); err != nil {
 		k.t.Fatal(err)

@@ -26,7 +26,7 @@ func ThroughProxy(t T, b Broker) *ProxiedBroker {
 	ready := make(chan struct{})
 	p = startProxy(t, b.Bootstrap(), func(client, server *link) {
 		<-ready
-		r := &rewriter{to: p.Addr(), asked: map[int32][2]int16{}}
+		r := &rewriter{to: p.Addr(), pending: map[int32][2]int16{}}
 		var both sync.WaitGroup
 		both.Go(func() { r.frames(client, server, r.question) })
 		r.frames(server, client, r.answer)
@@ -43,8 +43,8 @@ func (b *ProxiedBroker) Bootstrap() string { return b.Addr() }
 type rewriter struct {
 	to string
 
-	mu    sync.Mutex
-	asked map[int32][2]int16 // key and version of what waits for its answer, by correlation id
+	mu      sync.Mutex
+	pending map[int32][2]int16 // key and version of what waits for its answer, by correlation id
 }
 
 // frames passes on whole messages, each changed, and the end of the connection, unless that hangs.
@@ -85,7 +85,7 @@ func (r *rewriter) question(b []byte) ([]byte, error) {
 	for _, k := range tellsAddresses {
 		if key == k {
 			r.mu.Lock()
-			r.asked[int32(binary.BigEndian.Uint32(b[4:]))] = [2]int16{key, version}
+			r.pending[int32(binary.BigEndian.Uint32(b[4:]))] = [2]int16{key, version}
 			r.mu.Unlock()
 		}
 	}
@@ -98,14 +98,14 @@ func (r *rewriter) answer(b []byte) ([]byte, error) {
 	}
 	id := int32(binary.BigEndian.Uint32(b))
 	r.mu.Lock()
-	asked, ok := r.asked[id]
-	delete(r.asked, id)
+	request, ok := r.pending[id]
+	delete(r.pending, id)
 	r.mu.Unlock()
 	if !ok {
 		return b, nil
 	}
-	resp := kmsg.ResponseForKey(asked[0])
-	resp.SetVersion(asked[1])
+	resp := kmsg.ResponseForKey(request[0])
+	resp.SetVersion(request[1])
 	body, head := b[4:], append([]byte(nil), b[:4]...)
 	if resp.IsFlexible() {
 		reader := kbin.Reader{Src: body}

@@ -105,12 +105,12 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 // compareTopic holds an existing topic against what it should be.
 func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
-	var says []string
+	var reasons []string
 	note := func(v Verb, format string, args ...any) {
 		if c.Action != Refused {
 			c.Action = v
 		}
-		says = append(says, fmt.Sprintf(format, args...))
+		reasons = append(reasons, fmt.Sprintf(format, args...))
 	}
 	if n := int32(len(d.Partitions)); n != w.Partitions {
 		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
@@ -147,10 +147,10 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	if len(c.alter) > 0 && c.Action != Refused {
 		c.Action = Alter
 		for _, key := range slices.Sorted(maps.Keys(c.alter)) {
-			says = append(says, fmt.Sprintf("%s %s -> %s", key, have[key], c.alter[key]))
+			reasons = append(reasons, fmt.Sprintf("%s %s -> %s", key, have[key], c.alter[key]))
 		}
 	}
-	c.Detail = strings.Join(says, "; ")
+	c.Detail = strings.Join(reasons, "; ")
 	return c
 }
 
@@ -216,7 +216,7 @@ func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) (
 			return changes[:i], err
 		}
 	}
-	return changes, settled(ctx, adm, changes)
+	return changes, waitForLeaders(ctx, adm, changes)
 }
 
 // create makes the topic. A broker that does not know a setting of ours, as the embedded one does not know unclean

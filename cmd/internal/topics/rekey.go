@@ -145,7 +145,7 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		if err := create(ctx, adm, &c); err != nil {
 			return err
 		}
-		return settled(ctx, adm, []Change{c})
+		return waitForLeaders(ctx, adm, []Change{c})
 	}
 	if n := len(details[r.To.Name].Partitions); n != int(r.To.Partitions) {
 		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s exists with %d partitions, not %d: delete it, or name another topic with --to",
@@ -210,7 +210,7 @@ func remove(ctx context.Context, adm *kadm.Client, topic string) error {
 	if _, err := adm.DeleteTopic(ctx, topic); err != nil {
 		return unavailable("delete topic "+topic, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, errors.New("the brokers still tell of it"))
+	ctx, cancel := context.WithTimeoutCause(ctx, leadersWithin, errors.New("the brokers still tell of it"))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -287,7 +287,7 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*dige
 	defer cancel(nil)
 	d := newDigest()
 	var done atomic.Int64
-	stop := r.tell("copied", &done, total(from))
+	stop := r.reportProgress("copied", &done, total(from))
 	defer stop()
 	err = r.merged(ctx, from, func(rec *kgo.Record) {
 		d.add(rec)
@@ -317,7 +317,7 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*dige
 // check reads the target back and compares it with what was copied.
 func (r Rekey) check(ctx context.Context, to map[int32]span, sent *digest) error {
 	var done atomic.Int64
-	stop := r.tell("checked", &done, total(to))
+	stop := r.reportProgress("checked", &done, total(to))
 	defer stop()
 	d := newDigest()
 	misplaced := int64(0)
@@ -351,8 +351,8 @@ func total(all map[int32]span) (n int64) {
 	return n
 }
 
-// tell reports progress once a second until stop is called, and then once more.
-func (r Rekey) tell(doing string, done *atomic.Int64, of int64) (stop func()) {
+// reportProgress reports progress once a second until stop is called, and then once more.
+func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop func()) {
 	if r.Progress == nil {
 		return func() {}
 	}

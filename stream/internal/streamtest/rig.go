@@ -162,13 +162,13 @@ func (r *Rig) AppendTime(i int) time.Time {
 }
 
 // OnMetadata tells asked of every question for a topic.
-func (r *Rig) OnMetadata(topic string, asked chan<- struct{}) {
+func (r *Rig) OnMetadata(topic string, questions chan<- struct{}) {
 	r.Cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
 		for _, t := range req.(*kmsg.MetadataRequest).Topics {
 			if t.Topic != nil && *t.Topic == topic {
 				select {
-				case asked <- struct{}{}:
+				case questions <- struct{}{}:
 				default:
 				}
 			}
@@ -208,9 +208,9 @@ func (r *Rig) RefuseDescribe() {
 	r.Cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
 		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
-		for _, asked := range req.(*kmsg.DescribeConfigsRequest).Resources {
+		for _, resource := range req.(*kmsg.DescribeConfigsRequest).Resources {
 			one := kmsg.NewDescribeConfigsResponseResource()
-			one.ResourceType, one.ResourceName, one.ErrorCode = asked.ResourceType, asked.ResourceName, kerr.TopicAuthorizationFailed.Code
+			one.ResourceType, one.ResourceName, one.ErrorCode = resource.ResourceType, resource.ResourceName, kerr.TopicAuthorizationFailed.Code
 			resp.Resources = append(resp.Resources, one)
 		}
 		return resp, nil, true

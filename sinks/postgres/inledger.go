@@ -13,27 +13,27 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Joined executes a statement in the ledger's own transaction. Safe for concurrent use.
-type Joined struct {
+// InLedger executes a statement in the ledger's own transaction. Safe for concurrent use.
+type InLedger struct {
 	statement string
 	params    *template.Set
 }
 
 var (
-	_ sink.Sink   = (*Joined)(nil)
-	_ sink.Joined = (*Joined)(nil)
+	_ sink.Sink     = (*InLedger)(nil)
+	_ sink.InLedger = (*InLedger)(nil)
 )
 
-// NewJoined makes a sink of a statement and the parameters that [Params] declares.
-func NewJoined(statement string, params *template.Set) (*Joined, error) {
+// NewInLedger makes a sink of a statement and the parameters that [Params] declares.
+func NewInLedger(statement string, params *template.Set) (*InLedger, error) {
 	if strings.TrimSpace(statement) == "" || params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make a postgres destination", "statement or params are missing")
 	}
-	return &Joined{statement, params}, nil
+	return &InLedger{statement, params}, nil
 }
 
 // Do makes one attempt. It is over when the ledger has recorded that the action is done.
-func (s *Joined) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+func (s *InLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := bind(s.params, a)
 	if err != nil {
 		return sink.Outcome{}, err
@@ -61,17 +61,17 @@ func answer(tag string) sink.Outcome {
 	return sink.Outcome{Response: []byte(tag)}
 }
 
-// Joined implements [sink.Joined].
-func (s *Joined) Joined() {}
+// InLedger implements [sink.InLedger].
+func (s *InLedger) InLedger() {}
 
 // Idempotency is fenced: the fence is checked in the transaction of the statement.
-func (s *Joined) Idempotency() sink.Idempotency { return sink.Fenced }
+func (s *InLedger) Idempotency() sink.Idempotency { return sink.Fenced }
 
 // Close has nothing to give back: the connections are the ledger's.
-func (s *Joined) Close(context.Context) error { return nil }
+func (s *InLedger) Close(context.Context) error { return nil }
 
 // Format prints what s is.
-func (s *Joined) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
+func (s *InLedger) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
 
 // LogValue is the same for slog.
-func (s *Joined) LogValue() slog.Value { return slog.StringValue("postgres destination") }
+func (s *InLedger) LogValue() slog.Value { return slog.StringValue("postgres destination") }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// settle brings to disk what was written, so that no side pays for the one before it. A server that belongs to others may not
+// checkpoint brings to disk what was written, so that no side pays for the one before it. A server that belongs to others may not
 // allow it.
-func (s *pgServer) settle(ctx context.Context) error {
+func (s *pgServer) checkpoint(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.url)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *pgServer) dropCopies(ctx context.Context) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+copySchema+" CASCADE")
-	return errors.Join(err, s.settle(ctx))
+	return errors.Join(err, s.checkpoint(ctx))
 }
 
 // forget drops the rows of a run's events and completions, which would go on costing: Postgres' autovacuum comes for every
@@ -48,5 +48,5 @@ func (s *pgServer) forget(ctx context.Context, g gateRun) error {
 		return err
 	}
 	_, err = conn.Exec(ctx, fmt.Sprintf("DROP TABLE forebay.events_w%[1]d, forebay.completions_w%[1]d", fences[0].window))
-	return errors.Join(err, s.settle(ctx))
+	return errors.Join(err, s.checkpoint(ctx))
 }

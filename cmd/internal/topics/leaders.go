@@ -9,12 +9,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// settleWithin bounds the wait for a created topic to be known to the brokers.
-const settleWithin = 30 * time.Second
+// leadersWithin bounds the wait for a created topic to be known to the brokers.
+const leadersWithin = 30 * time.Second
 
-// settled waits until the brokers tell of every created topic with a leader for each of its partitions: a creation is
+// waitForLeaders waits until the brokers tell of every created topic with a leader for each of its partitions: a creation is
 // acknowledged before its metadata has reached them, and the command that runs next would find the topic missing.
-func settled(ctx context.Context, adm *kadm.Client, changes []Change) error {
+func waitForLeaders(ctx context.Context, adm *kadm.Client, changes []Change) error {
 	var created []string
 	for _, c := range changes {
 		if c.Action == Create {
@@ -24,12 +24,12 @@ func settled(ctx context.Context, adm *kadm.Client, changes []Change) error {
 	if len(created) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, errors.New("the brokers do not tell of it yet"))
+	ctx, cancel := context.WithTimeoutCause(ctx, leadersWithin, errors.New("the brokers do not tell of it yet"))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing, err := unsettled(ctx, adm, created)
+		missing, err := leaderless(ctx, adm, created)
 		if err == nil && missing == "" {
 			return nil
 		}
@@ -41,8 +41,8 @@ func settled(ctx context.Context, adm *kadm.Client, changes []Change) error {
 	}
 }
 
-// unsettled names the first topic that is not there whole.
-func unsettled(ctx context.Context, adm *kadm.Client, names []string) (string, error) {
+// leaderless names the first topic that is not there whole.
+func leaderless(ctx context.Context, adm *kadm.Client, names []string) (string, error) {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...) // the way past the client's cache, which is 5 s old
 	if err != nil {
 		return names[0], err

@@ -15,8 +15,8 @@ import (
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
-// inLedger gives a joined sink actions of a real ledger in the target's database, as lanes do.
-type inLedger struct {
+// ledgerOf gives an InLedger actions of a real ledger in the target's database, as lanes do.
+type ledgerOf struct {
 	sink.Sink
 	ns    *ledger.Namespace
 	claim *ledger.Claim
@@ -24,14 +24,14 @@ type inLedger struct {
 }
 
 // newLedger makes a ledger beside the target's schema, with open actions.
-func newLedger(t testing.TB, d *target, statement string, values ...any) *inLedger {
+func newLedger(t testing.TB, d *target, statement string, values ...any) *ledgerOf {
 	t.Helper()
 	l, _ := ledgertest.Open(t)
-	s, err := NewJoined(strings.ReplaceAll(statement, "S.", d.schema+"."), params(t, values...))
+	s, err := NewInLedger(strings.ReplaceAll(statement, "S.", d.schema+"."), params(t, values...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &inLedger{Sink: s}
+	j := &ledgerOf{Sink: s}
 	j.ns, err = l.Namespace(t.Context(), ledger.Spec{
 		Name: "acme.triage", Owner: "test", Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
 		Policy: gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip},
@@ -63,18 +63,18 @@ func newLedger(t testing.TB, d *target, statement string, values ...any) *inLedg
 }
 
 // Do runs the next open action.
-func (j *inLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+func (j *ledgerOf) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return j.at(ctx, a, j.lane.Add(1))
 }
 
-func (j *inLedger) at(ctx context.Context, a sink.Action, lane int64) (sink.Outcome, error) {
+func (j *ledgerOf) at(ctx context.Context, a sink.Action, lane int64) (sink.Outcome, error) {
 	a.Commit = func(ctx context.Context, s sink.Statement) (string, error) {
 		return j.ns.Commit(ctx, ledger.Result{Claim: j.claim, LaneSeq: lane, Status: ledger.Done, Attempt: a.Attempt}, s)
 	}
 	return j.Sink.Do(ctx, a)
 }
 
-func (j *inLedger) open(t *testing.T) int {
+func (j *ledgerOf) open(t *testing.T) int {
 	t.Helper()
 	actions, _, err := j.ns.Open(t.Context(), j.claim, 0, 200)
 	if err != nil {
@@ -83,13 +83,13 @@ func (j *inLedger) open(t *testing.T) int {
 	return len(actions)
 }
 
-func TestJoinedConformance(t *testing.T) {
+func TestInLedgerConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) sink.Sink {
 		return newLedger(t, newTarget(t), `INSERT INTO S.effects (event) VALUES ($1)`, "{{event.id}}")
 	}})
 }
 
-func TestJoinedActsWithTheCompletion(t *testing.T) {
+func TestInLedgerActsWithTheCompletion(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)
 	j := newLedger(t, d, `INSERT INTO S.effects (event, rev, note) VALUES ($1, $2, $3)`, inserted...)
@@ -110,7 +110,7 @@ func TestJoinedActsWithTheCompletion(t *testing.T) {
 }
 
 // The same statements fail in the same ways, and none of them takes the ledger's transaction of another action along.
-func TestJoinedErrors(t *testing.T) {
+func TestInLedgerErrors(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)
 	readyForStates(d)
@@ -121,7 +121,7 @@ func TestJoinedErrors(t *testing.T) {
 		if tt.class == sink.ClassDenied {
 			statement = `DO $$ BEGIN SET LOCAL ROLE ` + role + `; PERFORM pg_read_file('/etc/hostname'); END $$`
 		}
-		s, err := NewJoined(statement, params(t, tt.values...))
+		s, err := NewInLedger(statement, params(t, tt.values...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,9 +144,9 @@ func TestJoinedErrors(t *testing.T) {
 	}
 }
 
-func TestJoinedWithoutALedger(t *testing.T) {
+func TestInLedgerWithoutALedger(t *testing.T) {
 	t.Parallel()
-	s, err := NewJoined("SELECT 1", params(t))
+	s, err := NewInLedger("SELECT 1", params(t))
 	if err != nil {
 		t.Fatal(err)
 	}
