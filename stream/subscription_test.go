@@ -191,7 +191,7 @@ func TestPositionMovesOverTransactions(t *testing.T) {
 	m.check(t)
 }
 
-func TestFailedBatchIsClaimedAnew(t *testing.T) {
+func TestFailedBatchIsClaimedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	r.Produce(0, 1, 2)

@@ -85,8 +85,8 @@ func read(t *testing.T, cluster *kfake.Cluster, topic string, n int) []*kgo.Reco
 	}
 }
 
-// TestAgain: a record goes out as it stands, null and empty told apart, to the partition of its key, and says where it is.
-func TestAgain(t *testing.T) {
+// TestRepublishKeepsTheRecord: a record goes out as it stands, null and empty told apart, to the partition of its key, and says where it is.
+func TestRepublishKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	p, cluster := setup(t, nil)
 	sent := &kgo.Record{Topic: "elsewhere", Partition: 7, Offset: 99, Key: []byte("o-1"), Value: []byte("\x00\xff no event"),

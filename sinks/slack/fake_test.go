@@ -53,8 +53,8 @@ func actionOf(m map[string]any) string {
 	return id
 }
 
-// say puts a message of somebody else into the channel.
-func (f *fake) say(m map[string]any) {
+// add puts a message of somebody else into the channel.
+func (f *fake) add(m map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.post(m)

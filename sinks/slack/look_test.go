@@ -15,7 +15,7 @@ func TestLookNamesWhatItHasSeen(t *testing.T) {
 		f := newFake()
 		f.size = size
 		for range 10*size + 1 {
-			f.say(map[string]any{"channel": channel})
+			f.add(map[string]any{"channel": channel})
 		}
 		a := sinktest.Action(1)
 		a.Attempt, a.FirstAt = 2, time.Now()

@@ -143,7 +143,7 @@ func TestRetryFindsItsMessageOnALaterPage(t *testing.T) {
 		{"text": "of a list", "metadata": map[string]any{"event_type": "list", "event_payload": []any{}}},
 	} {
 		m["channel"] = channel
-		f.say(m)
+		f.add(m)
 	}
 	a.Attempt, a.FirstAt = 2, time.Now()
 	out, err := s.Do(t.Context(), a)
@@ -158,7 +158,7 @@ func TestLookIsBounded(t *testing.T) {
 	f := newFake()
 	a := sinktest.Action(1)
 	a.Event.RecordedTime = time.Now().Add(-time.Hour)
-	f.say(map[string]any{"channel": channel, "ts": fmt.Sprintf("%d.000001", time.Now().Add(-30*time.Minute).Unix()),
+	f.add(map[string]any{"channel": channel, "ts": fmt.Sprintf("%d.000001", time.Now().Add(-30*time.Minute).Unix()),
 		"metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
 	s := must(t, serve(t, f), token, simple())
 	a.Doubt = true
@@ -181,10 +181,10 @@ func TestLookEndsWithTheDoubt(t *testing.T) {
 		a := sinktest.Action(1)
 		a.Event.RecordedTime, a.Doubt, a.DoubtEnd = time.Now().Add(-2*time.Hour), true, time.Now().Add(-time.Hour)
 		if ours {
-			f.say(map[string]any{"channel": channel, "ts": ago(61 * time.Minute), "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+			f.add(map[string]any{"channel": channel, "ts": ago(61 * time.Minute), "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
 		}
 		for range 20 {
-			f.say(map[string]any{"channel": channel, "ts": ago(time.Minute)})
+			f.add(map[string]any{"channel": channel, "ts": ago(time.Minute)})
 		}
 		if _, err := must(t, serve(t, f), token, simple()).Do(t.Context(), a); err != nil || f.Done() != 1 || f.looks != 1 {
 			t.Errorf("posted before %v: %v, %d messages after %d looks", ours, err, f.Done(), f.looks)
@@ -198,7 +198,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 	crowd := newFake()
 	crowd.size = 1
 	for range 11 {
-		crowd.say(map[string]any{"channel": channel})
+		crowd.add(map[string]any{"channel": channel})
 	}
 	noScope := newFake()
 	noScope.errors["conversations.history"] = "missing_scope"

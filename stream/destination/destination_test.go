@@ -713,7 +713,7 @@ func TestPausesReachEveryProcess(t *testing.T) {
 	})
 }
 
-func TestPauseOfAPersonStandsBesideItsOwn(t *testing.T) {
+func TestOperatorsPauseStaysBesideItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		theirs := Pause{At: time.Now(), By: "ann@ops", Reason: "they move"}
@@ -873,8 +873,8 @@ func TestTurnStandsNoLongerThanItsDestination(t *testing.T) {
 	}
 }
 
-// TestAway: for how long nobody could attempt anything, by whatever kept them, and counted once.
-func TestAway(t *testing.T) {
+// TestTimeNobodyCouldAttempt: for how long nobody could attempt anything, by whatever kept them, and counted once.
+func TestTimeNobodyCouldAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -919,9 +919,9 @@ func TestAway(t *testing.T) {
 	same(t, "all that are kept", d.BlockedFor(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
 }
 
-// TestAwayIsNotWhatWasLetThrough: between a hold and the next one attempts were made, as between an open breaker's wait and the
+// TestTimeNobodyCouldAttemptLeavesOutAttempts: between a hold and the next one attempts were made, as between an open breaker's wait and the
 // next where nobody came to try; what kept everybody else was the attempt that tried.
-func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
+func TestTimeNobodyCouldAttemptLeavesOutAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour})
@@ -948,8 +948,8 @@ func TestAwayIsNotWhatWasLetThrough(t *testing.T) {
 	})
 }
 
-// TestAwayEndsWithTheResume: a resume ends the wait of a breaker that opened before, not what an answer asked for.
-func TestAwayEndsWithTheResume(t *testing.T) {
+// TestTimeNobodyCouldAttemptEndsWithTheResume: a resume ends the wait of a breaker that opened before, not what an answer asked for.
+func TestTimeNobodyCouldAttemptEndsWithTheResume(t *testing.T) {
 	t.Parallel()
 	for _, held := range []time.Duration{0, 40 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -313,12 +313,12 @@ func TestWaitingTimesAreClamped(t *testing.T) {
 	st := NewState()
 	records := []Record{tame, wild}
 	records[0].Offset, records[1].Offset = 1, 2
-	said := say(Decide(st, records, p), records)
+	said := printed(Decide(st, records, p), records)
 	if v := st.Waiting[e][0].Version.Value; v != base.Add(time.Minute).UnixNano() {
 		t.Errorf("waits at %s", time.Unix(0, v).UTC())
 	}
 	p.FutureSkew = time.Second // what waits has its version
-	said = append(said, say(Expire(st, []VersionLineKey{e}, p), nil)...)
+	said = append(said, printed(Expire(st, []VersionLineKey{e}, p), nil)...)
 	want := []string{"2 buffered/start_backfill", "1 buffered/start_backfill", "*1 applied/first", "*2 applied/released"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
@@ -333,7 +333,7 @@ func TestWanted(t *testing.T) {
 	Decide(st, []Record{
 		seq(1, 1), seq(3, 3), seq(10, 1, on("f")), seq(13, 3, on("f")), seq(2, 2), seq(20, 1, on("g")), seq(23, 3, on("g")), seq(22, 2, on("g")), seq(26, 6, on("g")),
 	}, now)
-	if diff := cmp.Diff([]string{"gap 2-2", "gap 2-2", "gap 2-2", "gap 4-5"}, asked(st.Requests)); diff != "" {
+	if diff := cmp.Diff([]string{"gap 2-2", "gap 2-2", "gap 2-2", "gap 4-5"}, requested(st.Requests)); diff != "" {
 		t.Error(diff)
 	}
 	want := []Request{

@@ -128,7 +128,7 @@ func TestEpochIsTheLines(t *testing.T) {
 	records := []Record{seq(4, 4), seq(5, 5), seq(8, 8), seq(6, 6), seq(7, 7)}
 	out := Decide(st, records, wait)
 	want := []string{"4 stale/older", "5 applied/equal", "8 buffered/gap", "6 applied/next", "7 applied/next", "*8 applied/released"}
-	if diff := cmp.Diff(want, say(out, records)); diff != "" {
+	if diff := cmp.Diff(want, printed(out, records)); diff != "" {
 		t.Error(diff)
 	}
 	for _, o := range out {
@@ -207,7 +207,7 @@ func TestReleasedOutcomesKeepTheirEvents(t *testing.T) {
 		"11 parked/behind_park", "6 parked/behind_park", "4 applied/next", "*5 applied/released", "*6 applied/released",
 		"*7 applied/released", "*8 applied/released", "*9 applied/released",
 	}
-	if diff := cmp.Diff(want, say(out, records)); diff != "" {
+	if diff := cmp.Diff(want, printed(out, records)); diff != "" {
 		t.Error(diff)
 	}
 	if got := waitingIDs(st, e); got != "11:parked 12:parked" {

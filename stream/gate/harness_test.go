@@ -72,9 +72,9 @@ func expire(lines ...VersionLineKey) step { return step{expire: lines} }
 func policy(p Policy) step                { return step{policy: &p} }
 func line(e schemas.EntityKey) step       { return expire(VersionLineKey{Entity: e}) }
 
-// say prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar,
+// printed prints outcomes as "3 applied/next", released ones with a star: "*3 applied/released", held ones with a bar,
 // "3 | parked/older_held", dead ones with a cross: "3 + applied/gap_dead".
-func say(out []Outcome, records []Record) []string {
+func printed(out []Outcome, records []Record) []string {
 	said := []string{}
 	for _, o := range out {
 		id := ""
@@ -100,13 +100,13 @@ func run(st *State, p Policy, steps []step) []string {
 	for _, s := range steps {
 		switch {
 		case s.person != nil:
-			said = append(said, say([]Outcome{s.person(st, held)}, nil)...)
+			said = append(said, printed([]Outcome{s.person(st, held)}, nil)...)
 		case s.policy != nil:
 			p = *s.policy
 		case s.expire != nil:
-			said = append(said, say(Expire(st, s.expire, p), nil)...)
+			said = append(said, printed(Expire(st, s.expire, p), nil)...)
 		case s.release != nil:
-			said = append(said, say(Release(st, s.release, p), nil)...)
+			said = append(said, printed(Release(st, s.release, p), nil)...)
 		default:
 			out := Decide(st, s.records, p)
 			for _, o := range out {
@@ -114,7 +114,7 @@ func run(st *State, p Policy, steps []step) []string {
 					held = &Waiting{Record: s.records[o.Record], Decision: o.Decision}
 				}
 			}
-			said = append(said, say(out, s.records)...)
+			said = append(said, printed(out, s.records)...)
 		}
 	}
 	return said
@@ -129,7 +129,7 @@ func waitingIDs(st *State, k VersionLineKey) string {
 	return strings.Join(ids, " ")
 }
 
-func asked(requests []Request) (all []string) {
+func requested(requests []Request) (all []string) {
 	for _, r := range requests {
 		if r.Before.Kind == schemas.Sequence {
 			all = append(all, fmt.Sprintf("%s %d-%d", r.Reason, r.From, r.To))
@@ -198,7 +198,7 @@ func (tt table) test(t *testing.T) {
 				if got := waitingIDs(st, e); got != c.waiting {
 					t.Errorf("waiting: got %q, want %q", got, c.waiting)
 				}
-				if diff := cmp.Diff(c.asked, asked(st.Requests)); diff != "" {
+				if diff := cmp.Diff(c.asked, requested(st.Requests)); diff != "" {
 					t.Errorf("asked for (-want +got):\n%s", diff)
 				}
 				if c.line != nil {

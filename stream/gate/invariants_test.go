@@ -58,7 +58,7 @@ func sameState(t failer, m *model, st *State) {
 
 // conserved: every record has exactly one outcome of its own; what entered the buffer left it once or waits; every key
 // runs at most once; quarantined, filtered and conflicting events are not remembered.
-func conserved(t failer, all []said, records []Record, st *State) {
+func conserved(t failer, all []modelOutcome, records []Record, st *State) {
 	t.Helper()
 	type copyOf struct {
 		key    schemas.EventKey
@@ -110,7 +110,7 @@ func conserved(t failer, all []said, records []Record, st *State) {
 
 // ordered: what is applied on a line never goes back, until the line begins again (with a filtered event of another
 // kind even, which only the kind shows). Its epoch never does.
-func ordered(t failer, all []said, records []Record) {
+func ordered(t failer, all []modelOutcome, records []Record) {
 	t.Helper()
 	entity := map[schemas.EventKey]schemas.EntityKey{}
 	for i := range records {
@@ -133,7 +133,7 @@ func ordered(t failer, all []said, records []Record) {
 
 // twinned: what equal drops, marks or holds has a twin by version that runs: before it with first and hold, behind it
 // with last.
-func twinned(t failer, all []said, records []Record) {
+func twinned(t failer, all []modelOutcome, records []Record) {
 	t.Helper()
 	type version struct {
 		entity schemas.EntityKey
@@ -144,7 +144,7 @@ func twinned(t failer, all []said, records []Record) {
 		entity[records[i].Key] = records[i].Entity
 	}
 	ran := map[version]bool{}
-	owed := map[version]said{}
+	owed := map[version]modelOutcome{}
 	for _, s := range all {
 		v := version{entity[s.Key], s.Version}
 		switch {
@@ -163,7 +163,7 @@ func twinned(t failer, all []said, records []Record) {
 }
 
 // checkHeld: what is held for an operator is parked, is remembered, and neither waits nor runs.
-func checkHeld(t failer, all []said, st *State) {
+func checkHeld(t failer, all []modelOutcome, st *State) {
 	t.Helper()
 	held := map[schemas.EventKey]bool{}
 	for _, s := range all {
@@ -190,7 +190,7 @@ func checkHeld(t failer, all []said, st *State) {
 }
 
 // givenUp: dead letters of gaps would have run, and nothing else says that they are dead.
-func givenUp(t failer, all []said) {
+func givenUp(t failer, all []modelOutcome) {
 	t.Helper()
 	for _, s := range all {
 		if s.Dead != (s.Reason == ReasonGapDead) || s.Dead && !s.Decision.Runs() {

@@ -61,6 +61,6 @@ func (m *model) ask(k VersionLineKey) {
 			r.From = r.To
 		}
 	}
-	m.asked = append(m.asked, r)
+	m.requests = append(m.requests, r)
 	m.events[k] = append(m.events[k], fact{what: "ask"})
 }

@@ -60,7 +60,7 @@ func (m *model) full(k VersionLineKey, r Record) bool {
 func (m *model) hold(n int, k VersionLineKey, r Record, v schemas.Version, parked bool, why Reason) {
 	r.Version = v
 	m.held = append(m.held, &heldEvent{k, parked, r})
-	m.tell(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
+	m.addOutcome(n, r, v, map[bool]Decision{true: Parked, false: Buffered}[parked], why)
 }
 
 func (m *model) park(k VersionLineKey, why Reason) {
@@ -75,7 +75,7 @@ func (m *model) park(k VersionLineKey, why Reason) {
 	m.events[k] = append(m.events[k], fact{what: "left"})
 	for _, w := range waits {
 		w.parked = true
-		m.tell(-1, w.Record, w.Version, Parked, why)
+		m.addOutcome(-1, w.Record, w.Version, Parked, why)
 	}
 }
 
@@ -146,10 +146,10 @@ func (m *model) jump(n int, k VersionLineKey, r Record, v schemas.Version, then 
 	} else if v.Kind == schemas.Sequence && r.First != nil && *r.First < v.Value {
 		m.events[k] = append(m.events[k], fact{what: "skip", from: *r.First, to: v.Value - 1})
 	}
-	from := len(m.said)
+	from := len(m.outcomes)
 	m.begin(n, k, r, v, why)
-	for i := range m.said[from:] {
-		if s := &m.said[from+i]; then == ThenDeadLetter && (s.Decision == Applied || s.Decision == Late) {
+	for i := range m.outcomes[from:] {
+		if s := &m.outcomes[from+i]; then == ThenDeadLetter && (s.Decision == Applied || s.Decision == Late) {
 			s.Reason, s.Dead = ReasonGapDead, true
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// said is an outcome in a form that compares: the record by its place in the history, a released event by its key.
-type said struct {
+// modelOutcome is an outcome in a form that compares: the record by its place in the history, a released event by its key.
+type modelOutcome struct {
 	Record   int // -1 out of the buffer
 	Key      schemas.EventKey
 	Offset   int64
@@ -22,12 +22,12 @@ type said struct {
 // model is the gate as one would write it without a thought for speed or memory: it keeps everything that ever
 // happened in plain lists and, for every question, reads them from the start.
 type model struct {
-	p      Policy
-	said   []said
-	asked  []Request
-	ran    map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
-	events map[VersionLineKey][]fact
-	held   []*heldEvent // in no order
+	p        Policy
+	outcomes []modelOutcome
+	requests []Request
+	ran      map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
+	events   map[VersionLineKey][]fact
+	held     []*heldEvent // in no order
 }
 
 // fact is one thing that happened to a line.
@@ -64,8 +64,8 @@ func newModel(h history) *model {
 	return m
 }
 
-func (m *model) tell(n int, r Record, v schemas.Version, d Decision, why Reason) {
-	m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: v})
+func (m *model) addOutcome(n int, r Record, v schemas.Version, d Decision, why Reason) {
+	m.outcomes = append(m.outcomes, modelOutcome{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: v})
 	if !r.Filtered && n >= 0 {
 		m.ran[r.Key] = append(m.ran[r.Key], r)
 	}
@@ -76,12 +76,12 @@ func (m *model) final(n int, r Record, v schemas.Version, d Decision, why Reason
 	if r.Filtered {
 		d, why = Filtered, ReasonType
 	}
-	m.tell(n, r, v, d, why)
+	m.addOutcome(n, r, v, d, why)
 }
 
 func (m *model) record(n int, r Record) {
 	if r.Broken != "" {
-		m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: Quarantined, Reason: r.Broken, Version: r.Version})
+		m.outcomes = append(m.outcomes, modelOutcome{Record: n, Key: r.Key, Offset: r.Offset, Decision: Quarantined, Reason: r.Broken, Version: r.Version})
 		return
 	}
 	k := VersionLineKey{r.Entity, r.Version.Clock}
@@ -101,7 +101,7 @@ func (m *model) record(n int, r Record) {
 		if before[0].Hash != r.Hash {
 			d, why = Conflict, ReasonBodyDiffers
 		}
-		m.said = append(m.said, said{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: r.Version})
+		m.outcomes = append(m.outcomes, modelOutcome{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: r.Version})
 		return
 	}
 	m.place(n, k, r)
@@ -247,7 +247,7 @@ func (m *model) past(n int, r Record, v schemas.Version, why, held Reason) {
 // person sets one event aside, unless nobody wants it.
 func (m *model) person(n int, r Record, v schemas.Version, why Reason) {
 	m.final(n, r, v, Parked, why)
-	m.said[len(m.said)-1].Held = !r.Filtered
+	m.outcomes[len(m.outcomes)-1].Held = !r.Filtered
 }
 
 func (m *model) move(k VersionLineKey, r Record, v schemas.Version) {

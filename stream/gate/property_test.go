@@ -67,35 +67,35 @@ type failer interface {
 // check runs a history through the gate three times (in the largest batches over one state, cut at random over one
 // state, and cut at random over what a ledger keeps of the outcomes) and compares each with the model; then it
 // looks at what must hold of any outcomes.
-func check(t failer, h history) []said {
+func check(t failer, h history) []modelOutcome {
 	t.Helper()
 	m := newModel(h)
 	records := h.records()
 
 	whole := NewState()
-	compare(t, "in large batches", m.said, play(t, h, records, 1<<30, direct(whole)))
+	compare(t, "in large batches", m.outcomes, play(t, h, records, 1<<30, direct(whole)))
 	cut := NewState()
-	compare(t, "cut at random", m.said, play(t, h, records, int(h.cuts&7)+1, direct(cut)))
+	compare(t, "cut at random", m.outcomes, play(t, h, records, int(h.cuts&7)+1, direct(cut)))
 	if !reflect.DeepEqual(whole, cut) {
 		t.Fatalf("the cuts show in the state:\n%s", cmp.Diff(whole, cut))
 	}
-	if !slices.Equal(whole.Requests, m.asked) {
-		t.Fatalf("asked for:\n%s", cmp.Diff(m.asked, whole.Requests))
+	if !slices.Equal(whole.Requests, m.requests) {
+		t.Fatalf("asked for:\n%s", cmp.Diff(m.requests, whole.Requests))
 	}
 	keeper := newKeeper()
-	compare(t, "from a ledger", m.said, play(t, h, records, int(h.cuts>>3&7)+1, keeper.call))
+	compare(t, "from a ledger", m.outcomes, play(t, h, records, int(h.cuts>>3&7)+1, keeper.call))
 	keeper.compare(t, whole)
 
 	sameState(t, m, whole)
-	conserved(t, m.said, records, whole)
-	ordered(t, m.said, records)
-	twinned(t, m.said, records)
-	checkHeld(t, m.said, whole)
-	givenUp(t, m.said)
+	conserved(t, m.outcomes, records, whole)
+	ordered(t, m.outcomes, records)
+	twinned(t, m.outcomes, records)
+	checkHeld(t, m.outcomes, whole)
+	givenUp(t, m.outcomes)
 	if !slices.ContainsFunc(h.steps, func(s step) bool { return s.policy != nil }) {
 		capped(t, h.policy, whole)
 	}
-	return m.said
+	return m.outcomes
 }
 
 // caller makes one call of the gate: a batch, or lines whose wait ends, by itself or as an operator asks.
@@ -115,7 +115,7 @@ func direct(st *State) caller {
 
 // play cuts a history into batches of at most n records, of random sizes, and gives the outcomes with the records'
 // places in the history.
-func play(t failer, h history, records []Record, n int, call caller) (all []said) {
+func play(t failer, h history, records []Record, n int, call caller) (all []modelOutcome) {
 	rng := rand.New(rand.NewPCG(uint64(h.cuts), uint64(n)))
 	p := h.policy
 	next, from := 0, 0 // records played, and collected for the next batch
@@ -127,7 +127,7 @@ func play(t failer, h history, records []Record, n int, call caller) (all []said
 			}
 			batch := slices.Clone(records[next : next+size])
 			for _, o := range call(t, in(batch...), p) {
-				all = append(all, saidOf(t, o, batch, next))
+				all = append(all, modelOutcomeOf(t, o, batch, next))
 			}
 			next += size
 		}
@@ -140,7 +140,7 @@ func play(t failer, h history, records []Record, n int, call caller) (all []said
 		case s.records == nil:
 			flush()
 			for _, o := range call(t, s, p) {
-				all = append(all, saidOf(t, o, nil, 0))
+				all = append(all, modelOutcomeOf(t, o, nil, 0))
 			}
 		default:
 			from++
@@ -150,11 +150,11 @@ func play(t failer, h history, records []Record, n int, call caller) (all []said
 	return all
 }
 
-func saidOf(t failer, o Outcome, batch []Record, base int) said {
+func modelOutcomeOf(t failer, o Outcome, batch []Record, base int) modelOutcome {
 	if (o.Record < 0) != (o.Released != nil) {
 		t.Fatalf("outcome with record %d and released %v", o.Record, o.Released)
 	}
-	s := said{Record: -1, Decision: o.Decision, Reason: o.Reason, Version: o.Version, Held: o.Held, Dead: o.Dead}
+	s := modelOutcome{Record: -1, Decision: o.Decision, Reason: o.Reason, Version: o.Version, Held: o.Held, Dead: o.Dead}
 	if o.Record < 0 {
 		s.Key, s.Offset = o.Released.Key, o.Released.Offset
 		return s
@@ -171,7 +171,7 @@ func (h history) records() (all []Record) {
 	return all
 }
 
-func compare(t failer, how string, want, got []said) {
+func compare(t failer, how string, want, got []modelOutcome) {
 	t.Helper()
 	for i := range max(len(want), len(got)) {
 		if i >= len(want) || i >= len(got) || want[i] != got[i] {

@@ -21,7 +21,7 @@ func TestRelease(t *testing.T) {
 			run(st, p, []step{line("e")})
 		}
 		k := VersionLineKey{Entity: "e"}
-		if d := cmp.Diff([]string{"*4 applied/gap_skipped", "*5 applied/released", "*9 applied/gap_skipped"}, say(Release(st, []VersionLineKey{k, k}, p), nil)); d != "" {
+		if d := cmp.Diff([]string{"*4 applied/gap_skipped", "*5 applied/released", "*9 applied/gap_skipped"}, printed(Release(st, []VersionLineKey{k, k}, p), nil)); d != "" {
 			t.Error(name, d)
 		}
 		if len(st.Waiting) > 0 || st.Buffered != 0 || st.Lines[k].Parked != "" {

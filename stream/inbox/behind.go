@@ -32,12 +32,12 @@ WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, 
      lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
      own AS (SELECT e.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM events
            WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT $4) e),
-     rowed AS (SELECT a.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, class, event_window, event_key FROM actions
+     with_row AS (SELECT a.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, class, event_window, event_key FROM actions
            WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND open ORDER BY fence, lane_seq LIMIT $4) a),
-     e AS (SELECT * FROM own UNION ALL SELECT e.fence, e.lane_seq, e.entity FROM rowed a
+     e AS (SELECT * FROM own UNION ALL SELECT e.fence, e.lane_seq, e.entity FROM with_row a
            JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.lane_window IS NOT NULL
            WHERE a.class IS DISTINCT FROM '` + ledger.DeadClass + `'),
-     more AS (SELECT fence FROM own GROUP BY fence HAVING count(*) >= $4 UNION SELECT fence FROM rowed GROUP BY fence HAVING count(*) >= $4)
+     more AS (SELECT fence FROM own GROUP BY fence HAVING count(*) >= $4 UNION SELECT fence FROM with_row GROUP BY fence HAVING count(*) >= $4)
 SELECT h.fence, h.lane_seq, count(DISTINCT e.lane_seq), h.fence IN (SELECT fence FROM more)
 FROM h LEFT JOIN e ON e.fence = h.fence AND e.entity = h.entity AND e.lane_seq > h.lane_seq GROUP BY h.fence, h.lane_seq`
 

@@ -74,7 +74,7 @@ func (r *real) waitIdle(parked int) {
 // newNamespace goes on with another namespace, with the lane's on_dead and an order by version.
 func (r *real) newNamespace(onDead ledger.OnDead) {
 	r.t.Helper()
-	r.settled()
+	r.closeClaim()
 	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
 		r.t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 	mended.Store(true)
 	slow := &slowPages{Namespace: r.ns, read: make(chan struct{}, 100), give: make(chan struct{})}
 	r.wrap = func(*ledger.Namespace) Ledger { return slow }
-	r.settledReopen()
+	r.reopenClaim()
 	<-slow.read
 	same(t, "given up", r.ask(ledger.Discard, ledger.CommandDetail{}, "e64#65"), []string{"given up"})
 	close(slow.give)
@@ -415,7 +415,7 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 	r.until(1)
 	r.waitIdle(1)
 	old := r.claim
-	r.settled()
+	r.closeClaim()
 	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err != nil {
 		t.Errorf("after Close: %q %v", outcome, err)
 	}
@@ -425,7 +425,7 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 	}
 	var fencedOff []*ledger.Claim
 	r.cfg.OnFenced = func(c *ledger.Claim) { fencedOff = append(fencedOff, c) }
-	if r.claim, err = r.claimAgain(); err != nil {
+	if r.claim, err = r.nextClaim(); err != nil {
 		t.Fatal(err)
 	}
 	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {

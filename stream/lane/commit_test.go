@@ -55,10 +55,10 @@ func TestStatementIsExecutedWithItsCompletion(t *testing.T) {
 		return out, err
 	}
 	r.inLedger = true
-	r.settledReopen()
+	r.reopenClaim()
 	r.feed("a", "b", "c", "a", "c")
 	r.until(5)
-	r.settledReopen()
+	r.reopenClaim()
 	same(t, "what is open", r.openActions(), []string{"b#2 dead_letter 1"})
 	var seen string
 	err = db.QueryRow(t.Context(), "SELECT string_agg(event, ' ' ORDER BY split_part(event, '#', 1), n) FROM "+r.schema+".seen").Scan(&seen)

@@ -109,14 +109,14 @@ func TestPostgresLatest(t *testing.T) {
 	r.drained()
 	same(t, "the wall", calls(r, "wall"), []string{"wall#1/1", "wall#16/1"})
 
-	r.settled()
+	r.closeClaim()
 	if err := r.ns.Release(t.Context(), r.claim); err != nil {
 		t.Fatal(err)
 	}
 	r.stop()
 	fill := func(entity string, n int64) {
 		var err error
-		if r.claim, err = r.claimAgain(); err != nil {
+		if r.claim, err = r.nextClaim(); err != nil {
 			t.Fatal(err)
 		}
 		for v := range n { // nobody runs them: r's lanes have been stopped
@@ -134,7 +134,7 @@ func TestPostgresLatest(t *testing.T) {
 	r.drained()
 	same(t, "a delta and the newest state", calls(r, "a"), []string{"a#217/1", "a#219/1"})
 
-	r.settled()
+	r.closeClaim()
 	r.stop()
 	fill("b", 200)
 	r.start() // the claim of fill was not given back

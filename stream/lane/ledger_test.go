@@ -92,7 +92,7 @@ func (r *real) start() {
 	go func() { defer close(ended); _ = l.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() { cancel(); <-ended })
 	r.t.Cleanup(r.stop)
-	if r.claim, err = r.claimAgain(); err != nil {
+	if r.claim, err = r.nextClaim(); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := l.Open(r.t.Context(), r.claim); err != nil {
@@ -100,7 +100,7 @@ func (r *real) start() {
 	}
 }
 
-func (r *real) claimAgain() (*ledger.Claim, error) {
+func (r *real) nextClaim() (*ledger.Claim, error) {
 	return r.ns.Claim(r.t.Context(), ledger.ClaimRequest{Partition: topic, Partitions: 1,
 		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 			if stored != nil {
@@ -164,8 +164,8 @@ func (r *real) openActions() (out []string) {
 	return out
 }
 
-// settled closes the claim, which waits for what is in flight, and so is the signal that results are recorded.
-func (r *real) settled() {
+// closeClaim closes the claim, which waits for what is in flight, and so is the signal that results are recorded.
+func (r *real) closeClaim() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
@@ -215,7 +215,7 @@ func TestPostgresOrderRetryParkRestart(t *testing.T) {
 		attempts += 3 + 3 + 5
 	}
 	r.until(attempts)
-	r.settled()
+	r.closeClaim()
 	same(t, "bad is called once", len(calls(r, "bad")), 1)
 	checkOrderOf(t, r)
 	open := r.openActions()
@@ -230,7 +230,7 @@ func TestPostgresOrderRetryParkRestart(t *testing.T) {
 	same(t, "a released claim is clean", r.claim.Unclean, false)
 	r.feed("bad", "good")
 	r.until(1)
-	r.settled()
+	r.closeClaim()
 	same(t, "after a restart bad is parked", len(calls(r, "bad")), 1)
 	same(t, "good ran", len(calls(r, "good")), 1)
 }
@@ -294,7 +294,7 @@ func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
 	r.start()
 	same(t, "the claim is unclean", r.claim.Unclean, true)
 	r.until(1 + 1 + 2)
-	r.settled()
+	r.closeClaim()
 	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#1/2", "a#2/1", "a#2/2"})
 	if at := r.sink.times()[2]; at.Sub(began) < time.Second {
 		t.Errorf("the repeated attempt came after %v, before the destination's timeout was over", at.Sub(began))
@@ -319,7 +319,7 @@ func TestPostgresRetriesOutliveRestarts(t *testing.T) {
 	r.feed("a", "a")
 	for n := 1; n <= 3; n++ {
 		r.until(1)
-		r.settled()
+		r.closeClaim()
 		if err := r.ns.Release(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}
@@ -359,14 +359,14 @@ func TestPostgresUnsafeIsMarked(t *testing.T) {
 	})
 	r.feed("g")
 	r.until(1)
-	r.settledReopen()
+	r.reopenClaim()
 	same(t, "done", len(r.openActions()), 0)
 	r.feed("n", "n")
 	r.until(1)
-	r.settledReopen()
+	r.reopenClaim()
 	same(t, "unknown is parked", r.openActions(), []string{"n#2 unknown 1", "n#3 pending 0"})
 	r.feed("n")
-	r.settled()
+	r.closeClaim()
 	same(t, "never retried by itself", len(calls(r, "n")), 1)
 	for event, want := range map[string]string{"g#1": "1 done  200 ok\x00", "n#2": "1 unknown network 500 "} {
 		item, err := inbox.New(r.l).Item(t.Context(), "acme", "triage", "/acme/orders", event)
@@ -381,10 +381,10 @@ func TestPostgresUnsafeIsMarked(t *testing.T) {
 	}
 }
 
-// settledReopen closes the claim, gives it back and takes it again.
-func (r *real) settledReopen() {
+// reopenClaim closes the claim, gives it back and takes it again.
+func (r *real) reopenClaim() {
 	r.t.Helper()
-	r.settled()
+	r.closeClaim()
 	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
 		r.t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	hold := make(chan struct{})
 	r.ends(func(sink.Action) sink.Class { <-hold; return sink.ClassOK })
 	r.feed("a", "a")
-	next, err := r.claimAgain() // another process takes the partition
+	next, err := r.nextClaim() // another process takes the partition
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ type ledgerState struct {
 	high     int8
 	decided  uint8 // records, see bit
 	skipped  uint8 // records that a recorded seek, an accepted stop or the begin left out
-	again    uint8 // records that a recorded seek goes back to
+	rewound  uint8 // records that a recorded seek goes back to
 	stop     stopState
 }
 
@@ -107,22 +107,22 @@ const (
 
 // Where an assignment's goroutine is; see owner.own.
 const (
-	pcNone     int8 = iota
-	pcLock          // Claim: wants the fence's row
-	pcBeat          // confirm: heartbeat under the lock
-	pcCommit        // broker.ask: the group's commit
-	pcDecide        // broker.ask: the log; where; COMMIT
-	pcReport        // owner.stop: store what it is stopped for
-	pcStopped       // owner.stop: until it is time to look again
-	pcSettle        // owner.settle: mirror with our marker before the first batch, where that is needed
-	pcSettling      // its OffsetCommit is on its way
-	pcAttach        // Lanes.Open, loop.attach
-	pcRun           // the loop reads and applies
-	pcDrain         // giveUp: detached, Lanes.Close
-	pcLast          // mirrorLast
-	pcLasting       // its OffsetCommit is on its way
-	pcRelease       // Ledger.Release
-	pcUnused        // releaseUnused
+	pcNone        int8 = iota
+	pcLock             // Claim: wants the fence's row
+	pcBeat             // confirm: heartbeat under the lock
+	pcCommit           // broker.ask: the group's commit
+	pcDecide           // broker.ask: the log; where; COMMIT
+	pcReport           // owner.stop: store what it is stopped for
+	pcStopped          // owner.stop: until it is time to look again
+	pcMirrorFirst      // claimer.mirrorFirst: mirror with our marker before the first batch, where that is needed
+	pcMirroring        // its OffsetCommit is on its way
+	pcAttach           // Lanes.Open, loop.attach
+	pcRun              // the loop reads and applies
+	pcDrain            // giveUp: detached, Lanes.Close
+	pcLast             // mirrorLast
+	pcLasting          // its OffsetCommit is on its way
+	pcRelease          // Ledger.Release
+	pcUnused           // releaseUnused
 )
 
 // Why an assignment ends: its context's cause.
@@ -137,10 +137,10 @@ type process struct {
 	up, closing bool
 
 	// The group client.
-	k    int8
-	got  bool // the session's assignment has the partition
-	gen  int8 // that commits are sent with
-	told bool // the owner has been told of the client's member id
+	k           int8
+	got         bool // the session's assignment has the partition
+	gen         int8 // that commits are sent with
+	knowsMember bool // the owner has been told of the client's member id
 
 	// The owner.
 	pc      int8
@@ -330,7 +330,7 @@ func (p *process) drop() {
 	p.mirrored(false, none, func(m *mirror, tp reader.TopicPartition, _ mirrored) { m.drop(tp) })
 }
 
-func (p *process) again() {
+func (p *process) retryMirror() {
 	p.mirrored(p.takenFormer, p.taken, func(m *mirror, tp reader.TopicPartition, at mirrored) {
 		m.keepForRetry(map[reader.TopicPartition]mirrored{tp: at})
 	})
@@ -345,13 +345,13 @@ func (p *process) mirrored(former bool, at int8, do func(*mirror, reader.TopicPa
 
 // rename is a new member id: what was claimed and noted under the one before is a former member's.
 func (p *process) rename() {
-	p.told = false
+	p.knowsMember = false
 	p.former = p.pc >= pcDecide
 	p.dirtyFormer, p.newestFormer, p.takenFormer = p.dirty != none, p.newest != none, p.taken != none
 }
 
 // sending says whether a commit holds mirror.sending.
-func (p *process) sending() bool { return p.flush != 0 || p.pc == pcSettling || p.pc == pcLasting }
+func (p *process) sending() bool { return p.flush != 0 || p.pc == pcMirroring || p.pc == pcLasting }
 
 const modelTick = time.Second
 

@@ -39,7 +39,7 @@ func initial(b budget, records int8) world {
 // forget clears what a process has in memory, but for what is on its way.
 func (p *process) forget() {
 	*p = process{up: p.up, found: offer{at: none}, early: none, next: none, epoch: none, dirty: none, newest: none, taken: none,
-		pulse: genNone, last: none, beat: none, msg: p.msg, call: p.call, told: true}
+		pulse: genNone, last: none, beat: none, msg: p.msg, call: p.call, knowsMember: true}
 	if p.msg.from != 0 {
 		p.msg.lost = true
 	}
@@ -120,7 +120,7 @@ func (m *machine) client(i int) {
 	case p.k == kOut && !p.closing:
 		m.try(i, "joins", ok(func(w *world, p *process) {
 			p.rename() // under the id that was lost it is refused first
-			p.told = true
+			p.knowsMember = true
 			w.join(i)
 		}))
 	case p.k == kJoining && !g.member[i]: // JoinGroup: UNKNOWN_MEMBER_ID; kgo joins again as somebody else, and says so to nobody
@@ -130,7 +130,7 @@ func (m *machine) client(i int) {
 		}))
 	case p.k == kSynced && p.pc != pcNone && !p.got:
 		m.try(i, "is told that the partition is revoked", ok(func(w *world, p *process) { p.k = kRevoke; p.end(causeRevoked) }))
-	case p.k == kSynced && !p.told && p.pc != pcNone && m.mutant != keepsClaims: // owner.assigned: what a former member claimed is lost
+	case p.k == kSynced && !p.knowsMember && p.pc != pcNone && m.mutant != keepsClaims: // owner.assigned: what a former member claimed is lost
 		m.try(i, "is told of another member id and gives its claim up", ok(func(w *world, p *process) {
 			p.k, p.pulse, p.last = kMoved, genNone, none
 			p.end(causeLost)
@@ -163,7 +163,7 @@ func (w *world) assigned(i int) {
 	p := &w.p[i]
 	rejoin := p.k == kRevoke && w.group.member[i]
 	got := p.got
-	p.k, p.told, p.pulse, p.got = kStable, true, p.gen, false
+	p.k, p.knowsMember, p.pulse, p.got = kStable, true, p.gen, false
 	if got && p.pc == pcNone && !p.closing {
 		p.pc, p.cause, p.late = pcLock, goesOn, false
 	}
@@ -335,7 +335,7 @@ func (m *machine) claim(i int) {
 		m.try(i, "decides and commits its claim", func(w *world, p *process) string { return m.decide(w, i) })
 		m.fault(i, "decides and commits its claim, and does not learn of it", func(w *world, p *process) string {
 			wrong := m.decide(w, i)
-			if p.pc == pcSettle || p.pc == pcAttach {
+			if p.pc == pcMirrorFirst || p.pc == pcAttach {
 				w.ledger.holder, p.pc = nobody, pcLock
 			}
 			return wrong
@@ -355,12 +355,12 @@ func (m *machine) claim(i int) {
 				w.done(i)
 			}
 		}))
-	case pcSettle:
+	case pcMirrorFirst:
 		switch {
 		case ended:
 			m.try(i, "does not settle any more", ok(func(w *world, p *process) { p.pc = pcUnused }))
 		default:
-			m.commits(i, "settles", pcSettling)
+			m.commits(i, "settles", pcMirroring)
 		}
 	case pcAttach:
 		m.try(i, "opens its lanes and begins to read", ok(func(w *world, p *process) {
@@ -451,9 +451,9 @@ func (m *machine) decide(w *world, i int) string {
 	l.holder, l.claimed, l.released = me, true, false
 	l.next, l.epoch = int8(st.Position.Offset), int8(st.Position.LeaderEpoch)
 	l.high, l.stop = max(l.high, l.next), stopState{}
-	p.next, p.epoch, p.pc, p.former = l.next, l.epoch, pcAttach, !p.told
-	if settle && m.mutant != noSettle {
-		p.pc = pcSettle
+	p.next, p.epoch, p.pc, p.former = l.next, l.epoch, pcAttach, !p.knowsMember
+	if settle && m.mutant != noMirrorFirst {
+		p.pc = pcMirrorFirst
 	}
 	other := &w.p[1-i]
 	if other.fresh = false; other.pc != pcNone && w.group.assigned == me {
@@ -498,7 +498,7 @@ func (w *world) seeks(found offer, was, to int8, seek, accepted, forgets bool) s
 		l.skipped |= w.log.bits(0, to)
 	default:
 		l.skipped |= w.log.bits(was, to)
-		l.again |= w.log.bits(to, was) & l.decided
+		l.rewound |= w.log.bits(to, was) & l.decided
 	}
 	return ""
 }
@@ -585,10 +585,10 @@ func (m *machine) apply(w *world, i int, learns bool) string {
 		return wrong
 	}
 	if l.decided&b != 0 {
-		if l.again&b == 0 {
+		if l.rewound&b == 0 {
 			wrong = "a record is decided again without a recorded seek back"
 		}
-		l.again &^= b
+		l.rewound &^= b
 	}
 	l.decided |= b
 	p.next++
@@ -627,7 +627,7 @@ func (p *process) committed(done bool, pc int8) {
 	case done:
 		p.pc = pcAttach
 	default:
-		p.pc = pcSettle
+		p.pc = pcMirrorFirst
 	}
 }
 
@@ -682,7 +682,7 @@ func (p *process) answer(msg message) {
 
 func (p *process) flushed(done bool) {
 	if !done {
-		p.again()
+		p.retryMirror()
 	}
 	p.flush, p.taken, p.takenFormer = 0, none, false
 }

@@ -23,7 +23,7 @@ const (
 	absenceIsSeek
 	trustsMarkers
 	seekNotRecorded
-	noSettle
+	noMirrorFirst
 	noMarker
 	mirrorsFirst
 	commitsAsAnybody
@@ -79,7 +79,7 @@ func (s search) walk(mu mutant) found {
 	for at := uint32(0); len(level) > 0; {
 		var next []world
 		for _, w := range level {
-			if m.settled(&w) {
+			if m.finished(&w) {
 				v.well = append(v.well, at)
 			}
 			for _, mv := range m.moves(w) {
@@ -187,8 +187,8 @@ func (v *visited) trace(m *machine, s search, to uint32) []string {
 	return steps
 }
 
-// settled says whether nothing is left to do: all is decided and mirrored, or the partition is stopped with a report.
-func (m *machine) settled(w *world) bool {
+// finished says whether nothing is left to do: all is decided and mirrored, or the partition is stopped with a report.
+func (m *machine) finished(w *world) bool {
 	l := &w.ledger
 	if w.log.end < w.log.full {
 		return false
@@ -264,7 +264,7 @@ func TestOwnershipSearchFindsMutants(t *testing.T) {
 		{"no commit is a seek to the start", absenceIsSeek, alone, "a seek is recorded that nobody made"},
 		{"a marker is not compared with its offset", trustsMarkers, alone, "a reset is not honoured|a stop says that the ledger lost history"},
 		{"a seek is not recorded", seekNotRecorded, alone, "a record is skipped silently|decided again"},
-		{"a seek is not mirrored before the first batch", noSettle, alone, "a reset is applied twice"},
+		{"a seek is not mirrored before the first batch", noMirrorFirst, alone, "a reset is applied twice"},
 		{"a mirror has no marker", noMarker, alone, "a seek is recorded that nobody made"},
 		{"a position is mirrored before its transaction", mirrorsFirst, alone, "a stop says that the ledger lost history"},
 		{"a position is committed under any member id and after its claim", commitsAsAnybody, alone, "a reset is gone before any claim has read it"},

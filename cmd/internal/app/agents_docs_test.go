@@ -113,12 +113,12 @@ func TestLongWorkDocs(t *testing.T) {
 		"TOKEN": call.Get("Forebay-Action-Token"), "RESULT_URL": call.Get("Forebay-Result-Url"), "HEARTBEAT_URL": call.Get("Forebay-Heartbeat-Url"),
 		"ACTION_URL": strings.TrimSuffix(call.Get("Forebay-Result-Url"), "/result"), "STATUS_URL": strings.TrimSuffix(url, `"}`),
 	}
-	asked(t, vars["STATUS_URL"], "", is("processing"))
+	getUntil(t, vars["STATUS_URL"], "", is("processing"))
 	for i, want := range []string{`"heartbeat_by":"`, `"state":"recorded"`, `"result":{"status":"done","state":"`, `"id":"` + id + `"`} {
 		if answer := curl(t, strings.TrimSpace(calls[i]), vars); !strings.Contains(answer, want) {
 			t.Errorf("%s: %s", calls[i], answer)
 		}
 	}
-	asked(t, vars["STATUS_URL"], "", is("done"))
+	getUntil(t, vars["STATUS_URL"], "", is("done"))
 	p.clean()
 }

@@ -92,8 +92,8 @@ func ask(t *testing.T, method, url, token, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// asked asks until the answer is there.
-func asked(t *testing.T, url, token string, ok func(body string) bool) string {
+// getUntil asks until the answer is there.
+func getUntil(t *testing.T, url, token string, ok func(body string) bool) string {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		status, body := ask(t, "GET", url, token, "")
@@ -147,9 +147,9 @@ func TestLongWorkFromIntakeToResult(t *testing.T) {
 	if action != "http://"+address+"/v1/actions/"+call.Get("Idempotency-Key") || call.Get("Forebay-Deadline") != "600" || call.Get("Forebay-Heartbeat") != "300" {
 		t.Errorf("%v", call)
 	}
-	asked(t, first, "", is("processing"))
-	asked(t, second, "", is("received"))
-	body := asked(t, action, token, func(body string) bool { return strings.Contains(body, `"status":"processing"`) })
+	getUntil(t, first, "", is("processing"))
+	getUntil(t, second, "", is("received"))
+	body := getUntil(t, action, token, func(body string) bool { return strings.Contains(body, `"status":"processing"`) })
 	if !strings.Contains(body, `"result_by":"`) || !strings.Contains(body, `"heartbeat_by":"`) {
 		t.Error(body)
 	}
@@ -167,10 +167,10 @@ func TestLongWorkFromIntakeToResult(t *testing.T) {
 			t.Errorf("%d: %d %s, want %d", i, status, body, tt.want)
 		}
 	}
-	asked(t, first, "", is("done"))
+	getUntil(t, first, "", is("done"))
 	a.wait(t, "o-2", 1) // it was behind o-1
-	asked(t, other, "", is("processing"))
-	if body := asked(t, action, token, func(string) bool { return true }); !strings.Contains(body, `"result":{"status":"done","state":"applied"}`) {
+	getUntil(t, other, "", is("processing"))
+	if body := getUntil(t, action, token, func(string) bool { return true }); !strings.Contains(body, `"result":{"status":"done","state":"applied"}`) {
 		t.Error(body)
 	}
 	if status, body := ask(t, "POST", url+"?x", token, `{"status":"failed"}`); status != 409 {

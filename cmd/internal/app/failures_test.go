@@ -33,8 +33,8 @@ type meeting struct {
 	attempts func(entity string) []string
 }
 
-// metElsewhere are the rows that no destination can bring about, and the tests that do.
-var metElsewhere = map[sink.Class]string{
+// testedElsewhere are the rows that no destination can bring about, and the tests that do.
+var testedElsewhere = map[sink.Class]string{
 	sink.ClassPayload: "suite: TestOpenActionsOutliveTheLog; lane: TestPayloadLostIsDead",
 	sink.ClassDropped: "lane: TestRateOfADestination",
 	sink.ClassOrder:   "lane: TestRedriveThatCannotBeToldIsDead; ledger: TestOvertakenEndsInTime",
@@ -48,7 +48,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 	t.Parallel()
 	meetings := failing(t)
 	for _, row := range sink.Failures() {
-		if metElsewhere[row.Class] == "" && !slices.ContainsFunc(meetings, func(m meeting) bool { return m.row == row.What }) {
+		if testedElsewhere[row.Class] == "" && !slices.ContainsFunc(meetings, func(m meeting) bool { return m.row == row.What }) {
 			t.Errorf("nobody meets %q", row.What)
 		}
 	}
@@ -75,14 +75,14 @@ func TestFailureTableInTheLedger(t *testing.T) {
 	}
 	for i, m := range meetings {
 		for _, entity := range m.entities {
-			t.Run(m.row+"/"+entity, func(t *testing.T) { p.met(t, i, m, entity) })
+			t.Run(m.row+"/"+entity, func(t *testing.T) { p.checkRow(t, i, m, entity) })
 		}
 	}
 	p.clean()
 }
 
-// met waits for an event's end and holds it to what its row says.
-func (p *process) met(t *testing.T, i int, m meeting, entity string) {
+// checkRow waits for an event's end and holds it to what its row says.
+func (p *process) checkRow(t *testing.T, i int, m meeting, entity string) {
 	t.Helper()
 	var item *api.InboxDetail
 	var err error

@@ -83,7 +83,7 @@ func (q *queueRival) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// tables makes the queue anew.
+// tables makes the queue from the start.
 func (q *queueRival) tables(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, q.url)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestBrokenBatch(t *testing.T) {
 			t.Errorf("partition %d is %s, %d skipped, want %d", part.Partition, part.State, part.Position.Skipped, want)
 		}
 	}
-	v := judge(r.sender.told(), r.agent.snapshot())
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	if len(v.lost) != int(next-first) {
 		t.Errorf("%d events are lost, want the %d of the batch", len(v.lost), next-first)
 	}

@@ -21,12 +21,12 @@ type repeat struct {
 }
 
 // judge reads the calls of one subscription.
-func judge(told map[string]delivery, calls []call) verdict {
+func judge(accepted map[string]delivery, calls []call) verdict {
 	v, last := verdict{}, map[string]call{} // by key
 	keyOf, eventOf, newest := map[string]string{}, map[string]string{}, map[string]int{}
 	answered := map[string]bool{}
 	for _, c := range calls {
-		d, ok := told[c.event]
+		d, ok := accepted[c.event]
 		if !ok {
 			v.unknown = append(v.unknown, c.event)
 			continue
@@ -54,7 +54,7 @@ func judge(told map[string]delivery, calls []call) verdict {
 		}
 		newest[c.entity] = max(newest[c.entity], d.number)
 	}
-	for id := range told {
+	for id := range accepted {
 		if !answered[id] {
 			v.lost = append(v.lost, id)
 		}
@@ -102,7 +102,7 @@ func (v verdict) requireNoRepeats(t *testing.T) {
 // requireOnce holds the agent's calls to what the provider was told: each event once and in order.
 func (r *deployment) requireOnce(t *testing.T) {
 	t.Helper()
-	v := judge(r.sender.told(), r.agent.snapshot())
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	v.require(t)
 	v.requireNoRepeats(t)
 }

@@ -18,7 +18,7 @@ func TestOneOfThreeBrokers(t *testing.T) {
 	underLoad(t, r, func() []fault {
 		at := time.Now()
 		k.KillBroker(1)
-		return []fault{r.settled(p, at)}
+		return []fault{r.faultSince(p, at)}
 	})
 
 	k.KillBroker(2)
@@ -37,5 +37,5 @@ func TestOneOfThreeBrokers(t *testing.T) {
 		}
 	}
 	r.agent.waitActed(t, faultEntities*faultEvents+len(probes), time.Minute)
-	judge(r.sender.told(), r.agent.snapshot()).require(t)
+	judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 }

@@ -123,7 +123,7 @@ func TestDevKill9(t *testing.T) {
 			p.kill()
 			r.look()
 			p = start()
-			faults = append(faults, r.settled(p, at))
+			faults = append(faults, r.faultSince(p, at))
 			r.agent.waitActed(t, r.agent.acted()+40, time.Minute)
 		}
 		return faults

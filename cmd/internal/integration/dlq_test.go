@@ -128,7 +128,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		if want := []string{bad.id, bad.id, bad.id, bad.id, issue(7, 1, 2).id, issue(7, 1, 3).id}; !slices.Equal(order, want) {
 			t.Errorf("the agent was called for %q, want %q", order, want)
 		}
-		judge(r.sender.told(), r.agent.snapshot()).require(t)
+		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 	})
 }
 

@@ -48,15 +48,15 @@ func load(t *testing.T, r *deployment, pause time.Duration, fault func() []fault
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
 	}
-	r.agent.waitActed(t, len(r.sender.told()), 2*time.Minute)
+	r.agent.waitActed(t, len(r.sender.acceptedByID()), 2*time.Minute)
 	r.look()
-	v = judge(r.sender.told(), r.agent.snapshot())
-	t.Logf("%d events, %d calls repeated under their keys, %d deliveries retried", len(r.sender.told()), len(v.repeated), r.sender.retries.Load())
+	v = judge(r.sender.acceptedByID(), r.agent.snapshot())
+	t.Logf("%d events, %d calls repeated under their keys, %d deliveries retried", len(r.sender.acceptedByID()), len(v.repeated), r.sender.retries.Load())
 	return v, r.watched.excuses(v, faults)
 }
 
-// settled is a fault that began at from, now that a process runs all partitions of the issues.
-func (r *deployment) settled(p *process, from time.Time) fault {
+// faultSince is a fault that began at from, now that a process runs all partitions of the issues.
+func (r *deployment) faultSince(p *process, from time.Time) fault {
 	r.t.Helper()
 	r.waitOwned(p, 6)
 	return fault{from: from, to: time.Now()}
@@ -73,7 +73,7 @@ func TestKill9OfServe(t *testing.T) {
 				p.kill()
 				r.look()
 				p = r.serve("intake,stream")
-				faults = append(faults, r.settled(p, at))
+				faults = append(faults, r.faultSince(p, at))
 				acted := r.agent.acted()
 				r.agent.waitActed(t, acted+40, time.Minute)
 			}
@@ -108,7 +108,7 @@ func TestPostgresStopsHard(t *testing.T) {
 			at := time.Now()
 			pg.Kill()
 			pg.Restart()
-			return []fault{r.settled(p, at)}
+			return []fault{r.faultSince(p, at)}
 		})
 	})
 }
@@ -145,7 +145,7 @@ func TestBrokerKilledAndRestarted(t *testing.T) {
 			b.KillBroker(1)
 			b.RestartBroker(1)
 			r.waitMirrored(b) // the embedded one has forgotten its members, who hear of it only with their next request
-			return []fault{r.settled(p, at)}
+			return []fault{r.faultSince(p, at)}
 		})
 	})
 }

@@ -119,7 +119,7 @@ func TestFrozenStreamWritesNothing(t *testing.T) {
 		if now := r.agent.snapshot(); len(now) != len(calls) {
 			t.Errorf("the woken process made %d calls", len(now)-len(calls))
 		}
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.requireComplete(t)
 		v.requireOrderOfFirstCalls(t)
 		if n := int64(len(v.repeated)); n > r.agent.most.Load() || inFlight == 0 {

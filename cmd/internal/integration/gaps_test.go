@@ -82,5 +82,5 @@ func TestGapsOfOneLineAreWaitedForAtOnce(t *testing.T) {
 	if second, last := calls[1].begin.Sub(begin), calls[3].begin.Sub(begin); second < 5*time.Second || last > 10*time.Second {
 		t.Errorf("the first gap was waited for %s, all of them %s", second, last)
 	}
-	judge(r.sender.told(), calls).require(t)
+	judge(r.sender.acceptedByID(), calls).require(t)
 }

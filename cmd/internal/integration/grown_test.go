@@ -53,7 +53,7 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 		intake.stop()
 		intake = r.serve("intake") // which places by 9 from now on
 		r.waitGrown(stream, "fulfil")
-		if !slices.ContainsFunc(slices.Collect(maps.Values(r.sender.told())), func(d delivery) bool {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(r.sender.acceptedByID())), func(d delivery) bool {
 			return d.source == "orders" && topics.PartitionOf([]byte(d.entity), 9) >= 6
 		}) {
 			t.Fatal("no filler comes to a new partition")
@@ -97,7 +97,7 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 		stream = r.serve("stream")
 		r.agent.waitQuiet(faultEntities*faultEvents+4*gaps, 20*time.Second)
 		r.waitOwned(stream, 9)
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
 		for _, i := range r.inbox(stream, "--subscription", "fulfil", "--limit", "500") {

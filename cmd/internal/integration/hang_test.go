@@ -62,7 +62,7 @@ func (r *deployment) hangs(t *testing.T, p *process, proxy *rig.Proxy) {
 			t.Fatal("no connection hangs")
 		}
 		r.goesOn(t, 1, began)
-		first := r.settled(p, began)
+		first := r.faultSince(p, began)
 
 		began = time.Now()
 		proxy.HangAll()
@@ -70,7 +70,7 @@ func (r *deployment) hangs(t *testing.T, p *process, proxy *rig.Proxy) {
 		able := time.Now()
 		proxy.Answer()
 		r.goesOn(t, 2, able)
-		return []fault{first, r.settled(p, began)}
+		return []fault{first, r.faultSince(p, began)}
 	})
 	v.require(t)
 	report(t, "again without an excuse", wrong)
@@ -110,9 +110,9 @@ func (r *deployment) endsWhile(t *testing.T, proxy *rig.Proxy) {
 	proxy.Answer()
 	p = r.serve("intake,stream")
 	r.agent.waitActed(t, entities*states, time.Minute)
-	v := judge(r.sender.told(), r.agent.snapshot())
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	v.require(t)
-	report(t, "again without an excuse", r.watched.excuses(v, []fault{r.settled(p, began)}))
+	report(t, "again without an excuse", r.watched.excuses(v, []fault{r.faultSince(p, began)}))
 }
 
 // goesOn fails unless deliveries made from now on are acted on soon after it is possible.

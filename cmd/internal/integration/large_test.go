@@ -23,7 +23,7 @@ func TestLargeDelivery(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.agent.waitActed(t, 1, time.Minute)
-		judge(r.sender.told(), r.agent.snapshot()).require(t)
+		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 		raw, err := r.try(p.operator, "inbox", "raw", r.team+"/triage/github/"+large.id)
 		if err != nil {
 			t.Fatal(err)

@@ -55,8 +55,8 @@ func (p *process) at(t *testing.T, public string) string {
 	return u.String()
 }
 
-// say posts a result, or a heartbeat, and gives status and body.
-func (p *process) say(t *testing.T, public, token, body string) (int, string) {
+// post sends a result, or a heartbeat, and gives status and body.
+func (p *process) post(t *testing.T, public, token, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.at(t, public), strings.NewReader(body))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 		}
 		// One result to an owner that lives, heartbeats to any, the others while the owner of some is dead.
 		one := r.agent.callOf(t, slow(0, 1).id)
-		if status, body := first.say(t, one.result, one.token, `{"status":"done"}`); status != http.StatusAccepted {
+		if status, body := first.post(t, one.result, one.token, `{"status":"done"}`); status != http.StatusAccepted {
 			t.Error(status, body)
 		}
 		first.waitStatus(t, r.statusURL(slow(0, 1)), "done")
@@ -159,15 +159,15 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 		first.kill()
 		for e := 1; e < entities; e++ {
 			c := r.agent.callOf(t, slow(e, 1).id)
-			if status, body := second.say(t, strings.Replace(c.result, "/result", "/heartbeat", 1), c.token, ""); status != http.StatusOK {
+			if status, body := second.post(t, strings.Replace(c.result, "/result", "/heartbeat", 1), c.token, ""); status != http.StatusOK {
 				t.Error(status, body)
 			}
 			for _, want := range []int{http.StatusAccepted, http.StatusOK} { // recorded, and repeated
-				if status, body := second.say(t, c.result, c.token, `{"status":"done","code":200,"response":"packed"}`); status != want {
+				if status, body := second.post(t, c.result, c.token, `{"status":"done","code":200,"response":"packed"}`); status != want {
 					t.Error(status, body)
 				}
 			}
-			if status, _ := second.say(t, c.result, one.token, `{"status":"done"}`); status != http.StatusUnauthorized {
+			if status, _ := second.post(t, c.result, one.token, `{"status":"done"}`); status != http.StatusUnauthorized {
 				t.Errorf("the token of another action: %d", status)
 			}
 		}
@@ -175,14 +175,14 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 			second.waitStatus(t, r.statusURL(slow(e, 1)), "done")
 			second.waitStatus(t, r.statusURL(slow(e, 2)), "processing")
 			c := r.agent.callOf(t, slow(e, 2).id)
-			if status, body := second.say(t, c.result, c.token, `{"status":"done"}`); status != http.StatusAccepted {
+			if status, body := second.post(t, c.result, c.token, `{"status":"done"}`); status != http.StatusAccepted {
 				t.Error(status, body)
 			}
 		}
 		for e := range entities {
 			second.waitStatus(t, r.statusURL(slow(e, 2)), "done")
 		}
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
 		if strings.Contains(first.output()+second.output(), "fba1_") {
@@ -213,17 +213,17 @@ func TestLongWorkIsLost(t *testing.T) {
 			t.Errorf("%+v after %+v", second, first)
 		}
 		p.waitStatus(t, r.statusURL(d), "processing")
-		if status, body := p.say(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
+		if status, body := p.post(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
 			t.Error(status, body)
 		}
 		beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
 		for range 25 { // more than twice as long as the silence that was too long
-			if status, body := p.say(t, beat, second.token, ""); status != http.StatusOK {
+			if status, body := p.post(t, beat, second.token, ""); status != http.StatusOK {
 				t.Fatal(status, body)
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
-		if status, body := p.say(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
+		if status, body := p.post(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
 			t.Error(status, body)
 		}
 		p.waitStatus(t, r.statusURL(d), "done")

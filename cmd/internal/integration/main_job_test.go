@@ -79,7 +79,7 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 		if got := calls[1].begin.Sub(begin); got < 2*time.Second {
 			t.Errorf("revision 3 ran %s after the start, before the wait of 2s was over", got)
 		}
-		judge(r.sender.told(), calls).require(t)
+		judge(r.sender.acceptedByID(), calls).require(t)
 		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestGapParks(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.agent.waitActed(t, 5, 30*time.Second)
-		judge(r.sender.told(), r.agent.snapshot()).require(t)
+		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 	})
 }
 

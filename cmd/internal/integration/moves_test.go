@@ -31,11 +31,11 @@ type troubled struct {
 	over chan struct{} // closed: nobody is stubborn or patient any more
 	to   atomic.Pointer[process]
 
-	work   atomic.Int64 // what is taken and not finished
-	mu     sync.Mutex
-	seen   map[string]int       // calls by key
-	said   map[string]time.Time // when the agent began to say what came of an action, the last time
-	failed map[string]bool      // it said so
+	work     atomic.Int64 // what is taken and not finished
+	mu       sync.Mutex
+	seen     map[string]int       // calls by key
+	reported map[string]time.Time // when the agent began to say what came of an action, the last time
+	failed   map[string]bool      // it said so
 }
 
 func (d *troubled) answer(c call) int {
@@ -56,22 +56,22 @@ func (d *troubled) answer(c call) int {
 	case entity > movedDead && entity <= movedFlaky && times <= 2:
 		return http.StatusServiceUnavailable
 	case entity > movedFlaky && entity <= movedPatient && number == 3:
-		d.takes(func() { <-d.over; d.say(c, "done") })
+		d.takes(func() { <-d.over; d.reportResult(c, "done") })
 		return http.StatusAccepted
 	case entity > movedPatient && entity <= movedLong && number%5 == 0:
 		d.takes(func() {
 			<-time.After(300 * time.Millisecond)
-			d.say(c, map[bool]string{true: "failed", false: "done"}[times == 1])
+			d.reportResult(c, map[bool]string{true: "failed", false: "done"}[times == 1])
 		})
 		return http.StatusAccepted
 	}
 	return http.StatusOK
 }
 
-// say tells what came of an action, to a process that may not be its owner, until that has it.
-func (d *troubled) say(c call, status string) {
+// reportResult tells what came of an action, to a process that may not be its owner, until that has it.
+func (d *troubled) reportResult(c call, status string) {
 	d.mu.Lock()
-	d.said[c.key] = time.Now()
+	d.reported[c.key] = time.Now()
 	d.failed[c.key] = status == "failed"
 	d.mu.Unlock()
 	last := ""
@@ -125,7 +125,7 @@ func TestRebalanceInTrouble(t *testing.T) {
 		r.edit("\ntopics:", "\nagents: {public_url: \"http://agents.test\", secrets: [a-secret-of-the-suite-that-is-long-enough]}\ntopics:")
 		r.edit(`operator: "${env:OPERATOR}"`, `operator: "${env:OPERATOR}", agents: "${env:AGENTS}"`)
 		r.edit("agent: {type: http,", "agent: {type: http, long: {deadline: 5m}, breaker: {failures: 0},") // an open one would wait for all
-		d := &troubled{t: t, over: make(chan struct{}), seen: map[string]int{}, said: map[string]time.Time{}, failed: map[string]bool{}}
+		d := &troubled{t: t, over: make(chan struct{}), seen: map[string]int{}, reported: map[string]time.Time{}, failed: map[string]bool{}}
 		r.agent.answer = d.answer
 		r.serve("intake")
 		stay := r.serve("stream")
@@ -161,7 +161,7 @@ func TestRebalanceInTrouble(t *testing.T) {
 		waitItems(t, r, last, 0, of("processing")...)
 		waitItems(t, r, last, 0, of("failed")...)
 		waitItems(t, r, last, behind, of("parked")...)
-		told, calls := r.sender.told(), r.agent.snapshot()
+		told, calls := r.sender.acceptedByID(), r.agent.snapshot()
 		for id, x := range told {
 			if entity, _ := strconv.Atoi(x.entity[len("7/"):]); entity > movedStubborn && entity <= movedDead && x.number > 3 {
 				delete(told, id) // parked: a call of it is one that nobody was told of
@@ -208,8 +208,8 @@ func (d *troubled) requireAttemptsOnce(t *testing.T, calls []call) {
 				t.Errorf("%s of %s was answered %d at %s, and called again at %s", c.event, c.entity, b.status, b.end, c.begin)
 			}
 		}
-		if b, ok := byEntity[c.entity]; ok && b.status == http.StatusAccepted && b.key != c.key && c.begin.Before(d.said[b.key]) {
-			t.Errorf("%s of %s was called at %s, %s before it was finished at %s", c.event, c.entity, c.begin, b.event, d.said[b.key])
+		if b, ok := byEntity[c.entity]; ok && b.status == http.StatusAccepted && b.key != c.key && c.begin.Before(d.reported[b.key]) {
+			t.Errorf("%s of %s was called at %s, %s before it was finished at %s", c.event, c.entity, c.begin, b.event, d.reported[b.key])
 		}
 		if c.end.IsZero() {
 			t.Errorf("%s of %s was not answered", c.event, c.entity)

@@ -36,7 +36,7 @@ func TestSecondStreamTakesOver(t *testing.T) {
 			at := time.Now()
 			first.kill()
 			r.look()
-			return []fault{r.settled(second, at)}
+			return []fault{r.faultSince(second, at)}
 		})
 	})
 }

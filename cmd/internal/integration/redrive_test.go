@@ -93,7 +93,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 		}
 		r.agent.waitActed(t, 4, 30*time.Second)
 		waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
-		told := r.sender.told()
+		told := r.sender.acceptedByID()
 		delete(told, "unwanted")
 		v := judge(told, r.agent.snapshot())
 		v.require(t)
@@ -121,7 +121,7 @@ func TestParkedLineIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.agent.waitActed(t, 5, 30*time.Second)
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
 		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {

@@ -89,7 +89,7 @@ func TestRekeyToMorePartitions(t *testing.T) {
 		// A repetition of what came by the old topic is one here, too.
 		deliver(2)
 		waitItems(t, r, stream, entities, "--subscription", "fulfil", "--decision", "duplicate")
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
 		for _, i := range r.inbox(stream, "--subscription", "fulfil", "--limit", "500") {

@@ -57,7 +57,7 @@ func TestOpenActionsOutliveTheLog(t *testing.T) {
 	waitItems(t, r, p, 2*each, "--status", "done")
 	// What is parked was never asked for again; its body is there for whoever redrives it.
 	var ran []string
-	told := r.sender.told()
+	told := r.sender.acceptedByID()
 	for n := 1; n <= each; n++ {
 		d := issue(7, 2, n)
 		out, err := r.try(p.operator, "inbox", "raw", r.team+"/triage/github/"+d.id)

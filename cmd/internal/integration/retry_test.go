@@ -31,7 +31,7 @@ func TestRetriesUnderOneKey(t *testing.T) {
 		if len(calls) != 4 || calls[3].event != issue(7, 1, 2).id {
 			t.Fatalf("the agent was called %d times, want three times for the first event and then once for the second: %+v", len(calls), calls)
 		}
-		judge(r.sender.told(), calls).require(t)
+		judge(r.sender.acceptedByID(), calls).require(t)
 
 		var item struct {
 			Status   string

@@ -175,7 +175,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-func (s *sender) told() map[string]delivery {
+func (s *sender) acceptedByID() map[string]delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]delivery, len(s.accepted))

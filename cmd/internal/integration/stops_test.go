@@ -286,7 +286,7 @@ func TestTopicCreatedAgain(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 		waitItems(t, r, stream, 2*entities+2, "--status", "done")
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		if len(v.repeated) != 1 || v.repeated[0].event != bad.id {
 			t.Errorf("called more than once: %+v", v.repeated)
@@ -441,7 +441,7 @@ func TestLostLedgerHistory(t *testing.T) {
 		}
 		r.waitStopped(stream, "triage", 0)
 		waitItems(t, r, stream, 2*entities, "--subscription", "triage", "--status", "done")
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.requireComplete(t)
 		v.requireOrderOfFirstCalls(t)
 		if len(v.repeated) != entities {

@@ -136,11 +136,11 @@ func (a *agent) answer(w http.ResponseWriter, r *http.Request, c *call, how mann
 		if how == busy {
 			w.Header().Set("Retry-After", "2")
 		}
-		a.say(w, c, map[manner]int{refuses: 500, denies: 500, busy: 503, throttles: 429}[how])
+		a.respond(w, c, map[manner]int{refuses: 500, denies: 500, busy: 503, throttles: 429}[how])
 		return
 	}
 	a.act(c, true)
-	a.say(w, c, http.StatusOK)
+	a.respond(w, c, http.StatusOK)
 }
 
 func (a *agent) act(c *call, really bool) {
@@ -149,8 +149,8 @@ func (a *agent) act(c *call, really bool) {
 	c.acted = really
 }
 
-// say answers, and notes whether somebody took the answer: a pipe has no room for what nobody reads.
-func (a *agent) say(w http.ResponseWriter, c *call, status int) {
+// respond answers, and notes whether somebody took the answer: a pipe has no room for what nobody reads.
+func (a *agent) respond(w http.ResponseWriter, c *call, status int) {
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(status)
 	err := http.NewResponseController(w).Flush()

@@ -78,7 +78,7 @@ func TestForgiven(t *testing.T) {
 		}, true},
 	} {
 		w := &world{trace: &trace{decided: map[string]bool{}}, inLogs: map[string]bool{}, grown: map[string]bool{}, lives: map[string][][16]byte{},
-			sender: &sender{told: map[string]*told{id: {event: &event{id: id, source: arrival}}}}}
+			sender: &sender{delivered: map[string]*delivered{id: {event: &event{id: id, source: arrival}}}}}
 		test.set(w)
 		if got := w.forgiven()[id]; got != test.want {
 			t.Errorf("%s: may be missing: %t, want %t", test.name, got, test.want)

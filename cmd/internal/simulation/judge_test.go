@@ -13,22 +13,22 @@ import (
 // history is all that the judge knows: what the provider was told, what the agent saw, what was configured, what was broken, and which
 // events may be missing because a fault deleted their records and Forebay said so; see excused. The rules below read no word of Forebay's.
 type history struct {
-	told     []*told
-	calls    []*call // in the order of their begin
-	policy   gate.Policy
-	payload  schemas.PayloadKind
-	latest   bool
-	good     map[string]bool // entities with which the agent had no trouble
-	facts    []fact
-	excused  map[string]string // by event, what Forebay said of a record that the world has deleted: it may come late
-	forgiven map[string]bool   // of those, the ones that need not come at all
+	delivered []*delivered
+	calls     []*call // in the order of their begin
+	policy    gate.Policy
+	payload   schemas.PayloadKind
+	latest    bool
+	good      map[string]bool // entities with which the agent had no trouble
+	facts     []fact
+	excused   map[string]string // by event, what Forebay said of a record that the world has deleted: it may come late
+	forgiven  map[string]bool   // of those, the ones that need not come at all
 }
 
 func (w *world) history() history {
 	h := history{policy: w.plan.policy, payload: w.plan.payload, latest: w.plan.latest, good: map[string]bool{}, facts: w.facts, calls: w.agent.calls,
 		excused: w.excused(), forgiven: w.forgiven()}
-	for _, t := range w.sender.told {
-		h.told = append(h.told, t)
+	for _, t := range w.sender.delivered {
+		h.delivered = append(h.delivered, t)
 	}
 	for entity, bad := range w.plan.bad {
 		// With next to no room for payloads and actions what hangs takes it from the others: that is what the caps are for.
@@ -76,7 +76,7 @@ func judge(h history) []finding {
 
 // state is what the case knows of one event.
 type state struct {
-	*told
+	*delivered
 	calls []*call
 	done  time.Time // the first 2xx of the agent that went out; zero: none
 }
@@ -123,11 +123,11 @@ func (c *trial) find(r rule, format string, args ...any) {
 func newCase(h history) *trial {
 	c := &trial{history: h, events: map[string]*state{}}
 	lines := map[string]*entityLine{}
-	for _, t := range h.told {
+	for _, t := range h.delivered {
 		if t.forged {
 			continue
 		}
-		s := &state{told: t}
+		s := &state{delivered: t}
 		c.events[t.id] = s
 		if lines[t.entity] == nil {
 			lines[t.entity] = &entityLine{entity: t.entity}
@@ -163,7 +163,7 @@ func compare(a, b string) int {
 
 // authentic: nothing is taken that the provider did not sign, and what is acted on is what it sent.
 func (c *trial) authentic() {
-	for _, t := range c.told {
+	for _, t := range c.delivered {
 		if t.forged && slices.ContainsFunc(t.statuses, func(s int) bool { return s/100 == 2 }) {
 			c.find(forged, "%s was told %v", t.id, t.statuses)
 		}

@@ -14,19 +14,19 @@ import (
 type kafkaLink struct {
 	*link
 
-	mu    sync.Mutex
-	asked map[int32]asked // by correlation
+	mu      sync.Mutex
+	pending map[int32]request // by correlation
 
 	rest []byte // of the answer that is being read
 }
 
-type asked struct{ key, version int16 }
+type request struct{ key, version int16 }
 
 // Write takes one request: kgo writes each at once.
 func (l *kafkaLink) Write(b []byte) (int, error) {
 	if len(b) >= 12 {
 		l.mu.Lock()
-		l.asked[int32(binary.BigEndian.Uint32(b[8:]))] = asked{int16(binary.BigEndian.Uint16(b[4:])), int16(binary.BigEndian.Uint16(b[6:]))}
+		l.pending[int32(binary.BigEndian.Uint32(b[8:]))] = request{int16(binary.BigEndian.Uint16(b[4:])), int16(binary.BigEndian.Uint16(b[6:]))}
 		l.mu.Unlock()
 	}
 	return l.link.Write(b)
@@ -55,8 +55,8 @@ func (l *kafkaLink) answer() error {
 		return err
 	}
 	l.mu.Lock()
-	of := l.asked[correlation]
-	delete(l.asked, correlation)
+	of := l.pending[correlation]
+	delete(l.pending, correlation)
 	l.mu.Unlock()
 	l.travel()
 	if of.key == int16(kmsg.Fetch) {

@@ -107,7 +107,7 @@ func (n *network) add(at end, conn net.Conn) (net.Conn, error) {
 	l := &link{Conn: conn, net: n, at: at, closed: make(chan struct{})}
 	n.links[l] = struct{}{}
 	if at.port >= brokerPort {
-		return &kafkaLink{link: l, asked: map[int32]asked{}}, nil
+		return &kafkaLink{link: l, pending: map[int32]request{}}, nil
 	}
 	return l, nil
 }

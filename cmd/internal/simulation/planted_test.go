@@ -15,8 +15,8 @@ import (
 // apart, and each was called and answered half a second later.
 type planted struct {
 	history
-	told  []*told
-	calls []*call
+	delivered []*delivered
+	calls     []*call
 }
 
 func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
@@ -28,15 +28,15 @@ func plant(source kind) *planted {
 	for n := 1; n <= 5; n++ {
 		e := newEvent(rng, source, 1, n, 300)
 		p.good[e.entity] = true
-		p.told = append(p.told, &told{event: e, sent: []time.Time{at(float64(n))}, accepted: at(float64(n) + 0.1), statuses: []int{202}})
+		p.delivered = append(p.delivered, &delivered{event: e, sent: []time.Time{at(float64(n))}, accepted: at(float64(n) + 0.1), statuses: []int{202}})
 		p.calls = append(p.calls, &call{process: "stream-1", key: "key of " + e.id, id: e.id, entity: e.entity, attempt: 1, sum: e.sum,
 			begin: at(float64(n) + 0.5), end: at(float64(n) + 0.6), over: at(float64(n) + 0.6), status: 200, acted: true})
 	}
 	return p
 }
 
-// again adds a call like the n-th, that begins at a time and takes a tenth of a second.
-func (p *planted) again(n int, seconds float64) *call {
+// repeatCall adds a call like the n-th, that begins at a time and takes a tenth of a second.
+func (p *planted) repeatCall(n int, seconds float64) *call {
 	c := *p.calls[n-1]
 	c.begin, c.end, c.attempt, c.status = at(seconds), at(seconds+0.1), c.attempt+1, 200
 	p.calls = append(p.calls, &c)
@@ -45,8 +45,8 @@ func (p *planted) again(n int, seconds float64) *call {
 
 // never removes what is known of the n-th event.
 func (p *planted) never(n int) {
-	id := fmt.Sprintf("%s-%d", p.told[0].entity, n)
-	p.told = slices.DeleteFunc(p.told, func(t *told) bool { return t.id == id })
+	id := fmt.Sprintf("%s-%d", p.delivered[0].entity, n)
+	p.delivered = slices.DeleteFunc(p.delivered, func(t *delivered) bool { return t.id == id })
 	p.calls = slices.DeleteFunc(p.calls, func(c *call) bool { return c.id == id })
 }
 
@@ -56,7 +56,7 @@ func (p *planted) move(n int, seconds float64) {
 }
 
 func (p *planted) rules() (found []rule) {
-	p.history.told, p.history.calls = p.told, p.calls
+	p.history.delivered, p.history.calls = p.delivered, p.calls
 	for _, f := range judge(p.history) {
 		if !slices.Contains(found, f.rule) {
 			found = append(found, f.rule)
@@ -82,11 +82,11 @@ func TestJudge(t *testing.T) {
 		{"never called", arrival, func(p *planted) { p.calls = p.calls[:4] }, []rule{lost}},
 		{"called, and never answered", arrival, func(p *planted) { p.calls[4].status, p.calls[4].end = 0, time.Time{} }, []rule{lost}},
 		{"called, and answered 500", arrival, func(p *planted) { p.calls[4].status = 500 }, []rule{lost}},
-		{"never called, and never accepted", arrival, func(p *planted) { p.calls, p.told[4].accepted = p.calls[:4], time.Time{} }, nil},
-		{"never called, and an operator knows why", arrival, func(p *planted) { p.calls, p.forgiven = p.calls[:4], map[string]bool{p.told[4].id: true} }, nil},
-		{"never called, and its record went, but it was decided", arrival, func(p *planted) { p.calls, p.excused = p.calls[:4], map[string]string{p.told[4].id: "cut"} }, []rule{lost}},
+		{"never called, and never accepted", arrival, func(p *planted) { p.calls, p.delivered[4].accepted = p.calls[:4], time.Time{} }, nil},
+		{"never called, and an operator knows why", arrival, func(p *planted) { p.calls, p.forgiven = p.calls[:4], map[string]bool{p.delivered[4].id: true} }, nil},
+		{"never called, and its record went, but it was decided", arrival, func(p *planted) { p.calls, p.excused = p.calls[:4], map[string]string{p.delivered[4].id: "cut"} }, []rule{lost}},
 		{"a snapshot that came after a newer one", timestamp, func(p *planted) {
-			p.calls, p.told[3].sent[0], p.told[3].accepted = slices.Delete(p.calls, 3, 4), at(6), at(6.1)
+			p.calls, p.delivered[3].sent[0], p.delivered[3].accepted = slices.Delete(p.calls, 3, 4), at(6), at(6.1)
 		}, nil},
 		{"a snapshot that was there before a newer one", timestamp, func(p *planted) { p.calls = slices.Delete(p.calls, 3, 4) }, []rule{lost}},
 		{"the newest snapshot", timestamp, func(p *planted) { p.calls, p.latest = p.calls[:4], true }, []rule{lost}},
@@ -98,22 +98,22 @@ func TestJudge(t *testing.T) {
 		{"behind a gap that is skipped", sequence, func(p *planted) { p.never(2); p.calls = p.calls[:1] }, []rule{lost}},
 		{"behind a gap that gives up", sequence, func(p *planted) { p.never(2); p.policy.Then = gate.ThenDeadLetter; p.calls = p.calls[:1] }, nil},
 		{"given up behind a gap that was filled in time", sequence, func(p *planted) {
-			p.told[1].sent[0], p.told[1].accepted, p.policy.Then = at(8), at(8.1), gate.ThenDeadLetter
+			p.delivered[1].sent[0], p.delivered[1].accepted, p.policy.Then = at(8), at(8.1), gate.ThenDeadLetter
 			p.calls = p.calls[:1]
 		}, []rule{lost}},
 
-		{"another key", arrival, func(p *planted) { p.again(3, 3.8).key = "another" }, []rule{twice}},
+		{"another key", arrival, func(p *planted) { p.repeatCall(3, 3.8).key = "another" }, []rule{twice}},
 		{"a key of another's", arrival, func(p *planted) { p.calls[3].key = p.calls[2].key }, []rule{twice}},
-		{"called again, and nothing had failed", arrival, func(p *planted) { p.again(5, 6) }, []rule{twice}},
-		{"called again after a 500", arrival, func(p *planted) { p.calls[4].status = 500; p.again(5, 6) }, nil},
-		{"called again, and nobody had heard the answer", arrival, func(p *planted) { p.calls[4].status, p.calls[4].end = 0, time.Time{}; p.again(5, 6) }, nil},
+		{"called again, and nothing had failed", arrival, func(p *planted) { p.repeatCall(5, 6) }, []rule{twice}},
+		{"called again after a 500", arrival, func(p *planted) { p.calls[4].status = 500; p.repeatCall(5, 6) }, nil},
+		{"called again, and nobody had heard the answer", arrival, func(p *planted) { p.calls[4].status, p.calls[4].end = 0, time.Time{}; p.repeatCall(5, 6) }, nil},
 		{"called again by another, and killed in the call", arrival, func(p *planted) {
 			p.facts = []fact{kill}
 			p.calls = p.calls[:2]
 			for n, s := range []float64{2.8, 3.5, 4.5, 5.5} {
 				c := *p.calls[1]
 				if n > 0 {
-					e := p.told[n+1]
+					e := p.delivered[n+1]
 					c.key, c.id, c.sum = "key of "+e.id, e.id, e.sum
 				}
 				c.begin, c.end, c.process = at(s), at(s+0.1), "stream-2"
@@ -124,71 +124,71 @@ func TestJudge(t *testing.T) {
 			k := kill
 			k.begin = at(5.7)
 			p.facts = []fact{k}
-			p.again(5, 6).process = "stream-2"
+			p.repeatCall(5, 6).process = "stream-2"
 		}, []rule{twice}},
 		{"called again by another, and somebody else was killed", arrival, func(p *planted) {
 			k := kill
 			k.node, k.begin = "stream-3", at(5.55)
 			p.facts = []fact{k}
-			p.again(5, 6).process = "stream-2"
+			p.repeatCall(5, 6).process = "stream-2"
 		}, []rule{twice}},
 		{"called again as partitions change hands", arrival, func(p *planted) {
 			p.facts = []fact{{node: "stream-1", what: moved, begin: at(5.55), end: at(7)}}
-			p.again(5, 6).process = "stream-2"
+			p.repeatCall(5, 6).process = "stream-2"
 		}, []rule{twice}},
 		{"called again, and the ledger was away", arrival, func(p *planted) {
 			p.facts = []fact{{what: ledgerAway, begin: at(5), end: at(6)}}
-			p.again(5, 6.5)
+			p.repeatCall(5, 6.5)
 		}, nil},
 		{"called again, and the ledger was back before", arrival, func(p *planted) {
 			p.facts = []fact{{what: ledgerAway, begin: at(5), end: at(5.55)}}
-			p.again(5, 6.5)
+			p.repeatCall(5, 6.5)
 		}, []rule{twice}},
 
 		{"after the next", arrival, func(p *planted) { p.move(3, 4.7) }, []rule{unordered}},
 		{"while the one before is under way", arrival, func(p *planted) { p.calls[2].end = at(4.7) }, []rule{unordered}},
-		{"before the one before has succeeded", arrival, func(p *planted) { p.calls[2].status = 500; p.again(3, 4.55) }, []rule{unordered}},
+		{"before the one before has succeeded", arrival, func(p *planted) { p.calls[2].status = 500; p.repeatCall(3, 4.55) }, []rule{unordered}},
 		{"again after the next", arrival, func(p *planted) {
 			p.facts = []fact{{node: "stream-1", what: kill.what, begin: at(3.55), end: at(9)}}
-			p.again(3, 6)
+			p.repeatCall(3, 6)
 		}, []rule{unordered}},
 		{"while another process is at it", arrival, func(p *planted) {
 			p.facts = []fact{{node: "stream-1", what: "a stream process is frozen", begin: at(5.52), end: at(9)}}
 			p.calls[4].over, p.calls[4].end, p.calls[4].status = at(9), time.Time{}, 0
-			p.again(5, 7).process = "stream-2"
+			p.repeatCall(5, 7).process = "stream-2"
 		}, []rule{unordered}},
 		{"after another process's time is over", arrival, func(p *planted) {
 			p.facts = []fact{{node: "stream-1", what: "a stream process is frozen", begin: at(5.52), end: at(19)}}
 			p.calls[4].over, p.calls[4].end, p.calls[4].status = at(19), time.Time{}, 0
-			p.again(5, 10.6).process = "stream-2"
+			p.repeatCall(5, 10.6).process = "stream-2"
 		}, nil},
 		{"in the order in which they came", arrival, func(p *planted) {
-			p.told[2].sent[0], p.told[2].accepted = at(4), at(4.3)
+			p.delivered[2].sent[0], p.delivered[2].accepted = at(4), at(4.3)
 			p.move(3, 4.7)
 		}, nil},
 
-		{"an older state", timestamp, func(p *planted) { p.told[2].sent[0], p.told[2].accepted = at(4), at(4.3); p.move(3, 4.7) }, []rule{stale}},
+		{"an older state", timestamp, func(p *planted) { p.delivered[2].sent[0], p.delivered[2].accepted = at(4), at(4.3); p.move(3, 4.7) }, []rule{stale}},
 		{"an older delta, marked", timestamp, func(p *planted) {
-			p.payload, p.told[2].sent[0], p.told[2].accepted = schemas.Delta, at(4), at(4.3)
+			p.payload, p.delivered[2].sent[0], p.delivered[2].accepted = schemas.Delta, at(4), at(4.3)
 			p.move(3, 4.7)
 			p.calls[2].late = true
 		}, nil},
 		{"an older delta, unmarked", timestamp, func(p *planted) {
-			p.payload, p.told[2].sent[0], p.told[2].accepted = schemas.Delta, at(4), at(4.3)
+			p.payload, p.delivered[2].sent[0], p.delivered[2].accepted = schemas.Delta, at(4), at(4.3)
 			p.move(3, 4.7)
 		}, []rule{stale}},
 
 		{"a forged one is told 202", arrival, func(p *planted) {
-			e := *p.told[0].event
+			e := *p.delivered[0].event
 			e.forged = true
-			p.told = append(p.told, &told{event: &e, sent: []time.Time{at(1)}, statuses: []int{202}})
+			p.delivered = append(p.delivered, &delivered{event: &e, sent: []time.Time{at(1)}, statuses: []int{202}})
 		}, []rule{forged}},
 		{"a forged one is told 401", arrival, func(p *planted) {
-			e := *p.told[0].event
+			e := *p.delivered[0].event
 			e.forged = true
-			p.told = append(p.told, &told{event: &e, sent: []time.Time{at(1)}, statuses: []int{401}})
+			p.delivered = append(p.delivered, &delivered{event: &e, sent: []time.Time{at(1)}, statuses: []int{401}})
 		}, nil},
-		{"called for what nobody has sent", arrival, func(p *planted) { p.told = p.told[:4] }, []rule{forged}},
+		{"called for what nobody has sent", arrival, func(p *planted) { p.delivered = p.delivered[:4] }, []rule{forged}},
 		{"called with other bytes", arrival, func(p *planted) { p.calls[1].sum[0] ^= 1 }, []rule{forged}},
 		{"called for another entity", arrival, func(p *planted) { p.calls[1].entity = "s-7" }, []rule{forged}},
 		{"called before it was sent", arrival, func(p *planted) { p.move(1, 0.5) }, []rule{forged}},
@@ -210,21 +210,21 @@ func TestJudge(t *testing.T) {
 			p.move(4, 13.4)
 		}, []rule{early}},
 		{"a filler in time, skipped", sequence, func(p *planted) {
-			p.told[1].sent[0], p.told[1].accepted, p.calls[1].late = at(8), at(8.1), true
+			p.delivered[1].sent[0], p.delivered[1].accepted, p.calls[1].late = at(8), at(8.1), true
 			p.move(3, 13)
 			p.move(4, 13.2)
 			p.move(5, 13.4)
 			p.move(2, 14)
 		}, []rule{early}},
 		{"a filler that is late", sequence, func(p *planted) {
-			p.told[1].sent[0], p.told[1].accepted, p.calls[1].late = at(15), at(15.1), true
+			p.delivered[1].sent[0], p.delivered[1].accepted, p.calls[1].late = at(15), at(15.1), true
 			p.move(3, 13)
 			p.move(4, 13.2)
 			p.move(5, 13.4)
 			p.move(2, 15.2)
 		}, nil},
 		{"a filler that is late, unmarked", sequence, func(p *planted) {
-			p.told[1].sent[0], p.told[1].accepted = at(15), at(15.1)
+			p.delivered[1].sent[0], p.delivered[1].accepted = at(15), at(15.1)
 			p.move(3, 13)
 			p.move(4, 13.2)
 			p.move(5, 13.4)
@@ -239,7 +239,7 @@ func TestJudge(t *testing.T) {
 
 		{"nothing in its way", arrival, func(p *planted) { p.move(5, 9) }, []rule{heldUp}},
 		{"a fault in its way", arrival, func(p *planted) { p.facts = []fact{{what: "brokers", begin: at(1), end: at(2)}}; p.move(5, 9) }, nil},
-		{"its own agent in its way", arrival, func(p *planted) { p.good[p.told[0].entity] = false; p.move(5, 9) }, nil},
+		{"its own agent in its way", arrival, func(p *planted) { p.good[p.delivered[0].entity] = false; p.move(5, 9) }, nil},
 		{"the one before in its way", arrival, func(p *planted) { p.calls[3].end = at(8.9); p.move(5, 9) }, nil},
 	} {
 		p := plant(test.source)

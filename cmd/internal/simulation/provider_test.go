@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// told is what the provider knows of one event: when it sent it, and what it was told.
-type told struct {
+// delivered is what the provider knows of one event: when it sent it, and what it was told.
+type delivered struct {
 	*event
 	sent     []time.Time
 	accepted time.Time // the first 2xx; zero: none
@@ -22,16 +22,16 @@ type told struct {
 type sender struct {
 	client *http.Client
 
-	mu   sync.Mutex
-	told map[string]*told
-	wait sync.WaitGroup
-	busy int // deliveries that are not over
-	last time.Time
+	mu        sync.Mutex
+	delivered map[string]*delivered
+	wait      sync.WaitGroup
+	busy      int // deliveries that are not over
+	last      time.Time
 }
 
 func newSender(n *network) *sender {
 	transport := &http.Transport{DialContext: n.dialer("provider"), MaxIdleConnsPerHost: 8, DisableCompression: true}
-	return &sender{client: &http.Client{Transport: transport, Timeout: 10 * time.Second}, told: map[string]*told{}}
+	return &sender{client: &http.Client{Transport: transport, Timeout: 10 * time.Second}, delivered: map[string]*delivered{}}
 }
 
 // post sends once and returns the status, 0 for no answer.
@@ -42,14 +42,14 @@ func (s *sender) post(ctx context.Context, e *event) int {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Signature", e.signature())
-	s.note(e, func(t *told) { t.sent = append(t.sent, time.Now()) })
+	s.note(e, func(t *delivered) { t.sent = append(t.sent, time.Now()) })
 	status := 0
 	if resp, err := s.client.Do(r); err == nil {
 		status = resp.StatusCode
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	s.note(e, func(t *told) {
+	s.note(e, func(t *delivered) {
 		t.statuses = append(t.statuses, status)
 		if status/100 == 2 && t.accepted.IsZero() {
 			t.accepted = time.Now()
@@ -59,17 +59,17 @@ func (s *sender) post(ctx context.Context, e *event) int {
 }
 
 // note keeps what the provider knows. A forged delivery of an event that is sent as well has an entry of its own.
-func (s *sender) note(e *event, fn func(*told)) {
+func (s *sender) note(e *event, fn func(*delivered)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := e.id
 	if e.forged {
 		at = "forged " + e.id
 	}
-	if s.told[at] == nil {
-		s.told[at] = &told{event: e}
+	if s.delivered[at] == nil {
+		s.delivered[at] = &delivered{event: e}
 	}
-	fn(s.told[at])
+	fn(s.delivered[at])
 	s.last = time.Now()
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	if !tagged {
-		again(t)
+		runWithSynctests(t)
 		return
 	}
 	if *oneSeed >= 0 {
@@ -53,9 +53,9 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// again runs this test in a binary of its own: kgo holds locks while it waits for brokers, and only with the tag synctests are
+// runWithSynctests runs this test in a binary of its own: kgo holds locks while it waits for brokers, and only with the tag synctests are
 // they such that virtual time goes on meanwhile. It is built without the race detector: a thousand worlds are to be seen.
-func again(t *testing.T) {
+func runWithSynctests(t *testing.T) {
 	args := []string{"test", "-tags=synctests", "-v=" + strconv.FormatBool(testing.Verbose()), "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".",
 		fmt.Sprintf("-seeds=%d", howMany())}
 	flag.Visit(func(f *flag.Flag) {

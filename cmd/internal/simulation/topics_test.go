@@ -274,7 +274,7 @@ func (w *world) excused() map[string]string {
 		}
 	}
 	for _, s := range w.reports {
-		for _, t := range w.sender.told {
+		for _, t := range w.sender.delivered {
 			if topic := topicOf(t.source); s.Reason == owner.StopPartitions && topic == s.Stop.Partition.Topic && w.grown[topic] {
 				out[t.id] = string(s.Reason)
 			}

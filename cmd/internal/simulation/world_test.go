@@ -77,12 +77,12 @@ func build(t *testing.T, p *plan, tr *trace) *world {
 	for range p.processes {
 		w.startProcess()
 	}
-	w.settle()
+	w.waitForGroup()
 	return w
 }
 
-// settle waits until the group has given every partition to somebody, and does not change its mind.
-func (w *world) settle() {
+// waitForGroup waits until the group has given every partition to somebody, and does not change its mind.
+func (w *world) waitForGroup() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	steady := 0
