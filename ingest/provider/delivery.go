@@ -25,17 +25,6 @@ type delivery struct {
 	inputs   *inputs      // of expressions; nil until one asks
 }
 
-// open takes a request apart; close ends the use of what it gives.
-func (s *Source) open(r *verify.Request) (*delivery, *Unusable) {
-	d := s.deliveries.Get().(*delivery)
-	d.src, d.req = s, r
-	if bad := d.parse(); bad != nil {
-		d.close()
-		return nil, bad
-	}
-	return d, nil
-}
-
 // parse reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
 func (d *delivery) parse() *Unusable {
 	s, text := d.src, d.req.Body

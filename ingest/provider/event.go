@@ -37,11 +37,12 @@ func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, e
 
 // Read is [Source.Event] into e, the room of whose headers is used again. After an error e is nothing.
 func (s *Source) Read(r *verify.Request, received time.Time, e *schemas.Event) error {
-	d, bad := s.open(r)
-	if bad != nil {
+	d := s.deliveries.Get().(*delivery)
+	defer d.close()
+	d.src, d.req = s, r
+	if bad := d.parse(); bad != nil {
 		return bad
 	}
-	defer d.close()
 	if bad := d.event(received, e); bad != nil {
 		return bad
 	}

@@ -74,18 +74,6 @@ func (a *asyncWork) track(e *entry, d *destination) {
 	}
 }
 
-// untrack counts a head as ended and reports whether that has made room at its destination.
-func (a *asyncWork) untrack(e *entry) bool {
-	d := e.long.dest
-	if d == nil {
-		return false
-	}
-	e.long.dest = nil
-	d.async--
-	a.count--
-	return true
-}
-
 // expired notes that the report of a head has not come in time.
 func (a *asyncWork) expired(e *entry) {
 	a.overdue = append(a.overdue, e)
@@ -99,9 +87,12 @@ func (a *asyncWork) takeOverdue() []*entry {
 	return list
 }
 
-// untrack counts a head as ended.
+// untrack counts a head as ended, where its destination had accepted it: that has room for another then.
 func (q *queues) untrack(e *entry) {
-	if q.async.untrack(e) {
+	if d := e.long.dest; d != nil {
+		e.long.dest = nil
+		d.async--
+		q.async.count--
 		q.dispatch.wake()
 	}
 }

@@ -9,31 +9,26 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// commands applies what operators ask for an action. It belongs to no goroutine and has no state of its own.
-type commands struct {
-	cfg *Config
-	s   *scheduler
-}
-
-// apply is [Lanes.ApplyCommand].
-func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
+// ApplyCommand implements the Lanes of package stream: it applies what an operator asks for an action. Once begun it goes on until
+// the ledger has answered or the claim is given up, whatever becomes of ctx: what was written must not be forgotten here.
+func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	p := x.begin(c, cmd)
+	p := l.beginCommand(c, cmd)
 	if p == nil {
 		return "", nil
 	}
-	o, err := x.cfg.Ledger.ApplyLaneCommand(p.ctx, c, cmd)
-	fenced := x.s.endWrite(p, err == nil && o.Fenced, func() {
+	o, err := l.cfg.Ledger.ApplyLaneCommand(p.ctx, c, cmd)
+	fenced := l.s.endWrite(p, err == nil && o.Fenced, func() {
 		p.end()
 		if err == nil && !p.forgotten {
-			x.applied(p, cmd, o.Status)
+			l.commandApplied(p, cmd, o.Status)
 		}
 	})
 	switch {
 	case fenced:
-		x.cfg.OnFenced(c)
+		l.cfg.OnFenced(c)
 		return "", errFenced
 	case err != nil || o.Fenced:
 		return "", err
@@ -41,9 +36,9 @@ func (x *commands) apply(ctx context.Context, c *ledger.Claim, cmd ledger.Comman
 	return o.Outcome, nil
 }
 
-// begin begins the transaction of a command: Close waits for its end. It gives nil where the command has to wait.
-func (x *commands) begin(c *ledger.Claim, cmd ledger.Command) *partition {
-	s := x.s
+// beginCommand begins the transaction of a command: Close waits for its end. It gives nil where the command has to wait.
+func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
+	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.q.partitions[c]
@@ -58,13 +53,13 @@ func (x *commands) begin(c *ledger.Claim, cmd ledger.Command) *partition {
 	return p
 }
 
-// applied brings the lane of an action to what its row says now. Where the action has ended, its lane is read again if the
+// commandApplied brings the lane of an action to what its row says now. Where the action has ended, its lane is read again if the
 // action is in memory or may be in a page that is being read. Called with mu held.
-func (x *commands) applied(p *partition, cmd ledger.Command, status ledger.Status) {
+func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.Status) {
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // refused
 	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.has(cmd.Line.Entity, cmd.LaneSeq):
-		x.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
+		l.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 

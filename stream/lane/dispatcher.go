@@ -28,26 +28,6 @@ type destination struct {
 	metrics     destinationMetrics
 }
 
-func (d *destination) push(la *lane) {
-	d.n++
-	la.nextReady = nil
-	if d.last == nil {
-		d.first = la
-	} else {
-		d.last.nextReady = la
-	}
-	d.last = la
-}
-
-func (d *destination) shift() {
-	la := d.first
-	d.n--
-	d.first, la.nextReady = la.nextReady, nil
-	if d.first == nil {
-		d.last = nil
-	}
-}
-
 // passTurn gives a turn up that nothing takes now.
 func (d *destination) passTurn() {
 	if d.turn {
@@ -122,8 +102,14 @@ func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // enqueue puts a lane behind those that are ready at d.
 func (x *dispatcher) enqueue(d *destination, la *lane) {
-	la.state = ready
-	d.push(la)
+	la.state, la.nextReady = ready, nil
+	d.n++
+	if d.last == nil {
+		d.first = la
+	} else {
+		d.last.nextReady = la
+	}
+	d.last = la
 	if !d.waits {
 		x.ready++
 	}
@@ -131,7 +117,12 @@ func (x *dispatcher) enqueue(d *destination, la *lane) {
 
 // dequeue takes out the lane that is ready first at d.
 func (x *dispatcher) dequeue(d *destination) {
-	d.shift()
+	la := d.first
+	d.n--
+	d.first, la.nextReady = la.nextReady, nil
+	if d.first == nil {
+		d.last = nil
+	}
 	if !d.waits {
 		x.ready--
 	}

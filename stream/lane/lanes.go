@@ -21,12 +21,11 @@ var (
 // Lanes runs the actions of one subscription in this process; it implements the Lanes of package stream. All methods are safe for
 // concurrent use.
 type Lanes struct {
-	cfg      *Config
-	s        *scheduler
-	workers  *workers
-	loader   *loader
-	reports  *reportReader
-	commands *commands
+	cfg     *Config
+	s       *scheduler
+	workers *workers
+	loader  *loader
+	reports *reportReader
 }
 
 // New makes lanes that hold nothing. Run must run for them to do anything.
@@ -39,14 +38,12 @@ func New(cfg Config) (*Lanes, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lanes{
+	return &Lanes{
 		cfg: &cfg, s: s,
-		workers:  &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
-		loader:   &loader{s: s, ledger: cfg.Ledger, log: s.log},
-		reports:  &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
-		commands: &commands{cfg: &cfg, s: s},
-	}
-	return l, nil
+		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
+		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
+		reports: &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
+	}, nil
 }
 
 // Run runs lanes until ctx ends. Claims should have been closed before: attempts that are still under way then are
@@ -133,12 +130,6 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 		}
 	}
 	s.q.dispatch.wake()
-}
-
-// ApplyCommand implements the Lanes of package stream. Once begun it goes on until the ledger has answered or the claim is given up, whatever
-// becomes of ctx: what was written must not be forgotten here.
-func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
-	return l.commands.apply(ctx, c, cmd)
 }
 
 // Close implements the Lanes of package stream. It takes the doubt from a claim of which nothing is in doubt any more. An error means that
