@@ -154,7 +154,7 @@ func (q *queues) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.partition.claim, e.LaneSeq, e.ID
 	q.untrack(e) // where the report came before the head was processing
 	e.lane.partition.begin()
-	q.record(&completion{e: e, res: res})
+	q.results.add(&completion{e: e, res: res})
 }
 
 // resultOf is what is to be recorded of a report.

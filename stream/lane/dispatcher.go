@@ -159,19 +159,6 @@ func (x *dispatcher) nextInTurn() *destination {
 	return d
 }
 
-// admit asks for an attempt at d. Where it has to wait, ok is false and its lanes do not count as ready until its turn comes.
-// limited: the rate is used up and nobody waits for it, so that no attempt is to be made.
-func (x *dispatcher) admit(d *destination) (limited, ok bool) {
-	answer := d.user.Take()
-	d.turn = false
-	if answer == shared.Wait {
-		x.ready -= d.n
-		d.waits = true
-		return false, false
-	}
-	return answer == shared.NoToken, true
-}
-
 // release gives back the slot of a head and, where the destination was not called, its tokens. feedback is nil where the
 // destination learns nothing from the attempt.
 func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome) {

@@ -110,7 +110,7 @@ func (q *queues) supersede(la *lane) bool {
 		c.behind = append(c.behind, next)
 	}
 	la.partition.begin()
-	q.record(c)
+	q.results.add(c)
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
+	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -172,12 +173,15 @@ func (q *queues) take(d *destination) *entry {
 		d.passTurn()
 		return nil
 	}
-	limited, ok := q.dispatch.admit(d)
-	if !ok {
+	answer := d.user.Take()
+	d.turn = false
+	if answer == shared.Wait { // its lanes do not count as ready until its turn comes
+		q.dispatch.ready -= d.n
+		d.waits = true
 		return nil
 	}
 	e := d.first.head
-	e.limited = limited
+	e.limited = answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
 	q.dispatch.dequeue(d)
 	return e
 }
@@ -190,12 +194,6 @@ func (q *queues) notToRun(la *lane) bool {
 		return true
 	}
 	return q.supersede(la)
-}
-
-// record hands the result of a head to the recorder. The partition has counted the head as busy.
-func (q *queues) record(c *completion) {
-	c.e.lane.state = recording
-	q.results.add(c)
 }
 
 // apply takes a lane on whose head's result is in the ledger now.

@@ -37,8 +37,11 @@ func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) 
 // full reports whether there are so many that no attempt may start.
 func (c *completions) full() bool { return c.unrecorded() >= c.cfg.MaxUnrecorded }
 
-// add hands a completion to the recorder.
+// add hands a completion to the recorder. The partition has counted its head as busy; behind a mark comes the attempt.
 func (c *completions) add(done *completion) {
+	if done.marked == nil {
+		done.e.lane.state = recording
+	}
 	done.res.DoubtEnd = done.e.DoubtEnd
 	c.pending = append(c.pending, *done)
 	if len(c.pending) == 1 {

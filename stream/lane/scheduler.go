@@ -59,7 +59,7 @@ func (s *scheduler) finish(e *entry, d *destination, res *ledger.Result, feedbac
 		if res.Status == ledger.Processing {
 			s.q.async.track(e, d)
 		}
-		s.q.record(&completion{e: e, res: *res})
+		s.q.results.add(&completion{e: e, res: *res})
 	}
 	s.q.dispatch.wake()
 }
