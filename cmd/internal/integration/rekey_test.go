@@ -173,8 +173,8 @@ type stopItem struct {
 // TestRekeyThatIsOld follows who switches too late: the intake wrote to the topic after it had been copied. The copy is refused and says
 // what to do, which is done as it says; nothing is lost. Who goes back to the old topic then is refused there.
 func TestRekeyThatIsOld(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b testrig.Broker) {
-		r := newRig(t, b, options{})
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
 		from := "events." + r.team + ".orders"
 		first, second := from+".10", from+".new"
 		source := func(topic string) string {
@@ -220,7 +220,7 @@ func TestRekeyThatIsOld(t *testing.T) {
 		stream = r.serve("stream")
 		r.agent.waitActed(t, 2, time.Minute)
 		stream.stop()
-		v := judge(r.sender.told(), r.agent.snapshot())
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
 
