@@ -2,7 +2,6 @@ package postgressink
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/template"
-	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -37,12 +36,12 @@ type target struct {
 
 func newTarget(t testing.TB) *target {
 	t.Helper()
-	base := ledgertest.DatabaseURL(t)
+	base, schema := pgtest.Schema(t)
 	u, err := url.Parse(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &target{t: t, url: u, schema: "s_" + strings.ToLower(rand.Text())[:12]}
+	d := &target{t: t, url: u, schema: schema}
 	if d.conn, err = pgx.Connect(t.Context(), base); err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +51,7 @@ func newTarget(t testing.TB) *target {
 	d.do(`CREATE SCHEMA ` + d.schema)
 	d.do(`SET search_path = ` + d.schema)
 	d.do(`CREATE TABLE effects (n int GENERATED ALWAYS AS IDENTITY, event text NOT NULL, rev int CHECK (rev < 1000), note jsonb)`)
-	t.Cleanup(func() {
-		d.do(`DROP SCHEMA ` + d.schema + ` CASCADE`)
-		_ = d.conn.Close(context.Background())
-	})
+	t.Cleanup(func() { _ = d.conn.Close(context.Background()) })
 	return d
 }
 
@@ -458,7 +454,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 // behind points a sink at the target through a proxy.
-func (d *target) behind(p *proxy) func(*Config) {
+func (d *target) behind(p *pgtest.Proxy) func(*Config) {
 	return func(c *Config) {
 		u := *d.url
 		u.Host = p.Addr().String()
@@ -474,7 +470,7 @@ func (d *target) behind(p *proxy) func(*Config) {
 func TestCutAnywhereActsOnce(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)
-	p := newProxy(t, d.url.Host)
+	p := pgtest.NewProxy(t, d.url.Host)
 	n, places := 0, map[string]int{}
 	for _, killed := range []bool{false, true} {
 		for _, before := range []bool{true, false} {
@@ -484,11 +480,11 @@ func TestCutAnywhereActsOnce(t *testing.T) {
 			}
 			for skip := 0; ; skip++ {
 				n++
-				a, at := sinktest.Action(n), p.count()
-				p.arm(&cut{skip: skip, before: before})
+				a, at := sinktest.Action(n), int(p.Cuts.Load())
+				p.Cut.Store(&pgtest.Cut{Skip: skip, Before: before})
 				_, err := s.Do(t.Context(), a)
-				if p.count() == at {
-					p.arm(nil)
+				if int(p.Cuts.Load()) == at {
+					p.Cut.Store(nil)
 					if err != nil {
 						t.Fatal(err)
 					}

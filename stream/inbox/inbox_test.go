@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,18 +53,7 @@ func (f *fixture) namespace(change ...func(*ledger.Spec)) *ledger.Namespace {
 }
 
 func (f *fixture) connect() *pgx.Conn {
-	f.t.Helper()
-	cfg, err := pgx.ParseConfig(f.cfg.URL.Reveal())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	cfg.RuntimeParams["search_path"] = f.cfg.Schema
-	conn, err := pgx.ConnectConfig(f.t.Context(), cfg)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { conn.Close(context.WithoutCancel(f.t.Context())) })
-	return conn
+	return pgtest.Connect(f.t, f.cfg.URL.Reveal(), f.cfg.Schema)
 }
 
 func (f *fixture) exec(sql string, args ...any) {

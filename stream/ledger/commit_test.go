@@ -169,11 +169,11 @@ func TestCommitCutAnywherePaysOnce(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				p.cut.Store(&cut{skip: skip, before: before})
-				at := p.cuts.Load()
+				p.Cut.Store(&cut{Skip: skip, Before: before})
+				at := p.Cuts.Load()
 				_, err := g.n.Commit(t.Context(), done(c, lane, 1), pay(lane))
-				if p.cuts.Load() == at {
-					p.cut.Store(nil)
+				if p.Cuts.Load() == at {
+					p.Cut.Store(nil)
 					if err != nil {
 						t.Fatal(err)
 					}

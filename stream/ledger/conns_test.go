@@ -124,12 +124,12 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 	f := setup(t)
 	f.cfg.MaxConns = 1
 	p, g := throughProxy(t, f)
-	p.cut.Store(&cut{needle: []byte("commit\x00")})
+	p.Cut.Store(&cut{Needle: []byte("commit\x00")})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	c, err := g.n.Claim(ctx, ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
-	if err != nil || p.cuts.Load() != 1 {
-		t.Fatalf("%d cuts: %v", p.cuts.Load(), err)
+	if err != nil || p.Cuts.Load() != 1 {
+		t.Fatalf("%d cuts: %v", p.Cuts.Load(), err)
 	}
 	g.apply(c, seq(0, "e", 1))
 }

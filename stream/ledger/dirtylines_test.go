@@ -79,11 +79,11 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(g.apply(c, seq(5, "a", 3).again(), seq(6, "a", 5)))); d != "" {
 		t.Error(d)
 	}
-	cuts := p.cuts.Load()
-	p.cut.Store(&cut{needle: []byte(linesAdvance.Name)})
+	cuts := p.Cuts.Load()
+	p.Cut.Store(&cut{Needle: []byte(linesAdvance.Name)})
 	g.n.maxLag = 1 // the next batch writes a
 	g.apply(c, seq(7, "b", 1))
-	if p.cuts.Load() == cuts {
+	if p.Cuts.Load() == cuts {
 		t.Fatal("nothing was cut")
 	}
 	if got := f.written(); got != "a5 b1" {

@@ -15,10 +15,10 @@ import (
 func (f *fixture) doubtful(p *proxy, results ...Result) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancelCause(f.t.Context())
-	cuts := p.cuts.Load()
-	p.cut.Store(&cut{needle: []byte(pg.Commit.Name), then: func() { cancel(errors.New("cut short")) }})
-	if _, err := f.n.Record(ctx, results); err == nil || p.cuts.Load() == cuts {
-		f.t.Fatalf("%d cuts: %v", p.cuts.Load()-cuts, err)
+	cuts := p.Cuts.Load()
+	p.Cut.Store(&cut{Needle: []byte(pg.Commit.Name), Then: func() { cancel(errors.New("cut short")) }})
+	if _, err := f.n.Record(ctx, results); err == nil || p.Cuts.Load() == cuts {
+		f.t.Fatalf("%d cuts: %v", p.Cuts.Load()-cuts, err)
 	}
 }
 
@@ -30,13 +30,13 @@ func TestCompletionThatStandsTwice(t *testing.T) {
 	c := g.claim(0)
 	g.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
 	g.record(Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1}) // every statement is prepared now
-	p.cut.Store(&cut{needle: []byte(pg.Commit.Name)})                // committed, not heard of, and recorded again at once
+	p.Cut.Store(&cut{Needle: []byte(pg.Commit.Name)})                // committed, not heard of, and recorded again at once
 	g.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Response: []byte("ok")})
 	other := Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}
 	g.doubtful(p, other)
 	g.record(other)
 	if got := one[string](f, `SELECT string_agg(lanes::text, ' ' ORDER BY lanes) FROM completions`); got != "{1} {1} {2} {2} {4}" {
-		t.Fatalf("%s after %d cuts", got, p.cuts.Load())
+		t.Fatalf("%s after %d cuts", got, p.Cuts.Load())
 	}
 	for range 2 { // the claim that recorded it, and the next one
 		if got := strings.Join(g.open(c), " "); got != "3:c-1:run" {

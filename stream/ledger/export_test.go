@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,12 +52,12 @@ func (p *TestProcess) Claim(ctx context.Context, req ClaimRequest) (*Claim, erro
 
 // Lose cuts the connection at the next COMMIT.
 func (p *TestProcess) Lose(written bool, meanwhile func()) (over func() bool) {
-	c := &cut{commit: true, before: !written, then: meanwhile}
-	before := p.proxy.cuts.Load()
-	p.proxy.cut.Store(c)
+	c := &cut{Commit: true, Before: !written, Then: meanwhile}
+	before := p.proxy.Cuts.Load()
+	p.proxy.Cut.Store(c)
 	return func() bool {
-		p.proxy.cut.CompareAndSwap(c, nil)
-		return p.proxy.cuts.Load() > before
+		p.proxy.Cut.CompareAndSwap(c, nil)
+		return p.proxy.Cuts.Load() > before
 	}
 }
 
@@ -68,11 +67,8 @@ func (p *TestProcess) Waits(t testing.TB) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		p.proxy.mu.Lock()
-		ports := slices.Clone(p.proxy.ports)
-		p.proxy.mu.Unlock()
 		var n int
-		err := p.db.eye.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY ($1) AND wait_event_type = 'Lock'`, ports).Scan(&n)
+		err := p.db.eye.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY ($1) AND wait_event_type = 'Lock'`, p.proxy.Ports()).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +84,7 @@ func (p *TestProcess) Waits(t testing.TB) {
 }
 
 // Kill ends the process.
-func (p *TestProcess) Kill() { p.proxy.kill() }
+func (p *TestProcess) Kill() { p.proxy.Kill() }
 
 // Age makes everything that is stored older, and what its claims know of the database's clock.
 func (p *TestProcess) Age(d time.Duration) {

@@ -255,7 +255,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	p, g := throughProxy(t, f)
 	c := g.claim(0)
 	p.Close() // no new connection gets through
-	p.cut.Store(&cut{needle: []byte(fenceCheck.Name), before: true})
+	p.Cut.Store(&cut{Needle: []byte(fenceCheck.Name), Before: true})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("revoked"))
 	defer cancel()
 	if _, err := g.n.Apply(ctx, []Slice{slice(c, seq(0, "e", 1))}); schemas.KindOf(err) != schemas.Unavailable ||

@@ -102,13 +102,13 @@ func TestConnectionCutAtCommitOfForget(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			p.cut.Store(&cut{commit: true, before: tt.before, then: func() {
+			p.Cut.Store(&cut{Commit: true, Before: tt.before, Then: func() {
 				if tt.ends {
 					cancel()
 				}
 			}})
-			if err := f.n.ForgetLines(ctx, c, old); (err != nil) != tt.ends || p.cuts.Load() != 1 {
-				t.Fatalf("%d cuts: %v", p.cuts.Load(), err)
+			if err := f.n.ForgetLines(ctx, c, old); (err != nil) != tt.ends || p.Cuts.Load() != 1 {
+				t.Fatalf("%d cuts: %v", p.Cuts.Load(), err)
 			}
 			if n := one[int](f, `SELECT count(*) FROM version_lines`); n != tt.rows {
 				t.Fatalf("%d rows are left", n)

@@ -357,18 +357,18 @@ func TestConnectionCutAtACommand(t *testing.T) {
 	c := g.claim(0)
 	g.apply(c, seq(0, "e", 1))
 	n := int32(0)
-	for _, at := range []cut{{needle: []byte("commit\x00"), before: true}, {needle: []byte("commit\x00")}, {needle: []byte("begin\x00")}} {
+	for _, at := range []cut{{Needle: []byte("commit\x00"), Before: true}, {Needle: []byte("commit\x00")}, {Needle: []byte("begin\x00")}} {
 		g.die(c, 1, "e-1", int(n)+1)
 		g.askAction("e-1", Replay, CommandDetail{})
 		asked := g.commands(c)
-		p.cut.Store(&at)
+		p.Cut.Store(&at)
 		o, err := g.n.ApplyLaneCommand(t.Context(), c, asked[0])
 		n++
 		if err != nil || o.Outcome != "runs again" || o.Status != Failed {
-			t.Fatalf("%s: %+v %v", at.needle, o, err)
+			t.Fatalf("%s: %+v %v", at.Needle, o, err)
 		}
-		if got := one[int32](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != n || p.cuts.Load() != n {
-			t.Fatalf("%s: %d deaths of %d, %d cuts", at.needle, got, n, p.cuts.Load())
+		if got := one[int32](f, `SELECT deaths FROM actions WHERE lane_seq = 1`); got != n || p.Cuts.Load() != n {
+			t.Fatalf("%s: %d deaths of %d, %d cuts", at.Needle, got, n, p.Cuts.Load())
 		}
 	}
 }

@@ -2,33 +2,19 @@ package ledger
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// databaseURL is the Postgres of the tests. A run without one fails: what this package promises, Postgres does.
-func databaseURL(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
-	url := os.Getenv("TEST_DATABASE_URL")
-	if url == "" {
-		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")
-	}
-	return url
-}
 
 // schemaFor makes a migrated schema of the test's own.
 func schemaFor(t testing.TB) Config {
@@ -43,31 +29,11 @@ func schemaFor(t testing.TB) Config {
 // emptySchema names a schema that does not exist, and drops it after the test.
 func emptySchema(t testing.TB) Config {
 	t.Helper()
-	url := databaseURL(t)
-	b := make([]byte, 6)
-	rand.Read(b)
-	cfg := Config{URL: schemas.NewSecret(url), Schema: "t_" + hex.EncodeToString(b), MaxConns: 6}
-	t.Cleanup(func() {
-		admin(t, url, `DROP SCHEMA IF EXISTS `+cfg.Schema+` CASCADE`)
-	})
-	return cfg
+	url, name := pgtest.Schema(t)
+	return Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 6}
 }
 
-// admin runs SQL on a connection of its own, also after the test's context has ended.
-func admin(t testing.TB, url, sql string, args ...any) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, sql, args...); err != nil {
-		t.Error(err)
-	}
-}
+var admin = pgtest.Exec
 
 // fixture is a ledger with one namespace and helpers around it.
 type fixture struct {
@@ -79,18 +45,7 @@ type fixture struct {
 
 // connect is a connection of the test's own to its schema.
 func (f *fixture) connect() *pgx.Conn {
-	f.t.Helper()
-	cfg, err := pgx.ParseConfig(f.cfg.URL.Reveal())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	cfg.RuntimeParams["search_path"] = f.cfg.Schema
-	conn, err := pgx.ConnectConfig(f.t.Context(), cfg)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { conn.Close(context.WithoutCancel(f.t.Context())) })
-	return conn
+	return pgtest.Connect(f.t, f.cfg.URL.Reveal(), f.cfg.Schema)
 }
 
 func policy() gate.Policy {

@@ -150,15 +150,15 @@ func TestEveryStatement(t *testing.T) {
 			for _, crash := range []bool{false, true} {
 				s, c := next()
 				ctx, cancel := context.WithCancelCause(t.Context())
-				p.cut.Store(&cut{skip: points, then: func() {
+				p.Cut.Store(&cut{Skip: points, Then: func() {
 					if crash {
 						cancel(errCrashed)
 					}
 				}})
-				cuts := p.cuts.Load()
+				cuts := p.Cuts.Load()
 				err := op.do(ctx, s, g.n, c)
-				hit = p.cuts.Load() > cuts
-				p.cut.Store(nil)
+				hit = p.Cuts.Load() > cuts
+				p.Cut.Store(nil)
 				cancel(nil)
 				now := s.shown()
 				switch {

@@ -22,10 +22,10 @@ func TestConnectionCutAtCopy(t *testing.T) {
 			c := g.claim(0)
 			g.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 			g.copy(c, Copy{1, []byte("x")}) // every statement is prepared now
-			p.cut.Store(&cut{needle: []byte(pg.Commit.Name), before: before})
+			p.Cut.Store(&cut{Needle: []byte(pg.Commit.Name), Before: before})
 			stored, fenced := g.copy(c, Copy{2, []byte("y")})
-			if p.cuts.Load() != 1 || fenced || before && stored != 1 {
-				t.Errorf("%d cuts, stored %d, fenced %v", p.cuts.Load(), stored, fenced)
+			if p.Cuts.Load() != 1 || fenced || before && stored != 1 {
+				t.Errorf("%d cuts, stored %d, fenced %v", p.Cuts.Load(), stored, fenced)
 			}
 			if got := one[string](f, `SELECT string_agg(convert_from(packed, 'UTF8'), '' ORDER BY lane_seq) FROM actions`); got != "xy" {
 				t.Error(got)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 var (
@@ -29,7 +30,7 @@ var everything = []string{"connection lost", "crash", "zombie", "window dropped"
 // zombies that go on. After every step the ledger is what a model that never crashes says, and P1 to P6 hold.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	databaseURL(t)
+	pgtest.URL(t)
 	const workers = 3 // they wait for the disk, mostly
 	seeds, total := make(chan uint64), newStats()
 	go func() {

@@ -110,10 +110,10 @@ func (w *world) close() {
 func (p *process) stop() {
 	if !p.dead {
 		p.dead = true
-		p.proxy.kill()
+		p.proxy.Kill()
 	}
 	p.f.l.Close()
-	p.proxy.conns.Wait()
+	p.proxy.Wait()
 }
 
 // respec is a change of the subscription's configuration; processes that start from now on have it.
@@ -278,12 +278,12 @@ const (
 func (w *world) run(p *process, kind string, f fault, meanwhile func(), op func(ctx context.Context) error) (happened fault, err error) {
 	ctx, cancel := context.WithCancelCause(w.t.Context())
 	defer cancel(nil)
-	passed := p.proxy.passed.Load()
+	passed := p.proxy.Passed.Load()
 	hit, end := make(chan chan struct{}), make(chan struct{})
 	defer close(end)
 	at := w.rng.IntN(w.longest[kind] + 2)
 	if f != noFault {
-		p.proxy.cut.Store(&cut{skip: at, then: func() {
+		p.proxy.Cut.Store(&cut{Skip: at, Then: func() {
 			ack := make(chan struct{})
 			select {
 			case hit <- ack:
@@ -299,7 +299,7 @@ func (w *world) run(p *process, kind string, f fault, meanwhile func(), op func(
 		happened = f
 		w.stats.cut(kind, f, at)
 		if f == crashed {
-			p.proxy.kill()
+			p.proxy.Kill()
 			cancel(errCrashed)
 		} else if meanwhile != nil {
 			meanwhile()
@@ -307,8 +307,8 @@ func (w *world) run(p *process, kind string, f fault, meanwhile func(), op func(
 		close(ack)
 		err = <-ended
 	case err = <-ended:
-		p.proxy.cut.Store(nil)
-		w.longest[kind] = max(w.longest[kind], int(p.proxy.passed.Load()-passed))
+		p.proxy.Cut.Store(nil)
+		w.longest[kind] = max(w.longest[kind], int(p.proxy.Passed.Load()-passed))
 	}
 	w.stats.ops[kind]++
 	if happened == crashed {

@@ -95,18 +95,15 @@ func ask(t *testing.T, method, url, token, body string) (int, string) {
 // getUntil asks until the answer is there.
 func getUntil(t *testing.T, url, token string, ok func(body string) bool) string {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		status, body := ask(t, "GET", url, token, "")
-		if status != http.StatusOK {
-			t.Fatalf("%d %s", status, body)
-		}
-		if ok(body) {
-			return body
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("still %s", body)
-		}
+	var status int
+	var body string
+	if !rig.Until(20*time.Second, func() bool {
+		status, body = ask(t, "GET", url, token, "")
+		return status != http.StatusOK || ok(body)
+	}) || status != http.StatusOK {
+		t.Fatalf("%d, still %s", status, body)
 	}
+	return body
 }
 
 // statusOf posts an order and gives the status_url of the answer.

@@ -113,7 +113,7 @@ var rules = []rule{
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -122,7 +122,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/internal/streamtest"}, deep: true,
+		forbid: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest"}, deep: true,
 		reason: "no binary carries what is for tests",
 	},
 	{

@@ -203,11 +203,7 @@ func TestLongWorkIsLost(t *testing.T) {
 		}
 		r.agent.waitActed(t, 1, 30*time.Second)
 		first := r.agent.callOf(t, d.id)
-		for began := time.Now(); r.agent.seen(d.id) < 2; time.Sleep(20 * time.Millisecond) {
-			if time.Since(began) > 30*time.Second {
-				t.Fatal("it is not attempted again")
-			}
-		}
+		until(t, "it is attempted again", func() bool { return r.agent.seen(d.id) >= 2 })
 		second := r.agent.callOf(t, d.id)
 		if second.key != first.key || second.token == first.token || second.result != first.result {
 			t.Errorf("%+v after %+v", second, first)
