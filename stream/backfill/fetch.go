@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -148,7 +149,7 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 			return d, fail
 		}
 		wait := lane.Delay(f.cfg.Retry, n, fail.retryAfter, f.cfg.Rand())
-		if wait < fail.retryAfter || time.Until(deadline) < wait || sleep(ctx, wait) != nil {
+		if wait < fail.retryAfter || time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
 			return nil, fail
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -297,7 +298,7 @@ func TestRateUnderManyThatCannotWait(t *testing.T) {
 						return
 					case wait == 0:
 						turns++
-					case sleep(ctx, wait) != nil:
+					case retry.Sleep(ctx, wait) != nil:
 						return
 					}
 				}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/forebay-io/forebay/stream/internal/retry"
 )
 
 // maxHold bounds how long a server can ask to be left alone.
@@ -42,7 +44,7 @@ func (l *limit) take(ctx context.Context, most time.Duration) (time.Duration, er
 	deadline := time.Now().Add(most)
 	wait, ok := l.reserve(most)
 	for ok && wait > 0 {
-		if err := sleep(ctx, wait); err != nil {
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return 0, err
 		}
 		if wait = l.paused(); time.Until(deadline) < wait { // the server has asked for a pause meanwhile
@@ -79,16 +81,4 @@ func (l *limit) paused() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(0, time.Until(l.until))
-}
-
-// sleep waits for d; the error says that ctx ended first, and why.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/lane"
 )
 
@@ -82,7 +83,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			failed++
 			wait := lane.Delay(storeRetry, failed, 0, 1)
 			r.cfg.Logger.Warn("next backfill not read; trying again", "error", err, "wait", wait)
-			_ = sleep(ctx, wait) // ctx is looked at above
+			_ = retry.Sleep(ctx, wait) // ctx is looked at above
 			continue
 		}
 		failed = 0
@@ -123,7 +124,7 @@ func (r *Runner) done(ctx context.Context, q *Request, o Outcome) {
 		}
 		wait := lane.Delay(storeRetry, n, 0, 1)
 		r.cfg.Logger.Warn("outcome of a backfill not stored; trying again", "source", q.Source, "entity", q.Entity, "error", err, "wait", wait)
-		if sleep(ctx, wait) != nil {
+		if retry.Sleep(ctx, wait) != nil {
 			return
 		}
 	}
@@ -223,7 +224,7 @@ func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, dea
 		if err == nil || schemas.KindOf(err) == schemas.TooLarge || schemas.KindOf(err) == schemas.Invalid {
 			return err
 		}
-		if sleep(ctx, lane.Delay(storeRetry, n, 0, 1)) != nil {
+		if retry.Sleep(ctx, lane.Delay(storeRetry, n, 0, 1)) != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -66,11 +67,7 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 	}()
 	wait := x.cfg.Sweep
 	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, wait) != nil {
 			return
 		}
 		more, err := x.once(ctx, claims())

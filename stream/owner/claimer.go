@@ -170,12 +170,7 @@ func (o *claimer) own(a *assignment) {
 // partitions go on.
 func (o *claimer) stop(a *assignment, e *StopError) {
 	o.showStopped(a, e)
-	timer := time.NewTimer(o.cfg.StopLook)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.ctx.Done():
-	}
+	_ = retry.Sleep(a.ctx, o.cfg.StopLook)
 }
 
 // showStopped shows a partition as stopped, and reports it where that is news. The report is kept in the ledger, for operators at any process,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -88,11 +89,7 @@ func (k *Copier) run(ctx context.Context, c *ledger.Claim, fenced func()) {
 			k.log.Warn("payloads of open actions not all copied; trying again", "topic", s.at.Topic, "partition", s.at.Number,
 				"error", err, "wait", wait)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if retry.Sleep(ctx, wait) != nil {
 			return
 		}
 	}

@@ -79,7 +79,7 @@ var rules = []rule{
 		reason: "lanes are handed actions: where those come from is above them",
 	},
 	{
-		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink"},
+		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink", "stream/internal/retry"},
 		reason: "the export of dead letters is told whose: it knows neither loop nor owner",
 	},
 	{

@@ -14,10 +14,17 @@ type Backoff struct{ n int }
 func (b *Backoff) Sleep(ctx context.Context) {
 	d := min(100*time.Millisecond<<min(b.n, 6), 5*time.Second)
 	b.n++
-	timer := time.NewTimer(d/2 + rand.N(d/2))
+	_ = Sleep(ctx, d/2+rand.N(d/2))
+}
+
+// Sleep waits for d; the error says that ctx ended first, and why.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
