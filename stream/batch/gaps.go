@@ -168,7 +168,7 @@ func (l *Loop) concluded(p *Partition, a ledger.Applied, err error) {
 		l.refused(p, a.Refused)
 		return
 	}
-	if a.Asked {
+	if a.BackfillRequested {
 		l.cfg.Backfills.notify()
 	}
 	l.metrics.decided(a.Outcomes)

@@ -296,7 +296,7 @@ func (l *Loop) applied(read *part, a ledger.Applied) {
 	if a.Waiting {
 		p.gap.ask = true
 	}
-	if a.Asked {
+	if a.BackfillRequested {
 		l.cfg.Backfills.notify()
 	}
 	l.hand(p, a, read.Events)

@@ -138,7 +138,7 @@ func mayAsk(op string, is ledger.Status, kind ledger.CommandKind, d ledger.Comma
 
 // MayAsk says whether AskAction would take a command about a dead letter, as it was read.
 func MayAsk(dead DeadLetter, kind ledger.CommandKind, d ledger.CommandDetail) error {
-	if dead.Asked {
+	if dead.HasCommand {
 		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")
 	}
 	return mayAsk(fmt.Sprintf("%s action %s", kind, dead.ID), dead.Status, kind, d)

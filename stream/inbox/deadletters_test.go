@@ -123,7 +123,7 @@ func TestDeadLetterIsFlagged(t *testing.T) {
 		}
 		if i < 2 {
 			f.askAction("e-1", ledger.Replay, ledger.CommandDetail{})
-			if d, err := f.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.Asked {
+			if d, err := f.DeadLetter(t.Context(), actionID("e-1")); err != nil || !d.HasCommand {
 				t.Errorf("%d: %+v %v", i, d, err)
 			}
 			f.applyLaneCommands(c)

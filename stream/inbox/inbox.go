@@ -28,6 +28,6 @@ type pool interface {
 
 // New is the inbox of a ledger. It makes no connection of its own and needs no end.
 func New(l *ledger.Ledger) *Inbox {
-	read, quick := l.Questions()
+	read, quick := l.ReadPools()
 	return &Inbox{ledger: l, read: read, quick: quick, behindWalk: behindWalk}
 }

@@ -325,7 +325,7 @@ func joined(l, r Applied, shift int) Applied {
 	for _, q := range r.Quarantined {
 		l.Quarantined = append(l.Quarantined, q+shift)
 	}
-	l.Waiting, l.Asked = r.Waiting, l.Asked || r.Asked
+	l.Waiting, l.BackfillRequested = r.Waiting, l.BackfillRequested || r.BackfillRequested
 	return l
 }
 

@@ -33,7 +33,7 @@ func (f *fixture) applyCommands(c *Claim) (done []string, actions []Action) {
 			}
 			done, actions = append(done, decisions(a)...), append(actions, a.Actions...)
 		}
-		s, err := f.asked(cmd.ID)
+		s, err := f.commandStatus(cmd.ID)
 		if err != nil || s.EndedAt == nil || s.Outcome == "" || s.By != "jo" {
 			f.t.Errorf("%+v %v", s, err)
 		}
@@ -129,7 +129,7 @@ func TestFencedOwnerAppliesNoCommand(t *testing.T) {
 	if a, err := f.n.ApplyCommand(t.Context(), zombie, asked[0]); err != nil || !a.Fenced {
 		t.Error(a, err)
 	}
-	if s, err := f.asked(id); err != nil || s.EndedAt != nil {
+	if s, err := f.commandStatus(id); err != nil || s.EndedAt != nil {
 		t.Error(s, err)
 	}
 	if _, actions := f.applyCommands(c); len(actions) != 1 {

@@ -43,8 +43,8 @@ type DeadLetter struct {
 	Partition    int32
 	Offset       int64
 	Owner        string // of its partition; empty where nobody owns it
-	// Asked says that a command about it has not been applied yet.
-	Asked bool
+	// HasCommand says that a command about it has not been applied yet.
+	HasCommand bool
 	// Parks says that its entity stands still behind it.
 	Parks bool
 	Fence int32
@@ -80,7 +80,7 @@ func ScanDeadLetter(r pgx.CollectableRow) (d DeadLetter, err error) {
 	)
 	err = r.Scan(&name, &d.Generation, &d.Source, &d.EventID, &d.Type, &d.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&d.Action, &d.Destination, &d.OnDead, &d.Status, &d.Class, &d.Fingerprint, &d.Code, &d.Error, &d.Response, &d.Attempts, &d.Deaths, &d.FirstAt,
-		&d.DiedAt, &d.LaneSeq, &d.Topic, &topicID, &d.Partition, &d.Offset, &p.LeaderEpoch, &key, &hash, &d.Owner, &d.Asked, &d.Parks, &d.Fence)
+		&d.DiedAt, &d.LaneSeq, &d.Topic, &topicID, &d.Partition, &d.Offset, &p.LeaderEpoch, &key, &hash, &d.Owner, &d.HasCommand, &d.Parks, &d.Fence)
 	d.ID = schemas.NewActionID(name, d.Generation, d.Source, d.EventID, d.Action)
 	d.Team, d.Subscription, _ = strings.Cut(name, ".")
 	d.Version = v.Sortable()

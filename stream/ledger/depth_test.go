@@ -167,7 +167,7 @@ func TestGapAsksForABackfill(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 4), seq(2, "g", 1), seq(3, "g", 3))
 	a := f.expire(c)
-	if len(a.Outcomes) != 0 || !a.Asked || !a.Waiting {
+	if len(a.Outcomes) != 0 || !a.BackfillRequested || !a.Waiting {
 		t.Fatalf("%+v", a)
 	}
 	c = f.claim(0) // the next owner knows
@@ -236,7 +236,7 @@ func TestStartAsksForABackfill(t *testing.T) {
 		return record(offset, id, "e", schemas.Version{Kind: schemas.Monotonic, Value: value})
 	}
 	a := f.apply(c, at(0, "b", 20), at(1, "a", 10))
-	if d := cmp.Diff([]string{"0:buffered/start_backfill", "1:buffered/start_backfill"}, decisions(a)); d != "" || !a.Asked {
+	if d := cmp.Diff([]string{"0:buffered/start_backfill", "1:buffered/start_backfill"}, decisions(a)); d != "" || !a.BackfillRequested {
 		t.Error(d)
 	}
 	asked, err := f.n.Backfills(t.Context(), []*Claim{c}, 0, 10)
@@ -256,7 +256,7 @@ func TestStartAsksForABackfill(t *testing.T) {
 }
 
 // A line that is asked about again has one open question, the newest.
-func TestAskedAnew(t *testing.T) {
+func TestBackfillIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	f := setup(t, backfills)
 	c := f.claim(0)
@@ -271,13 +271,13 @@ func TestAskedAnew(t *testing.T) {
 }
 
 // A line that fills its gap and asks about the next one in one batch waits as long for the second answer as for the first.
-func TestAskedAnewInOneBatch(t *testing.T) {
+func TestBackfillIsRequestedAgainInOneBatch(t *testing.T) {
 	t.Parallel()
 	f := setup(t, backfills, func(s *Spec) { s.Policy.GapWait = 0 })
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 7)) // asks about 2, and 7 joins the wait
 	f.seenAgo(59*time.Minute, "e-3", "e-7")
-	if a := f.apply(c, seq(3, "e", 2), seq(4, "e", 8)); !a.Asked {
+	if a := f.apply(c, seq(3, "e", 2), seq(4, "e", 8)); !a.BackfillRequested {
 		t.Fatal(decisions(a))
 	}
 	if asked, err := f.n.Backfills(t.Context(), []*Claim{c}, 0, 10); err != nil || len(asked) != 1 || asked[0].From != 4 || asked[0].To != 6 {
@@ -295,7 +295,7 @@ func TestWaitIsBoundedByAge(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 6))
 	f.seenAgo(time.Hour, "e-3", "e-6")
-	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.Asked {
+	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.BackfillRequested {
 		t.Fatal(decisions(a), err)
 	}
 	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute || d > time.Hour {
@@ -315,7 +315,7 @@ func TestWaitOfNoBoundedAge(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
 	f.seenAgo(1000*24*time.Hour, "e-3")
-	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.Asked {
+	if a, err := f.n.Expire(t.Context(), c); err != nil || !a.BackfillRequested {
 		t.Fatal(decisions(a), err)
 	}
 	if d := f.deadlines(c)[c.ID]; d < 59*time.Minute || d > time.Hour {

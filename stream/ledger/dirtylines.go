@@ -155,9 +155,9 @@ SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM ver
 
 // foldLines writes a fence's dirty lines from its events. The caller has locked the fence.
 func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
-	var low, next int64
-	err := tx.QueryRow(ctx, `SELECT lines_low, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&low, &next)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && low >= next {
+	var from, next int64
+	err := tx.QueryRow(ctx, `SELECT dirty_lines_from, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&from, &next)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && from >= next {
 		return nil
 	}
 	var windows []int32
@@ -165,21 +165,21 @@ func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 		windows, err = windowsOf(ctx, tx, fence)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, OfWindows(windows, linesFold), fence, low, next)
+		_, err = tx.Exec(ctx, OfWindows(windows, linesFold), fence, from, next)
 		err = pg.OrMissed("linesFold", err)
 	}
 	if err == nil {
-		err = exactly(tx.Exec(ctx, `UPDATE progress SET lines_low = $2 WHERE fence = $1`, fence, next))
+		err = exactly(tx.Exec(ctx, `UPDATE progress SET dirty_lines_from = $2 WHERE fence = $1`, fence, next))
 	}
 	return err
 }
 
-// linesRestore makes the rows that are gone of lines on which there are events after lines_low, as linesFold would have left them: the
+// linesRestore makes the rows that are gone of lines on which there are events after dirty_lines_from, as linesFold would have left them: the
 // events say all of it, but for versions that were skipped and that the line was parked.
 const linesRestore = `-- linesRestore
 INSERT INTO version_lines (fence, epoch, value, as_of, sub, seen_in, filtered, event_key, kind, entity, clock)
-SELECT DISTINCT ON (e.entity, e.clock) e.fence, e.epoch, e.value, p.lines_low, e.sub, e.window_id, false, e.event_key, e.kind, e.entity, e.clock
-FROM progress p JOIN {events} e ON e.fence = p.fence AND e.lane_seq >= p.lines_low
+SELECT DISTINCT ON (e.entity, e.clock) e.fence, e.epoch, e.value, p.dirty_lines_from, e.sub, e.window_id, false, e.event_key, e.kind, e.entity, e.clock
+FROM progress p JOIN {events} e ON e.fence = p.fence AND e.lane_seq >= p.dirty_lines_from
 WHERE p.fence = $1 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.decision = 'applied' AND e.reason = 'next' AND e.version_text = ''
 ORDER BY e.entity, e.clock, e.lane_seq DESC
 ON CONFLICT DO NOTHING`

@@ -26,21 +26,21 @@ func TestLinesAreWrittenLater(t *testing.T) {
 		t.Errorf("written at once: %s", got)
 	}
 	f.apply(c, seq(3, "a", 3), seq(4, "b", 2))
-	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(f.apply(c, seq(5, "a", 2).again(), seq(6, "b", 3)))); d != "" {
+	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(f.apply(c, seq(5, "a", 2).underAnotherID(), seq(6, "b", 3)))); d != "" {
 		t.Error(d)
 	}
 	f.apply(c, seq(7, "b", 4))
 	if got := f.written(); got != "a3 b1" {
 		t.Errorf("a is a lag behind, b is not: %s", got)
 	}
-	if got := one[int64](f, `SELECT lines_low FROM progress`); got != 4 {
+	if got := one[int64](f, `SELECT dirty_lines_from FROM progress`); got != 4 {
 		t.Errorf("events from %d on are not in the rows", got)
 	}
 	next := f.claim(0) // unclean
 	if got := f.written(); got != "a3 b4" {
 		t.Errorf("after a claim: %s", got)
 	}
-	if d := cmp.Diff([]string{"0:applied/next", "1:stale/older"}, decisions(f.apply(next, seq(8, "a", 4), seq(9, "b", 3).again()))); d != "" {
+	if d := cmp.Diff([]string{"0:applied/next", "1:stale/older"}, decisions(f.apply(next, seq(8, "a", 4), seq(9, "b", 3).underAnotherID()))); d != "" {
 		t.Error(d)
 	}
 }
@@ -76,7 +76,7 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 	bad := seq(3, "x", 1)
 	bad.Type = poison
 	g.apply(c, seq(2, "a", 3), bad, seq(4, "a", 4)) // bisected
-	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(g.apply(c, seq(5, "a", 3).again(), seq(6, "a", 5)))); d != "" {
+	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(g.apply(c, seq(5, "a", 3).underAnotherID(), seq(6, "a", 5)))); d != "" {
 		t.Error(d)
 	}
 	cuts := p.Cuts.Load()
@@ -89,7 +89,7 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 	if got := f.written(); got != "a5 b1" {
 		t.Errorf("rows %s", got)
 	}
-	if d := cmp.Diff([]string{"0:stale/older"}, decisions(g.apply(c, seq(8, "a", 4).again()))); d != "" {
+	if d := cmp.Diff([]string{"0:stale/older"}, decisions(g.apply(c, seq(8, "a", 4).underAnotherID()))); d != "" {
 		t.Error(d)
 	}
 }
@@ -110,7 +110,7 @@ func TestLinesBehindStayInTheCache(t *testing.T) {
 		t.Errorf("%d lines behind", n)
 	}
 	for i := range 20 {
-		if d := cmp.Diff([]string{"0:stale/older"}, decisions(f.apply(c, seq(offset, fmt.Sprintf("e%02d", i), 3).again()))); d != "" {
+		if d := cmp.Diff([]string{"0:stale/older"}, decisions(f.apply(c, seq(offset, fmt.Sprintf("e%02d", i), 3).underAnotherID()))); d != "" {
 			t.Error(i, d)
 		}
 		offset++
@@ -231,7 +231,7 @@ func TestForgetSparesLinesThatMovedSinceTheyWereFound(t *testing.T) {
 	if got := f.written(); got != "moving1" {
 		t.Errorf("left: %s", got)
 	}
-	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(f.apply(f.claim(0), seq(3, "moving", 1).again(), seq(4, "moving", 3)))); d != "" {
+	if d := cmp.Diff([]string{"0:stale/older", "1:applied/next"}, decisions(f.apply(f.claim(0), seq(3, "moving", 1).underAnotherID(), seq(4, "moving", 3)))); d != "" {
 		t.Error(d)
 	}
 }

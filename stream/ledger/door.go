@@ -8,9 +8,9 @@ import (
 // What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that live, the SQL that both
 // say, and how errors are told.
 
-// Questions are the pools of what operators read and ask: read for what takes its time, quick for probes by key that somebody
+// ReadPools are the pools of what operators read and ask: read for what takes its time, quick for probes by key that somebody
 // waits for. See the package comment for their sizes.
-func (l *Ledger) Questions() (read, quick *Pool) { return l.read, l.quick }
+func (l *Ledger) ReadPools() (read, quick *Pool) { return l.read, l.quick }
 
 // Unavailable is an error of the database as whoever asked is told of it.
 func Unavailable(op string, err error) error {

@@ -185,7 +185,7 @@ func TestKilledBackends(t *testing.T) {
 	if t.Logf("%d backends killed in %d batches", killed.Load(), batches); killed.Load() < 10 {
 		t.Errorf("only %d backends were killed", killed.Load())
 	}
-	f.claimAnew(t)
+	f.nextClaim(t)
 	n := batches * size
 	got := one[string](f, `SELECT concat_ws(' ', (SELECT count(*) FROM events), (SELECT count(*) FROM `+states+` WHERE status = 'done'),
 		(SELECT max(lane_seq) FROM events), (SELECT next_offset FROM progress), (SELECT value FROM version_lines))`)
@@ -194,8 +194,8 @@ func TestKilledBackends(t *testing.T) {
 	}
 }
 
-// claimAnew claims again, which writes the line, where the pool may hold connections that were killed last: an owner, too, asks again.
-func (f *fixture) claimAnew(t *testing.T) {
+// nextClaim claims again, which writes the line, where the pool may hold connections that were killed last: an owner, too, asks again.
+func (f *fixture) nextClaim(t *testing.T) {
 	t.Helper()
 	var err error
 	for range 10 {

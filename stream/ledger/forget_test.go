@@ -42,7 +42,7 @@ func TestForgetsLinesThatNothingMoves(t *testing.T) {
 	if got := lines(); got != "gap moving" {
 		t.Error(got)
 	}
-	if d := cmp.Diff([]string{"0:applied/first", "1:stale/older"}, decisions(f.apply(c, seq(5, "old", 3), seq(6, "moving", 1).again()))); d != "" {
+	if d := cmp.Diff([]string{"0:applied/first", "1:stale/older"}, decisions(f.apply(c, seq(5, "old", 3), seq(6, "moving", 1).underAnotherID()))); d != "" {
 		t.Error(d)
 	}
 }
@@ -60,8 +60,8 @@ func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error)
 	return old.More, n.ForgetLines(ctx, c, old)
 }
 
-// again is the same event under another id.
-func (r Record) again() Record {
+// underAnotherID is the same event under another id.
+func (r Record) underAnotherID() Record {
 	id := fmt.Sprintf("%s-%d", r.ID, r.Offset)
 	r.ID, r.Key, r.Hash = id, schemas.NewEventKey(r.Source, id), schemas.HashBody([]byte(id))
 	return r

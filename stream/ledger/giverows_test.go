@@ -21,7 +21,7 @@ func marked(given int64, spans []laneSpan, open ...int64) *Claim {
 	return c
 }
 
-func (w *resultWrite) lanesSettled() (lanes []int64) {
+func (w *resultWrite) lanesRecorded() (lanes []int64) {
 	for _, l := range w.recorded {
 		lanes = append(lanes, l.laneSeq)
 	}
@@ -29,7 +29,7 @@ func (w *resultWrite) lanesSettled() (lanes []int64) {
 }
 
 // Who keeps the mark more than a million behind, or in a window that is not written any more, gets a row; nobody else does.
-func TestStragglers(t *testing.T) {
+func TestRowsForWhatKeepsTheMark(t *testing.T) {
 	t.Parallel()
 	one := []laneSpan{{1, 7}}
 	for name, tt := range map[string]struct {
@@ -46,8 +46,8 @@ func TestStragglers(t *testing.T) {
 	} {
 		c := marked(tt.given, tt.spans, tt.open...)
 		w := &resultWrite{windows: map[int32]*windowResults{}}
-		if found := w.giveRows(c); found != len(tt.want) || !slices.Equal(w.lanesSettled(), tt.want) {
-			t.Errorf("%s: %d, %v, want %v", name, found, w.lanesSettled(), tt.want)
+		if found := w.giveRows(c); found != len(tt.want) || !slices.Equal(w.lanesRecorded(), tt.want) {
+			t.Errorf("%s: %d, %v, want %v", name, found, w.lanesRecorded(), tt.want)
 		}
 	}
 	var many []int64
@@ -60,13 +60,13 @@ func TestStragglers(t *testing.T) {
 	b.maybeEnded.set(2) // may have been
 	w := &resultWrite{windows: map[int32]*windowResults{}, recorded: []laneRef{{c, 3}}}
 	if found := w.giveRows(c); found != maxGivenRows-3 || w.recorded[1].laneSeq != 4 || w.windows[7].inserts.n() != maxGivenRows-3 {
-		t.Errorf("%d of many, the first is %v", found, w.lanesSettled()[:2])
+		t.Errorf("%d of many, the first is %v", found, w.lanesRecorded()[:2])
 	}
 }
 
 // More stragglers than one write takes: an idle partition gives rows to all of them, the mark leaves their window, the next
 // owner runs them in order, and once they are done nobody keeps the window.
-func TestStragglersOfAnIdlePartition(t *testing.T) {
+func TestRowsForWhatKeepsAnIdlePartitionsMark(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)

@@ -133,7 +133,7 @@ type seenCommand struct {
 	EndedAt     *time.Time `json:"ended_at"`
 }
 
-func (f *fixture) asked(id int64) (seenCommand, error) {
+func (f *fixture) commandStatus(id int64) (seenCommand, error) {
 	f.t.Helper()
 	s, err := TestInbox.CommandStatus(f.t.Context(), f.l, id)
 	return seenAs[seenCommand](f.t, s), err

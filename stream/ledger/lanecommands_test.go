@@ -98,7 +98,7 @@ func TestRedriveOfADeadAction(t *testing.T) {
 	if d := cmp.Diff([]string{"1:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
 		t.Error(d)
 	}
-	if s, err := f.asked(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Replay {
+	if s, err := f.commandStatus(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Replay {
 		t.Errorf("%+v %v", s, err)
 	}
 	for range 2 { // in the memory of the claim, and read back by the next one

@@ -19,7 +19,7 @@ func accepted(t *testing.T, silence time.Duration) (*fixture, *Claim) {
 	return f, c
 }
 
-func (f *fixture) said(r Report) string {
+func (f *fixture) resultReported(r Report) string {
 	f.t.Helper()
 	state, err := TestInbox.Report(f.t.Context(), f.l, r)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestReportIsKeptOnceAndAppliedWithItsEnd(t *testing.T) {
 		r    Report
 		want string
 	}{{r, "recorded"}, {r, "repeated"}, {other, "differs"}} {
-		if got := f.said(tt.r); got != tt.want {
+		if got := f.resultReported(tt.r); got != tt.want {
 			t.Errorf("%d: %s, want %s", i, got, tt.want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestReportIsKeptOnceAndAppliedWithItsEnd(t *testing.T) {
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}
-	if got := f.said(r); got != "repeated" {
+	if got := f.resultReported(r); got != "repeated" {
 		t.Errorf("the same after it was applied: %s", got)
 	}
 	if got := one[string](f, `SELECT concat_ws(' ', status, code, convert_from(response, 'UTF8'), result_by IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 200 found it t" {
@@ -150,7 +150,7 @@ func TestLateReports(t *testing.T) {
 	t.Parallel()
 	f, c := accepted(t, 0)
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute})
-	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
 		t.Errorf("not attempted again: %s", got)
 	}
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Processing, Attempt: 2, Left: time.Hour})
@@ -166,13 +166,13 @@ func TestLateReports(t *testing.T) {
 	}
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Dead, Attempt: 2, Class: "timeout"})
 	for range 2 {
-		if got := f.said(Report{AttemptRef: ref(c, 1, 2), Status: Done}); got != "late" {
+		if got := f.resultReported(Report{AttemptRef: ref(c, 1, 2), Status: Done}); got != "late" {
 			t.Errorf("dead: %s", got)
 		}
 	}
 	// One that simply succeeded has no row.
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
-	if got := f.said(Report{AttemptRef: ref(c, 2, 1), Status: Failed}); got != "late" {
+	if got := f.resultReported(Report{AttemptRef: ref(c, 2, 1), Status: Failed}); got != "late" {
 		t.Errorf("done: %s", got)
 	}
 	if s := f.action(ref(c, 2, 1)); s.Status != Done || s.Attempts != 1 || s.EventID != "b-1" {
@@ -188,10 +188,10 @@ func TestEarlierAttemptIsDone(t *testing.T) {
 	t.Parallel()
 	f, c := accepted(t, 0)
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 3, Class: "timeout", NextIn: time.Minute})
-	if got := f.said(Report{AttemptRef: ref(c, 1, 2), Status: Failed}); got != "late" {
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 2), Status: Failed}); got != "late" {
 		t.Errorf("failed before: %s", got)
 	}
-	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
 		t.Errorf("done before: %s", got)
 	}
 	if list := f.reports(c); len(list) != 1 || list[0].Past {
@@ -228,7 +228,7 @@ func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
-	if got := f.said(Report{AttemptRef: ref(c, 1, 1), Status: Done, Code: 200}); got != "recorded" {
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done, Code: 200}); got != "recorded" {
 		t.Error(got)
 	}
 	c = f.claim(0)
@@ -246,7 +246,7 @@ func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
 func TestFencedOwnerAppliesNoReport(t *testing.T) {
 	t.Parallel()
 	f, zombie := accepted(t, 0)
-	f.said(Report{AttemptRef: ref(zombie, 1, 1), Status: Done})
+	f.resultReported(Report{AttemptRef: ref(zombie, 1, 1), Status: Done})
 	c := f.claim(0)
 	fenced, err := f.n.Record(t.Context(), []Result{{Claim: zombie, LaneSeq: 1, Status: Done, Attempt: 1, Reported: true}})
 	if err != nil || !fenced[zombie.ID] {
@@ -270,7 +270,7 @@ func TestReportRefusesNonsense(t *testing.T) {
 		}
 	}
 	for attempt, status := range []Status{Done, Failed, Dead} {
-		if got := f.said(Report{AttemptRef: ref(c, 2, attempt+1), Status: status, Error: "with a \x00", Wait: time.Second}); got != "recorded" {
+		if got := f.resultReported(Report{AttemptRef: ref(c, 2, attempt+1), Status: status, Error: "with a \x00", Wait: time.Second}); got != "recorded" {
 			t.Errorf("%s: %s", status, got)
 		}
 	}

@@ -29,7 +29,7 @@ func (f *fixture) open(c *Claim) []string {
 
 // The row in the buffer is of the event that nobody wanted: it goes, and the wanted one waits in its place, with a wait of
 // its own, also for a process that knows of it from the table alone.
-func TestMendedFilterWaitsAnewAndRuns(t *testing.T) {
+func TestMendedFilterWaitsAgainAndRuns(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c, a := f.mend()

@@ -107,7 +107,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	if again, err := f.n.Unexported(t.Context(), claims, 10); err != nil || len(again) != 0 {
 		t.Error("exported and still to be: ", again, err)
 	}
-	if got := f.uncopied(c, 1000, 100); len(got) == 0 {
+	if got := f.withoutCopy(c, 1000, 100); len(got) == 0 {
 		t.Error("nothing has no copy")
 	}
 	f.copy(c, Copy{LaneSeq: 5, Packed: []byte("copy")}, Copy{LaneSeq: 8, Packed: []byte("copy")})
@@ -118,7 +118,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 	if quiet, err := f.n.SilenceLeft(t.Context(), c, []int64{4}); len(quiet) != 1 || err != nil {
 		t.Error("silence: ", quiet, err)
 	}
-	f.said(Report{AttemptRef: ref(c, 4, 1), Status: Done, Code: 200})
+	f.resultReported(Report{AttemptRef: ref(c, 4, 1), Status: Done, Code: 200})
 	if got := f.action(ref(c, 4, 1)).Status; got != Processing {
 		t.Error("what is processing is ", got)
 	}

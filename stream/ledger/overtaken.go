@@ -25,7 +25,7 @@ const overtakenLine = `-- overtakenLine
 SELECT kind, epoch, value, version_text, sub, event_key FROM version_lines WHERE fence = $1 AND entity = $2 AND clock = $3
 UNION ALL SELECT e.kind, e.epoch, e.value, e.version_text, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
     SELECT kind, epoch, value, version_text, sub, event_key FROM {events} v
-     WHERE fence = $1 AND lane_seq >= p.lines_low AND lane_seq IS NOT NULL AND lane_window IS NULL
+     WHERE fence = $1 AND lane_seq >= p.dirty_lines_from AND lane_seq IS NOT NULL AND lane_window IS NULL
        AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
  WHERE p.fence = $1`
 

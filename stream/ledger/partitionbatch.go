@@ -110,19 +110,19 @@ func (w *partitionBatch) collectLines() {
 		k := gate.VersionLineKey{Entity: r.Entity, Clock: r.Version.Clock}
 		l := w.Claim.cache.find(k)
 		var (
-			n   int32
-			met bool
+			n     int32
+			known bool
 		)
 		if l != nil {
-			n, met = l.place, l.turn == turn
+			n, known = l.place, l.turn == turn
 		} else {
-			n, met = unknown[k]
+			n, known = unknown[k]
 		}
-		if !met {
+		if !known {
 			n = w.addLine(k, l)
 		}
 		switch {
-		case met:
+		case known:
 		case l != nil:
 			l.turn, l.place = turn, n
 		default:
@@ -315,7 +315,7 @@ func (w *partitionBatch) markCommitted() {
 		c.Next = w.Next
 	}
 	w.applied.Waiting = c.buffered > 0
-	w.applied.Asked = len(w.state.Wanted()) > 0
+	w.applied.BackfillRequested = len(w.state.Wanted()) > 0
 }
 
 // withRow lists the lane_seqs of actions that have a row from the start: their event left the gap buffer, or they are dead

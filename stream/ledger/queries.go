@@ -107,10 +107,10 @@ WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$1::int[]").Planned()
 
 	progressWrite = pg.NewCounted(`-- progressWrite
 UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
-       high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, lines_low = u.lines_low,
+       high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, dirty_lines_from = u.dirty_lines_from,
        processed_at = greatest(p.processed_at, least(u.processed_at, now())), revision = p.revision + 1, updated_at = now()
 FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bigint[])
-     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at, lines_low)
+     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at, dirty_lines_from)
 WHERE p.fence = u.fence`, "$1::int[]")
 )
 

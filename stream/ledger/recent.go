@@ -66,13 +66,13 @@ func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
 // keys returns the event keys that the current window is asked for, and all keys.
-func (t *txAttempt) keys() (asked, all *pg.Column) {
-	asked, all = pg.UUIDColumn(0), pg.UUIDColumn(t.records())
+func (t *txAttempt) keys() (toLookUp, all *pg.Column) {
+	toLookUp, all = pg.UUIDColumn(0), pg.UUIDColumn(t.records())
 	k := t.n.recent
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, w := range t.parts {
-		w.keyAsked = zeroed(w.keyAsked, len(w.Records))
+		w.lookedUp = zeroed(w.lookedUp, len(w.Records))
 		for i := range w.Records {
 			if w.broken(i) {
 				continue
@@ -84,12 +84,12 @@ func (t *txAttempt) keys() (asked, all *pg.Column) {
 				t.recent++
 			}
 			// What is filtered gets no row.
-			if w.keyAsked[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.keyAsked[i] {
-				asked.UUID(r.Key)
+			if w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.lookedUp[i] {
+				toLookUp.UUID(r.Key)
 			}
 		}
 	}
-	return asked, all
+	return toLookUp, all
 }
 
 // allInserted reports whether every event that was taken for new without asking gets a row, or was found in a closed
@@ -100,7 +100,7 @@ func (t *txAttempt) allInserted() bool {
 			continue
 		}
 		for i := range w.verdicts {
-			if w.keyAsked[i] || w.broken(i) {
+			if w.lookedUp[i] || w.broken(i) {
 				continue
 			}
 			switch w.verdicts[i].Decision {

@@ -246,7 +246,7 @@ func TestFirstAttemptIsNotWhenItIsRecorded(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
-	f.apply(c, seq(0, "new", 1), seq(1, "rowed", 1), seq(2, "young", 1))
+	f.apply(c, seq(0, "new", 1), seq(1, "withrow", 1), seq(2, "young", 1))
 	f.copy(c, Copy{LaneSeq: 2, Packed: []byte("kept")})
 	failed := func(seq int64, began time.Time) Result {
 		return Result{Claim: c, LaneSeq: seq, Status: Failed, Attempt: 1, Class: "timeout", Latency: time.Minute, Began: began}

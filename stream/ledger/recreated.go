@@ -112,9 +112,9 @@ func startAtZero(ctx context.Context, tx pgx.Tx, c *Claim) error {
 	return exactly(tx.Exec(ctx, `UPDATE progress SET next_offset = 0, high_offset = 0, leader_epoch = -1, processed_at = '-infinity' WHERE fence = $1`, c.ID))
 }
 
-// placesTaken is one above the highest offset below a claim's places that has a rejected record; 0: none. Plan: the end of
+// usedPlaces is one above the highest offset below a claim's places that has a rejected record; 0: none. Plan: the end of
 // one index range per window.
-const placesTaken = `-- placesTaken
+const usedPlaces = `-- placesTaken
 SELECT coalesce((SELECT log_offset + 1 FROM {rejected_records} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
 // lowerPlaces lowers a claim's places to the rejected records of the former topic that still exist: filtered ones, until
@@ -125,7 +125,7 @@ func lowerPlaces(ctx context.Context, from interface {
 	if c.places == 0 {
 		return nil
 	}
-	return from.QueryRow(ctx, win.own(placesTaken), c.ID, c.places).Scan(&c.places)
+	return from.QueryRow(ctx, win.own(usedPlaces), c.ID, c.places).Scan(&c.places)
 }
 
 // topicOf is the id that the topic had when an action was given.

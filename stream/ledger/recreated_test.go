@@ -21,8 +21,8 @@ func (f *fixture) claimNew(number int32, id TopicID, count int32) (*Claim, error
 	return f.n.Claim(f.t.Context(), ClaimRequest{Partition: p, Partitions: count, Confirm: at(0)})
 }
 
-// standsRecreated has the topic created again, and that accepted.
-func (f *fixture) standsRecreated(id TopicID) {
+// reportRecreated has the topic created again, and that accepted.
+func (f *fixture) reportRecreated(id TopicID) {
 	f.t.Helper()
 	if _, err := f.claimNew(0, id, 8); schemas.KindOf(err) != schemas.Conflict {
 		f.t.Fatalf("taken up before it was accepted: %v", err)
@@ -36,7 +36,7 @@ func (f *fixture) standsRecreated(id TopicID) {
 // createdAgain has the topic created again, accepted, and partition 0 claimed.
 func (f *fixture) createdAgain(id TopicID) *Claim {
 	f.t.Helper()
-	f.standsRecreated(id)
+	f.reportRecreated(id)
 	c, err := f.claimNew(0, id, 8)
 	if err != nil || c.Next.Offset != 0 {
 		f.t.Fatal(c, err)

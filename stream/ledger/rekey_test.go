@@ -112,7 +112,7 @@ func TestHandedOverLinesMoveOn(t *testing.T) {
 }
 
 // A hand-over to a copy that was then made again leaves nothing behind.
-func TestHandOverToACopyMadeAnew(t *testing.T) {
+func TestHandOverToASecondCopy(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.apply(f.claimed(partition(0), 2, 0), seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))

@@ -19,7 +19,7 @@ type scratch struct {
 	deferred []bool                // as keys: changed, and to be written later
 	gated    []gate.Record         // by record, as the gate sees them
 	verdicts []verdict             // by record
-	keyAsked []bool                // by record: the current window was asked for its key
+	lookedUp []bool                // by record: the current window was asked for its key
 	begun    map[gate.VersionLineKey]*gate.VersionLine
 	seen     map[schemas.EventKey]gate.Seen // of the whole batch; only the first part's is used
 }

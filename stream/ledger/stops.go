@@ -54,8 +54,8 @@ type Standing struct {
 	Remembers time.Time
 	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
 	CopyOf *Copied
-	// TakenUp says that the topic was created again and accepted.
-	TakenUp bool
+	// TopicAdopted says that the topic was created again and accepted.
+	TopicAdopted bool
 }
 
 // Copied is a topic when it was copied.
@@ -153,7 +153,7 @@ func (n *Namespace) readStanding(ctx context.Context, tx pgx.Tx, c *Claim) (Stan
 	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
 		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
-		n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TakenUp)
+		n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
 	if err == nil && since != nil {
 		st.Remembers = *since
 	}

@@ -139,7 +139,7 @@ func TestClaimEndsTheStop(t *testing.T) {
 
 // A recreated topic is refused with what is known of the old one, until it is accepted; then all of its partitions are
 // taken up, each from nothing, and the old one is not taken for it again.
-func TestRecreatedTopicIsTakenUpWhenAccepted(t *testing.T) {
+func TestRecreatedTopicIsAdoptedWhenAccepted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.apply(f.claim(0), seq(0, "e", 1), seq(1, "e", 2))

@@ -54,7 +54,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 		"a completion":                    {none, "INSERT", "completions_w{w}", "true", done, "completionInsert"},
 		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.unsaved = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
 		"a line that is behind":           {moved, "UPDATE", "version_lines", "true", claim, "linesFold"},
-		"where lines stand":               {moved, "UPDATE", "progress", "NEW.lines_low <> OLD.lines_low", claim, notOne},
+		"where lines stand":               {moved, "UPDATE", "progress", "NEW.dirty_lines_from <> OLD.dirty_lines_from", claim, notOne},
 		"the position of a claim":         {none, "UPDATE", "progress", "true", claim, notOne},
 		"the fence of a claim":            {none, "UPDATE", "fences", "true", claim, "no rows"},
 		"what is caught up":               {none, "UPDATE", "progress", "true", func(f *fixture, c *Claim) error { return f.n.CaughtUp(f.t.Context(), time.Now(), []*Claim{c}) }, "processedWrite"},
@@ -101,7 +101,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 			_, err := f.n.inherit(f.t.Context(), tx, newer)
 			return err
 		}), notOne},
-		"a topic that is taken up": {func(f *fixture, _ *Claim) { f.standsRecreated(TopicID{2}) }, "UPDATE", "topics", "true", func(f *fixture, _ *Claim) error {
+		"a topic that is taken up": {func(f *fixture, _ *Claim) { f.reportRecreated(TopicID{2}) }, "UPDATE", "topics", "true", func(f *fixture, _ *Claim) error {
 			_, err := f.claimNew(0, TopicID{2}, 8)
 			return err
 		}, notOne},
@@ -173,8 +173,8 @@ func TestClaimOfALineThatCannotBeWrittenIsRefused(t *testing.T) {
 			t.Errorf("claimed: %v", err)
 		}
 	}
-	if got := one[string](f, `SELECT concat_ws(' ', fences.epoch, value, lines_low) FROM fences JOIN progress ON fence = id JOIN version_lines USING (fence)`); got != "1 1 3" {
-		t.Errorf("epoch, value of b, lines_low: %s", got)
+	if got := one[string](f, `SELECT concat_ws(' ', fences.epoch, value, dirty_lines_from) FROM fences JOIN progress ON fence = id JOIN version_lines USING (fence)`); got != "1 1 3" {
+		t.Errorf("epoch, value of b, dirty_lines_from: %s", got)
 	}
 	if a := f.apply(c, seq(4, "b", 3)); len(a.Actions) != 1 {
 		t.Errorf("%+v", a)

@@ -250,7 +250,7 @@ SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a
                     CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events_w{w}
                          WHERE fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
                          ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
-                   WHERE f.subscription = s.id AND e.upto > least(p.lane_low, p.lines_low))
+                   WHERE f.subscription = s.id AND e.upto > least(p.lane_low, p.dirty_lines_from))
   AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id JOIN actions_w{w} a ON a.fence = f.id AND a.lane_seq >= p.lane_low
                    WHERE f.subscription = s.id)
 FROM subscriptions s WHERE s.id = $1`

@@ -158,8 +158,8 @@ type Applied struct {
 	Actions []Action
 	// Quarantined are the indices of records whose data the database refused, and that were quarantined.
 	Quarantined []int
-	// Asked says that the slice asked for a backfill.
-	Asked bool
+	// BackfillRequested says that the slice asked for a backfill.
+	BackfillRequested bool
 	// Waiting says that the slice left something in the gap buffer, so that the owner asks NextDeadline again.
 	Waiting bool
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// uncopied are the lane_seqs of what has no copy, read in pages of limit.
-func (f *fixture) uncopied(c *Claim, before int64, limit int) (seqs []int64) {
+// withoutCopy are the lane_seqs of what has no copy, read in pages of limit.
+func (f *fixture) withoutCopy(c *Claim, before int64, limit int) (seqs []int64) {
 	f.t.Helper()
 	for after := int64(0); ; {
 		page, err := f.n.WithoutCopy(f.t.Context(), c, after, before, limit)
@@ -70,7 +70,7 @@ func TestWithoutCopyListsWhatIsOpen(t *testing.T) {
 	)
 	want := []int64{2, 3, 6, 7, 8, 9, 10}
 	for _, limit := range []int{1, 2, 3, 100} {
-		if d := cmp.Diff(want, f.uncopied(c, 100, limit)); d != "" {
+		if d := cmp.Diff(want, f.withoutCopy(c, 100, limit)); d != "" {
 			t.Errorf("pages of %d: %s", limit, d)
 		}
 	}
@@ -111,7 +111,7 @@ func TestCopyStoresWhatIsOpen(t *testing.T) {
 	if got := one[string](f, `SELECT string_agg(coalesce(convert_from(packed, 'UTF8'), '-'), ' ' ORDER BY lane_seq) FROM actions`); got != "b first d" {
 		t.Error(got)
 	}
-	if left := f.uncopied(c, 100, 10); len(left) > 0 {
+	if left := f.withoutCopy(c, 100, 10); len(left) > 0 {
 		t.Errorf("left %d", left)
 	}
 	open, _, err := f.n.Open(t.Context(), c, 1, 1)

@@ -41,7 +41,7 @@ func (w *world) cutLog(part int32) {
 	}
 	after := w.model.clone()
 	after.claim(part, seek)
-	w.came("cut under what waits", after.displace(part, at))
+	w.came("cut under what waits", after.moveOutOfLog(part, at))
 	w.claimed(part, p, c, stored, after)
 }
 
@@ -51,8 +51,8 @@ func (a *author) cut(part int32, at int64) {
 	a.end[part] = at
 }
 
-// displace gives what waits and what is rejected from an offset on places outside of the log, and says whether anything waited.
-func (m *modelLedger) displace(part int32, cut int64) (any bool) {
+// moveOutOfLog gives what waits and what is rejected from an offset on places outside of the log, and says whether anything waited.
+func (m *modelLedger) moveOutOfLog(part int32, cut int64) (any bool) {
 	p := m.parts[part]
 	out := func(offset int64) int64 {
 		if offset < cut {

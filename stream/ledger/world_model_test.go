@@ -136,16 +136,16 @@ func (m *modelLedger) seen() map[schemas.EventKey]gate.Seen {
 	return seen
 }
 
-// told is what an Applied must say of a slice, as text.
-type told struct {
-	outcomes, actions []string
-	waiting, asked    bool
-	unsure            bool // whether it asked depends on how its batch was bisected
+// mustSay is what an Applied must say of a slice, as text.
+type mustSay struct {
+	outcomes, actions  []string
+	waiting, requested bool
+	unsure             bool // whether it asked depends on how its batch was bisected
 }
 
 // apply decides a slice. sure is false where the batch is going to be bisected: which of its events came out of the buffer,
 // with a copy, and which were released by the batch they came in, depends on where it is cut.
-func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) told {
+func (m *modelLedger) apply(part int32, s Slice, spec *Spec, sure bool) mustSay {
 	policy := spec.Policy.Share(partitions)
 	p := m.parts[part]
 	records := make([]gate.Record, len(s.Records))
@@ -172,7 +172,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // expire ends the waits of the lines on which one was overdue when the claim asked; asked 0: it never did.
-func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
+func (m *modelLedger) expire(part int32, asked int, spec *Spec) mustSay {
 	p := m.parts[part]
 	due := map[gate.VersionLineKey]bool{}
 	for _, w := range p.waits {
@@ -185,7 +185,7 @@ func (m *modelLedger) expire(part int32, asked int, spec *Spec) told {
 }
 
 // applyCommand does what an operator asked.
-func (m *modelLedger) applyCommand(part int32, id int64, spec *Spec) told {
+func (m *modelLedger) applyCommand(part int32, id int64, spec *Spec) mustSay {
 	p := m.parts[part]
 	c, asked := p.commands[id]
 	delete(p.commands, id)
@@ -218,7 +218,7 @@ type modelCommand struct {
 }
 
 // call asks the gate something and writes what follows.
-func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool, ask func() []gate.Outcome) (t told) {
+func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool, ask func() []gate.Outcome) (t mustSay) {
 	before := map[int64]modelWait{}
 	for offset, w := range p.waits {
 		before[offset] = *w
@@ -246,12 +246,12 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 			}
 		}
 	}
-	t.waiting, t.asked, t.unsure = p.state.Buffered > 0, len(wanted) > 0, !sure
+	t.waiting, t.requested, t.unsure = p.state.Buffered > 0, len(wanted) > 0, !sure
 	return t
 }
 
 // conclude writes what follows from outcomes.
-func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Record, before map[int64]modelWait, spec *Spec, sure bool, t *told) {
+func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Record, before map[int64]modelWait, spec *Spec, sure bool, t *mustSay) {
 	for _, o := range out {
 		t.outcomes = append(t.outcomes, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
 		var e *modelEvent

@@ -220,7 +220,7 @@ func (w *world) apply(p *process, mine []*holding, f fault) {
 		happened = noFault // as far as that goes, it happened
 		out = nil
 	}
-	said := make([]told, len(batch))
+	said := make([]mustSay, len(batch))
 	do := func(m *modelLedger) {
 		for _, i := range byFence(batch) {
 			if m.held(of[i]) {
@@ -232,7 +232,7 @@ func (w *world) apply(p *process, mine []*holding, f fault) {
 	w.check("a batch", w.outcomes(happened, t, do)...)
 	for i := range out {
 		fenced := !before.held(of[i]) || t.part == of[i].part
-		w.told(&batch[i], &out[i], &said[i], fenced)
+		w.holdApplied(&batch[i], &out[i], &said[i], fenced)
 	}
 }
 
@@ -268,8 +268,8 @@ func (w *world) arrived(batch []Slice, of []*holding) (taken []Slice) {
 	return taken
 }
 
-// told compares what a batch, or the end of waits, has told with what it must have.
-func (w *world) told(s *Slice, got *Applied, want *told, fenced bool) {
+// holdApplied compares what a batch, or the end of waits, has told with what it must have.
+func (w *world) holdApplied(s *Slice, got *Applied, want *mustSay, fenced bool) {
 	if got.Fenced || fenced {
 		if !got.Fenced || !fenced || got.Outcomes != nil || got.Actions != nil {
 			w.fatalf("fenced %v, told %+v", fenced, got)
@@ -283,15 +283,15 @@ func (w *world) told(s *Slice, got *Applied, want *told, fenced bool) {
 		}
 	}
 	if !slices.Equal(decisions(*got), want.outcomes) || !slices.Equal(lanes(got.Actions), want.actions) || got.Waiting != want.waiting ||
-		!want.unsure && got.Asked != want.asked {
-		w.fatalf("told %v %v %v %v\nwant %+v", decisions(*got), lanes(got.Actions), got.Waiting, got.Asked, want)
+		!want.unsure && got.BackfillRequested != want.requested {
+		w.fatalf("told %v %v %v %v\nwant %+v", decisions(*got), lanes(got.Actions), got.Waiting, got.BackfillRequested, want)
 	}
 	for _, o := range got.Outcomes {
 		w.came("held", o.Held)
 		w.came("dead", o.Dead)
 		w.came(string(o.Reason), o.Reason == gate.ReasonRedriven || o.Reason == gate.ReasonDiscarded || o.Reason == gate.ReasonOverflow)
 	}
-	w.came("asked", got.Asked)
+	w.came("asked", got.BackfillRequested)
 	for _, a := range got.Actions {
 		if w.given[a.ID] {
 			w.fatalf("action %d, %s of %s, was given before", a.LaneSeq, a.Name, a.EventID)
@@ -366,7 +366,7 @@ func (w *world) ask(h *holding) {
 // expire ends the waits that may end.
 func (w *world) expire(h *holding, f fault) {
 	var got Applied
-	var said told
+	var said mustSay
 	t := w.theft(h)
 	w.log("process %d ends the waits of partition %d", h.proc.id, h.part)
 	happened, err := w.run(h.proc, "expire", f, t.m, func(ctx context.Context) (err error) {
@@ -383,7 +383,7 @@ func (w *world) expire(h *holding, f fault) {
 		}
 	})...)
 	if happened != crashed {
-		w.told(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
+		w.holdApplied(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
 	}
 }
 
@@ -418,7 +418,7 @@ func (w *world) applyCommand(h *holding, f fault) {
 	}
 	w.log("process %d applies command %d of partition %d: %s at %d, zombie %v", h.proc.id, asked[0].ID, h.part, asked[0].Kind, asked[0].Offset, !w.holds(h))
 	var got Applied
-	var said told
+	var said mustSay
 	t := w.theft(h)
 	happened, err := w.run(h.proc, "command", f, t.m, func(ctx context.Context) (err error) {
 		got, err = h.proc.f.n.ApplyCommand(ctx, h.claim, asked[0])
@@ -434,7 +434,7 @@ func (w *world) applyCommand(h *holding, f fault) {
 		}
 	})...)
 	if happened != crashed {
-		w.told(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
+		w.holdApplied(&Slice{}, &got, &said, !before.held(h) || t.part == h.part)
 	}
 }
 
@@ -444,7 +444,7 @@ func (w *world) endBackfill(h *holding, f fault) {
 	if err != nil {
 		w.fatalf("backfills: %v", err)
 	}
-	w.asked(h.part, open)
+	w.holdBackfills(h.part, open)
 	if len(open) == 0 {
 		return
 	}
@@ -474,8 +474,8 @@ func (w *world) endBackfill(h *holding, f fault) {
 	}
 }
 
-// asked holds open questions to the lines that wait for an answer: about each of them one was put, with what is missing.
-func (w *world) asked(part int32, open []Backfill) {
+// holdBackfills holds open questions to the lines that wait for an answer: about each of them one was put, with what is missing.
+func (w *world) holdBackfills(part int32, open []Backfill) {
 	p := w.model.parts[part]
 	for k, waiting := range p.state.Waiting {
 		if waiting[0].Stage != gate.Backfilling {
@@ -775,7 +775,7 @@ func (w *world) load(h *holding) {
 	for after := int64(0); ; {
 		page, err := n.WithoutCopy(w.t.Context(), h.claim, after, before, limit)
 		if err != nil {
-			w.fatalf("uncopied: %v", err)
+			w.fatalf("without copy: %v", err)
 		}
 		for _, a := range page.Actions {
 			bare = append(bare, a.LaneSeq)

@@ -33,7 +33,7 @@ const linesNow = `(SELECT l.fence, l.entity, l.clock, l.kind, l.version_text, l.
     coalesce(e.value, l.value) AS value, coalesce(e.sub, l.sub) AS sub, coalesce(e.event_key, l.event_key) AS event_key
   FROM version_lines l JOIN progress p ON p.fence = l.fence LEFT JOIN LATERAL (
     SELECT epoch, value, sub, event_key FROM events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
-      AND lane_seq >= p.lines_low AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
+      AND lane_seq >= p.dirty_lines_from AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 func (w *world) view() []string {
 	w.t.Helper()

@@ -141,7 +141,7 @@ func (f facts) mirrored() *ledger.Stop {
 	base := f.base().Offset
 	switch {
 	case m.topic != f.partition.TopicID:
-		if f.stored != nil || f.standing.TakenUp {
+		if f.stored != nil || f.standing.TopicAdopted {
 			return nil // accepted before: the commit is what the old topic left
 		}
 		s := f.stop(StopRecreated, m.offset, 0, base, "the group's position %d was mirrored for topic id %x, the topic now has id %x: "+

@@ -137,10 +137,10 @@ func TestWhere(t *testing.T) {
 		{name: "lost history deleted from the log as well", f: facts{stored: stored(5), commit: marked(7, 7, id)}, stop: &report{StopBelowStart, 5, 10, 10}},
 		{name: "accepted: a ledger that knows nothing goes on at the mirror", f: facts{begin: 90, commit: marked(20, 20, id), standing: accepted(StopHistory, 20, 20, 20)},
 			mirrorFirst: true, want: by7(at(20))},
-		{name: "accepted: another topic under the name", f: facts{commit: marked(50, 50, other), standing: ledger.Standing{TakenUp: true,
+		{name: "accepted: another topic under the name", f: facts{commit: marked(50, 50, other), standing: ledger.Standing{TopicAdopted: true,
 			Stop: accepted(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: by7(at(10))},
 		{name: "another topic under the name, accepted before this partition had reported it", f: facts{commit: marked(50, 50, other),
-			standing: ledger.Standing{TakenUp: true, Stop: stands(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: at(10)},
+			standing: ledger.Standing{TopicAdopted: true, Stop: stands(StopRecreated, 44, 0, 0).Stop}, begin: 10}, want: at(10)},
 		{name: "accepted: back to before dedupe's memory", mirrorFirst: true, want: by7(moved(50, 20)), f: facts{stored: stored(50), commit: &commit{offset: 20},
 			standing: ledger.Standing{Remembers: day, Stop: accepted(StopForgotten, 20, 50, 20).Stop}}},
 		{name: "accepted one seek, and there is another", stop: &report{StopForgotten, 19, 50, 19}, f: facts{stored: stored(50), commit: &commit{offset: 19},
@@ -224,7 +224,7 @@ func TestWhereAcceptsItsWayOut(t *testing.T) {
 			}
 			e.Stop.ID, e.Stop.Accepted = 7, &ledger.Acceptance{By: "ann"}
 			f.standing.Stop = e.Stop
-			f.standing.TakenUp = f.standing.TakenUp || e.Reason == StopRecreated
+			f.standing.TopicAdopted = f.standing.TopicAdopted || e.Reason == StopRecreated
 			if grown := rapid.Int64Range(0, 5).Draw(t, "grown"); e.Reason != StopAboveEnd {
 				f.end += grown
 			}

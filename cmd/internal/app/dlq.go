@@ -92,7 +92,7 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 		ID: string(d.ID), Team: d.Team, Subscription: d.Subscription, Generation: d.Generation, Source: strings.TrimPrefix(d.Source, "/"+d.Team+"/"),
 		EventID: d.EventID, Type: d.Type, Entity: string(d.Entity), Version: d.Version, Action: d.Action, Destination: d.Destination, OnDead: string(d.OnDead),
 		Status: string(d.Status), Class: d.Class, Group: d.Fingerprint, Code: int(d.Code), Error: d.Error, Response: string(d.Response), Attempts: int(d.Attempts),
-		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: least, Asked: d.Asked, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
+		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: least, Asked: d.HasCommand, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
 		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Owner: d.Owner,
 	}
 }

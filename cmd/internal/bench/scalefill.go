@@ -145,6 +145,6 @@ func (f filler) fence(ctx context.Context, to fence, n int) error {
 	}
 	// All of it is read, decided and done.
 	_, err = conn.Exec(ctx, `UPDATE forebay.progress SET next_offset = next_offset + $2, high_offset = next_offset + $2,
-		next_lane_seq = next_lane_seq + $2, lane_low = next_lane_seq + $2, lines_low = next_lane_seq + $2 WHERE fence = $1`, to.id, n)
+		next_lane_seq = next_lane_seq + $2, lane_low = next_lane_seq + $2, dirty_lines_from = next_lane_seq + $2 WHERE fence = $1`, to.id, n)
 	return err
 }

@@ -133,7 +133,7 @@ const lineRows = `(SELECT l.fence, l.entity, l.clock, l.kind, l.filtered, l.park
 	coalesce(e.value, l.value) AS value, coalesce(e.event_key, l.event_key) AS event_key
 	FROM forebay.version_lines l JOIN forebay.progress p ON p.fence = l.fence LEFT JOIN LATERAL (
 		SELECT epoch, value, event_key FROM forebay.events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
-			AND lane_seq >= greatest(p.lines_low, l.as_of) AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
+			AND lane_seq >= greatest(p.dirty_lines_from, l.as_of) AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 // contents is a digest of all that the gate and the lanes write.
 func (r *deployment) contents() string {

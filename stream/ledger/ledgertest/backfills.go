@@ -12,8 +12,8 @@ import (
 // backfill is a backfill request, and whether it has ended.
 type backfill struct {
 	ledger.Backfill
-	asked time.Time
-	ended bool
+	requested time.Time
+	ended     bool
 }
 
 // addBackfill adds a request for what is missing on a line. It replaces one that is open.
@@ -28,7 +28,7 @@ func (p *Process) addBackfill(w *partitionBatch, q gate.Request) {
 		if v.held || v.Decision != gate.Buffered || v.line() != q.Line {
 			continue
 		}
-		m.backfills = append(m.backfills, &backfill{asked: m.now(), Backfill: ledger.Backfill{ID: int64(len(m.backfills) + 1), Claim: w.f.id,
+		m.backfills = append(m.backfills, &backfill{requested: m.now(), Backfill: ledger.Backfill{ID: int64(len(m.backfills) + 1), Claim: w.f.id,
 			Source: v.source, Line: q.Line, Kind: q.Before.Kind, Epoch: q.Before.Epoch, From: q.From, To: q.To, Reason: q.Reason}})
 		return
 	}
@@ -41,7 +41,7 @@ func (p *Process) Backfills(ctx context.Context, claims []*ledger.Claim, after i
 		for _, b := range p.m.backfills {
 			if !b.ended && b.ID > after && slices.Contains(ids, b.Claim) && len(list) < limit {
 				one := b.Backfill
-				one.Left = p.spec.Policy.BackfillWait - p.m.now().Sub(b.asked)
+				one.Left = p.spec.Policy.BackfillWait - p.m.now().Sub(b.requested)
 				list = append(list, one)
 			}
 		}

@@ -175,7 +175,7 @@ func (m *Memory) fenceFor(at ledger.Partition) (f *fence, goesOn bool) {
 func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	p.m.mu.Lock()
 	f := k.fence
-	st := ledger.Standing{Epoch: f.epoch, High: f.high, ProcessedAt: f.processed, TakenUp: p.m.takenUp(k.req.Partition)}
+	st := ledger.Standing{Epoch: f.epoch, High: f.high, ProcessedAt: f.processed, TopicAdopted: p.m.topicAdopted(k.req.Partition)}
 	var stored *ledger.Position
 	if f.stored {
 		stored = new(f.next)

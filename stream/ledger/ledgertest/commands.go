@@ -14,11 +14,11 @@ import (
 // command is what somebody asked, and what came of it.
 type command struct {
 	ledger.Command
-	key     schemas.EventKey
-	asked   time.Time
-	ended   bool
-	outcome string
-	epoch   int64
+	key         schemas.EventKey
+	requestedAt time.Time
+	ended       bool
+	outcome     string
+	epoch       int64
 }
 
 func (c *command) end(_ *Memory, outcome string, epoch int64) {
@@ -59,7 +59,7 @@ func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason stri
 		for offset, w := range f.waits {
 			if w.Key == key && (w.held && (kind == ledger.Release || kind == ledger.Discard) || kind == ledger.Release) {
 				c := &command{Command: ledger.Command{Claim: f.id, Kind: kind, Offset: offset, Line: w.line(), By: by, Reason: reason}, key: key}
-				return m.asked(c), nil
+				return m.keepCommand(c), nil
 			}
 		}
 	}
@@ -67,23 +67,23 @@ func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason stri
 	return 0, schemas.Errorf(schemas.Invalid, op, "only what waits or is held can be released, and only what is held discarded")
 }
 
-// asked keeps a command and tells those who listen. It gives mu back.
-func (m *Memory) asked(c *command) int64 {
-	c.ID, c.asked = int64(len(m.commands)+1), m.now()
+// keepCommand keeps a command and tells those who listen. It gives mu back.
+func (m *Memory) keepCommand(c *command) int64 {
+	c.ID, c.requestedAt = int64(len(m.commands)+1), m.now()
 	m.commands = append(m.commands, c)
-	var tell []func()
-	for _, told := range m.listeners {
-		tell = append(tell, told)
+	var listeners []func()
+	for _, notify := range m.listeners {
+		listeners = append(listeners, notify)
 	}
 	m.mu.Unlock()
-	for _, told := range tell {
-		told()
+	for _, notify := range listeners {
+		notify()
 	}
 	return c.ID
 }
 
 // Listen is [ledger.Namespace.Listen].
-func (p *Process) Listen(told func()) (stop func()) {
+func (p *Process) Listen(notify func()) (stop func()) {
 	m := p.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *Process) Listen(told func()) (stop func()) {
 		deaf := p.killed || p.frozen || m.listeners[id] == nil
 		m.mu.Unlock()
 		if !deaf {
-			told()
+			notify()
 		}
 	}
 	return func() {
@@ -142,7 +142,7 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 		m.mu.Unlock()
 		return 0, err
 	}
-	return m.asked(&command{
+	return m.keepCommand(&command{
 		Command: ledger.Command{Claim: f.id, Kind: kind, LaneSeq: a.laneSeq, Detail: d, By: by, Reason: reason,
 			Line: gate.VersionLineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
 		key: a.event.Key,

@@ -81,10 +81,10 @@ func (h *history) fatalf(format string, args ...any) {
 }
 
 // same compares what the two ledgers have told.
-func (h *history) same(what string, told [2]any) {
+func (h *history) same(what string, answers [2]any) {
 	h.t.Helper()
 	h.number[what]++
-	if d := cmp.Diff(told[0], told[1], cmp.Comparer(closeTimes), cmp.Comparer(closeDurations), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(answers[0], answers[1], cmp.Comparer(closeTimes), cmp.Comparer(closeDurations), cmpopts.EquateEmpty()); d != "" {
 		h.fatalf("%s differs (- the first, + the second):\n%s", what, d)
 	}
 }
@@ -100,9 +100,9 @@ func closeDurations(a, b time.Duration) bool { return (a-b).Abs() < tolerance &&
 // both does something on both ledgers and compares what they tell.
 func (h *history) both(what string, do func(i int) any) [2]any {
 	h.t.Helper()
-	told := [2]any{do(0), do(1)}
-	h.same(what, told)
-	return told
+	answers := [2]any{do(0), do(1)}
+	h.same(what, answers)
+	return answers
 }
 
 // errorText is what of an error two ledgers have in common.
@@ -270,19 +270,19 @@ func (h *history) claim(part int, p *pair) {
 func (h *history) claimAt(part int, p *pair, confirm func(context.Context, *ledger.Position) (ledger.Start, error)) bool {
 	var claims [2]*ledger.Claim
 	h.both("claim", func(i int) any {
-		var told []any
+		var answers []any
 		c, err := p.on[i].Claim(h.t.Context(), ledger.ClaimRequest{Partition: h.partition(part), Partitions: historyPartitions,
-			Standing: func(s ledger.Standing) { told = append(told, showStanding(s)) },
+			Standing: func(s ledger.Standing) { answers = append(answers, showStanding(s)) },
 			Confirm: func(ctx context.Context, stored *ledger.Position) (ledger.Start, error) {
-				told = append(told, stored)
+				answers = append(answers, stored)
 				return confirm(ctx, stored)
 			}})
 		claims[i] = c
-		told = append(told, errorText(err))
+		answers = append(answers, errorText(err))
 		if c != nil {
-			told = append(told, c.Epoch, c.Next, c.Seek, c.Unclean, c.DoubtTo, c.DoubtAt, c.Partition)
+			answers = append(answers, c.Epoch, c.Next, c.Seek, c.Unclean, c.DoubtTo, c.DoubtAt, c.Partition)
 		}
-		return told
+		return answers
 	})
 	if claims[0] == nil {
 		return false
@@ -344,7 +344,7 @@ func (h *history) apply(o *holding) {
 			batch[i] = append(batch[i], one)
 		}
 	}
-	told := h.both("apply", func(i int) any {
+	answers := h.both("apply", func(i int) any {
 		out, err := o.proc.on[i].Apply(h.t.Context(), batch[i])
 		shown := []any{errorText(err)}
 		for n := range out {
@@ -355,13 +355,13 @@ func (h *history) apply(o *holding) {
 		}
 		return shown
 	})
-	h.after(mine, told)
+	h.after(mine, answers)
 }
 
 // after lets go of claims that are fenced or refused.
-func (h *history) after(mine []*holding, told [2]any) {
+func (h *history) after(mine []*holding, answers [2]any) {
 	for n, o := range mine {
-		if shown := told[0].([]any); n+1 < len(shown) {
+		if shown := answers[0].([]any); n+1 < len(shown) {
 			if a, ok := shown[n+1].(applied); ok && (a.Fenced || a.Refused != "") && h.owner[o.part] == o {
 				h.giveUp(o.part)
 			}
@@ -392,13 +392,13 @@ func (h *history) spoil(s *ledger.Slice) {
 
 // applied is what two ledgers must tell alike of a slice.
 type applied struct {
-	Part           int
-	Fenced         bool
-	Refused        string
-	Outcomes       []outcome
-	Actions        []ledger.Action
-	Quarantined    []int
-	Asked, Waiting bool
+	Part                       int
+	Fenced                     bool
+	Refused                    string
+	Outcomes                   []outcome
+	Actions                    []ledger.Action
+	Quarantined                []int
+	BackfillRequested, Waiting bool
 }
 
 type outcome struct {
@@ -411,7 +411,7 @@ type outcome struct {
 }
 
 func showApplied(a *ledger.Applied, part int) applied {
-	out := applied{Part: part, Fenced: a.Fenced, Quarantined: a.Quarantined, Asked: a.Asked, Waiting: a.Waiting}
+	out := applied{Part: part, Fenced: a.Fenced, Quarantined: a.Quarantined, BackfillRequested: a.BackfillRequested, Waiting: a.Waiting}
 	if a.Refused != nil {
 		out.Refused = errorText(a.Refused)
 	}
@@ -468,11 +468,11 @@ func (h *history) deadlines(o *holding) {
 
 func (h *history) expire(o *holding) {
 	h.log("%s ends the waits of partition %d", o.proc.name, o.part)
-	told := h.both("expire", func(i int) any {
+	answers := h.both("expire", func(i int) any {
 		a, err := o.proc.on[i].Expire(h.t.Context(), o.claim[i])
 		return []any{errorText(err), showApplied(&a, o.part)}
 	})
-	h.after([]*holding{o}, told)
+	h.after([]*holding{o}, answers)
 }
 
 func (h *history) caughtUp(o *holding) {

@@ -12,7 +12,7 @@ import (
 
 // open is what a claim's lanes would load, from both, compared.
 func (h *history) open(o *holding, limit int) []ledger.Action {
-	told := h.both("open", func(i int) any {
+	answers := h.both("open", func(i int) any {
 		var all []ledger.Action
 		for after := int64(0); ; {
 			page, more, err := o.proc.on[i].Open(h.t.Context(), o.claim[i], after, limit)
@@ -23,7 +23,7 @@ func (h *history) open(o *holding, limit int) []ledger.Action {
 			after = page[len(page)-1].LaneSeq
 		}
 	})
-	return told[0].([]ledger.Action)
+	return answers[0].([]ledger.Action)
 }
 
 func (h *history) load(o *holding) {
@@ -34,7 +34,7 @@ func (h *history) load(o *holding) {
 	if h.owner[o.part] != o { // one that is fenced meets what another has written, in no certain order
 		return
 	}
-	h.both("uncopied", func(i int) any {
+	h.both("withoutcopy", func(i int) any {
 		var pages []ledger.WithoutCopyPage
 		for after := int64(0); ; {
 			page, err := o.proc.on[i].WithoutCopy(h.t.Context(), o.claim[i], after, before, limit)
@@ -171,27 +171,27 @@ func (h *history) ask(o *holding) {
 
 // applyCommands does what is asked of a partition's owner.
 func (h *history) applyCommand(o *holding) {
-	var asked [2][]ledger.Command
+	var commands [2][]ledger.Command
 	h.both("commands", func(i int) any {
 		var err error
-		asked[i], err = o.proc.on[i].Commands(h.t.Context(), []*ledger.Claim{o.claim[i]}, 0)
+		commands[i], err = o.proc.on[i].Commands(h.t.Context(), []*ledger.Claim{o.claim[i]}, 0)
 		shown := []any{errorText(err)}
-		for _, c := range asked[i] {
+		for _, c := range commands[i] {
 			c.ID, c.Claim = 0, 0
 			shown = append(shown, c)
 		}
 		return shown
 	})
-	for n := range asked[0] {
-		if asked[0][n].LaneSeq != 0 {
+	for n := range commands[0] {
+		if commands[0][n].LaneSeq != 0 {
 			continue
 		}
-		h.log("%s applies: %s at %d of partition %d", o.proc.name, asked[0][n].Kind, asked[0][n].Offset, o.part)
-		told := h.both("command", func(i int) any {
-			a, err := o.proc.on[i].ApplyCommand(h.t.Context(), o.claim[i], asked[i][n])
+		h.log("%s applies: %s at %d of partition %d", o.proc.name, commands[0][n].Kind, commands[0][n].Offset, o.part)
+		answers := h.both("command", func(i int) any {
+			a, err := o.proc.on[i].ApplyCommand(h.t.Context(), o.claim[i], commands[i][n])
 			return []any{errorText(err), showApplied(&a, o.part)}
 		})
-		h.after([]*holding{o}, told)
+		h.after([]*holding{o}, answers)
 		return
 	}
 }
@@ -217,9 +217,9 @@ func (h *history) askAction(o *holding) {
 		return errorText(err)
 	})
 	h.both("lane command", func(n int) any {
-		asked, err := o.proc.on[n].Commands(h.t.Context(), []*ledger.Claim{o.claim[n]}, 0)
+		commands, err := o.proc.on[n].Commands(h.t.Context(), []*ledger.Claim{o.claim[n]}, 0)
 		shown := []any{errorText(err)}
-		for _, c := range asked {
+		for _, c := range commands {
 			if c.LaneSeq != 0 {
 				got, err := o.proc.on[n].ApplyLaneCommand(h.t.Context(), o.claim[n], c)
 				shown = append(shown, got, errorText(err))
@@ -269,7 +269,7 @@ func (h *history) export(o *holding) {
 		for _, d := range list {
 			packed, at, err := o.proc.on[i].DeadPayload(h.t.Context(), d)
 			shown = append(shown, []any{d.ID, d.Status, d.Class, d.Fingerprint, d.Code, d.Error, d.Attempts, d.Deaths, d.LaneSeq, d.Topic, d.Partition, d.Offset,
-				d.Version, d.Owner, d.Asked, d.Parks, d.FirstAt != nil, string(packed), at, errorText(err)})
+				d.Version, d.Owner, d.HasCommand, d.Parks, d.FirstAt != nil, string(packed), at, errorText(err)})
 		}
 		return append(shown, errorText(o.proc.on[i].Exported(h.t.Context(), claims, list)))
 	})
@@ -362,7 +362,7 @@ func (h *history) nonsense(o *holding) {
 	h.both("nonsense", func(i int) any {
 		l, ctx := o.proc.on[i], h.t.Context()
 		_, _, open := l.Open(ctx, o.claim[i], 0, 0)
-		_, uncopied := l.WithoutCopy(ctx, o.claim[i], 0, 0, 0)
+		_, errWithoutCopy := l.WithoutCopy(ctx, o.claim[i], 0, 0, 0)
 		_, foreign := l.Apply(ctx, []ledger.Slice{{Claim: &other}})
 		_, twice := l.Apply(ctx, []ledger.Slice{{Claim: o.claim[i], From: o.claim[i].Next.Offset, Next: o.claim[i].Next}, {Claim: o.claim[i]}})
 		_, expired := l.Expire(ctx, &other)
@@ -377,7 +377,7 @@ func (h *history) nonsense(o *holding) {
 		_, grown := l.Claim(ctx, ledger.ClaimRequest{Partition: h.partition(o.part), Partitions: historyPartitions + 1,
 			Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { panic("a grown topic is confirmed") }})
 		var out []string
-		for _, err := range []error{open, uncopied, foreign, twice, expired, status, lane, never, empty, far, applyCommand, applyLaneCommand, claim, grown} {
+		for _, err := range []error{open, errWithoutCopy, foreign, twice, expired, status, lane, never, empty, far, applyCommand, applyLaneCommand, claim, grown} {
 			out = append(out, errorText(err))
 		}
 		return out

@@ -151,7 +151,7 @@ func (m *Memory) deadLetter(f *fence, a *action) ledger.DeadLetter {
 		d.Owner = f.owner
 	}
 	d.Parks = (a.status == ledger.Dead || a.status == ledger.Unknown) && a.parks()
-	d.Asked = slices.ContainsFunc(m.commands, func(c *command) bool { return !c.ended && c.Claim == f.id && c.LaneSeq == a.laneSeq })
+	d.HasCommand = slices.ContainsFunc(m.commands, func(c *command) bool { return !c.ended && c.Claim == f.id && c.LaneSeq == a.laneSeq })
 	return d
 }
 

@@ -170,13 +170,13 @@ func (w *partitionBatch) collectLines(m *Memory) {
 const maxOverdue = 500
 
 // overdue are the lines on which a wait had ended when NextDeadline last said so, or by now where it never did.
-func (f *fence) overdue(now, asked time.Time) []gate.VersionLineKey {
-	if asked.IsZero() || now.Before(asked) {
-		asked = now
+func (f *fence) overdue(now, observed time.Time) []gate.VersionLineKey {
+	if observed.IsZero() || now.Before(observed) {
+		observed = now
 	}
 	first := map[gate.VersionLineKey]time.Time{}
 	for _, w := range f.waits {
-		if w.deadline.IsZero() || w.deadline.After(asked) {
+		if w.deadline.IsZero() || w.deadline.After(observed) {
 			continue
 		}
 		if at, ok := first[w.line()]; !ok || w.deadline.Before(at) {

@@ -150,7 +150,7 @@ func (p *Process) WithoutCopy(ctx context.Context, c *ledger.Claim, after, befor
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
-	err = p.read(ctx, "uncopied", func() error {
+	err = p.read(ctx, "withoutcopy", func() error {
 		page = p.withoutCopy(c, after, before, limit)
 		return nil
 	})

@@ -122,19 +122,19 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			return badData{fmt.Errorf("action %d is superseded after %d attempts", r.LaneSeq, a.attempts)}
 		}
 	}
-	said := map[int]bool{} // attempts of the action at hand
+	added := map[int]bool{} // attempts of the action at hand
 	for i, r := range sorted {
 		f := m.fenceOf(r.Claim)
 		if f == nil {
 			continue
 		}
 		a := f.actions[r.LaneSeq]
-		if kept(r) && !said[r.Attempt] {
-			said[r.Attempt] = true
+		if kept(r) && !added[r.Attempt] {
+			added[r.Attempt] = true
 			a.addAttempt(r)
 		}
 		if last(sorted, i) {
-			clear(said)
+			clear(added)
 			m.applyResult(a, r, waited)
 		}
 		if r.Reported {

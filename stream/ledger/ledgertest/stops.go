@@ -20,7 +20,7 @@ type stop struct {
 	outcome string // empty: it stands
 }
 
-func (s *stop) stands() bool { return s.outcome == "" }
+func (s *stop) open() bool { return s.outcome == "" }
 
 // stopKinds is the closed list of the column.
 var stopKinds = []string{"below_log_start", "above_log_end", "truncated", recreated, "ledger_behind", "dedupe_forgotten"}
@@ -31,15 +31,15 @@ var cutKinds = []string{"above_log_end", "truncated"}
 // standing is the stop of a partition that stands, whatever incarnation of the topic it is of. The caller holds mu.
 func (m *Memory) standing(at ledger.Partition) *stop {
 	for _, s := range m.stops {
-		if s.stands() && s.Partition.Topic == at.Topic && s.Partition.Number == at.Number {
+		if s.open() && s.Partition.Topic == at.Topic && s.Partition.Number == at.Number {
 			return s
 		}
 	}
 	return nil
 }
 
-// takenUp says that the topic was created again and accepted.
-func (m *Memory) takenUp(at ledger.Partition) bool {
+// topicAdopted says that the topic was created again and accepted.
+func (m *Memory) topicAdopted(at ledger.Partition) bool {
 	return slices.ContainsFunc(m.stops, func(s *stop) bool {
 		return s.Partition.TopicID == at.TopicID && s.Kind == recreated && s.Accepted != nil
 	})
@@ -127,7 +127,7 @@ func (m *Memory) Stops(f ledger.StopFilter) []ledger.Stop {
 func (m *Memory) under(f ledger.StopFilter) []*stop {
 	var found []*stop
 	for _, s := range m.stops {
-		if s.stands() && (f.Subscription == "" || s.Subscription == f.Subscription) && (f.Topic == "" || s.Partition.Topic == f.Topic) &&
+		if s.open() && (f.Subscription == "" || s.Subscription == f.Subscription) && (f.Topic == "" || s.Partition.Topic == f.Topic) &&
 			(f.Partition == nil || s.Partition.Number == *f.Partition) && (f.ID == 0 || s.ID == f.ID) {
 			found = append(found, s)
 		}

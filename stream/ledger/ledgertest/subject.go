@@ -48,7 +48,7 @@ type deciding interface {
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
 	Commands(ctx context.Context, claims []*ledger.Claim, after int64) ([]ledger.Command, error)
 	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.Applied, error)
-	Listen(told func()) (stop func())
+	Listen(notify func()) (stop func())
 	Backfills(ctx context.Context, claims []*ledger.Claim, after int64, limit int) ([]ledger.Backfill, error)
 	EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error)
 }

@@ -330,7 +330,7 @@ var expiring = []property{
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 4))
 		f.pass(2 * time.Hour)
-		if a := f.expire(c); !a.Asked || !a.Waiting || len(a.Actions) != 0 {
+		if a := f.expire(c); !a.BackfillRequested || !a.Waiting || len(a.Actions) != 0 {
 			f.Fatalf("%+v", a)
 		}
 		if d, _ := f.deadline(c); d < 170*time.Minute || d > 3*time.Hour {
@@ -380,7 +380,7 @@ var expiring = []property{
 		c := f.claim(0)
 		a := f.apply(c, seq(0, "e", 3))
 		f.is("the first", decisions(a), "0:buffered/start_backfill")
-		if !a.Asked {
+		if !a.BackfillRequested {
 			f.Error("nothing is asked")
 		}
 		truth := record(1, "e-truth", "e", schemas.Version{Kind: schemas.Sequence, Value: 2})
@@ -398,7 +398,7 @@ var expiring = []property{
 		}
 		f.pass(61 * time.Minute)
 		f.deadline(c)
-		if a := f.expire(c); !a.Asked {
+		if a := f.expire(c); !a.BackfillRequested {
 			f.Fatal(decisions(a))
 		}
 		if d, _ := f.deadline(c); d > 29*time.Minute || d < 28*time.Minute {

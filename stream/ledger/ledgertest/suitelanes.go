@@ -295,19 +295,19 @@ func (f *fixture) ask(id schemas.ActionID, kind ledger.CommandKind, d ledger.Com
 	}
 }
 
-func (f *fixture) asked(c *ledger.Claim) []ledger.Command {
+func (f *fixture) commands(c *ledger.Claim) []ledger.Command {
 	f.Helper()
-	asked, err := f.l.Commands(f.ctx(), []*ledger.Claim{c}, 0)
+	commands, err := f.l.Commands(f.ctx(), []*ledger.Claim{c}, 0)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return asked
+	return commands
 }
 
 // applyLaneCommands applies all that is asked about actions; the second time does nothing.
 func (f *fixture) applyLaneCommands(c *ledger.Claim) (done []string) {
 	f.Helper()
-	for _, cmd := range f.asked(c) {
+	for _, cmd := range f.commands(c) {
 		first, err := f.l.ApplyLaneCommand(f.ctx(), c, cmd)
 		if err != nil {
 			f.Fatal(err)
@@ -324,7 +324,7 @@ func (f *fixture) applyLaneCommands(c *ledger.Claim) (done []string) {
 // applyCommands applies all that is asked about events; the second time does nothing.
 func (f *fixture) applyCommands(c *ledger.Claim) (done []string, actions []ledger.Action) {
 	f.Helper()
-	for _, cmd := range f.asked(c) {
+	for _, cmd := range f.commands(c) {
 		for again := range 2 {
 			a, err := f.l.ApplyCommand(f.ctx(), c, cmd)
 			if err != nil || again == 1 && len(a.Outcomes) > 0 {
@@ -355,7 +355,7 @@ var commanding = []property{
 		f.refused("nobody asks", err, schemas.Invalid)
 		c = f.claim(0)
 		var actions []ledger.Action
-		for _, cmd := range f.asked(c) {
+		for _, cmd := range f.commands(c) {
 			a, err := f.l.ApplyCommand(f.ctx(), c, cmd)
 			if err != nil {
 				f.Fatal(err)
@@ -395,26 +395,26 @@ var commanding = []property{
 			f.Fatal(err)
 		}
 		f.ask(actionID("e-5"), ledger.Replay, ledger.CommandDetail{})
-		asked := f.asked(zombie)
+		commands := f.commands(zombie)
 		owner := f.claim(0)
-		if a, err := f.l.ApplyCommand(f.ctx(), zombie, asked[0]); err != nil || !a.Fenced {
+		if a, err := f.l.ApplyCommand(f.ctx(), zombie, commands[0]); err != nil || !a.Fenced {
 			f.Error(a, err)
 		}
-		if o, err := f.l.ApplyLaneCommand(f.ctx(), zombie, asked[1]); err != nil || !o.Fenced {
+		if o, err := f.l.ApplyLaneCommand(f.ctx(), zombie, commands[1]); err != nil || !o.Fenced {
 			f.Error(o, err)
 		}
 		if fenced, err := f.l.EndStale(f.ctx(), zombie, 1); err != nil || !fenced {
 			f.Error(fenced, err)
 		}
-		if a, err := f.l.ApplyCommand(f.ctx(), owner, asked[0]); err != nil || len(a.Actions) != 1 {
+		if a, err := f.l.ApplyCommand(f.ctx(), owner, commands[0]); err != nil || len(a.Actions) != 1 {
 			f.Error(a, err)
 		}
 		f.is("of the lane", f.applyLaneCommands(owner), "1:runs again:failed")
-		_, err := f.l.ApplyCommand(f.ctx(), f.claim(1), asked[0])
+		_, err := f.l.ApplyCommand(f.ctx(), f.claim(1), commands[0])
 		f.refused("another partition's owner", err, schemas.Invalid)
-		_, err = f.l.ApplyCommand(f.ctx(), owner, asked[1])
+		_, err = f.l.ApplyCommand(f.ctx(), owner, commands[1])
 		f.refused("what is about an action", err, schemas.Invalid)
-		_, err = f.l.ApplyLaneCommand(f.ctx(), owner, asked[0])
+		_, err = f.l.ApplyLaneCommand(f.ctx(), owner, commands[0])
 		f.refused("what is about an event", err, schemas.Invalid)
 	}},
 	{"a dead action runs again", func(f *fixture) {
@@ -497,10 +497,10 @@ var commanding = []property{
 	{"who listens is told of commands", func(f *fixture) {
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
-		told := make(chan struct{}, 10)
+		notified := make(chan struct{}, 10)
 		stop := f.l.Listen(func() {
 			select {
-			case told <- struct{}{}:
+			case notified <- struct{}{}:
 			default:
 			}
 		})
@@ -511,7 +511,7 @@ var commanding = []property{
 			}
 			wait := time.NewTimer(100 * time.Millisecond)
 			select {
-			case <-told:
+			case <-notified:
 				wait.Stop()
 				return
 			case <-wait.C:

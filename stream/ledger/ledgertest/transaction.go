@@ -36,7 +36,7 @@ type Call struct {
 
 // reads are the transactions that write nothing.
 var reads = map[string]bool{
-	"began": true, "deadline": true, "open": true, "uncopied": true, "commands": true, "backfills": true, "overtaken": true,
+	"began": true, "deadline": true, "open": true, "withoutcopy": true, "commands": true, "backfills": true, "overtaken": true,
 	"unexported": true, "deadpayload": true, "resolve": true, "reports": true, "silence": true,
 }
 

@@ -255,7 +255,7 @@ func (p *Process) progress(w *partitionBatch) {
 		}
 	}
 	w.applied.Waiting = w.state.Buffered > 0
-	w.applied.Asked = len(w.state.Wanted()) > 0
+	w.applied.BackfillRequested = len(w.state.Wanted()) > 0
 	if w.command != nil {
 		if c := p.m.command(w.command.ID); c != nil && !c.ended {
 			c.end(p.m, w.done(), w.Claim.Epoch)

@@ -111,7 +111,7 @@ CREATE TABLE progress (
     -- Every action below is finished or held.
     lane_low      bigint NOT NULL DEFAULT 1 CHECK (lane_low > 0),
     -- What the events below this lane_seq did is in the rows of version_lines. Reader: Claim, Forget, HandOver, sweep.
-    lines_low     bigint NOT NULL DEFAULT 1,
+    dirty_lines_from bigint NOT NULL DEFAULT 1,
     -- Grows with every batch: tells after an unknown COMMIT whether it happened.
     revision      bigint NOT NULL DEFAULT 0,
     -- Broker's append time up to which the partition has been processed.
