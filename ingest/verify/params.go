@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
@@ -234,11 +236,8 @@ func headerName(name, value, what string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing: name %s", name, what)
 	}
-	for i := range len(value) {
-		c := value[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return fmt.Errorf("%s %q is not a header name", name, value)
-		}
+	if !httpguts.ValidHeaderFieldName(value) {
+		return fmt.Errorf("%s %q is not a header name", name, value)
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/header"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/spec"
@@ -84,7 +84,7 @@ func New(cfg Config) (*Sink, error) {
 	if s.keys, err = signingKeys(cfg.secrets()); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
-	if s.headers, err = staticHeaders(cfg.Headers); err != nil {
+	if s.headers, err = header.Compile(cfg.Headers, ours...); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	s.client, err = guard.New(guard.Config{
@@ -186,50 +186,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	return nil
 }
 
-// reserved are the headers that the sink or its transport sets.
-var reserved = map[string]bool{
-	"Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Host": true,
-	"Idempotency-Key": true, "Traceparent": true, "Tracestate": true, "User-Agent": true, "Upgrade": true, "Trailer": true,
-	"Te": true, "Expect": true,
-}
-
-// staticHeaders checks names and values; the error names the header, never its value.
-func staticHeaders(in map[string]schemas.Secret) (http.Header, error) {
-	h := http.Header{}
-	for name, value := range in {
-		canonical := http.CanonicalHeaderKey(name)
-		switch {
-		case !validName(name):
-			return nil, fmt.Errorf("header name %q is not valid", name)
-		case reserved[canonical], hasPrefix(canonical, "Ce-", "Webhook-", "Forebay-", "Proxy-"):
-			return nil, fmt.Errorf("header %s is set by forebay", canonical)
-		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			return nil, fmt.Errorf("header %s has a value with control characters", canonical)
-		case h[canonical] != nil:
-			return nil, fmt.Errorf("header %s is given twice", canonical)
-		}
-		h[canonical] = []string{value.Reveal()}
-	}
-	return h, nil
-}
-
-func hasPrefix(s string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// validName reports whether s is a token of RFC 9110.
-func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && !('0' <= c && c <= '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
+// ours are the headers that the sink sets.
+var ours = []string{
+	"Ce-", "Content-Type", "Forebay-", "Idempotency-Key", "Traceparent", "Tracestate", "User-Agent", "Webhook-",
 }

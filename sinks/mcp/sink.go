@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/header"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
@@ -95,7 +95,7 @@ func New(cfg Config) (*Sink, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.headers, err = headers(cfg.Headers); err != nil {
+	if s.headers, err = header.Compile(cfg.Headers, ours...); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	version := cmp.Or(cfg.Version, "dev")
@@ -117,30 +117,9 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// headers checks names and values; the error names the header, never its value.
-func headers(in map[string]schemas.Secret) (http.Header, error) {
-	h := http.Header{}
-	for name, value := range in {
-		canonical := http.CanonicalHeaderKey(name)
-		switch {
-		case ours[canonical] || strings.HasPrefix(canonical, "Mcp-"):
-			return nil, fmt.Errorf("header %s is set by forebay", canonical)
-		case strings.ContainsAny(name, " \r\n:\x00") || name == "":
-			return nil, fmt.Errorf("header name %q is not valid", name)
-		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			return nil, fmt.Errorf("header %s has a value with control characters", canonical)
-		case h[canonical] != nil:
-			return nil, fmt.Errorf("header %s is given twice", canonical)
-		}
-		h[canonical] = []string{value.Reveal()}
-	}
-	return h, nil
-}
-
-// ours are headers that the sink or its transport sets.
-var ours = map[string]bool{
-	"Accept": true, "Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Host": true,
-	"Idempotency-Key": true, "Traceparent": true, "Tracestate": true, "User-Agent": true, "Last-Event-Id": true,
+// ours are the headers that the sink sets.
+var ours = []string{
+	"Accept", "Content-Type", "Idempotency-Key", "Last-Event-Id", "Mcp-", "Traceparent", "Tracestate", "User-Agent",
 }
 
 // redactor knows what is secret: the headers, and the query of the URL.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/header"
 	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -106,10 +107,16 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 		f.tpl, err = ParseTemplate(cfg.Use, cfg.URL)
 	}
 	if err == nil {
-		f.headers, err = compileHeaders(cfg.Headers, cfg.Agent)
+		f.headers, err = header.Compile(cfg.Headers, "Accept-Encoding", "Range") // of a part, or packed, no answer could be read
 	}
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "", "%w", err)
+	}
+	if f.headers["Accept"] == nil {
+		f.headers.Set("Accept", "application/json")
+	}
+	if f.headers["User-Agent"] == nil { // GitHub, for one, answers nobody without
+		f.headers.Set("User-Agent", cfg.Agent)
 	}
 	cfg.URL, cfg.Headers = "", nil
 	f.cfg = cfg

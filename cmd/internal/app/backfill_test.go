@@ -449,8 +449,8 @@ func TestFetchesAreChecked(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{`cel:'com.github.pull_request.backfilled'`, "cel:nope(", "github.backfill: event.type"},
 		{"from: /updated_at", "from: updated_at", "github.backfill: event.version.from"},
-		{"Authorization: \"Bearer", "Host: \"Bearer", "github.backfill: headers: Host is set by forebay"},
-		{"Authorization: \"Bearer ", "Authorization: \"Bearer\\n", "github.backfill: headers: Authorization has a value with control characters"},
+		{"Authorization: \"Bearer", "Host: \"Bearer", "github.backfill: header Host is set by forebay"},
+		{"Authorization: \"Bearer ", "Authorization: \"Bearer\\n", "github.backfill: header Authorization has a value with control characters"},
 		{"items: /revisions", "items: revisions", "orders.backfill: items is not a JSON Pointer"},
 		{"items: /revisions,", "", ""},
 	} {
