@@ -1,12 +1,14 @@
 package record
 
 import (
+	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"mime"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 func checkStructuredType(ctype string) error {
@@ -28,59 +30,67 @@ func readStructured(value []byte, a *attributes) ([]byte, error) {
 	if !utf8.Valid(value) {
 		return nil, invalid("structured event is not UTF-8")
 	}
-	if !json.Valid(value) {
-		return nil, invalid("structured event is not JSON")
+	if text := bytes.TrimLeft(value, " \t\r\n"); len(text) == 0 || text[0] != '{' {
+		return nil, invalid("structured event is not an object")
 	}
-	var data, dataBase64 []byte
-	seen := make(map[string]bool)
-	err := members(value, func(rawName, raw []byte) error {
-		name, err := unquote(rawName)
-		if err != nil {
-			return err
-		}
-		if seen[name] {
+	seen := make(map[string]scan.Value)
+	err := scan.Each(value, func(name string, v scan.Value) error {
+		if _, twice := seen[name]; twice {
 			return invalid("member %s is there twice", safe(name))
 		}
-		seen[name] = true
-		switch name {
-		case "data":
-			data = raw
-			return nil
-		case "data_base64":
-			dataBase64 = raw
+		seen[name] = v
+		if name == "data" || name == "data_base64" {
 			return nil
 		}
-		return a.setJSON(name, raw)
+		return a.setJSON(name, v)
 	})
+	switch scan.ErrorReason(err) {
+	case "":
+	case scan.BadString:
+		err = errSurrogate
+	default:
+		err = invalid("structured event is not JSON")
+	}
 	if err != nil {
 		return nil, err
 	}
-	return a.data(data, dataBase64)
+	return a.data(seen["data"], seen["data_base64"])
+}
+
+// errSurrogate refuses what encoding/json replaces.
+var errSurrogate = invalid("unpaired surrogate in a string")
+
+func unquote(v scan.Value) (string, error) {
+	text, ok := v.Content()
+	if !ok {
+		return "", errSurrogate
+	}
+	return text, nil
 }
 
 // setJSON stores an attribute from its JSON value; null is absent.
-func (a *attributes) setJSON(name string, raw []byte) error {
-	switch raw[0] {
-	case 'n':
+func (a *attributes) setJSON(name string, v scan.Value) error {
+	switch v.Kind {
+	case scan.Null:
 		return nil
-	case '"':
-		text, err := unquote(raw)
+	case scan.String:
+		text, err := unquote(v)
 		if err != nil {
 			return err
 		}
 		return a.set(name, []byte(text))
-	case '{', '[':
+	case scan.Object, scan.Array:
 		return invalid("attribute %s is an object or an array", safe(name))
 	}
 	if required(name) {
 		return invalid("attribute %s is not a string", name)
 	}
-	if raw[0] != 't' && raw[0] != 'f' {
-		if _, err := strconv.ParseInt(string(raw), 10, 32); err != nil {
+	if v.Kind == scan.Number {
+		if _, err := strconv.ParseInt(v.Text(), 10, 32); err != nil {
 			return invalid("attribute %s is not a 32-bit integer", safe(name))
 		}
 	}
-	return a.set(name, raw)
+	return a.set(name, v.Raw())
 }
 
 // required names the attributes whose type is String: everything of CloudEvents itself.
@@ -96,15 +106,12 @@ func required(name string) bool {
 	return true
 }
 
-func (a *attributes) data(data, dataBase64 []byte) ([]byte, error) {
-	if string(dataBase64) == "null" {
-		dataBase64 = nil
-	}
-	if data != nil && dataBase64 != nil {
-		return nil, invalid("data and data_base64 are both there")
-	}
-	if dataBase64 != nil {
-		if dataBase64[0] != '"' {
+func (a *attributes) data(data, dataBase64 scan.Value) ([]byte, error) {
+	if encoded := dataBase64.Kind != scan.Absent && dataBase64.Kind != scan.Null; encoded {
+		if data.Kind != scan.Absent {
+			return nil, invalid("data and data_base64 are both there")
+		}
+		if dataBase64.Kind != scan.String {
 			return nil, invalid("data_base64 is not a string")
 		}
 		text, err := unquote(dataBase64)
@@ -117,19 +124,19 @@ func (a *attributes) data(data, dataBase64 []byte) ([]byte, error) {
 		}
 		return b, nil
 	}
-	if data == nil {
+	if data.Kind == scan.Absent {
 		return []byte{}, nil
 	}
 	ctype := a.known[attrDataContentType]
 	if ctype == nil { // implied by the format
 		a.known[attrDataContentType] = []byte("application/json")
-		return data, nil
+		return data.Raw(), nil
 	}
-	if data[0] == '"' && !isJSON(string(ctype)) {
+	if data.Kind == scan.String && !isJSON(string(ctype)) {
 		text, err := unquote(data)
 		return []byte(text), err
 	}
-	return data, nil
+	return data.Raw(), nil
 }
 
 // isJSON reports whether a content type declares JSON: a subtype json or ending in +json.

@@ -11,6 +11,8 @@ type reader struct {
 	i      int
 	wanted int // slots of the pointers themselves; the inner nodes lie behind
 	out    []Value
+
+	deepest int // how many arrays and objects may stand inside each other
 }
 
 func (r *reader) fail(reason Reason) error { return &Error{Reason: reason, Offset: r.i} }
@@ -73,7 +75,7 @@ func (r *reader) value(n *node, depth int) error {
 
 // open enters an object or an array, and says whether it is empty.
 func (r *reader) open(end byte, depth int) (empty bool, err error) {
-	if depth > MaxDepth {
+	if depth > r.deepest {
 		return false, r.fail(TooDeep)
 	}
 	r.i++

@@ -1,5 +1,5 @@
 // Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest, or, with
-// [Tree], all of them.
+// [Tree], all of them. [Each] takes a text apart.
 //
 //	set, _ := scan.Compile("/action", "/issue/number")
 //	values, err := set.Scan(body, nil)
@@ -191,7 +191,7 @@ func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
 	}
 	buf = buf[:s.nodes]
 	clear(buf)
-	r := reader{b: body, wanted: s.pointers, out: buf}
+	r := reader{b: body, wanted: s.pointers, out: buf, deepest: MaxDepth}
 	r.space()
 	if err := r.value(s.root, 0); err != nil {
 		return nil, err

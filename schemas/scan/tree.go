@@ -7,7 +7,7 @@ package scan
 // it must not keep. The text may have at most limit values, keys aside: a tree weighs much more than its text. The error
 // is an *[Error].
 func Tree(body []byte, limit int, number func(text []byte) any) (any, error) {
-	g := grower{reader: reader{b: body}, left: limit, make: number}
+	g := grower{reader: reader{b: body, deepest: MaxDepth}, left: limit, make: number}
 	g.space()
 	v, err := g.value(0)
 	if err != nil {
@@ -76,20 +76,14 @@ func (g *grower) members(depth int) (map[string]any, error) {
 		return object, err
 	}
 	for {
-		if g.i >= len(g.b) || g.b[g.i] != '"' {
-			return nil, g.fail(Syntax)
-		}
 		start := g.i
-		key, err := g.text()
+		key, err := g.key()
 		if err != nil {
 			return nil, err
 		}
 		if _, twice := object[key]; twice {
 			g.i = start
 			return nil, g.fail(DuplicateKey)
-		}
-		if err := g.colon(); err != nil {
-			return nil, err
 		}
 		if object[key], err = g.value(depth); err != nil {
 			return nil, err
@@ -98,6 +92,18 @@ func (g *grower) members(depth int) (map[string]any, error) {
 			return object, err
 		}
 	}
+}
+
+// key reads a member's key, and what stands between it and the value.
+func (g *grower) key() (string, error) {
+	if g.i >= len(g.b) || g.b[g.i] != '"' {
+		return "", g.fail(Syntax)
+	}
+	key, err := g.text()
+	if err == nil {
+		err = g.colon()
+	}
+	return key, err
 }
 
 func (g *grower) elements(depth int) ([]any, error) {

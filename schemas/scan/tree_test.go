@@ -3,6 +3,8 @@ package scan_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -126,4 +128,74 @@ func BenchmarkTree(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestEach(t *testing.T) {
+	t.Parallel()
+	end := errors.New("enough")
+	for _, tt := range []struct {
+		name, body string
+		want       []string
+		err        error
+	}{
+		{"object", ` { "a" : [1,{"b":2}] , "\u0061":"\ud800" } `, []string{`a=[1,{"b":2}]`, `a="\ud800"`}, nil},
+		{"array", `[null, -1.50e1,"x",{}]`, []string{`=null`, `=-1.50e1`, `="x"`, `={}`}, nil},
+		{"empty object", ` { } `, nil, nil}, {"empty array", `[]`, nil, nil}, {"number", ` 1 `, nil, nil}, {"text", `"x"`, nil, nil},
+		{"as deep as any", "[" + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "]", []string{"=" + strings.Repeat("[", 200) + strings.Repeat("]", 200)}, nil},
+		{"visit ends it", `[1,"end",2`, []string{`=1`, `="end"`}, end},
+		{"empty", ``, nil, &scan.Error{Reason: scan.Syntax}}, {"two texts", `[1] [2]`, []string{"=1"}, &scan.Error{Reason: scan.Syntax, Offset: 4}},
+		{"open array", `[1`, []string{"=1"}, &scan.Error{Reason: scan.Syntax, Offset: 2}}, {"trailing comma", `[1,]`, []string{"=1"}, &scan.Error{Reason: scan.Syntax, Offset: 3}},
+		{"no key", `{1:2}`, nil, &scan.Error{Reason: scan.Syntax, Offset: 1}}, {"no value", `{"a":}`, nil, &scan.Error{Reason: scan.Syntax, Offset: 5}},
+		{"bad key", `{"\ud800":1}`, nil, &scan.Error{Reason: scan.BadString, Offset: 1}},
+		{"deeper", strings.Repeat("[", 10_001), nil, &scan.Error{Reason: scan.TooDeep, Offset: 10_000}},
+	} {
+		var got []string
+		err := scan.Each([]byte(tt.body), func(key string, v scan.Value) error {
+			got = append(got, key+"="+string(v.Raw()))
+			if text, ok := v.Content(); ok && text == "end" {
+				return end
+			}
+			return nil
+		})
+		if diff := cmp.Diff(tt.want, got); diff != "" || fmt.Sprint(err) != fmt.Sprint(tt.err) {
+			t.Errorf("%s: %v, want %v; visited (-want +got):\n%s", tt.name, err, tt.err, diff)
+		}
+	}
+}
+
+// FuzzEach: what is taken is what encoding/json takes, and the parts are the whole.
+func FuzzEach(f *testing.F) {
+	for _, s := range []string{`{"a":[1,"x"],"a":null}`, `[1,[2],{"b":"\ud83d\ude00"}]`, ` "x" `, `[1,]`, `{"a"}`, "{\"\xff\":1}"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var keys, parts []string
+		err := scan.Each(body, func(key string, v scan.Value) error {
+			keys, parts = append(keys, key), append(parts, string(v.Raw()))
+			return nil
+		})
+		if valid := json.Valid(body); valid != (err == nil) && scan.ErrorReason(err) != scan.BadString {
+			t.Fatalf("valid %v, %v", valid, err)
+		}
+		var array []json.RawMessage
+		if json.Unmarshal(body, &array) == nil && err == nil {
+			for i, part := range parts {
+				if part != string(array[i]) {
+					t.Fatalf("element %d: %s, want %s", i, part, array[i])
+				}
+			}
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(body, &object) == nil && err == nil && len(object) > 0 {
+			last := map[string]string{}
+			for i, key := range keys {
+				last[key] = parts[i]
+			}
+			for key, want := range object {
+				if last[key] != string(want) {
+					t.Fatalf("member %q: %s, want %s", key, last[key], want)
+				}
+			}
+		}
+	})
 }

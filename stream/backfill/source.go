@@ -2,8 +2,10 @@ package backfill
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // SourceConfig says how gaps of one source are filled.
@@ -23,14 +25,15 @@ type SourceConfig struct {
 // Source is a source whose gaps can be filled.
 type Source struct {
 	cfg   SourceConfig
-	items pointer
+	items *scan.Set
 }
 
 // NewSource compiles a source. Errors are of kind invalid.
 func NewSource(cfg SourceConfig) (*Source, error) {
-	items, err := parsePointer(cfg.Items)
+	items, err := scan.Compile(cfg.Items)
 	switch {
 	case err != nil:
+		err = fmt.Errorf("items: %w", err)
 	case cfg.Fetcher == nil || cfg.Fetcher.cfg.Use != Gap || cfg.Name == nil || cfg.Topic == "":
 		err = errors.New("a fetcher for backfills, a topic and a mapping are needed")
 	}

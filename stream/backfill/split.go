@@ -2,123 +2,44 @@ package backfill
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// pointer is a JSON Pointer (RFC 6901) as its tokens.
-type pointer []string
+// errLimit ends a walk over elements.
+var errLimit = errors.New("more elements than the limit")
 
-func parsePointer(text string) (pointer, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if text[0] != '/' {
-		return nil, errors.New("items is not a JSON Pointer such as /data/items")
-	}
-	tokens := strings.Split(text[1:], "/")
-	for i, t := range tokens {
-		plain := strings.NewReplacer("~0", "", "~1", "").Replace(t)
-		if strings.Contains(plain, "~") {
-			return nil, errors.New("items is not a JSON Pointer: ~ stands before 0 or 1 only")
-		}
-		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(t)
-	}
-	return tokens, nil
-}
-
-// errNoItems: the pointer leads nowhere, or to something that has no elements.
-var errNoItems = errors.New("no elements")
-
-// split takes an answer apart: an object is one element, an array many, null none. Each element is its bytes in the
-// answer. At most limit come back, and more says that there were others.
-func split(body []byte, items pointer, limit int) (elements [][]byte, more bool, err error) {
+// split takes an answer apart: what items points to is one element where it is an object, many where it is an array, none
+// where it is null. Each element is its bytes in the answer. At most limit come back, and more says that there were others.
+func split(body []byte, items *scan.Set, limit int) (elements [][]byte, more bool, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, false, nil // 204
 	}
-	if !json.Valid(body) {
-		return nil, false, errors.New("the answer is not JSON")
-	}
-	at := json.RawMessage(body)
-	for i, token := range items {
-		if at, err = step(at, token); err != nil {
-			return nil, false, fmt.Errorf("%w: %w at token %d of items", errNoItems, err, i+1)
-		}
-	}
-	switch at = bytes.TrimSpace(at); at[0] {
-	case '{':
-		return [][]byte{at}, false, nil
-	case 'n':
-		return nil, false, nil
-	case '[':
-	default:
-		return nil, false, fmt.Errorf("%w: the answer is neither an object nor an array there", errNoItems)
-	}
-	err = each(at, func(_ string, value json.RawMessage) bool {
-		if more = len(elements) == limit; !more {
-			elements = append(elements, value)
-		}
-		return !more
-	})
-	return elements, more, err
-}
-
-// step goes down one token. A name that is there twice is refused: other readers would take the other one.
-func step(at json.RawMessage, token string) (found json.RawMessage, err error) {
-	at = bytes.TrimSpace(at)
-	if at[0] != '{' && at[0] != '[' {
-		return nil, errors.New("no object or array")
-	}
-	twice, n := false, 0
-	err = each(at, func(name string, value json.RawMessage) bool {
-		if at[0] == '[' {
-			name = strconv.Itoa(n)
-			n++
-		}
-		if name == token {
-			twice = twice || found != nil
-			found = value
-		}
-		return true
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case found == nil:
-		return nil, errors.New("no such name")
-	case twice:
-		return nil, errors.New("the name is there twice")
-	}
-	return found, nil
-}
-
-// each visits the members of the object, or the elements of the array, in value, which is valid JSON, until visit says
-// no.
-func each(value json.RawMessage, visit func(name string, value json.RawMessage) bool) error {
-	d := json.NewDecoder(bytes.NewReader(value))
-	open, err := d.Token()
+	values, err := items.Scan(body, nil)
 	if err != nil {
-		return err
+		return nil, false, fmt.Errorf("the answer is not JSON that can be read: %w", err)
 	}
-	for d.More() {
-		name := ""
-		if open == json.Delim('{') {
-			t, err := d.Token()
-			if err != nil {
-				return err
+	switch at := values[0]; at.Kind {
+	case scan.Object:
+		return [][]byte{at.Raw()}, false, nil
+	case scan.Null:
+		return nil, false, nil
+	case scan.Array:
+		err = scan.Each(at.Raw(), func(_ string, v scan.Value) error {
+			if more = len(elements) == limit; more {
+				return errLimit
 			}
-			name, _ = t.(string)
-		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		if !visit(name, v) {
+			elements = append(elements, v.Raw())
 			return nil
+		})
+		if more {
+			err = nil
 		}
+		return elements, more, err
+	case scan.Absent:
+		return nil, false, errors.New("no elements: nothing stands where items points to")
 	}
-	return nil
+	return nil, false, errors.New("no elements: the answer is neither an object nor an array there")
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 func TestSplit(t *testing.T) {
@@ -38,12 +40,12 @@ func TestSplit(t *testing.T) {
 		{"two values", `{} {}`, "", 9, nil, false, "not JSON"},
 		{"text", `"a"`, "", 9, nil, false, "neither an object nor an array"},
 		{"number", `12`, "", 9, nil, false, "neither an object nor an array"},
-		{"nothing there", `{"a":[]}`, "/b", 9, nil, false, "no such name at token 1"},
-		{"nothing below", `{"a":1}`, "/a/b", 9, nil, false, "no object or array at token 2"},
-		{"index out of range", `[1]`, "/1", 9, nil, false, "no such name"},
-		{"name twice", `{"a":[1],"a":[2]}`, "/a", 9, nil, false, "twice"},
+		{"nothing there", `{"a":[]}`, "/b", 9, nil, false, "nothing stands where items points"},
+		{"nothing below", `{"a":1}`, "/a/b", 9, nil, false, "nothing stands where items points"},
+		{"index out of range", `[1]`, "/1", 9, nil, false, "nothing stands"},
+		{"name twice", `{"a":[1],"a":[2]}`, "/a", 9, nil, false, "duplicate_key"},
 	} {
-		items, err := parsePointer(test.items)
+		items, err := scan.Compile(test.items)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func TestSplit(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"data", "/a~", "/a~2b", "#/a"} {
-		if _, err := parsePointer(bad); err == nil {
+		if _, err := scan.Compile(bad); err == nil {
 			t.Errorf("items %q was taken", bad)
 		}
 	}
@@ -76,7 +78,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte(`{"a":{"a":1},"a":2}`), "/a/a")
 	f.Add([]byte(" [ 1 , 2 ] "), "")
 	f.Fuzz(func(t *testing.T, body []byte, text string) {
-		items, err := parsePointer(text)
+		items, err := scan.Compile(text)
 		if err != nil {
 			return
 		}

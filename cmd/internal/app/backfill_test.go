@@ -451,7 +451,7 @@ func TestFetchesAreChecked(t *testing.T) {
 		{"from: /updated_at", "from: updated_at", "github.backfill: event.version.from"},
 		{"Authorization: \"Bearer", "Host: \"Bearer", "github.backfill: header Host is set by forebay"},
 		{"Authorization: \"Bearer ", "Authorization: \"Bearer\\n", "github.backfill: header Authorization has a value with control characters"},
-		{"items: /revisions", "items: revisions", "orders.backfill: items is not a JSON Pointer"},
+		{"items: /revisions", "items: revisions", "orders.backfill: items: JSON Pointer"},
 		{"items: /revisions,", "", ""},
 	} {
 		r.text = strings.Replace(good, test.old, test.new, 1)
