@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -240,26 +238,7 @@ func (c *dlqResolveCmd) Run(e *env) error {
 	return c.dlqAskFlags.run(e, api.VerbResolve, api.DeadLetterRequest{}, nil)
 }
 
-// deadDesk answers what is asked of dead letters; *api.Client is one.
-type deadDesk interface {
-	AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error)
-	DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error)
-}
-
-// asking is one run of replay, discard or resolve.
-type asking struct {
-	c       *dlqAskFlags
-	e       *env
-	client  deadDesk
-	verb    string
-	req     api.DeadLetterRequest
-	absent  map[string]bool // partitions whose owner has not answered: not waited for again
-	done    []api.DeadLetterAnswer
-	left    map[string]int // by why they were left out
-	gone    int
-	refused int
-}
-
+// run asks all that were named, or that the filter finds and leave leaves, in lane order: of an entity the head first.
 func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave func(*api.DeadLetterItem) string) error {
 	if err := c.check(); err != nil {
 		return err
@@ -269,27 +248,56 @@ func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave 
 		return err
 	}
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
-	a := &asking{c: c, e: e, client: client, verb: verb, req: req, absent: map[string]bool{}, left: map[string]int{}}
-	var items []api.DeadLetterItem
-	if len(c.Action) > 0 {
-		for _, id := range c.Action {
-			items = append(items, api.DeadLetterItem{ID: id})
+	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(c.Action) > 0, left: map[string]int{}}
+	add := func(i api.DeadLetterItem) {
+		b.asks = append(b.asks, ask[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
+			req.NoWait = noWait
+			return askDead(e.ctx, client, &i, verb, req)
+		}})
+	}
+	for _, id := range c.Action {
+		add(api.DeadLetterItem{ID: id})
+	}
+	if !b.named {
+		err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
+			why := ""
+			if leave != nil {
+				why = leave(i)
+			}
+			if why == "" {
+				add(*i)
+			} else {
+				b.left[why]++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-	} else if items, err = a.list(client, leave); err != nil {
-		return err
 	}
-	err = a.each(items)
-	if out := list(e, api.Page[api.DeadLetterAnswer]{Items: a.done}, func(i api.DeadLetterAnswer) string { return i.ID }, answerColumns...); out != nil {
-		return out
+	return b.run(func(i api.DeadLetterAnswer) string { return i.ID }, answerColumns...)
+}
+
+func deadPartition(i *api.DeadLetterItem) string {
+	if i.Topic == "" {
+		return ""
 	}
-	fmt.Fprintln(e.Stderr, a.counts(len(items)))
-	switch {
-	case err != nil:
-		return err
-	case a.refused > 0 || len(c.Action) > 0 && a.gone > 0:
-		return &exitError{code: exitFailed}
+	return fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
+}
+
+// askDead asks one, and says what stood behind it: the answer comes without a count.
+func askDead(ctx context.Context, client *api.Client, i *api.DeadLetterItem, verb string, req api.DeadLetterRequest) (*api.DeadLetterAnswer, string, error) {
+	answer, err := client.AskDeadLetter(ctx, i.ID, verb, req)
+	if err != nil {
+		return nil, "", err
 	}
-	return nil
+	if req.DryRun && i.Topic == "" { // no list has told it
+		if d, err := client.DeadLetter(ctx, i.ID); err == nil {
+			i = &d.DeadLetterItem
+		}
+	}
+	answer.Behind, answer.BehindAtLeast = i.Behind, i.BehindAtLeast
+	return answer, answer.State, nil
 }
 
 var answerColumns = []column[api.DeadLetterAnswer]{
@@ -301,21 +309,6 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 	{"state", false, func(i api.DeadLetterAnswer) string { return i.State }},
 	{"detail", false, func(i api.DeadLetterAnswer) string { return i.Detail }},
 	{"event", false, func(i api.DeadLetterAnswer) string { return i.EventID }},
-}
-
-// list finds what a filter selects, in lane order: of an entity the head first.
-func (a *asking) list(client *api.Client, leave func(*api.DeadLetterItem) string) (items []api.DeadLetterItem, err error) {
-	err = a.c.pages(a.e.ctx, client, a.c.deadFilter, func(i *api.DeadLetterItem) error {
-		if leave != nil {
-			if why := leave(i); why != "" {
-				a.left[why]++
-				return nil
-			}
-		}
-		items = append(items, *i)
-		return nil
-	})
-	return items, err
 }
 
 // pages walks over everything that a filter selects.
@@ -336,62 +329,6 @@ func (listenerFlag) pages(ctx context.Context, client *api.Client, by deadFilter
 		}
 	}
 	return err
-}
-
-// each asks one after the other. It ends early where nobody answers.
-func (a *asking) each(items []api.DeadLetterItem) error {
-	return paced(a.e, len(items), pace(a.c.Rate, a.req.DryRun), func(n int) error { return a.next(&items[n], len(items) == 1) })
-}
-
-func (a *asking) next(i *api.DeadLetterItem, only bool) error {
-	req, partition := a.req, fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
-	req.NoWait = i.Topic != "" && a.absent[partition] // by its name alone nobody knows its partition yet
-	answer, err := a.client.AskDeadLetter(a.e.ctx, i.ID, a.verb, req)
-	switch kind := schemas.KindOf(err); {
-	case err == nil:
-		a.absent[partition] = a.absent[partition] || answer.State == api.StateAsked
-		if a.req.DryRun && len(a.c.Action) > 0 { // no list has told what stands behind it
-			if d, err := a.client.DeadLetter(a.e.ctx, i.ID); err == nil {
-				i = &d.DeadLetterItem
-			}
-		}
-		answer.Behind, answer.BehindAtLeast = i.Behind, i.BehindAtLeast
-		a.done = append(a.done, *answer)
-	case only || a.e.ctx.Err() != nil:
-		return err
-	case kind == schemas.Conflict || kind == schemas.NotFound:
-		a.gone++
-	case kind == schemas.Invalid:
-		a.refused++
-		fmt.Fprintf(a.e.Stderr, "%s: %s\n", plain(i.ID), plain(err.Error()))
-	default:
-		return err
-	}
-	return nil
-}
-
-// counts says what became of all of them.
-func (a *asking) counts(all int) string {
-	states := map[string]int{}
-	for _, i := range a.done {
-		states[i.State]++
-	}
-	parts := []string{fmt.Sprintf("%d selected", all)}
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	add(states[api.StatePlanned], "planned (dry run: nothing was done)")
-	add(states[api.StateDone], "done")
-	add(states[api.StateAsked], "asked of their partitions' owners")
-	add(a.gone, "gone on by themselves or with another")
-	add(a.refused, "refused")
-	add(all-len(a.done)-a.gone-a.refused, "not reached")
-	for _, why := range slices.Sorted(maps.Keys(a.left)) {
-		add(a.left[why], "left out, "+why)
-	}
-	return strings.Join(parts, ", ")
 }
 
 type dlqExportCmd struct {
@@ -421,7 +358,10 @@ func (c *dlqExportCmd) Run(e *env) error {
 	err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
-			return unlessGone(err)
+			if schemas.KindOf(err) == schemas.NotFound {
+				return nil // it has gone on meanwhile
+			}
+			return err
 		}
 		if n++; time.Since(printed) >= progressEvery {
 			printed = time.Now()
@@ -433,13 +373,5 @@ func (c *dlqExportCmd) Run(e *env) error {
 		}{*i, rec})
 	})
 	fmt.Fprintf(e.Stderr, "%d written\n", n)
-	return err
-}
-
-// unlessGone is err, save where a dead letter is none any more: it has gone on meanwhile.
-func unlessGone(err error) error {
-	if schemas.KindOf(err) == schemas.NotFound {
-		return nil
-	}
 	return err
 }

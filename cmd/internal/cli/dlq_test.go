@@ -113,6 +113,9 @@ func TestReplayInBulk(t *testing.T) {
 	if code, _, _ := l.run(t, append([]string{"replay", "c"}, why...)...); code != exitConflict {
 		t.Errorf("by name, gone on: %d", code)
 	}
+	if code, _, errs := l.run(t, append([]string{"replay", "a", "c"}, why...)...); code != exitFailed || !containsAll(errs, "c: because", "2 selected, 1 done, 1 gone on") {
+		t.Errorf("by name, one gone on: %d %s", code, errs)
+	}
 	l.refuse["a"] = schemas.Unavailable
 	if code, _, errs := l.run(t, append([]string{"replay", "--all"}, why...)...); code != exitFailed || !strings.Contains(errs, "3 not reached") {
 		t.Errorf("nobody answers: %d %s", code, errs)
@@ -133,70 +136,57 @@ func TestMoreGroups(t *testing.T) {
 	}
 }
 
-// timedDesk is a desk that notes when it was asked.
-type timedDesk struct {
-	deadDesk
-	at []time.Duration
-	t0 time.Time
-}
-
-func (d *timedDesk) AskDeadLetter(context.Context, string, string, api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
-	d.at = append(d.at, time.Since(d.t0))
-	return &api.DeadLetterAnswer{State: api.StateDone}, nil
-}
-
 // In bulk no more is asked than --rate says a second; a dry run, which asks for nothing, does not wait.
-func TestReplayKeepsItsRate(t *testing.T) {
+func TestBulkKeepsItsRate(t *testing.T) {
 	t.Parallel()
 	for perSecond, want := range map[float64][]time.Duration{
 		4:   {0, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond, time.Second},
 		0.5: {0, 2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
+		0:   make([]time.Duration, 5),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			for _, dry := range []bool{false, true} {
-				d := &timedDesk{t0: time.Now()}
-				a := &asking{c: &dlqAskFlags{Rate: perSecond}, e: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, client: d, verb: api.VerbReplay,
-					req: api.DeadLetterRequest{DryRun: dry}, absent: map[string]bool{}, left: map[string]int{}}
-				if err := a.each(make([]api.DeadLetterItem, 5)); err != nil {
+				var at []time.Duration
+				t0 := time.Now()
+				do := func(bool) (*string, string, error) {
+					at = append(at, time.Since(t0))
+					return new(string), api.StateDone, nil
+				}
+				b := &bulk[string]{env: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, rate: perSecond, dryRun: dry, asks: slices.Repeat([]ask[string]{{do: do}}, 5)}
+				if err := b.each(); err != nil {
 					t.Fatal(err)
 				}
 				if dry {
 					want = make([]time.Duration, 5)
 				}
-				if !slices.Equal(d.at, want) {
-					t.Errorf("%v a second, dry run %v: asked at %s, want %s", perSecond, dry, d.at, want)
+				if !slices.Equal(at, want) {
+					t.Errorf("%v a second, dry run %v: asked at %s, want %s", perSecond, dry, at, want)
 				}
 			}
 		})
 	}
 }
 
-// absentDesk is a desk of owners that do not answer; it notes for whom nobody was to wait.
-type absentDesk struct {
-	deadDesk
-	noWait []bool
-}
-
-func (d *absentDesk) AskDeadLetter(_ context.Context, _, _ string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
-	d.noWait = append(d.noWait, r.NoWait)
-	return &api.DeadLetterAnswer{State: api.StateAsked}, nil
-}
-
 // An owner that has not answered is not waited for again; of what is asked for by name nobody knows the owner before.
 func TestAbsentOwnersAreWaitedForOnce(t *testing.T) {
 	t.Parallel()
-	for what, tt := range map[string]struct {
-		items []api.DeadLetterItem
-		want  []bool
+	for _, tt := range []struct {
+		partitions []string
+		want       []bool
 	}{
-		"by a filter": {[]api.DeadLetterItem{{ID: "a", Topic: "events.acme.orders"}, {ID: "b", Topic: "events.acme.orders"}, {ID: "c", Topic: "events.acme.orders", Partition: 1}}, []bool{false, true, false}},
-		"by name":     {[]api.DeadLetterItem{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []bool{false, false, false}},
+		{[]string{"orders/0", "orders/0", "orders/1"}, []bool{false, true, false}},
+		{[]string{"", "", ""}, []bool{false, false, false}},
 	} {
-		d := &absentDesk{}
-		a := &asking{c: &dlqAskFlags{Rate: 1000}, e: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, client: d, verb: api.VerbReplay,
-			absent: map[string]bool{}, left: map[string]int{}}
-		if err := a.each(tt.items); err != nil || !slices.Equal(d.noWait, tt.want) {
-			t.Errorf("%s: %v %v", what, d.noWait, err)
+		var noWait []bool
+		b := &bulk[string]{env: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}}
+		for _, p := range tt.partitions {
+			b.asks = append(b.asks, ask[string]{partition: p, do: func(n bool) (*string, string, error) {
+				noWait = append(noWait, n)
+				return new(string), api.StateAsked, nil
+			}})
+		}
+		if err := b.each(); err != nil || !slices.Equal(noWait, tt.want) {
+			t.Errorf("%q: %v %v", tt.partitions, noWait, err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestRedriveInBulk(t *testing.T) {
 	if diff := cmp.Diff(want, l.asked); diff != "" {
 		t.Error(diff)
 	}
-	if code != exitFailed || !strings.Contains(errs, "5 found, 3 done, 1 gone on by themselves or with another, 1 refused") || !strings.Contains(errs, "events.acme.orders/1@2: because") {
+	if code != exitFailed || !strings.Contains(errs, "5 selected, 3 done, 1 gone on by themselves or with another, 1 refused") || !strings.Contains(errs, "events.acme.orders/1@2: because") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if len(l.queries) != 3 || l.queries[0] != "quarantined quarantined orders" || strings.Count(out, "produce") != 3 {
@@ -100,7 +100,7 @@ func TestRedriveInBulk(t *testing.T) {
 func TestRedriveOfParked(t *testing.T) {
 	t.Parallel()
 	l := &listener{state: api.StateAsked, items: []api.InboxItem{item(0, 1, "parked", "gap_expired", "a"), item(0, 2, "parked", "equal_held", "b"), item(1, 3, "parked", "older_held", "c")}}
-	if code, _, errs := l.run(t, "--decision", "parked"); code != exitOK || !strings.Contains(errs, "3 found, 3 asked of their partitions' owners") {
+	if code, _, errs := l.run(t, "--decision", "parked"); code != exitOK || !strings.Contains(errs, "3 selected, 3 asked of their partitions' owners") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if want := []string{"orders a false", "orders b true", "orders c false"}; !slices.Equal(l.asked, want) {
@@ -118,7 +118,7 @@ func TestRedriveEndsWhereNobodyAnswers(t *testing.T) {
 	l := &listener{state: api.StateDone, refuse: map[string]schemas.Kind{"orders b": schemas.Unavailable},
 		items: []api.InboxItem{item(0, 1, "parked", "equal_held", "a"), item(0, 2, "parked", "equal_held", "b"), item(0, 3, "parked", "equal_held", "c")}}
 	code, out, errs := l.run(t, "--decision", "parked", "-o", "jsonl")
-	if code != exitFailed || !strings.Contains(errs, "3 found, 1 done, 2 not reached") || !strings.Contains(errs, "because") || strings.Count(out, "\n") != 1 {
+	if code != exitFailed || !strings.Contains(errs, "3 selected, 1 done, 2 not reached") || !strings.Contains(errs, "because") || strings.Count(out, "\n") != 1 {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }

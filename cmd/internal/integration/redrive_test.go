@@ -186,7 +186,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		}
 
 		got, err := r.redrive(p, "--decision", "quarantined", "--reason", "the producer is mended")
-		if err == nil || !containsAll(err.Error(), "exit status 1", "4 found, 1 done, 3 refused", "it has no key", "would be quarantined again", "too large to be kept whole") {
+		if err == nil || !containsAll(err.Error(), "exit status 1", "4 selected, 1 done, 3 refused", "it has no key", "would be quarantined again", "too large to be kept whole") {
 			t.Errorf("what cannot be put right: %v", err)
 		}
 		if len(got) != 1 || got[stray.id].Action != "produce" || got[stray.id].To.Partition != own {
@@ -194,7 +194,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		}
 		r.agent.waitActed(t, 3, 30*time.Second)
 		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
-		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 found, 3 refused") {
+		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 selected, 3 refused") {
 			t.Errorf("a second run: %+v %v", got, err)
 		}
 		if got, err := r.redrive(p, topic, fmt.Sprintf("%d@0", wrong), "--again", "--reason", "to be sure"); err != nil || got[stray.id].State != "done" {
