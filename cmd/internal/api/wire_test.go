@@ -1,0 +1,56 @@
+package api
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/wire.jsonl")
+
+// TestWireFormat holds what scripts read of the inbox and of dead letters to the byte: some of these types are the inbox's
+// own. With everything, and with as little as there can be.
+func TestWireFormat(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 10, 20, 30, 405_000_000, time.UTC)
+	n := int64(7)
+	item := InboxItem{Team: "acme", Subscription: "triage", Source: "github", EventID: "e-1", Entity: "1/2", Type: "com.x", Version: "00000000000000000001",
+		VersionKind: "sequence", VersionClock: "issue", Generation: 3, Status: "parked", Decision: "applied", Reason: "fits", Attempts: 2, Duplicates: 4, NextActionAt: &at,
+		LastError: "<no> answer", Owner: "host-1", Topic: "events.acme.github", Partition: 5, Offset: 9, ReceivedAt: &at, DecidedAt: at}
+	item.Behind, item.BehindAtLeast = &n, &n
+	item.Redriven = &RedrivenItem{At: at, By: "ann", Reason: "mended"}
+	attempt := AttemptItem{Attempt: 1, At: at, Class: "busy", Code: 503, LatencyMS: 1.5, Error: "503", Response: "\xffno", TraceID: "ab"}
+	var out []byte
+	for _, v := range []any{
+		InboxItem{}, item, Page[InboxItem]{Items: []InboxItem{item}, Next: "c"},
+		InboxDetail{InboxItem: item, Actions: []ActionItem{{ID: "a", Name: "run", Destination: "acme/agent", Status: "failed", LaneSeq: 8, NextAt: &at, Attempts: []AttemptItem{attempt, {}}}}},
+		RedriveItem{InboxItem: item, Action: ActionProduce, State: StateDone, Detail: "d", Command: 6, To: &PlaceItem{Topic: "t", Partition: 1, Offset: 2}},
+		DeadLetterItem{}, DeadLetterGroup{},
+		DeadLetterGroup{Group: "ab12", Class: "rejected", Destination: "acme/agent", Type: "com.x", Count: 9, Entities: 2, Flagged: 1, First: at, Last: at},
+		DeadLetterDetail{History: []AttemptItem{attempt}, Commands: []CommandItem{{}, {ID: 1, Kind: "replay", By: "ann", Reason: "r", AskedAt: at, EndedAt: &at, Outcome: "done"}}},
+		DeadLetterAnswer{DeadLetterItem: DeadLetterItem{Behind: &n, BehindAtLeast: &n, FirstAt: &at}, Verb: VerbReplay, State: StateAsked, Detail: "d", Command: 6},
+	} {
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(append(out, line...), '\n')
+	}
+	const file = "testdata/wire.jsonl"
+	if *update {
+		if err := os.WriteFile(file, out, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(out)); diff != "" {
+		t.Errorf("the wire format has changed (-want +got):\n%s", diff)
+	}
+}
