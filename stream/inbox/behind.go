@@ -13,9 +13,19 @@ import (
 
 // Behind is how many events stand still behind the head of a parked lane.
 type Behind struct {
-	Events int64 `json:"events"`
-	// More says that the count was not carried to its end: there are at least as many.
-	More bool `json:"more,omitempty"`
+	Events int64
+	More   bool // the count was not carried to its end: there are at least as many
+}
+
+// Told is the count as operators read it: exact, or how far it came, or neither where nobody has counted.
+func (b *Behind) Told() (exact, atLeast *int64) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case b.More:
+		return nil, &b.Events
+	}
+	return &b.Events, nil
 }
 
 // How far what stands behind the heads of a page is counted. No index knows of an entity's events: all of the partition
@@ -142,7 +152,7 @@ func (b *Inbox) inboxBehind(ctx context.Context, items []Item) error {
 	}
 	at, err := b.countBehind(ctx, h)
 	for ref, b := range at {
-		of[ref].Behind = b
+		of[ref].Behind, of[ref].BehindAtLeast = b.Told()
 	}
 	return err
 }

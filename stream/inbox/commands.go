@@ -20,7 +20,7 @@ type CommandStatus struct {
 	AskedAt time.Time          `json:"asked_at"`
 	EndedAt *time.Time         `json:"ended_at"` // null: not yet
 	Outcome string             `json:"outcome"`
-	Owner   string             `json:"owner"` // of the partition, empty where nobody owns it
+	Owner   string             `json:"-"` // of the partition, empty where nobody owns it
 }
 
 // Ask writes a command, release or discard, about an item that waits or is held; only what is held can be discarded. Kinds: Invalid

@@ -19,9 +19,9 @@ type DeadLetterQuery struct {
 	Source             string // "/<team>/<source>"
 	Entity             schemas.EntityKey
 	Type               string
-	Destination        string // "<team>/<destination>"
-	Class              string // reason class: an attempt's, "gap", or "unknown"
-	Fingerprint        string
+	Destination        string    // "<team>/<destination>"
+	Class              string    // reason class: an attempt's, "gap", or "unknown"
+	Group              string    // fingerprint of class, destination and type
 	Since              time.Time // a lower bound of the death's time
 	Limit              int       // at most 1000; 0 is 100
 	Cursor             string    // DeadLetterPage.Next of the page before
@@ -42,14 +42,15 @@ type DeadLetterPage struct {
 
 // DeadLetterGroup is the dead letters of one fingerprint.
 type DeadLetterGroup struct {
-	Fingerprint string
-	Class       string
-	Destination string
-	Type        string
-	Count       int64
-	Entities    int64
-	Flagged     int64
-	First, Last time.Time // deaths
+	Group       string    `json:"group"`
+	Class       string    `json:"class"`
+	Destination string    `json:"destination"`
+	Type        string    `json:"type"`
+	Count       int64     `json:"count"`
+	Entities    int64     `json:"entities"`
+	Flagged     int64     `json:"flagged"`
+	First       time.Time `json:"first"` // deaths
+	Last        time.Time `json:"last"`
 }
 
 const deadOnly = ` WHERE a.status IN ('dead_letter', 'unknown')) d`
@@ -58,7 +59,7 @@ func (q DeadLetterQuery) validate() error {
 	switch {
 	case q.Limit < 0 || q.Limit > 1000:
 		return fmt.Errorf("limit %d is not in 1..1000", q.Limit)
-	case strings.ContainsRune(q.Team+q.Subscription+q.Source+string(q.Entity)+q.Type+q.Destination+q.Class+q.Fingerprint, 0):
+	case strings.ContainsRune(q.Team+q.Subscription+q.Source+string(q.Entity)+q.Type+q.Destination+q.Class+q.Group, 0):
 		return errors.New("a filter contains a NUL character")
 	}
 	return nil
@@ -73,7 +74,7 @@ func (q DeadLetterQuery) filter() (f filter, err error) {
 	f.text("type = ?", q.Type)
 	f.text("destination = ?", q.Destination)
 	f.text("class = ?", q.Class)
-	f.text("fingerprint = ?", q.Fingerprint)
+	f.text("fingerprint = ?", q.Group)
 	if !q.Since.IsZero() {
 		f.add("died_at >= ?", q.Since)
 	}
@@ -138,6 +139,9 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 	}
 	if err != nil {
 		return nil, false, ledger.Unavailable(op, err)
+	}
+	for i := range list {
+		list[i].First, list[i].Last = list[i].First.UTC(), list[i].Last.UTC()
 	}
 	return list[:min(len(list), maxGroups)], len(list) > maxGroups, nil
 }

@@ -38,7 +38,7 @@ func TestDeadLetters(t *testing.T) {
 	f.record(ledger.Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: ledger.Unknown, Attempt: 1},
 		ledger.Result{Claim: c, LaneSeq: 4, ID: actionID("c-1"), Status: ledger.Dead, Attempt: 1, Class: "timeout"}, ledger.Result{Claim: c, LaneSeq: 6, Status: ledger.Done, Attempt: 1})
 	page, err := f.List(t.Context(), Query{Status: "dead_letter", Entity: "a"})
-	if err != nil || len(page.Items) != 1 || page.Items[0].Behind.text() != "2" {
+	if err != nil || len(page.Items) != 1 || *page.Items[0].Behind != 2 {
 		t.Errorf("in the inbox: %+v %v", page.Items, err)
 	}
 	all := []string{"a-1 dead_letter rejected 1+2", "b-1 unknown unknown 0+0", "c-1 dead_letter timeout 1+0", "d-1 dead_letter rejected 1+0"}
@@ -59,7 +59,7 @@ func TestDeadLetters(t *testing.T) {
 		"4 since":            {Since: before, Team: "acme", Subscription: "triage", Source: "/acme/github", Type: "com.github.issues.labeled"},
 		"0 since tomorrow":   {Since: time.Now().Add(24 * time.Hour)},
 		"0 of another team":  {Team: "other"},
-		"2 by a fingerprint": {Fingerprint: groups[0].Fingerprint},
+		"2 by a fingerprint": {Group: groups[0].Group},
 	} {
 		n := map[byte]int{'0': 0, '2': 1, '3': 1, '4': 4}[want[0]]
 		if want == "2 by a fingerprint" {

@@ -34,8 +34,8 @@ type Query struct {
 
 // Page is a page of the inbox, newest first. Next is empty on the last one.
 type Page struct {
-	Items []Item `json:"items"`
-	Next  string `json:"next"`
+	Items []Item
+	Next  string
 }
 
 // Statuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried

@@ -12,37 +12,41 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Item is what became of one event, or of one record that is none, in one subscription.
+// Item is what became of one event, or of one record that is none, in one subscription. Its JSON is what operators read.
 type Item struct {
 	Team         string        `json:"team"`
 	Subscription string        `json:"subscription"`
-	Generation   int32         `json:"generation"`
-	Source       string        `json:"source"`
+	Source       string        `json:"source"` // its name in the team, or all of it where it is none of the team's
 	EventID      string        `json:"event_id"`
-	Type         string        `json:"type"`
 	Entity       string        `json:"entity"`
+	Type         string        `json:"type"`
 	Version      string        `json:"version"`
 	VersionKind  string        `json:"version_kind"`
 	VersionClock string        `json:"version_clock"`
+	Generation   int32         `json:"generation"`
 	Status       string        `json:"status"`
 	Decision     gate.Decision `json:"decision"`
 	Reason       gate.Reason   `json:"reason"`
-	Duplicates   int           `json:"duplicates"`
 	Attempts     int           `json:"attempts"`
+	Duplicates   int           `json:"duplicates"`
 	NextActionAt *time.Time    `json:"next_action_at"`
-	LastError    string        `json:"last_error,omitempty"`
+	LastError    string        `json:"last_error"`
+	Owner        string        `json:"owner"`
 	Topic        string        `json:"topic"`
 	Partition    int32         `json:"partition"`
 	Offset       int64         `json:"offset"`
-	Owner        string        `json:"owner,omitempty"`
 	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
 	DecidedAt    time.Time     `json:"decided_at"`
-	Redriven     *Redriven     `json:"redriven,omitempty"` // of a quarantined record that was produced again
-	Behind       *Behind       `json:"behind,omitempty"`   // events that stand still behind it, where any may; only from List
-	Actions      []Action      `json:"actions,omitempty"`  // only from Item
+	// Behind is how many events stand still behind it, where its entity does; BehindAtLeast, where they were not counted to
+	// the end. Only from List.
+	Behind        *int64    `json:"behind,omitempty"`
+	BehindAtLeast *int64    `json:"behind_at_least,omitempty"`
+	Redriven      *Redriven `json:"redriven,omitempty"` // of a quarantined record that was produced again
 
-	Fence   int32          `json:"-"`
-	Pointer ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
+	Actions  []Action       `json:"-"` // only from Inbox.Item
+	CESource string         `json:"-"` // the source as events carry it: "/<team>/<source>"
+	Fence    int32          `json:"-"`
+	Pointer  ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
 
 	window, laneCount int32
 	laneSeq           *int64
@@ -50,34 +54,34 @@ type Item struct {
 
 // Action is one action of an event, with the attempts that did not simply succeed.
 type Action struct {
-	ID          schemas.ActionID `json:"id"`
-	Name        string           `json:"name"`
-	Destination string           `json:"destination"`
-	LaneSeq     int64            `json:"lane_seq"`
-	Status      ledger.Status    `json:"status"`
-	Attempts    int              `json:"attempts"`
-	Class       string           `json:"class,omitempty"`
-	Code        int              `json:"code,omitempty"`
-	Error       string           `json:"error,omitempty"`
-	Response    []byte           `json:"response,omitempty"`
-	LatencyMS   float64          `json:"latency_ms"`
-	CreatedAt   time.Time        `json:"created_at"`
-	NextAt      *time.Time       `json:"next_at,omitempty"`
-	FinishedAt  *time.Time       `json:"finished_at,omitempty"`
-	History     []Attempt        `json:"history,omitempty"`
+	ID          schemas.ActionID
+	Name        string
+	Destination string
+	LaneSeq     int64
+	Status      ledger.Status
+	Attempts    int
+	Class       string
+	Code        int
+	Error       string
+	Response    []byte
+	LatencyMS   float64
+	CreatedAt   time.Time
+	NextAt      *time.Time
+	FinishedAt  *time.Time
+	History     []Attempt
 }
 
 // Attempt is one attempt of an action.
 type Attempt struct {
-	Attempt   int           `json:"attempt"`
-	EndedAt   time.Time     `json:"ended_at"`
-	Status    ledger.Status `json:"status"`
-	Class     string        `json:"class"`
-	Code      int           `json:"code,omitempty"`
-	LatencyMS float64       `json:"latency_ms"`
-	Error     string        `json:"error,omitempty"`
-	Response  []byte        `json:"response,omitempty"`
-	TraceID   string        `json:"trace_id,omitempty"` // 32 hex digits
+	Attempt   int
+	EndedAt   time.Time
+	Status    ledger.Status
+	Class     string
+	Code      int
+	LatencyMS float64
+	Error     string
+	Response  []byte
+	TraceID   string // 32 hex digits
 }
 
 // Item finds what became of an event in a subscription, its actions and attempts included. The newest generation
@@ -134,7 +138,7 @@ func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 		err := r.Scan(&a.LaneSeq, &a.Name, &a.Destination, &a.Status, &a.Attempts, &a.Class, &a.Code, &a.Error, &a.Response, &us,
 			&a.CreatedAt, &a.NextAt, &a.FinishedAt)
 		a.LatencyMS = float64(us) / 1000
-		a.ID = schemas.NewActionID(item.Team+"."+item.Subscription, item.Generation, item.Source, item.EventID, a.Name)
+		a.ID = schemas.NewActionID(item.Team+"."+item.Subscription, item.Generation, item.CESource, item.EventID, a.Name)
 		return a, err
 	})
 	if err != nil {
@@ -202,13 +206,14 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 		by, why   *string
 	)
 	p := &i.Pointer
-	err := r.Scan(&name, &i.Generation, &i.Source, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
+	err := r.Scan(&name, &i.Generation, &i.CESource, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
 		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
 	if err != nil {
 		return i, err
 	}
 	i.Team, i.Subscription, _ = strings.Cut(name, ".")
+	i.Source = strings.TrimPrefix(i.CESource, "/"+i.Team+"/")
 	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
 	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
 		i.Version = v.Sortable()

@@ -213,7 +213,7 @@ func (f *fixture) naive() []inboxPlace {
 
 func (q *Query) selects(i *Item) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(q.Team, i.Team) && is(q.Subscription, i.Subscription) && is(q.Source, i.Source) && is(string(q.Entity), i.Entity) && is(q.Type, i.Type) &&
+	return is(q.Team, i.Team) && is(q.Subscription, i.Subscription) && is(q.Source, i.CESource) && is(string(q.Entity), i.Entity) && is(q.Type, i.Type) &&
 		is(q.Status, i.Status) && (is(string(q.Decision), string(i.Decision)) || q.Decision == gate.Duplicate && i.Duplicates > 0) && !i.DecidedAt.Before(q.Since)
 }
 

@@ -10,26 +10,26 @@ import (
 
 // SubscriptionStatus is where one partition of a subscription stands.
 type SubscriptionStatus struct {
-	Team         string     `json:"team"`
-	Subscription string     `json:"subscription"`
-	Generation   int32      `json:"generation"`
-	Topic        string     `json:"topic"`
-	Partition    int32      `json:"partition"`
-	Owner        string     `json:"owner"`
-	Epoch        int64      `json:"epoch"`
-	Released     bool       `json:"released"`
-	ClaimedAt    *time.Time `json:"claimed_at"`
-	NextOffset   int64      `json:"next_offset"`
-	OpenActions  int64      `json:"open_actions"`
-	HeldActions  int64      `json:"held_actions"`
-	Buffered     int64      `json:"buffered"`
-	Seeks        int64      `json:"seeks"`
-	Skipped      int64      `json:"skipped"` // offsets that forward seeks passed over
-	UpdatedAt    time.Time  `json:"updated_at"`
-	LastSeeks    []PastSeek `json:"last_seeks"` // at most five, the newest first
+	Team         string
+	Subscription string
+	Generation   int32
+	Topic        string
+	Partition    int32
+	Owner        string
+	Epoch        int64
+	Released     bool
+	ClaimedAt    *time.Time
+	NextOffset   int64
+	OpenActions  int64
+	HeldActions  int64
+	Buffered     int64
+	Seeks        int64
+	Skipped      int64 // offsets that forward seeks passed over
+	UpdatedAt    time.Time
+	LastSeeks    []PastSeek // at most five, the newest first
 }
 
-// PastSeek is a change of position that a claim has found.
+// PastSeek is a change of position that a claim has found. Its JSON is a row of the ledger.
 type PastSeek struct {
 	From    int64     `json:"from_offset"`
 	To      int64     `json:"to_offset"` // forward, [From, To) was skipped

@@ -109,26 +109,27 @@ func answer[T any](c *Client, body []byte, err error) (T, error) {
 	return v, nil
 }
 
-func set(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
+// query asks for a list with those filters that are not empty.
+func query(limit int, since time.Time, filters map[string]string) url.Values {
+	q := url.Values{}
+	for name, value := range filters {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	if !since.IsZero() {
+		q.Set("since", since.UTC().Format(time.RFC3339))
+	}
+	return q
 }
 
 // Items lists events.
 func (c *Client) Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error) {
-	q := url.Values{}
-	for name, value := range map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": f.Entity,
-		"type": f.Type, "status": f.Status, "decision": f.Decision, "cursor": f.Cursor} {
-		set(q, name, value)
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	if !f.Since.IsZero() {
-		q.Set("since", f.Since.UTC().Format(time.RFC3339))
-	}
-	return ask[Page[InboxItem]](ctx, c, "/v1/inbox", q)
+	return ask[Page[InboxItem]](ctx, c, "/v1/inbox", query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source,
+		"entity": string(f.Entity), "type": f.Type, "status": f.Status, "decision": string(f.Decision), "cursor": f.Cursor}))
 }
 
 func itemPath(team, subscription, source, eventID string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -17,14 +16,6 @@ type DeadLetters interface {
 	DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error)
 	DeadRecord(ctx context.Context, id string) (*DeadRecord, error)
 	AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error)
-}
-
-// DeadLetterFilter narrows a list; zero fields do not.
-type DeadLetterFilter struct {
-	Team, Subscription, Source, Entity, Type, Destination, Class, Group string
-	Since                                                               time.Time
-	Limit                                                               int
-	Cursor                                                              string
 }
 
 // DeadLetterItem is an action that was given up, or whose outcome is unknown.
@@ -69,30 +60,6 @@ type DeadLetterDetail struct {
 	DeadLetterItem
 	History  []AttemptItem `json:"history"`
 	Commands []CommandItem `json:"commands"`
-}
-
-// CommandItem is what somebody asked of an action, and what became of it.
-type CommandItem struct {
-	ID      int64      `json:"id"`
-	Kind    string     `json:"kind"`
-	By      string     `json:"by"`
-	Reason  string     `json:"reason"`
-	AskedAt time.Time  `json:"asked_at"`
-	EndedAt *time.Time `json:"ended_at"`
-	Outcome string     `json:"outcome"`
-}
-
-// DeadLetterGroup counts dead letters of one fingerprint.
-type DeadLetterGroup struct {
-	Group       string    `json:"group"`
-	Class       string    `json:"class"`
-	Destination string    `json:"destination"`
-	Type        string    `json:"type"`
-	Count       int64     `json:"count"`
-	Entities    int64     `json:"entities"`
-	Flagged     int64     `json:"flagged"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
 }
 
 // DeadRecord is a dead letter as it is exported: the original key and headers, those that tell the reason, the body.
@@ -213,46 +180,29 @@ func (s *server) askDead(ask func(ctx context.Context, w http.ResponseWriter, r 
 
 func deadFilter(r *http.Request) (DeadLetterFilter, error) {
 	q := r.URL.Query()
-	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: q.Get("entity"), Type: q.Get("type"),
+	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
 		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
 	err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "cursor", "limit")
 	if err != nil {
 		return f, err
 	}
-	if f.Limit, err = limitOf(q.Get("limit")); err != nil {
-		return f, err
-	}
-	if since := q.Get("since"); since != "" {
-		if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			return f, schemas.Errorf(schemas.Invalid, "", "since %q is not an RFC 3339 time", since)
-		}
-	}
-	return f, nil
+	f.Limit, f.Since, err = bounds(q)
+	return f, err
 }
 
-func (f DeadLetterFilter) query() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": f.Entity, "type": f.Type,
-		"destination": f.Destination, "class": f.Class, "group": f.Group, "cursor": f.Cursor} {
-		set(q, name, value)
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	if !f.Since.IsZero() {
-		q.Set("since", f.Since.UTC().Format(time.RFC3339))
-	}
-	return q
+func deadQuery(f DeadLetterFilter) url.Values {
+	return query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": string(f.Entity), "type": f.Type,
+		"destination": f.Destination, "class": f.Class, "group": f.Group, "cursor": f.Cursor})
 }
 
 // DeadLetters lists dead letters and unknown outcomes, in lane order.
 func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error) {
-	return ask[Page[DeadLetterItem]](ctx, c, "/v1/dlq", f.query())
+	return ask[Page[DeadLetterItem]](ctx, c, "/v1/dlq", deadQuery(f))
 }
 
 // DeadLetterGroups counts them by fingerprint.
 func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterGroup], error) {
-	return ask[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", f.query())
+	return ask[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", deadQuery(f))
 }
 
 // DeadLetter is one of them.

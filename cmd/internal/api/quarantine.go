@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -78,13 +79,7 @@ func (s *server) quarantineRedrive(w http.ResponseWriter, r *http.Request) {
 
 // Quarantined lists what is kept aside.
 func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
-	q := url.Values{}
-	set(q, "team", f.Team)
-	set(q, "source", f.Source)
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	return ask[Page[QuarantineItem]](ctx, c, "/v1/quarantine", q)
+	return ask[Page[QuarantineItem]](ctx, c, "/v1/quarantine", query(f.Limit, time.Time{}, map[string]string{"team": f.Team, "source": f.Source}))
 }
 
 func (p QuarantinePlace) path() string {

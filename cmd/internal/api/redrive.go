@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -45,13 +44,6 @@ type PlaceItem struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-}
-
-// RedrivenItem says that an operator has had a quarantined record produced again.
-type RedrivenItem struct {
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
-	Reason string    `json:"reason"`
 }
 
 func (s *server) redrive(w http.ResponseWriter, r *http.Request) {

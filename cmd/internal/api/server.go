@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // Inbox answers from the ledger. Errors are *schemas.Error. A source that is a topic's name, with PARTITION@OFFSET as the
@@ -195,21 +197,27 @@ func errNoLedger() error {
 
 func inboxFilter(r *http.Request) (InboxFilter, error) {
 	q := r.URL.Query()
-	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: q.Get("entity"),
-		Type: q.Get("type"), Status: q.Get("status"), Decision: q.Get("decision"), Cursor: q.Get("cursor")}
+	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")),
+		Type: q.Get("type"), Status: q.Get("status"), Decision: gate.Decision(q.Get("decision")), Cursor: q.Get("cursor")}
 	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "status", "decision", "cursor", "limit", "since"); err != nil {
 		return f, err
 	}
 	var err error
-	if f.Limit, err = limitOf(q.Get("limit")); err != nil {
-		return f, err
+	f.Limit, f.Since, err = bounds(q)
+	return f, err
+}
+
+// bounds are how much is asked for, and since when.
+func bounds(q url.Values) (limit int, since time.Time, err error) {
+	if limit, err = limitOf(q.Get("limit")); err != nil {
+		return 0, since, err
 	}
-	if since := q.Get("since"); since != "" {
-		if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			return f, schemas.Errorf(schemas.Invalid, "", "since %q is not an RFC 3339 time", since)
+	if text := q.Get("since"); text != "" {
+		if since, err = time.Parse(time.RFC3339, text); err != nil {
+			return 0, since, schemas.Errorf(schemas.Invalid, "", "since %q is not an RFC 3339 time", text)
 		}
 	}
-	return f, nil
+	return limit, since, nil
 }
 
 // onlyKnown refuses parameters that would be ignored: a filter with a typing slip must not list everything.

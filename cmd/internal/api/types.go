@@ -1,6 +1,26 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/stream/inbox"
+)
+
+// These go over the wire as the inbox has them.
+type (
+	// InboxItem is one event in one subscription.
+	InboxItem = inbox.Item
+	// InboxFilter narrows a list of them.
+	InboxFilter = inbox.Query
+	// RedrivenItem says that an operator has had a quarantined record produced again.
+	RedrivenItem = inbox.Redriven
+	// DeadLetterFilter narrows a list of dead letters.
+	DeadLetterFilter = inbox.DeadLetterQuery
+	// DeadLetterGroup counts dead letters of one fingerprint.
+	DeadLetterGroup = inbox.DeadLetterGroup
+	// CommandItem is what somebody asked of an action, and what became of it.
+	CommandItem = inbox.CommandStatus
+)
 
 // Page is a list as it goes over the wire. Next is empty on the last page. More says that a list which has no pages left
 // some out: a filter finds them.
@@ -8,38 +28,6 @@ type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
 	More  bool   `json:"more,omitempty"`
-}
-
-// InboxItem is one event in one subscription.
-type InboxItem struct {
-	Team         string     `json:"team"`
-	Subscription string     `json:"subscription"`
-	Source       string     `json:"source"`
-	EventID      string     `json:"event_id"`
-	Entity       string     `json:"entity"`
-	Type         string     `json:"type"`
-	Version      string     `json:"version"`
-	VersionKind  string     `json:"version_kind"`
-	VersionClock string     `json:"version_clock"`
-	Generation   int32      `json:"generation"`
-	Status       string     `json:"status"`
-	Decision     string     `json:"decision"`
-	Reason       string     `json:"reason"`
-	Attempts     int        `json:"attempts"`
-	Duplicates   int        `json:"duplicates"`
-	NextActionAt *time.Time `json:"next_action_at"`
-	LastError    string     `json:"last_error"`
-	Owner        string     `json:"owner"`
-	Topic        string     `json:"topic"`
-	Partition    int32      `json:"partition"`
-	Offset       int64      `json:"offset"`
-	ReceivedAt   *time.Time `json:"received_at"` // null where a record has no readable time
-	DecidedAt    time.Time  `json:"decided_at"`
-	// Behind is how many events stand still behind it, where its entity does; BehindAtLeast, where they were not counted to the end.
-	Behind        *int64 `json:"behind,omitempty"`
-	BehindAtLeast *int64 `json:"behind_at_least,omitempty"`
-	// Redriven is set on a quarantined record that was produced again.
-	Redriven *RedrivenItem `json:"redriven,omitempty"`
 }
 
 // InboxDetail is an event with its actions and their attempts.
@@ -182,14 +170,6 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	Kind   string `json:"kind,omitempty"`
-}
-
-// InboxFilter narrows a list; zero fields do not.
-type InboxFilter struct {
-	Team, Subscription, Source, Entity, Type, Status, Decision string
-	Since                                                      time.Time
-	Limit                                                      int
-	Cursor                                                     string
 }
 
 // QuarantineFilter narrows a list; zero fields do not.

@@ -101,7 +101,7 @@ func (p *process) item(subscription, source, event, decision, status string) {
 	var err error
 	if !rig.Until(20*time.Second, func() bool {
 		d, err = p.api.Item(p.t.Context(), "acme", subscription, source, event)
-		return err == nil && d.Decision == decision && (status == "" || d.Status == status)
+		return err == nil && string(d.Decision) == decision && (status == "" || d.Status == status)
 	}) {
 		text, _ := json.Marshal(d)
 		p.t.Fatalf("inbox shows %s otherwise than %s %s: %s %v", event, decision, status, text, err)

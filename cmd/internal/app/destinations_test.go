@@ -248,7 +248,7 @@ func (p *process) doneAfter(entity string, n int) {
 	var page api.Page[api.InboxItem]
 	var err error
 	if !rig.Until(20*time.Second, func() bool {
-		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: entity})
+		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: schemas.EntityKey(entity)})
 		return err == nil && len(page.Items) == 1 && page.Items[0].Status == "done"
 	}) {
 		p.t.Fatalf("%s: %+v %v", entity, page, err)

@@ -15,17 +15,16 @@ import (
 // deadLetters answers about actions that were given up, or whose outcome is unknown, from the ledger.
 type deadLetters struct{ events }
 
-// query is a filter as the ledger takes it. Destinations, like sources, may be named by their last part.
-func (d *deadLetters) query(f api.DeadLetterFilter) (q inbox.DeadLetterQuery, err error) {
+// query completes a filter. Destinations, like sources, may be named by their last part.
+func (d *deadLetters) query(f api.DeadLetterFilter) (_ api.DeadLetterFilter, err error) {
 	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
 		if f.Team == "" {
-			return q, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
+			return f, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
 		}
 		f.Destination = f.Team + "/" + f.Destination
 	}
-	source, err := d.source(f.Team, f.Source)
-	return inbox.DeadLetterQuery{Team: f.Team, Subscription: f.Subscription, Source: source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
-		Destination: f.Destination, Class: f.Class, Fingerprint: f.Group, Since: f.Since, Limit: f.Limit, Cursor: f.Cursor}, err
+	f.Source, err = d.source(f.Team, f.Source)
+	return f, err
 }
 
 func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
@@ -54,12 +53,7 @@ func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilt
 	if err != nil {
 		return out, err
 	}
-	groups, more, err := box.DeadLetterGroups(ctx, q)
-	out.More = more
-	for _, g := range groups {
-		out.Items = append(out.Items, api.DeadLetterGroup{Group: g.Fingerprint, Class: g.Class, Destination: g.Destination, Type: g.Type, Count: g.Count,
-			Entities: g.Entities, Flagged: g.Flagged, First: g.First.UTC(), Last: g.Last.UTC()})
-	}
+	out.Items, out.More, err = box.DeadLetterGroups(ctx, q)
 	return out, err
 }
 
@@ -72,19 +66,15 @@ func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLette
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: []api.AttemptItem{}, Commands: []api.CommandItem{}}
-	for _, h := range dead.History {
-		out.History = append(out.History, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code, LatencyMS: h.LatencyMS,
-			Error: h.Error, Response: string(h.Response), TraceID: h.TraceID})
-	}
-	for _, c := range dead.Commands {
-		out.Commands = append(out.Commands, api.CommandItem{ID: c.ID, Kind: string(c.Kind), By: c.By, Reason: c.Reason, AskedAt: c.AskedAt, EndedAt: c.EndedAt, Outcome: c.Outcome})
+	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: attemptsOf(dead.History), Commands: dead.Commands}
+	if out.Commands == nil {
+		out.Commands = []api.CommandItem{}
 	}
 	return out, nil
 }
 
 func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
-	behind, least := behindOf(d.Behind)
+	behind, least := d.Behind.Told()
 	if !d.Parks {
 		behind = new(int64(0))
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/reader"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -34,21 +33,11 @@ func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inb
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	source, err := i.source(f.Team, f.Source)
-	if err != nil {
+	if f.Source, err = i.source(f.Team, f.Source); err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	page, err := box.List(ctx, inbox.Query{Team: f.Team, Subscription: f.Subscription, Source: source,
-		Entity: schemas.EntityKey(f.Entity), Type: f.Type, Status: f.Status, Decision: gate.Decision(f.Decision),
-		Since: f.Since, Limit: f.Limit, Cursor: f.Cursor})
-	if err != nil {
-		return api.Page[api.InboxItem]{}, err
-	}
-	out := api.Page[api.InboxItem]{Items: make([]api.InboxItem, len(page.Items)), Next: page.Next}
-	for n := range page.Items {
-		out.Items[n] = itemOf(&page.Items[n])
-	}
-	return out, nil
+	page, err := box.List(ctx, f)
+	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next}, err
 }
 
 // source is the CloudEvents source that operators name by its last part. Without a team it must be the only one.
@@ -72,35 +61,6 @@ func (i *events) source(team, name string) (string, error) {
 		return "/" + teams[0] + "/" + name, nil
 	}
 	return "", schemas.Errorf(schemas.Invalid, "", "several teams have a source %s; name the team as well", name)
-}
-
-func itemOf(i *inbox.Item) api.InboxItem {
-	behind, least := behindOf(i.Behind)
-	return api.InboxItem{
-		Team: i.Team, Subscription: i.Subscription, Generation: i.Generation, Source: strings.TrimPrefix(i.Source, "/"+i.Team+"/"),
-		EventID: i.EventID, Entity: i.Entity, Type: i.Type, Version: i.Version, VersionKind: i.VersionKind, VersionClock: i.VersionClock,
-		Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Attempts: i.Attempts, Duplicates: i.Duplicates,
-		NextActionAt: i.NextActionAt, LastError: i.LastError, Owner: i.Owner, Topic: i.Topic, Partition: i.Partition, Offset: i.Offset,
-		ReceivedAt: i.ReceivedAt, DecidedAt: i.DecidedAt, Redriven: redrivenOf(i.Redriven), Behind: behind, BehindAtLeast: least,
-	}
-}
-
-// behindOf is a count as it is told: exact, or how far it came.
-func behindOf(b *inbox.Behind) (exact, least *int64) {
-	switch {
-	case b == nil:
-		return nil, nil
-	case b.More:
-		return nil, &b.Events
-	}
-	return &b.Events, nil
-}
-
-func redrivenOf(r *inbox.Redriven) *api.RedrivenItem {
-	if r == nil {
-		return nil
-	}
-	return &api.RedrivenItem{At: r.At, By: r.By, Reason: r.Reason}
 }
 
 // placed is the name of what has no id: PARTITION@OFFSET of the topic that stands in the source's place. Sources have no dots
@@ -129,7 +89,7 @@ func (i *events) Item(ctx context.Context, team, subscription, source, eventID s
 	if err != nil {
 		return nil, err
 	}
-	d := &api.InboxDetail{InboxItem: itemOf(&item), Actions: []api.ActionItem{}}
+	d := &api.InboxDetail{InboxItem: item, Actions: []api.ActionItem{}}
 	for n := range item.Actions {
 		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
 	}
@@ -147,14 +107,19 @@ func fullSource(team, source string) string {
 // action's own row tells it.
 func actionOf(a *inbox.Action) api.ActionItem {
 	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
-		NextAt: a.NextAt, Attempts: []api.AttemptItem{}}
-	for _, h := range a.History {
-		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code,
-			LatencyMS: h.LatencyMS, Error: h.Error, Response: string(h.Response), TraceID: h.TraceID})
-	}
+		NextAt: a.NextAt, Attempts: attemptsOf(a.History)}
 	if len(a.History) < a.Attempts && a.FinishedAt != nil {
 		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: a.Attempts, At: a.FinishedAt.UTC(), Class: a.Class, Code: a.Code,
 			LatencyMS: a.LatencyMS, Error: a.Error, Response: string(a.Response)})
+	}
+	return out
+}
+
+func attemptsOf(history []inbox.Attempt) []api.AttemptItem {
+	out := make([]api.AttemptItem, len(history))
+	for i, h := range history {
+		out[i] = api.AttemptItem{Attempt: h.Attempt, At: h.EndedAt.UTC(), Class: h.Class, Code: h.Code, LatencyMS: h.LatencyMS, Error: h.Error,
+			Response: string(h.Response), TraceID: h.TraceID}
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 		return nil, err
 	}
 	r.By = cmp.Or(r.By, "unknown")
-	out := &api.RedriveItem{InboxItem: itemOf(&item)}
+	out := &api.RedriveItem{InboxItem: item}
 	switch waits := item.Decision == gate.Buffered || item.Decision == gate.Parked; {
 	case waits:
 		err = i.ask(ctx, box, item, r, out)
@@ -49,7 +49,7 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 	}
 	if out.State != api.StatePlanned {
 		i.s.a.log.Warn("redriven", "subscription", team+"."+subscription, "topic", item.Topic, "partition", item.Partition, "offset", item.Offset,
-			"event_id", item.EventID, "source", item.Source, "reason", string(item.Reason), "action", out.Action, "state", out.State, "by", r.By, "why", r.Reason)
+			"event_id", item.EventID, "source", item.CESource, "reason", string(item.Reason), "action", out.Action, "state", out.State, "by", r.By, "why", r.Reason)
 	}
 	return out, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -49,7 +50,7 @@ func orderRecord(name, id string, rev int64) *kgo.Record {
 }
 
 // listed waits until n items of a decision are listed, the lowest offset first.
-func (p *process) listed(n int, decision, status string) []api.InboxItem {
+func (p *process) listed(n int, decision gate.Decision, status string) []api.InboxItem {
 	p.t.Helper()
 	var page api.Page[api.InboxItem]
 	var err error

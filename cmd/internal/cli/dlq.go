@@ -32,7 +32,7 @@ func (f deadFilter) given() bool { return f != deadFilter{} }
 
 func (f deadFilter) api(limit int) (api.DeadLetterFilter, error) {
 	since, err := parseSince(f.Since, time.Now())
-	return api.DeadLetterFilter{Team: f.Team, Subscription: f.Subscription, Source: f.Source, Entity: f.Entity, Type: f.Type,
+	return api.DeadLetterFilter{Team: f.Team, Subscription: f.Subscription, Source: f.Source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
 		Destination: f.Destination, Class: f.Class, Group: f.Group, Since: since, Limit: limit}, err
 }
 
@@ -174,7 +174,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 		attemptLine(w, &t)
 	}
 	for _, a := range d.Commands {
-		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", clock(a.AskedAt), plain(a.Kind), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
+		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", clock(a.AskedAt), plain(string(a.Kind)), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // listenerFlag finds the process to ask.
@@ -41,8 +43,8 @@ func (c *inboxListCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Items(e.ctx, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: c.Entity,
-		Type: c.Type, Status: c.Status, Decision: c.Decision, Since: since, Limit: c.Limit, Cursor: c.Cursor})
+	page, err := client.Items(e.ctx, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: schemas.EntityKey(c.Entity),
+		Type: c.Type, Status: c.Status, Decision: gate.Decision(c.Decision), Since: since, Limit: c.Limit, Cursor: c.Cursor})
 	if err != nil {
 		return err
 	}
@@ -55,8 +57,8 @@ func (c *inboxListCmd) Run(e *env) error {
 		column[item]{"entity", false, func(i item) string { return i.Entity }},
 		column[item]{"type", false, func(i item) string { return i.Type }},
 		column[item]{"version", false, func(i item) string { return i.Version }},
-		column[item]{"decision", false, func(i item) string { return i.Decision }},
-		column[item]{"reason", false, func(i item) string { return i.Reason }},
+		column[item]{"decision", false, func(i item) string { return string(i.Decision) }},
+		column[item]{"reason", false, func(i item) string { return string(i.Reason) }},
 		column[item]{"status", false, func(i item) string { return i.Status }},
 		column[item]{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
 		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
@@ -143,7 +145,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	line("type", d.Type)
 	line("entity", d.Entity)
 	line("version", strings.TrimSpace(d.Version+" "+d.VersionKind))
-	line("decision", d.Decision+" ("+d.Reason+")")
+	line("decision", string(d.Decision)+" ("+string(d.Reason)+")")
 	line("status", d.Status)
 	line("duplicates", strconv.Itoa(d.Duplicates))
 	line("received", clockOr(d.ReceivedAt))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // inboxRedriveCmd lets events run that wait, are held or are quarantined: one, or all of a decision.
@@ -100,7 +102,7 @@ func (c *inboxRedriveCmd) all(e *env, client *api.Client, team, name string, req
 var redriveColumns = []column[api.RedriveItem]{
 	{"place", false, func(i api.RedriveItem) string { return placeText(&i.InboxItem) }},
 	{"entity", false, func(i api.RedriveItem) string { return i.Entity }},
-	{"was", false, func(i api.RedriveItem) string { return i.Decision + " (" + i.Reason + ")" }},
+	{"was", false, func(i api.RedriveItem) string { return string(i.Decision) + " (" + string(i.Reason) + ")" }},
 	{"action", false, func(i api.RedriveItem) string { return i.Action }},
 	{"state", false, func(i api.RedriveItem) string { return i.State }},
 	{"detail", false, func(i api.RedriveItem) string { return i.Detail + toText(&i) }},
@@ -113,8 +115,8 @@ func (c *inboxRedriveCmd) list(e *env, client *api.Client, team, name string) ([
 	if err != nil {
 		return nil, err
 	}
-	f := api.InboxFilter{Team: team, Subscription: name, Source: c.Source, Entity: c.Entity, Type: c.Type,
-		Decision: c.Decision, Since: since, Limit: 1000}
+	f := api.InboxFilter{Team: team, Subscription: name, Source: c.Source, Entity: schemas.EntityKey(c.Entity), Type: c.Type,
+		Decision: gate.Decision(c.Decision), Since: since, Limit: 1000}
 	if !c.Again {
 		f.Status = c.Decision // not what was redriven before
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // listener is an operator listener that lists what a test gives it and answers redrives by place.
@@ -58,7 +59,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func item(partition int32, offset int64, decision, reason, id string) api.InboxItem {
-	return api.InboxItem{Topic: "events.acme.orders", Partition: partition, Offset: offset, Decision: decision, Reason: reason, Source: "orders", EventID: id}
+	return api.InboxItem{Topic: "events.acme.orders", Partition: partition, Offset: offset, Decision: gate.Decision(decision), Reason: gate.Reason(reason), Source: "orders", EventID: id}
 }
 
 func (l *listener) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
