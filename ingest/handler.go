@@ -67,6 +67,7 @@ type delivery struct {
 	buffer      *[smallBody]byte // of the body; used again, like that of the event's headers
 }
 
+// deliveries are used again: without, BenchmarkHandler takes 20 % more processor, intake as a whole some 2 %.
 var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBody]byte)} }}
 
 // done gives the delivery's memory to the next request, unless the log may still use its body. It is called after the answer.

@@ -60,7 +60,7 @@ type Source struct {
 	secret   []string
 	proof    verify.Proof
 
-	deliveries sync.Pool // of *delivery
+	deliveries sync.Pool // of *delivery; without, ingest's BenchmarkHandler takes 10 % more processor
 }
 
 // header is an original request header that is kept.

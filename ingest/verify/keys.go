@@ -84,7 +84,7 @@ type mac struct {
 	sum, text []byte
 }
 
-// macKey hands out keyed hashes of one key.
+// macKey hands out keyed hashes of one key, and used ones again: without, ingest's BenchmarkHandler takes 10 % more processor.
 type macKey struct{ pool sync.Pool }
 
 func newMACKey(algorithm string, key []byte) *macKey {
