@@ -13,7 +13,7 @@ import (
 func TestBodyByTemplate(t *testing.T) {
 	t.Parallel()
 	key := schemas.NewSecret("whsec_" + strings.Repeat("A", 32))
-	keys, err := signingKeys([]schemas.Secret{key})
+	signing, err := signingKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func TestBodyByTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, body := receive(t, Config{Params: set, Secrets: []schemas.Secret{key}}, sinktest.Action(1))
+		header, body := receive(t, Config{Params: set, Secret: key}, sinktest.Action(1))
 		if string(body) != tt.body || header.Get("Content-Type") != tt.kind {
 			t.Errorf("%v: %s of type %s, want %s of type %s", tt.params, body, header.Get("Content-Type"), tt.body, tt.kind)
 		}
-		if want := sign(keys, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body); header.Get("Webhook-Signature") != want {
+		if want := sign(signing, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body); header.Get("Webhook-Signature") != want {
 			t.Errorf("%v: what is signed is not what is sent", tt.params)
 		}
 		if header.Get("Ce-Id") != "delivery-1" {

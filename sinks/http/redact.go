@@ -10,10 +10,7 @@ import (
 // redactor knows what is secret in a destination's configuration: keys, static headers, and in its URL the query and
 // what is long in the path.
 func redactor(cfg Config, target *url.URL) *redact.Redactor {
-	var secrets []string
-	for _, s := range cfg.secrets() {
-		secrets = append(secrets, s.Reveal(), strings.TrimPrefix(s.Reveal(), "whsec_"))
-	}
+	secrets := []string{cfg.Secret.Reveal(), strings.TrimPrefix(cfg.Secret.Reveal(), "whsec_")}
 	for _, s := range cfg.Headers {
 		secrets = append(secrets, redact.Words(s)...)
 	}

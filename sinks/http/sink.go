@@ -30,8 +30,6 @@ type Config struct {
 	URL string
 	// Secret signs every call: "whsec_" and base64 of 24 to 64 bytes. Without it calls are not signed.
 	Secret schemas.Secret
-	// Secrets sign every call, too, each with a signature of its own, so that they can be rotated.
-	Secrets []schemas.Secret
 	// Headers are sent as they are with every call; they may not name a header that the sink sets itself.
 	Headers spec.Headers
 	// Params are those that [Params] declares; nil: none, and the event's body is sent as it is.
@@ -52,7 +50,7 @@ type Config struct {
 // Sink is one HTTP destination. Safe for concurrent use.
 type Sink struct {
 	url     *url.URL
-	keys    [][]byte
+	key     []byte // nil: calls are not signed
 	headers http.Header
 	params  *template.Set
 	agent   string
@@ -81,7 +79,7 @@ func New(cfg Config) (*Sink, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.keys, err = signingKeys(cfg.secrets()); err != nil {
+	if s.key, err = signingKey(cfg.Secret); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	if s.headers, err = header.Compile(cfg.Headers, ours...); err != nil {
@@ -169,10 +167,10 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 	h.Set("Forebay-Late", strconv.FormatBool(a.Late))
 	setLater(h, a.Later)
 	hop(h, a.Event)
-	if len(s.keys) > 0 {
+	if s.key != nil {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
 		h.Set("Webhook-Timestamp", stamp)
-		h.Set("Webhook-Signature", sign(s.keys, string(a.ID), stamp, body))
+		h.Set("Webhook-Signature", sign(s.key, string(a.ID), stamp, body))
 	}
 	return req, nil
 }
