@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // DestinationItem is a destination as the asked process sees it; a pause holds in all of them.
@@ -51,69 +49,31 @@ type Destinations interface {
 	Resume(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)
 }
 
-func (s *server) destinations(w http.ResponseWriter, r *http.Request) {
-	s.askDestinations(w, r, func(ctx context.Context) error {
-		if err := onlyKnown(r); err != nil {
-			return err
-		}
-		items, err := s.Destinations.Destinations(ctx)
-		if err == nil {
-			list(w, items, "")
-		}
-		return err
-	})
-}
-
-func (s *server) destination(w http.ResponseWriter, r *http.Request) {
-	s.askDestinations(w, r, func(ctx context.Context) error {
-		item, err := s.Destinations.Destination(ctx, r.PathValue("team"), r.PathValue("destination"))
-		if err == nil {
-			write(w, http.StatusOK, item)
-		}
-		return err
-	})
-}
-
-func (s *server) pause(w http.ResponseWriter, r *http.Request) {
-	s.changePause(w, r, func(ctx context.Context, req PauseRequest) (*DestinationItem, error) {
-		return s.Destinations.Pause(ctx, r.PathValue("team"), r.PathValue("destination"), req)
-	})
-}
-
-func (s *server) resume(w http.ResponseWriter, r *http.Request) {
-	s.changePause(w, r, func(ctx context.Context, req PauseRequest) (*DestinationItem, error) {
-		return s.Destinations.Resume(ctx, r.PathValue("team"), r.PathValue("destination"), req)
-	})
-}
-
-func (s *server) changePause(w http.ResponseWriter, r *http.Request, change func(context.Context, PauseRequest) (*DestinationItem, error)) {
-	s.askDestinations(w, r, func(ctx context.Context) error {
-		var req PauseRequest
-		if err := readBody(w, r, &req); err != nil {
-			return err
-		}
-		if req.Reason == "" && !req.DryRun {
-			return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with who asked and when")
-		}
-		item, err := change(ctx, req)
-		if err == nil {
-			write(w, http.StatusOK, item)
-		}
-		return err
-	})
-}
-
-// askDestinations is askInbox for destinations.
-func (s *server) askDestinations(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
-	if s.Destinations == nil {
-		s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it calls no destination; ask one that runs `forebay serve --roles stream`"))
-		return
+func (s *server) destinations(ctx context.Context, r *http.Request) (any, error) {
+	if err := onlyKnown(r); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	if err := ask(ctx); err != nil {
-		s.fail(w, err)
+	return listed(s.Destinations.Destinations(ctx))
+}
+
+func (s *server) destination(ctx context.Context, r *http.Request) (any, error) {
+	return s.Destinations.Destination(ctx, r.PathValue("team"), r.PathValue("destination"))
+}
+
+func (s *server) pause(ctx context.Context, r *http.Request) (any, error) {
+	return changePause(ctx, r, s.Destinations.Pause)
+}
+
+func (s *server) resume(ctx context.Context, r *http.Request) (any, error) {
+	return changePause(ctx, r, s.Destinations.Resume)
+}
+
+func changePause(ctx context.Context, r *http.Request, change func(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)) (any, error) {
+	var req PauseRequest
+	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
 	}
+	return change(ctx, r.PathValue("team"), r.PathValue("destination"), req)
 }
 
 func destinationPath(team, name string) string {

@@ -106,76 +106,40 @@ type DeadLetterAnswer struct {
 	Command int64  `json:"command,omitempty"`
 }
 
-func (s *server) dlq(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/dlq", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		f, err := deadFilter(r)
-		if err != nil {
-			return err
-		}
-		page, err := s.DeadLetters.DeadLetters(ctx, f)
-		if err == nil {
-			list(w, page.Items, page.Next)
-		}
-		return err
-	}))
-	mux.HandleFunc("GET /v1/dlq-groups", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		f, err := deadFilter(r)
-		if err != nil {
-			return err
-		}
-		page, err := s.DeadLetters.DeadLetterGroups(ctx, f)
-		if err == nil {
-			writePage(w, page)
-		}
-		return err
-	}))
-	mux.HandleFunc("GET /v1/dlq/{action}", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		d, err := s.DeadLetters.DeadLetter(ctx, r.PathValue("action"))
-		if err == nil {
-			write(w, http.StatusOK, d)
-		}
-		return err
-	}))
-	mux.HandleFunc("GET /v1/dlq/{action}/record", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		d, err := s.DeadLetters.DeadRecord(ctx, r.PathValue("action"))
-		if err == nil {
-			write(w, http.StatusOK, d)
-		}
-		return err
-	}))
-	mux.HandleFunc("POST /v1/dlq/{action}/{verb}", s.askDead(func(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-		verb := r.PathValue("verb")
-		if verb != VerbReplay && verb != VerbDiscard && verb != VerbResolve {
-			return schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
-		}
-		var req DeadLetterRequest
-		if err := readBody(w, r, &req); err != nil {
-			return err
-		}
-		if req.Reason == "" && !req.DryRun {
-			return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with what is asked")
-		}
-		a, err := s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
-		if err == nil {
-			write(w, http.StatusOK, a)
-		}
-		return err
-	}))
+func (s *server) deadLetters(ctx context.Context, r *http.Request) (any, error) {
+	f, err := deadFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	return paged(s.DeadLetters.DeadLetters(ctx, f))
 }
 
-// askDead runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
-func (s *server) askDead(ask func(ctx context.Context, w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if s.DeadLetters == nil {
-			s.fail(w, errNoLedger())
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-		defer cancel()
-		if err := ask(ctx, w, r); err != nil {
-			s.fail(w, err)
-		}
+func (s *server) deadLetterGroups(ctx context.Context, r *http.Request) (any, error) {
+	f, err := deadFilter(r)
+	if err != nil {
+		return nil, err
 	}
+	return paged(s.DeadLetters.DeadLetterGroups(ctx, f))
+}
+
+func (s *server) deadLetter(ctx context.Context, r *http.Request) (any, error) {
+	return s.DeadLetters.DeadLetter(ctx, r.PathValue("action"))
+}
+
+func (s *server) deadRecord(ctx context.Context, r *http.Request) (any, error) {
+	return s.DeadLetters.DeadRecord(ctx, r.PathValue("action"))
+}
+
+func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error) {
+	verb := r.PathValue("verb")
+	if verb != VerbReplay && verb != VerbDiscard && verb != VerbResolve {
+		return nil, nothingAt(r)
+	}
+	var req DeadLetterRequest
+	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
+	}
+	return s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
 }
 
 func deadFilter(r *http.Request) (DeadLetterFilter, error) {

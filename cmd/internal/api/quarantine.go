@@ -11,28 +11,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-func (s *server) quarantine(w http.ResponseWriter, r *http.Request) {
+func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := limitOf(q.Get("limit"))
 	if err == nil {
 		err = onlyKnown(r, "team", "source", "limit")
 	}
 	if err != nil {
-		s.fail(w, err)
-		return
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	items, err := s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit})
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	list(w, items, "")
+	return listed(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit}))
 }
 
-// askQuarantine answers the error of a question about one delivery.
-func (s *server) askQuarantine(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context, p QuarantinePlace) error) {
+func placeOf(r *http.Request) (QuarantinePlace, error) {
 	p := QuarantinePlace{Team: r.PathValue("team"), Source: r.PathValue("source")}
 	partition, err := strconv.ParseInt(r.PathValue("partition"), 10, 32)
 	p.Partition = int32(partition)
@@ -40,41 +31,30 @@ func (s *server) askQuarantine(w http.ResponseWriter, r *http.Request, ask func(
 		p.Offset, err = strconv.ParseInt(r.PathValue("offset"), 10, 64)
 	}
 	if err != nil {
-		s.fail(w, schemas.Errorf(schemas.Invalid, "", "partition and offset are numbers"))
-		return
+		return p, schemas.Errorf(schemas.Invalid, "", "partition and offset are numbers")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	if err := ask(ctx, p); err != nil {
-		s.fail(w, err)
-	}
+	return p, nil
 }
 
-func (s *server) quarantineRaw(w http.ResponseWriter, r *http.Request) {
-	s.askQuarantine(w, r, func(ctx context.Context, p QuarantinePlace) error {
-		body, err := s.Quarantine.QuarantinedBody(ctx, p)
-		if err == nil {
-			writeRaw(w, body)
-		}
-		return err
-	})
+func (s *server) quarantineRaw(ctx context.Context, r *http.Request) (any, error) {
+	p, err := placeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.Quarantine.QuarantinedBody(ctx, p)
+	return &Raw{Data: body}, err
 }
 
-func (s *server) quarantineRedrive(w http.ResponseWriter, r *http.Request) {
-	s.askQuarantine(w, r, func(ctx context.Context, p QuarantinePlace) error {
-		var req QuarantineRedrive
-		if err := readBody(w, r, &req); err != nil {
-			return err
-		}
-		if req.Reason == "" && !req.DryRun {
-			return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is logged with who asked")
-		}
-		item, err := s.Quarantine.RedriveQuarantined(ctx, p, req)
-		if err == nil {
-			write(w, http.StatusOK, item)
-		}
-		return err
-	})
+func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, error) {
+	p, err := placeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	var req QuarantineRedrive
+	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
+	}
+	return s.Quarantine.RedriveQuarantined(ctx, p, req)
 }
 
 // Quarantined lists what is kept aside.

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // RedriveRequest asks that an event runs after all that waits, is held or is quarantined, or that a held one is given up.
@@ -46,21 +44,12 @@ type PlaceItem struct {
 	Offset    int64  `json:"offset"`
 }
 
-func (s *server) redrive(w http.ResponseWriter, r *http.Request) {
-	s.askInbox(w, r, func(ctx context.Context) error {
-		var req RedriveRequest
-		if err := readBody(w, r, &req); err != nil {
-			return err
-		}
-		if req.Reason == "" && !req.DryRun {
-			return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with what is redriven")
-		}
-		item, err := s.Inbox.Redrive(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"), req)
-		if err == nil {
-			write(w, http.StatusOK, item)
-		}
-		return err
-	})
+func (s *server) redrive(ctx context.Context, r *http.Request) (any, error) {
+	var req RedriveRequest
+	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
+	}
+	return s.Inbox.Redrive(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"), req)
 }
 
 // Redrive redrives one event, or says what that would be. What has no id is named by its topic and PARTITION@OFFSET.

@@ -77,25 +77,36 @@ func New(cfg Config) (http.Handler, error) {
 	s := &server{cfg}
 	asked := http.NewServeMux()
 	asked.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
-	asked.HandleFunc("GET /v1/inbox", s.inbox)
-	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
-	asked.HandleFunc("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
-	asked.HandleFunc("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
-	asked.HandleFunc("GET /v1/quarantine", s.quarantine)
-	asked.HandleFunc("GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", s.quarantineRaw)
-	asked.HandleFunc("POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", s.quarantineRedrive)
-	s.dlq(asked)
-	asked.HandleFunc("GET /v1/sources", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Sources(), "") })
-	asked.HandleFunc("GET /v1/subscriptions", func(w http.ResponseWriter, _ *http.Request) { list(w, cfg.Subscriptions(), "") })
-	asked.HandleFunc("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
-	asked.HandleFunc("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
-	asked.HandleFunc("GET /v1/destinations", s.destinations)
-	asked.HandleFunc("GET /v1/destinations/{team}/{destination}", s.destination)
-	asked.HandleFunc("POST /v1/destinations/{team}/{destination}/pause", s.pause)
-	asked.HandleFunc("POST /v1/destinations/{team}/{destination}/resume", s.resume)
-	asked.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path))
-	})
+	handle := func(pattern string, q question) { asked.Handle(pattern, s.answer(true, q)) }
+	handle("GET /v1/quarantine", s.quarantine)
+	handle("GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", s.quarantineRaw)
+	handle("POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", s.quarantineRedrive)
+	handle("GET /v1/sources", func(context.Context, *http.Request) (any, error) { return listed(cfg.Sources(), nil) })
+	handle("GET /v1/subscriptions", func(context.Context, *http.Request) (any, error) { return listed(cfg.Subscriptions(), nil) })
+	handle("/", func(_ context.Context, r *http.Request) (any, error) { return nil, nothingAt(r) })
+
+	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Inbox != nil, q)) }
+	handle("GET /v1/inbox", s.inbox)
+	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
+	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
+	handle("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
+
+	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.DeadLetters != nil, q)) }
+	handle("GET /v1/dlq", s.deadLetters)
+	handle("GET /v1/dlq-groups", s.deadLetterGroups)
+	handle("GET /v1/dlq/{action}", s.deadLetter)
+	handle("GET /v1/dlq/{action}/record", s.deadRecord)
+	handle("POST /v1/dlq/{action}/{verb}", s.askDeadLetter)
+
+	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Stops != nil, q)) }
+	handle("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
+	handle("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
+
+	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Destinations != nil, q)) }
+	handle("GET /v1/destinations", s.destinations)
+	handle("GET /v1/destinations/{team}/{destination}", s.destination)
+	handle("POST /v1/destinations/{team}/{destination}/pause", s.pause)
+	handle("POST /v1/destinations/{team}/{destination}/resume", s.resume)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
 	mux.HandleFunc("GET /readyz", s.ready)
@@ -133,66 +144,62 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	write(w, status, body)
 }
 
-func (s *server) inbox(w http.ResponseWriter, r *http.Request) {
-	s.askInbox(w, r, func(ctx context.Context) error {
-		f, err := inboxFilter(r)
+// question is what a request asks. Its answer is written as JSON, a *[Raw] as its bytes.
+type question func(ctx context.Context, r *http.Request) (any, error)
+
+// answer answers a question in its time, where this process can.
+func (s *server) answer(can bool, ask question) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !can {
+			s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; ask one that runs `forebay serve --roles stream`"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+		answer, err := ask(ctx, r)
 		if err != nil {
-			return err
+			s.fail(w, err)
+			return
 		}
-		page, err := s.Inbox.Items(ctx, f)
-		if err == nil {
-			list(w, page.Items, page.Next)
+		if raw, ok := answer.(*Raw); ok {
+			writeRaw(w, raw)
+			return
 		}
-		return err
-	})
+		write(w, http.StatusOK, answer)
+	}
 }
 
-func (s *server) item(w http.ResponseWriter, r *http.Request) {
-	s.askInbox(w, r, func(ctx context.Context) error {
-		d, err := s.Inbox.Item(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
-		if err == nil {
-			write(w, http.StatusOK, d)
-		}
-		return err
-	})
+func nothingAt(r *http.Request) error {
+	return schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 }
 
-func (s *server) raw(w http.ResponseWriter, r *http.Request) {
-	s.askInbox(w, r, func(ctx context.Context) error {
-		raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
-		if err != nil {
-			return err
-		}
-		w.Header().Set("Forebay-Content-Type", raw.ContentType)
-		writeRaw(w, raw.Data)
-		return nil
-	})
+func (s *server) inbox(ctx context.Context, r *http.Request) (any, error) {
+	f, err := inboxFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	return paged(s.Inbox.Items(ctx, f))
+}
+
+func (s *server) item(ctx context.Context, r *http.Request) (any, error) {
+	return s.Inbox.Item(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+}
+
+func (s *server) raw(ctx context.Context, r *http.Request) (any, error) {
+	return s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
 }
 
 // writeRaw writes bytes that are a provider's, or a forger's with its secret: nothing may run them.
-func writeRaw(w http.ResponseWriter, data []byte) {
+func writeRaw(w http.ResponseWriter, raw *Raw) {
 	h := w.Header()
+	if raw.ContentType != "" {
+		h.Set("Forebay-Content-Type", raw.ContentType)
+	}
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Disposition", "attachment")
-	w.Write(data) //nolint:gosec // G705: the headers above keep browsers from reading it as a page
-}
-
-// askInbox runs a question to the ledger, where this process has one, and answers its error; ask answers the rest.
-func (s *server) askInbox(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
-	if s.Inbox == nil {
-		s.fail(w, errNoLedger())
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	if err := ask(ctx); err != nil {
-		s.fail(w, err)
-	}
-}
-
-func errNoLedger() error {
-	return schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger; ask one that runs `forebay serve --roles stream`")
+	w.Write(raw.Data)
 }
 
 func inboxFilter(r *http.Request) (InboxFilter, error) {
@@ -245,15 +252,14 @@ func limitOf(text string) (int, error) {
 	return n, nil
 }
 
-func list[T any](w http.ResponseWriter, items []T, next string) {
-	writePage(w, Page[T]{Items: items, Next: next})
-}
+func listed[T any](items []T, err error) (any, error) { return paged(Page[T]{Items: items}, err) }
 
-func writePage[T any](w http.ResponseWriter, page Page[T]) {
+// paged is a page with a list in it, also where that is empty.
+func paged[T any](page Page[T], err error) (any, error) {
 	if page.Items == nil {
 		page.Items = []T{}
 	}
-	write(w, http.StatusOK, page)
+	return page, err
 }
 
 func write(w http.ResponseWriter, status int, body any) {

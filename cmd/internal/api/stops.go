@@ -63,52 +63,27 @@ type Stops interface {
 	Accept(ctx context.Context, team, name string, r AcceptRequest) ([]StoppedItem, error)
 }
 
-func (s *server) subscription(w http.ResponseWriter, r *http.Request) {
-	s.askStops(w, r, func(ctx context.Context) error {
-		item, err := s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
-		if err == nil {
-			write(w, http.StatusOK, item)
-		}
-		return err
-	})
+func (s *server) subscription(ctx context.Context, r *http.Request) (any, error) {
+	return s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
 }
 
-func (s *server) accept(w http.ResponseWriter, r *http.Request) {
-	s.askStops(w, r, func(ctx context.Context) error {
-		var req AcceptRequest
-		if err := readBody(w, r, &req); err != nil {
-			return err
-		}
-		items, err := s.Stops.Accept(ctx, r.PathValue("team"), r.PathValue("subscription"), req)
-		if err == nil {
-			list(w, items, "")
-		}
-		return err
-	})
-}
-
-// askStops is askInbox for the stops.
-func (s *server) askStops(w http.ResponseWriter, r *http.Request, ask func(ctx context.Context) error) {
-	if s.Stops == nil {
-		s.fail(w, errNoLedger())
-		return
+func (s *server) accept(ctx context.Context, r *http.Request) (any, error) {
+	var req AcceptRequest
+	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	if err := ask(ctx); err != nil {
-		s.fail(w, err)
-	}
+	return listed(s.Stops.Accept(ctx, r.PathValue("team"), r.PathValue("subscription"), req))
 }
 
 // maxRequest bounds what a client may send.
 const maxRequest = 64 << 10
 
-// readBody reads a JSON object into v, and nothing that v does not have.
-func readBody(w http.ResponseWriter, r *http.Request, v any) error {
+// readBody reads a JSON object into v, and nothing that v does not have. A reason must be in it, save for a dry run.
+func readBody(r *http.Request, v any, reason *string, dryRun *bool) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return schemas.Errorf(schemas.Invalid, "", "content type %q is not application/json", r.Header.Get("Content-Type"))
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
 	err := dec.Decode(v)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -119,6 +94,9 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return schemas.Errorf(schemas.Invalid, "", "there is more behind the request's JSON object")
+	}
+	if *reason == "" && !*dryRun {
+		return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with who asked and when")
 	}
 	return nil
 }
