@@ -12,11 +12,7 @@ import (
 
 type destinationsListCmd struct{ listenerFlag }
 
-func (c *destinationsListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Destinations(e.ctx)
 	if err != nil {
 		return err
@@ -73,12 +69,8 @@ type destinationsGetCmd struct {
 	destinationArg
 }
 
-func (c *destinationsGetCmd) Run(e *env) error {
+func (c *destinationsGetCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
-	if err != nil {
-		return err
-	}
-	client, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -133,17 +125,17 @@ func (c *pauseFlags) request() (api.PauseRequest, error) {
 
 type destinationsPauseCmd struct{ pauseFlags }
 
-func (c *destinationsPauseCmd) Run(e *env) error {
-	return c.change(e, (*api.Client).Pause, "paused: nothing more is attempted, in any process within a second")
+func (c *destinationsPauseCmd) Run(e *env, client *api.Client) error {
+	return c.change(e, client.Pause, "paused: nothing more is attempted, in any process within a second")
 }
 
 type destinationsResumeCmd struct{ pauseFlags }
 
-func (c *destinationsResumeCmd) Run(e *env) error {
-	return c.change(e, (*api.Client).Resume, "resumed: attempts go on, slowly at first, in every process within a second")
+func (c *destinationsResumeCmd) Run(e *env, client *api.Client) error {
+	return c.change(e, client.Resume, "resumed: attempts go on, slowly at first, in every process within a second")
 }
 
-type pauseCall = func(c *api.Client, ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
+type pauseCall = func(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
 
 // change pauses or resumes, and says what that means.
 func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
@@ -155,11 +147,7 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	item, err := do(client, e.ctx, team, name, req)
+	item, err := do(e.ctx, team, name, req)
 	if err != nil {
 		return err
 	}

@@ -43,11 +43,7 @@ type dlqListCmd struct {
 	Cursor string `help:"Go on behind the page that ended with this."`
 }
 
-func (c *dlqListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *dlqListCmd) Run(e *env, client *api.Client) error {
 	f, err := c.api(c.Limit)
 	if err != nil {
 		return err
@@ -102,11 +98,7 @@ type dlqGroupsCmd struct {
 	deadFilter
 }
 
-func (c *dlqGroupsCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 	f, err := c.api(0)
 	if err != nil {
 		return err
@@ -133,11 +125,7 @@ type dlqGetCmd struct {
 	Action string `arg:"" help:"The action, as dlq list -o id lists it."`
 }
 
-func (c *dlqGetCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *dlqGetCmd) Run(e *env, client *api.Client) error {
 	d, err := client.DeadLetter(e.ctx, c.Action)
 	if err != nil {
 		return err
@@ -211,8 +199,8 @@ type dlqReplayCmd struct {
 	Force          bool `help:"Older snapshots run although newer ones of their entities have been started since."`
 }
 
-func (c *dlqReplayCmd) Run(e *env) error {
-	return c.dlqAskFlags.run(e, api.VerbReplay, api.DeadLetterRequest{Force: c.Force, OutcomeUnknown: c.OutcomeUnknown}, func(i *api.DeadLetterItem) string {
+func (c *dlqReplayCmd) Run(e *env, client *api.Client) error {
+	return c.dlqAskFlags.run(e, client, api.VerbReplay, api.DeadLetterRequest{Force: c.Force, OutcomeUnknown: c.OutcomeUnknown}, func(i *api.DeadLetterItem) string {
 		switch {
 		case i.Flagged && !c.Flagged:
 			return "flagged: died three times or more (--flagged, or by name)"
@@ -225,8 +213,8 @@ func (c *dlqReplayCmd) Run(e *env) error {
 
 type dlqDiscardCmd struct{ dlqAskFlags }
 
-func (c *dlqDiscardCmd) Run(e *env) error {
-	return c.dlqAskFlags.run(e, api.VerbDiscard, api.DeadLetterRequest{}, nil)
+func (c *dlqDiscardCmd) Run(e *env, client *api.Client) error {
+	return c.dlqAskFlags.run(e, client, api.VerbDiscard, api.DeadLetterRequest{}, nil)
 }
 
 type dlqResolveCmd struct {
@@ -234,17 +222,13 @@ type dlqResolveCmd struct {
 	As string `enum:"done" default:"done" help:"What became of it: ${enum}."`
 }
 
-func (c *dlqResolveCmd) Run(e *env) error {
-	return c.dlqAskFlags.run(e, api.VerbResolve, api.DeadLetterRequest{}, nil)
+func (c *dlqResolveCmd) Run(e *env, client *api.Client) error {
+	return c.dlqAskFlags.run(e, client, api.VerbResolve, api.DeadLetterRequest{}, nil)
 }
 
 // run asks all that were named, or that the filter finds and leave leaves, in lane order: of an entity the head first.
-func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave func(*api.DeadLetterItem) string) error {
+func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadLetterRequest, leave func(*api.DeadLetterItem) string) error {
 	if err := c.check(); err != nil {
-		return err
-	}
-	client, err := c.client()
-	if err != nil {
 		return err
 	}
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
@@ -259,7 +243,7 @@ func (c *dlqAskFlags) run(e *env, verb string, req api.DeadLetterRequest, leave 
 		add(api.DeadLetterItem{ID: id})
 	}
 	if !b.named {
-		err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
+		err := pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
 			why := ""
 			if leave != nil {
 				why = leave(i)
@@ -312,7 +296,7 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 }
 
 // pages walks over everything that a filter selects.
-func (listenerFlag) pages(ctx context.Context, client *api.Client, by deadFilter, each func(*api.DeadLetterItem) error) error {
+func pages(ctx context.Context, client *api.Client, by deadFilter, each func(*api.DeadLetterItem) error) error {
 	f, err := by.api(1000)
 	for err == nil {
 		var page api.Page[api.DeadLetterItem]
@@ -338,11 +322,7 @@ type dlqExportCmd struct {
 }
 
 // Run writes one JSON line for each dead letter: what is known of it, and its record as the dead topic has it.
-func (c *dlqExportCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *dlqExportCmd) Run(e *env, client *api.Client) error {
 	out := e.Stdout
 	if c.File != "" {
 		file, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // bodies may be anything
@@ -355,7 +335,7 @@ func (c *dlqExportCmd) Run(e *env) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	n, printed := 0, time.Now()
-	err = c.pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
+	err := pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
 			if schemas.KindOf(err) == schemas.NotFound {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -18,7 +20,10 @@ type listenerFlag struct {
 	URL string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
 }
 
-func (l listenerFlag) client() (*api.Client, error) { return api.NewClient(l.URL) }
+// AfterApply gives a command its client.
+func (l *listenerFlag) AfterApply(ctx *kong.Context) error {
+	return ctx.BindToProvider(func() (*api.Client, error) { return api.NewClient(l.URL) })
+}
 
 type inboxListCmd struct {
 	listenerFlag
@@ -34,11 +39,7 @@ type inboxListCmd struct {
 	Cursor       string `help:"Go on behind the page that ended with this."`
 }
 
-func (c *inboxListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 	since, err := parseSince(c.Since, time.Now())
 	if err != nil {
 		return err
@@ -111,17 +112,12 @@ type eventArg struct {
 	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
 }
 
-// ask calls do with the operator listener's client and the parts of the event's name.
-func (a eventArg) ask(l listenerFlag, do func(client *api.Client, team, subscription, source, event string) error) error {
+func (a eventArg) names() (team, subscription, source, event string, err error) {
 	parts := strings.SplitN(a.ID, "/", 4)
 	if len(parts) != 4 || parts[3] == "" {
-		return usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
+		return "", "", "", "", usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
 	}
-	client, err := l.client()
-	if err != nil {
-		return err
-	}
-	return do(client, parts[0], parts[1], parts[2], parts[3])
+	return parts[0], parts[1], parts[2], parts[3], nil
 }
 
 type inboxGetCmd struct {
@@ -129,14 +125,16 @@ type inboxGetCmd struct {
 	eventArg
 }
 
-func (c *inboxGetCmd) Run(e *env) error {
-	return c.ask(c.listenerFlag, func(client *api.Client, team, subscription, source, event string) error {
-		d, err := client.Item(e.ctx, team, subscription, source, event)
-		if err != nil {
-			return err
-		}
-		return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
-	})
+func (c *inboxGetCmd) Run(e *env, client *api.Client) error {
+	team, subscription, source, event, err := c.names()
+	if err != nil {
+		return err
+	}
+	d, err := client.Item(e.ctx, team, subscription, source, event)
+	if err != nil {
+		return err
+	}
+	return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
 }
 
 func showItem(w io.Writer, d *api.InboxDetail) {
@@ -179,24 +177,21 @@ type inboxRawCmd struct {
 	eventArg
 }
 
-func (c *inboxRawCmd) Run(e *env) error {
-	return c.ask(c.listenerFlag, func(client *api.Client, team, subscription, source, event string) error {
-		raw, err := client.Raw(e.ctx, team, subscription, source, event)
-		if err != nil {
-			return err
-		}
-		_, err = e.Stdout.Write(raw.Data)
+func (c *inboxRawCmd) Run(e *env, client *api.Client) error {
+	team, subscription, source, event, err := c.names()
+	if err != nil {
 		return err
-	})
+	}
+	raw, err := client.Raw(e.ctx, team, subscription, source, event)
+	if err == nil {
+		_, err = e.Stdout.Write(raw.Data)
+	}
+	return err
 }
 
 type sourcesListCmd struct{ listenerFlag }
 
-func (c *sourcesListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Sources(e.ctx)
 	if err != nil {
 		return err

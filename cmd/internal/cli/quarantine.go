@@ -17,11 +17,7 @@ type quarantineListCmd struct {
 	Limit  int    `default:"50" help:"Most deliveries, 1 to 1000."`
 }
 
-func (c *quarantineListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit})
 	if err != nil {
 		return err
@@ -64,12 +60,8 @@ type quarantineRawCmd struct {
 	ID string `arg:"" name:"place" help:"The delivery, as quarantine list shows its place."`
 }
 
-func (c *quarantineRawCmd) Run(e *env) error {
+func (c *quarantineRawCmd) Run(e *env, client *api.Client) error {
 	p, err := quarantinePlace(c.ID)
-	if err != nil {
-		return err
-	}
-	client, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -87,7 +79,7 @@ type quarantineRedriveCmd struct {
 	DryRun bool     `help:"Say what events they are by now and do nothing."`
 }
 
-func (c *quarantineRedriveCmd) Run(e *env) error {
+func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	req := api.QuarantineRedrive{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	if req.Reason == "" && !req.DryRun {
 		return usage("--reason is needed: it is logged with what is redriven (--dry-run shows what that is)")
@@ -103,10 +95,6 @@ func (c *quarantineRedriveCmd) Run(e *env) error {
 	slices.SortFunc(places, func(a, b api.QuarantinePlace) int { // as they came, whatever order they are listed in
 		return cmp.Or(cmp.Compare(a.Team, b.Team), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
 	b := &bulk[api.QuarantineRedriven]{env: e, dryRun: c.DryRun, named: true}
 	for _, p := range places {
 		name := fmt.Sprintf("quarantine.%s.%s/%d@%d", p.Team, p.Source, p.Partition, p.Offset)

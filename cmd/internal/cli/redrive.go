@@ -30,7 +30,7 @@ type inboxRedriveCmd struct {
 	Rate     float64  `default:"50" help:"Most events a second."`
 }
 
-func (c *inboxRedriveCmd) Run(e *env) error {
+func (c *inboxRedriveCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
 	if err != nil {
 		return err
@@ -50,10 +50,6 @@ func (c *inboxRedriveCmd) Run(e *env) error {
 		return usage("--rate %v is no number of events a second", c.Rate)
 	case c.Discard && c.Decision == "quarantined":
 		return usage("--discard is for held events (--decision parked): what is quarantined waits for nothing")
-	}
-	client, err := c.client()
-	if err != nil {
-		return err
 	}
 	req := api.RedriveRequest{Reason: c.Reason, By: whoAmI(), Discard: c.Discard, Again: c.Again, DryRun: c.DryRun}
 	if len(c.Event) == 0 {

@@ -14,11 +14,7 @@ import (
 
 type subscriptionsListCmd struct{ listenerFlag }
 
-func (c *subscriptionsListCmd) Run(e *env) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Subscriptions(e.ctx)
 	if err != nil {
 		return err
@@ -62,12 +58,8 @@ type subscriptionsGetCmd struct {
 	subscriptionArg
 }
 
-func (c *subscriptionsGetCmd) Run(e *env) error {
+func (c *subscriptionsGetCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
-	if err != nil {
-		return err
-	}
-	client, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -167,7 +159,7 @@ type subscriptionsAcceptCmd struct {
 	DryRun    bool   `help:"Say what would be accepted and accept nothing."`
 }
 
-func (c *subscriptionsAcceptCmd) Run(e *env) error {
+func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
 	if err != nil {
 		return err
@@ -185,10 +177,6 @@ func (c *subscriptionsAcceptCmd) Run(e *env) error {
 	}
 	if c.Partition >= 0 {
 		req.Partition = &c.Partition
-	}
-	client, err := c.client()
-	if err != nil {
-		return err
 	}
 	page, err := client.Accept(e.ctx, team, name, req)
 	if err != nil {
