@@ -7,17 +7,53 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// checkpoint brings to disk what was written, so that no side pays for the one before it. A server that belongs to others may not
-// allow it.
-func (s *pgServer) checkpoint(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.url)
+// execOn runs a statement on a connection of its own.
+func execOn(ctx context.Context, url, statement string) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "CHECKPOINT")
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+// openPool opens n connections, so that none is opened while they are measured.
+func openPool(ctx context.Context, url string, n int) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = int32(n)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var open []*pgxpool.Conn
+	for range n {
+		var conn *pgxpool.Conn
+		if conn, err = pool.Acquire(ctx); err != nil {
+			break
+		}
+		open = append(open, conn) // all of them: each Acquire opens another one
+	}
+	for _, conn := range open {
+		conn.Release()
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// checkpoint brings to disk what was written, so that no side pays for the one before it. A server that belongs to others may not
+// allow it.
+func (s *pgServer) checkpoint(ctx context.Context) error {
+	err := execOn(ctx, s.url, "CHECKPOINT")
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		return nil
 	}
@@ -26,13 +62,7 @@ func (s *pgServer) checkpoint(ctx context.Context) error {
 
 // dropCopies drops what COPY has filled.
 func (s *pgServer) dropCopies(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+copySchema+" CASCADE")
-	return errors.Join(err, s.checkpoint(ctx))
+	return errors.Join(execOn(ctx, s.url, "DROP SCHEMA IF EXISTS "+copySchema+" CASCADE"), s.checkpoint(ctx))
 }
 
 // forget drops the rows of a run's events and completions, which would go on costing: Postgres' autovacuum comes for every

@@ -46,13 +46,7 @@ const (
 )
 
 func rivalTables(ctx context.Context, url string) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS rival CASCADE; "+rivalSchema)
-	return err
+	return execOn(ctx, url, "DROP SCHEMA IF EXISTS rival CASCADE; "+rivalSchema)
 }
 
 // rivalRun is one run of the rival: one transaction per event. Every connection has entities of its own, from the same
@@ -67,35 +61,15 @@ type rivalRun struct {
 }
 
 func (v rivalRun) run(ctx context.Context) (measured, error) {
-	cfg, err := pgxpool.ParseConfig(v.url)
-	if err != nil {
-		return measured{}, err
-	}
-	cfg.MaxConns = int32(v.conns)
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := openPool(ctx, v.url, v.conns)
 	if err != nil {
 		return measured{}, err
 	}
 	defer pool.Close()
-	if err := connectAll(ctx, pool, v.conns); err != nil {
-		return measured{}, err
-	}
 	if err := rivalKnows(ctx, pool, v); err != nil {
 		return measured{}, err
 	}
 	return v.meter.around(ctx, func() (int64, error) { return v.events(ctx, pool) })
-}
-
-// connectAll opens the pool's connections, so that none is opened while it is measured.
-func connectAll(ctx context.Context, pool *pgxpool.Pool, n int) error {
-	for range n {
-		conn, err := pool.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Release() // all of them at the end: each Acquire opens another one
-	}
-	return nil
 }
 
 // events runs transactions on all connections for the run's length and returns how many.

@@ -76,14 +76,14 @@ func TestQueueRivalSaysWhatFailed(t *testing.T) {
 	if _, err := q.run(ctx); err == nil {
 		t.Error("a run that could not begin has figures")
 	}
-	if err := q.tables(t.Context()); err != nil {
+	if err := execOn(t.Context(), q.url, "DROP SCHEMA IF EXISTS rival_queue CASCADE; "+queueSchema); err != nil {
 		t.Fatal(err)
 	}
 	conn := connected(t, pg.url)
 	if _, err := conn.Exec(t.Context(), `ALTER TABLE rival_queue.jobs ADD CHECK (status = 'pending')`); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := q.pool(t.Context())
+	pool, err := openPool(t.Context(), q.url, q.conns+q.inserters)
 	if err != nil {
 		t.Fatal(err)
 	}

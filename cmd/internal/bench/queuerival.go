@@ -53,45 +53,15 @@ type queueRival struct {
 
 // run measures from the first insert to the last completion, as ours from the gate's first transaction.
 func (q *queueRival) run(ctx context.Context) (measured, error) {
-	if err := q.tables(ctx); err != nil {
+	if err := execOn(ctx, q.url, "DROP SCHEMA IF EXISTS rival_queue CASCADE; "+queueSchema); err != nil {
 		return measured{}, err
 	}
-	pool, err := q.pool(ctx)
+	pool, err := openPool(ctx, q.url, q.conns+q.inserters)
 	if err != nil {
 		return measured{}, err
 	}
 	defer pool.Close()
 	return q.meter.around(ctx, func() (int64, error) { return q.jobs(ctx, pool) })
-}
-
-// pool has all of the run's connections open.
-func (q *queueRival) pool(ctx context.Context) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(q.url)
-	if err != nil {
-		return nil, err
-	}
-	conns := q.conns + q.inserters
-	cfg.MaxConns = int32(conns)
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := connectAll(ctx, pool, conns); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return pool, nil
-}
-
-// tables makes the queue from the start.
-func (q *queueRival) tables(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, q.url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS rival_queue CASCADE; "+queueSchema)
-	return err
 }
 
 // jobs inserts for the run's length and works until nothing waits. It returns how many jobs were done.

@@ -69,11 +69,6 @@ func (r *Report) figure(name, unit string, value float64) {
 	r.Figures = append(r.Figures, Figure{name, value, unit})
 }
 
-// Met reports whether every ratio reaches its bar.
-func (r *Report) Met() bool {
-	return !slices.ContainsFunc(r.Ratios, func(x Ratio) bool { return !x.Met() })
-}
-
 // WriteJSON writes the report as one indented JSON document.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
