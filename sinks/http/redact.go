@@ -19,11 +19,5 @@ func redactor(cfg Config, target *url.URL) *redact.Redactor {
 			secrets = append(secrets, segment)
 		}
 	}
-	secrets = append(secrets, target.RawQuery)
-	for _, values := range target.Query() {
-		for _, v := range values {
-			secrets = append(secrets, v, url.QueryEscape(v))
-		}
-	}
-	return redact.New(secrets...)
+	return redact.New(append(secrets, redact.Query(target)...)...)
 }

@@ -124,14 +124,9 @@ var ours = []string{
 
 // redactor knows what is secret: the headers, and the query of the URL.
 func redactor(cfg Config, target *url.URL) *redact.Redactor {
-	secrets := []string{target.RawQuery}
+	secrets := redact.Query(target)
 	for _, h := range cfg.Headers {
 		secrets = append(secrets, redact.Words(h)...)
-	}
-	for _, values := range target.Query() {
-		for _, v := range values {
-			secrets = append(secrets, v, url.QueryEscape(v))
-		}
 	}
 	return redact.New(secrets...)
 }

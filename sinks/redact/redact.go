@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -46,6 +47,17 @@ func Words(secrets ...schemas.Secret) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
 		texts = slices.AppendSeq(texts, strings.FieldsSeq(s.Reveal()))
+	}
+	return texts
+}
+
+// Query are the texts of a URL's query: what an address names there may be a token.
+func Query(u *url.URL) []string {
+	texts := []string{u.RawQuery}
+	for _, values := range u.Query() {
+		for _, v := range values {
+			texts = append(texts, v, url.QueryEscape(v))
+		}
 	}
 	return texts
 }
