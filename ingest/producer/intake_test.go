@@ -139,11 +139,15 @@ func TestQuarantineOverHTTP(t *testing.T) {
 	if status, _, answer := in.post(body); status != 202 || answer != `{"id":null}` {
 		t.Fatalf("%d %s", status, answer)
 	}
-	items, err := List(t.Context(), Query{Topic: aside, Limit: 10, Bodies: true}, kgo.SeedBrokers(in.cluster.ListenAddrs()...))
+	brokers := kgo.SeedBrokers(in.cluster.ListenAddrs()...)
+	items, err := List(t.Context(), Query{Topic: aside, Limit: 10}, brokers)
 	if err != nil || len(items) != 1 {
 		t.Fatalf("%+v, %v", items, err)
 	}
-	d := items[0]
+	d, err := ReadOne(t.Context(), aside, items[0].Partition, items[0].Offset, brokers)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if d.Team != "acme" || d.Source != "orders" || d.Kind != "unusable" || d.Reason != "not_json" || d.Method != "POST" ||
 		string(d.Body) != body || d.Bytes != len(body) || time.Since(d.Received) > time.Minute {
 		t.Errorf("%+v", d)

@@ -27,14 +27,12 @@ type Query struct {
 	Topic string
 	// Limit is how many deliveries, 1 to [MaxList].
 	Limit int
-	// Bodies asks for the bodies; without, Body is nil and only Bytes says how long it is.
-	Bodies bool
 }
 
 // MaxList is the largest limit of [List].
 const MaxList = 1000
 
-// List reads the newest deliveries of a quarantine topic, newest first. It reads each partition from Limit records
+// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads each partition from Limit records
 // before its end up to the end seen at the call, so it ends while intake goes on writing, and holds at most Limit
 // records a partition. opts are the brokers and their credentials; a client of its own is opened and closed. Errors
 // are *schemas.Error: Invalid, NotFound, Unavailable.
@@ -63,7 +61,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	defer client.Close()
-	items, err := drain(ctx, client, ends, q)
+	items, err := drain(ctx, client, ends)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
@@ -108,7 +106,7 @@ func window(ctx context.Context, adm *kadm.Client, q Query) (map[int32]kgo.Offse
 
 // drain reads until every partition has reached its end. Retention may take records away meanwhile; the client then
 // jumps forward, and the record it jumps to counts.
-func drain(ctx context.Context, client *kgo.Client, ends map[int32]int64, q Query) ([]Item, error) {
+func drain(ctx context.Context, client *kgo.Client, ends map[int32]int64) ([]Item, error) {
 	var items []Item
 	for len(ends) > 0 {
 		fetches := client.PollFetches(ctx)
@@ -130,9 +128,7 @@ func drain(ctx context.Context, client *kgo.Client, ends map[int32]int64, q Quer
 				return
 			}
 			item := parseQuarantine(r)
-			if !q.Bodies {
-				item.Body = nil
-			}
+			item.Body = nil
 			items = append(items, item)
 		})
 	}
