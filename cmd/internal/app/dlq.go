@@ -15,28 +15,26 @@ import (
 // deadLetters answers about actions that were given up, or whose outcome is unknown, from the ledger.
 type deadLetters struct{ events }
 
-// query completes a filter. Destinations, like sources, may be named by their last part.
-func (d *deadLetters) query(f api.DeadLetterFilter) (_ api.DeadLetterFilter, err error) {
+// query completes a filter and opens the inbox for it. Destinations, like sources, may be named by their last part.
+func (d *deadLetters) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err error) {
 	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
 		if f.Team == "" {
-			return f, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
+			return nil, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
 		}
 		f.Destination = f.Team + "/" + f.Destination
 	}
-	f.Source, err = d.source(f.Team, f.Source)
-	return f, err
+	if f.Source, err = d.source(f.Team, f.Source); err == nil {
+		box, _, err = d.open()
+	}
+	return box, err
 }
 
 func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
-	box, _, err := d.open()
+	box, err := d.query(&f)
 	if err != nil {
 		return out, err
 	}
-	q, err := d.query(f)
-	if err != nil {
-		return out, err
-	}
-	page, err := box.DeadLetters(ctx, q)
+	page, err := box.DeadLetters(ctx, f)
 	for n := range page.Items {
 		out.Items = append(out.Items, deadItem(&page.Items[n]))
 	}
@@ -45,15 +43,10 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 }
 
 func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
-	box, _, err := d.open()
-	if err != nil {
-		return out, err
+	box, err := d.query(&f)
+	if err == nil {
+		out.Items, out.More, err = box.DeadLetterGroups(ctx, f)
 	}
-	q, err := d.query(f)
-	if err != nil {
-		return out, err
-	}
-	out.Items, out.More, err = box.DeadLetterGroups(ctx, q)
 	return out, err
 }
 
@@ -112,11 +105,7 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	if out.Command, err = box.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
 		return nil, err
 	}
-	patience := ownerPatience
-	if r.NoWait {
-		patience = 0
-	}
-	s, err := d.answer(ctx, box, out.Command, patience)
+	s, err := d.answer(ctx, box, out.Command, r.NoWait)
 	if err != nil {
 		return nil, err
 	}

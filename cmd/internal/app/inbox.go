@@ -68,24 +68,25 @@ func (i *events) source(team, name string) (string, error) {
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
 // find finds an event, or the rejected record at a place.
-func (i *events) find(ctx context.Context, box *inbox.Inbox, team, subscription, source, eventID string) (inbox.Item, error) {
+func (i *events) find(ctx context.Context, team, subscription, source, eventID string) (box *inbox.Inbox, item inbox.Item, err error) {
+	if box, _, err = i.open(); err != nil {
+		return nil, item, err
+	}
 	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
 		number, errN := strconv.ParseInt(m[1], 10, 32)
 		offset, errO := strconv.ParseInt(m[2], 10, 64)
 		if errN == nil && errO == nil {
-			return box.Place(ctx, team, subscription, source, int32(number), offset)
+			item, err = box.Place(ctx, team, subscription, source, int32(number), offset)
+			return box, item, err
 		}
 	}
-	return box.Item(ctx, team, subscription, fullSource(team, source), eventID)
+	item, err = box.Item(ctx, team, subscription, fullSource(team, source), eventID)
+	return box, item, err
 }
 
 // Item is one event with its actions and attempts.
 func (i *events) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
-	box, _, err := i.open()
-	if err != nil {
-		return nil, err
-	}
-	item, err := i.find(ctx, box, team, subscription, source, eventID)
+	_, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +127,7 @@ func attemptsOf(history []inbox.Attempt) []api.AttemptItem {
 
 // Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
 func (i *events) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
-	box, payloads, err := i.open()
-	if err != nil {
-		return nil, err
-	}
-	item, err := i.find(ctx, box, team, subscription, source, eventID)
+	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +137,10 @@ func (i *events) Raw(ctx context.Context, team, subscription, source, eventID st
 	}
 	if packed != nil {
 		return unpacked(packed), nil
+	}
+	_, payloads, err := i.open()
+	if err != nil {
+		return nil, err
 	}
 	e, err := payloads.Load(ctx, pointer)
 	if err == nil {

@@ -26,11 +26,7 @@ const (
 
 // Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
 func (i *events) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
-	box, _, err := i.open()
-	if err != nil {
-		return nil, err
-	}
-	item, err := i.find(ctx, box, team, subscription, source, eventID)
+	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -92,32 +88,22 @@ func (i *events) ask(ctx context.Context, box *inbox.Inbox, item inbox.Item, r a
 		return err
 	}
 	out.Command = id
-	patience := ownerPatience
-	if r.NoWait {
-		patience = 0
-	}
-	s, err := i.answer(ctx, box, id, patience)
-	switch {
-	case err != nil:
+	s, err := i.answer(ctx, box, id, r.NoWait)
+	if err != nil {
 		return err
-	case s.EndedAt != nil:
-		out.State, out.Detail = api.StateDone, s.Outcome
-	case s.Owner == "":
-		out.State, out.Detail = api.StateAsked, "nobody owns the partition: it is done as soon as somebody claims it"
-	default:
-		out.State, out.Detail = api.StateAsked, s.Owner+" owns the partition and has not done it yet; if that process is gone, the next owner does it"
 	}
+	out.State, out.Detail = stateOf(s)
 	out.Owner = s.Owner
 	return nil
 }
 
-// answer waits until a command has ended, at most for patience.
-func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, patience time.Duration) (inbox.CommandStatus, error) {
-	until := time.NewTimer(patience)
+// answer waits until a command has ended, as long as its partition's owner is given.
+func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
+	until := time.NewTimer(ownerPatience)
 	defer until.Stop()
 	for {
 		s, err := box.CommandStatus(ctx, id)
-		if err != nil || s.EndedAt != nil || s.Owner == "" || patience == 0 {
+		if err != nil || s.EndedAt != nil || s.Owner == "" || noWait {
 			return s, err
 		}
 		look := time.NewTimer(ownerLook)

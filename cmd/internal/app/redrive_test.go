@@ -230,7 +230,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 			}
 		}
 	})
-	s, err := f.inbox.answer(t.Context(), inbox.New(f.l), free.Command, ownerPatience)
+	s, err := f.inbox.answer(t.Context(), inbox.New(f.l), free.Command, false)
 	if err != nil || s.EndedAt == nil || s.Outcome != "1 of 1 events run" {
 		t.Errorf("%+v %v", s, err)
 	}
