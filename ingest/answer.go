@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Header values are shared: net/http only reads them.
+// Header values that all answers share: net/http only reads them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -26,7 +26,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	case quarantined:
 		header["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write([]byte(`{"id":null}`)) // kept, and without a name until its mapping is mended
+		_, _ = w.Write([]byte(`{"id":null}`)) // it has no id until the source's mapping is corrected
 		return
 	case handshake:
 		header.Set("Content-Type", v.handshake.ContentType)
@@ -46,7 +46,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	writeProblem(w, v.outcome.status())
 }
 
-// problems are the RFC 9457 bodies, one a status. They say what the status says: a reason would help a forger.
+// problems are the RFC 9457 bodies, by status. They say no more than the status: a reason would help a forger.
 var problems = func() map[int][]byte {
 	m := make(map[int][]byte)
 	for _, status := range []int{400, 401, 404, 405, 408, 413, 429, 503} {
@@ -61,7 +61,7 @@ func writeProblem(w http.ResponseWriter, status int) {
 	_, _ = w.Write(problems[status])
 }
 
-// acceptedBody is the body that says that an event is durable.
+// acceptedBody returns the body of the answer for an event that is durable.
 func (h *Handler) acceptedBody(d *delivery) []byte {
 	answer := struct {
 		ID        string `json:"id"`

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// smallBody is the size of each delivery's own buffer, and what is reserved before anything was read. Many bodies fit.
+// smallBody is the size of each delivery's own buffer, which many bodies fit into. As much of the budget is reserved before anything
+// is read.
 const smallBody = 4 << 10
 
-// A larger body has so many times the bytes reserved that have arrived: more of them where its length is known, which
-// most then need one step for.
+// By how much the buffer of a larger body grows each time it is full. If the length is known it grows faster, so that most bodies
+// need one step.
 const (
 	growth      = 4
 	growthKnown = 16
@@ -35,8 +36,8 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
 
-// read reads the whole body, never nil, in the time that the server gives it, and says how many bytes of the budget it
-// holds, also beside an error. The body may lie in d.buffer.
+// read reads the whole body within the server's read timeout. The body is never nil, and may be in d.buffer. held is how many bytes
+// of the budget the caller must release, also after an error.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
@@ -72,15 +73,15 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	}
 }
 
-// liftReadDeadline removes the server's read deadline where the wait for the broker may outlast it, because it would end
-// the request's context. net/http sets it again for the next request.
+// liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.
+// net/http sets it again for the next request.
 func (h *Handler) liftReadDeadline(w http.ResponseWriter, s *Source) {
 	if s.patience() >= h.c.ReadTimeout {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 }
 
-// verdictOnBody is the verdict on a body that could not be read.
+// verdictOnBody returns the verdict on a body that could not be read.
 func verdictOnBody(err error) verdict {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return verdict{outcome: tooLarge, reason: "intake"}

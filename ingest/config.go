@@ -19,25 +19,25 @@ const (
 
 // Config is what a [Handler] needs.
 type Config struct {
-	// Sources finds a source; required. It is called once a request and may change its answers at any time.
+	// Sources finds a source; required. It is called once per request, and may change its answers at any time.
 	Sources func(team, name string) (*Source, bool)
 	// Log makes deliveries durable; required.
 	Log Log
-	// MaxBody is the largest body that is read for anybody, in bytes: the largest limit of all sources. Default 25 MiB.
+	// MaxBody is the largest body that is read, in bytes: the largest limit of all sources. Default 25 MiB.
 	//
-	// A source's own limit holds for authentic deliveries only. What a stranger may send is the same everywhere, so
-	// that limits do not show which sources exist.
+	// A source's own limit is for authentic deliveries only. All other requests have the same limit, so that it does not show which
+	// sources exist.
 	MaxBody int64
-	// MaxInFlight bounds the bytes of all bodies being read or produced; more is answered 503. Default 256 MiB. A body
-	// whose Ed25519 signature is being verified is there twice meanwhile.
+	// MaxInFlight bounds the bytes of all bodies that are being read or produced; beyond it the answer is 503. Default 256 MiB. While
+	// an Ed25519 signature is verified, its body is in memory twice.
 	MaxInFlight int64
-	// ReadTimeout is what the HTTP server gives to the reading of a body: its own ReadTimeout less its ReadHeaderTimeout.
-	// The handler sets none, which would cost each delivery a timer more. Default 10 s.
+	// ReadTimeout is how long the HTTP server waits for a body: its ReadTimeout minus its ReadHeaderTimeout. The handler only has to
+	// know it; a timeout of its own would cost each delivery one more timer. Default 10 s.
 	ReadTimeout time.Duration
-	// PublicURL is the URL before the request's path as providers call it, "https://hooks.example.com", for schemes
-	// that sign it. Default: from the request.
+	// PublicURL is the part before the path of the URL that providers call, such as "https://hooks.example.com", for signature schemes
+	// that cover the URL. Default: from the request.
 	PublicURL string
-	// StatusURL is where it can be asked what became of an event; nil or an empty one: the answer does not say.
+	// StatusURL makes the URL at which the status of an event can be asked for. If it is nil or returns "", the answer names none.
 	StatusURL func(team, source, id string) string
 	// Now is the intake's clock; default [time.Now].
 	Now func() time.Time

@@ -20,8 +20,8 @@ import (
 
 // Handler serves POST /v1/in/{team}/{source}. Safe for concurrent use.
 //
-// It answers 202 only for what is durable, 4xx only for what the sender did wrong, and 503 for the rest. Once the
-// signature holds, nothing is refused for its content.
+// It answers 202 only if the delivery is durable, 4xx only if the sender did something wrong, and 503 otherwise. A delivery with a
+// valid signature is never refused for its content.
 type Handler struct {
 	c         Config
 	mux       *http.ServeMux
@@ -29,7 +29,7 @@ type Handler struct {
 	budget    budget
 	logLimit  *rate.Limiter
 	decoy     [32]byte          // a random key
-	hashDummy func(body []byte) // takes the time of a verifier where none ran
+	hashDummy func(body []byte) // takes as long as a verifier, if none ran
 }
 
 func (h *Handler) routes() {
@@ -59,19 +59,19 @@ type delivery struct {
 	started     time.Time
 	received    time.Time
 	read        time.Time // when the body was there
-	deadline    time.Time // until when the log may take: just before the provider gives up
+	deadline    time.Time // when the wait for the log ends: just before the provider gives up
 	size        int       // of the body
 	request     verify.Request
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
-	buffer      *[smallBody]byte // of the body; used again, like that of the event's headers
+	buffer      *[smallBody]byte // for a small body; reused by recycle, as are the event's headers
 }
 
 // deliveries are used again: without, BenchmarkHandler takes 20 % more processor, intake as a whole some 2 %.
 var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBody]byte)} }}
 
-// done gives the delivery's memory to the next request, unless the log may still use its body. It is called after the answer.
-func (d *delivery) done(o outcome) {
+// recycle keeps the delivery's memory for the next request, unless the log may still use its body. It is called after the answer.
+func (d *delivery) recycle(o outcome) {
 	if o == unavailable || o == broken {
 		return
 	}
@@ -92,11 +92,11 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	v := h.process(w, r, d)
 	h.observe(r.Context(), d, v)
 	if v.outcome == refused {
-		d.request = verify.Request{} // let go of the body while waiting
+		d.request = verify.Request{} // frees the body during the wait
 		waitBeforeRefusal(r.Context(), d)
 	}
 	h.answer(w, d, v)
-	d.done(v.outcome)
+	d.recycle(v.outcome)
 }
 
 // process runs the delivery through limit, verify, name and produce.
@@ -152,8 +152,8 @@ func (h *Handler) url(r *http.Request) string {
 	return "http://" + r.Host + r.URL.RequestURI()
 }
 
-// readEvent returns a handshake's answer, or fills d.eventBuffer, or returns an *Unusable. If the mapping panics the
-// delivery is kept like any other that cannot become an event.
+// readEvent returns the answer to a handshake, or fills d.eventBuffer, or returns an *Unusable. If the mapping panics, the delivery
+// goes to quarantine like any other that cannot become an event.
 func (h *Handler) readEvent(d *delivery) (answer *provider.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -178,7 +178,7 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	}
 	err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
-		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keep(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
+		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keptHeaders(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
 		return d.notStored(ctx, err)
@@ -186,7 +186,7 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	return verdict{outcome: quarantined, reason: knownReason(reason), detail: detail}
 }
 
-// notStored is the verdict on what the log did not take. It is never the sender's fault.
+// notStored returns the verdict on a delivery that the log did not store. It is never the sender's fault.
 func (d *delivery) notStored(ctx context.Context, err error) verdict {
 	kind := schemas.KindOf(err)
 	switch {

@@ -8,19 +8,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// secretWords mark headers that carry a secret instead of proving one. Signatures are kept: a delivery in quarantine
-// can be verified again.
+// secretWords are parts of the names of headers that contain a secret. Signatures are no secrets, and are kept: a delivery in
+// quarantine can be verified again.
 var secretWords = []string{"authorization", "cookie", "token", "secret", "passw", "api-key", "apikey", "credential"}
 
 // maxKept bounds the bytes of headers kept, so that the record fits beside the largest body.
 const maxKept = schemas.MaxKept
 
-// maxURL bounds the bytes of a URL kept, for the same reason. No provider's is longer.
+// maxURL bounds the bytes of a URL that are kept, for the same reason. No provider's URL is longer.
 const maxURL = 16 << 10
 
-// keep is a request's headers as they go to quarantine: sorted, in lower case, secrets left out, and those that would
-// go over maxKept. What proves the delivery has the first claim to the room, whatever it is called.
-func keep(header http.Header, host string, m mapping) []schemas.Header {
+// keptHeaders returns a request's headers as they are kept in quarantine: sorted, in lower case, without secrets, and at most maxKept
+// bytes. Headers that the signature needs come first, whatever their names are.
+func keptHeaders(header http.Header, host string, m mapping) []schemas.Header {
 	secrets, proof := m.SecretHeaders(), m.Proof().Headers
 	var first, rest []schemas.Header
 	for name, values := range header {
@@ -40,7 +40,7 @@ func keep(header http.Header, host string, m mapping) []schemas.Header {
 		first = append(first, schemas.Header{Name: "host", Value: host})
 	}
 	byName := func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortStableFunc(rest, byName) // so that what has room does not depend on a map's order
+	slices.SortStableFunc(rest, byName) // so that a map's order does not decide which ones fit
 	left := maxKept
 	kept := slices.DeleteFunc(append(first, rest...), func(h schemas.Header) bool {
 		n := len(h.Name) + len(h.Value) + 16

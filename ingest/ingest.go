@@ -12,12 +12,12 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Log is where intake makes deliveries durable. Safe for concurrent use.
+// Log makes deliveries durable. Safe for concurrent use.
 //
-// Both methods return nil only after all in-sync replicas have the record, and then keep nothing of what they were
-// given. They return when ctx is done or the time by has come (the zero time never comes), and the record may still land
-// afterwards. Errors are *schemas.Error: Throttled when the producer's memory is full, Unavailable when the brokers did
-// not answer, TooLarge when the topic refuses the size, Internal otherwise.
+// Both methods return nil only after all in-sync replicas have the record, and then keep no reference to their arguments. They give
+// up when ctx is done or at the time by (zero: never); the record may still become durable after that. Errors are *schemas.Error:
+// Throttled when the producer's memory is full, Unavailable when the brokers did not answer, TooLarge when the topic refuses the
+// size, Internal otherwise.
 type Log interface {
 	Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error
 	Quarantine(ctx context.Context, by time.Time, topic string, d *Delivery) error
@@ -30,8 +30,8 @@ type Delivery struct {
 	Reason       string
 	Detail       string
 	Method       string
-	URL          string           // as the provider called it, where it is signed; else empty
-	Headers      []schemas.Header // all, secrets left out
+	URL          string           // the URL that the provider called, if the signature covers it; else empty
+	Headers      []schemas.Header // without secrets
 	Body         []byte
 	Received     time.Time
 }

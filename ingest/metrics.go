@@ -8,10 +8,10 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// unknown labels whatever names no source, however many names strangers try. No team or source can be called so.
+// unknown is the team and source label of all requests for sources that do not exist. No team or source can have this name.
 const unknown = "_unknown"
 
-// reasons bounds the reason label: whatever is not listed counts as "other".
+// reasons are the values of the reason label. A reason that is not listed counts as "other".
 var reasons = func() map[string]bool {
 	m := map[string]bool{}
 	for _, r := range []string{
@@ -58,9 +58,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// counted are a source's counters for what happens most.
+// counted has a source's counters for the most frequent outcome, so that they are looked up once.
 type counted struct {
-	in              *metrics // that they were found in
+	in              *metrics // where the counters are from
 	accepted, bytes prometheus.Counter
 }
 

@@ -11,9 +11,8 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
-// authentic reports whether the delivery's signature holds. A refusal looks the same, takes the same time and is
-// limited the same whether the source exists or not: the body was read to the same limit, it is hashed with a key, the
-// source's or a random one, and the answer waits in [waitBeforeRefusal].
+// authentic reports whether the delivery's signature is valid. A refusal does not show whether the source exists: the body was read
+// to the same limit, it is hashed with the source's key or a random one, and the answer waits in [waitBeforeRefusal].
 func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	if d.source == nil {
 		h.hashDummy(d.request.Body)
@@ -27,22 +26,22 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	if e, ok := errors.AsType[*verify.Error](err); ok {
 		reason = e.Reason
 	}
-	// Only a mismatch comes after a hash over the body, and not where a secret was compared.
+	// The verifier has hashed the body only if the signature did not match, and not if it compares a secret.
 	if reason != verify.Mismatch || len(d.source.mapper().SecretHeaders()) > 0 {
 		h.hashDummy(d.request.Body)
 	}
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false
 }
 
-// A refusal is answered refusalFloor after the body was read, and refusalPerByte more for each of its bytes: long
-// enough for as many keys as a source may have, and any algorithm.
+// A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes. That is enough time for any
+// algorithm with as many keys as a source may have.
 const (
 	refusalFloor   = 5 * time.Millisecond
 	refusalPerByte = 30 * time.Nanosecond
 )
 
-// waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Equal work is not enough: a source with two keys
-// hashes twice, and one with SHA-512 for longer, which a body of some megabytes shows.
+// waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Hashing alone does not take the same time for all
+// sources: one with two keys hashes twice, one with SHA-512 takes longer, and with a body of some megabytes that can be measured.
 func waitBeforeRefusal(ctx context.Context, d *delivery) {
 	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte - time.Since(d.read))
 	defer t.Stop()
@@ -52,7 +51,7 @@ func waitBeforeRefusal(ctx context.Context, d *delivery) {
 	}
 }
 
-// hash takes as long as a verifier.
+// hash hashes and compares as a verifier does, and takes as long.
 func (h *Handler) hash(body []byte) {
 	mac := hmac.New(sha256.New, h.decoy[:])
 	mac.Write(body)

@@ -11,13 +11,13 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Source is a configured source as intake serves it. Safe for concurrent use; immutable.
+// Source is a configured source. Safe for concurrent use; immutable.
 type Source struct {
 	*provider.Source
 	// Topic and QuarantineTopic are events.<team>.<source> and quarantine.<team>.<source>; required.
 	Topic, QuarantineTopic string
-	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not use it up, and so do not show by
-	// its exhaustion that the source exists. A source whose configuration changes keeps its Limiter, and so its limit.
+	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not count, so that a forger cannot find out by the limit
+	// that the source exists. A source whose configuration changes keeps its Limiter.
 	Limiter *rate.Limiter
 
 	counted atomic.Pointer[counted]
@@ -26,13 +26,13 @@ type Source struct {
 	mapping mapping
 }
 
-// mapping is what intake needs of a [provider.Source] behind the signature.
+// mapping is what intake needs of a [provider.Source] once the signature is verified.
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
 	Read(r *verify.Request, received time.Time, e *schemas.Event) error
-	// SecretHeaders are those that carry a secret itself instead of proving one.
+	// SecretHeaders returns the headers that contain a secret itself, not a signature made with it.
 	SecretHeaders() []string
-	// Proof is what a later verification reads.
+	// Proof returns which parts of the request a later verification needs.
 	Proof() verify.Proof
 }
 
@@ -45,8 +45,8 @@ func (s *Source) mapper() mapping {
 	return s.Source
 }
 
-// patience is how long intake may take: short of the provider's deadline by a fifth, at most a second, so that the
-// answer is there in time.
+// patience returns how long a delivery may take: the provider's deadline minus a fifth of it, at most a second, so that the answer
+// arrives in time.
 func (s *Source) patience() time.Duration {
 	deadline := s.Deadline
 	if deadline <= 0 {

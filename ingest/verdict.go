@@ -12,13 +12,13 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// outcome is the closed list of what becomes of a delivery; a metric label.
+// outcome is the closed list of how a delivery can end. It is a metric label.
 type outcome string
 
 const (
 	accepted    outcome = "accepted"    // durable as an event
 	quarantined outcome = "quarantined" // durable, authentic, unusable
-	handshake   outcome = "handshake"   // authentic and no event
+	handshake   outcome = "handshake"   // authentic, and a provider's challenge instead of an event
 	refused     outcome = "refused"     // no valid signature, or no such source
 	tooLarge    outcome = "too_large"
 	throttled   outcome = "throttled"
@@ -28,7 +28,7 @@ const (
 	broken      outcome = "broken"      // not durable, and a retry will not help
 )
 
-// status is the one mapping of outcomes to HTTP; a handshake brings its own.
+// status returns the HTTP status of an outcome, except of a handshake, which has its own.
 func (o outcome) status() int {
 	switch o {
 	case accepted, quarantined:
@@ -47,7 +47,7 @@ func (o outcome) status() int {
 	return http.StatusServiceUnavailable
 }
 
-// level is debug for what went well, so that a healthy intake writes nothing by default.
+// level returns the log level of an outcome. Success is debug, so that a healthy intake logs nothing by default.
 func (o outcome) level() slog.Level {
 	switch o {
 	case accepted, handshake:
@@ -62,16 +62,16 @@ func (o outcome) level() slog.Level {
 type verdict struct {
 	outcome   outcome
 	reason    string // closed list; never shown to strangers
-	detail    string // for an operator: where, without values
+	detail    string // for an operator: the place of the problem, without values
 	wait      time.Duration
 	handshake *provider.Answer
 	err       error
 }
 
-// retryAfter is how long a sender whose delivery was not taken should wait, where the verdict does not say.
+// retryAfter is the Retry-After of a delivery that was not stored, if the verdict has none.
 const retryAfter = 5 * time.Second
 
-// wait is how long until a limiter has room again.
+// wait returns how long until a limiter has room again.
 func wait(l *rate.Limiter) time.Duration {
 	if l.Limit() <= 0 {
 		return time.Minute
@@ -80,14 +80,14 @@ func wait(l *rate.Limiter) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// What strangers can cause without end, and every delivery while Kafka is away, is written this often; the counters
-// have all of it, and a log at debug level too.
+// The rate limit of lines at info level: strangers, and all deliveries while Kafka is away, could fill the log. The counters count
+// everything, and a log at debug level has every line.
 const (
 	logsPerSecond = 10
 	logsBurst     = 100
 )
 
-// observe writes the one line and counts. r's headers never appear: some are secrets.
+// observe counts a delivery and logs its one line. Headers are never logged: some are secrets.
 func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	took := time.Since(d.started)
 	h.metrics.observe(d, v, took)
@@ -116,5 +116,5 @@ func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	h.c.Logger.LogAttrs(ctx, level, "delivery", attrs...)
 }
 
-// clip keeps a stranger's path from filling the log; names of ours are shorter.
+// clip cuts a name from a request's path for the log. Names in the configuration are shorter.
 func clip(s string) string { return s[:min(len(s), 40)] }

@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf is the kind of the outermost [Error] in err's tree, Internal for any other error and "" for nil.
+// KindOf returns the kind of the outermost [Error] in err's tree, Internal for any other error and "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""

@@ -44,7 +44,7 @@ type Event struct {
 	// Version orders the event on its entity's line; Kind none orders by arrival.
 	Version Version
 	// First is the value that the entity's first event carries on this line, where the provider promises one (1,
-	// Twilio 0); nil where it does not. Only kind sequence has it.
+	// Twilio 0); nil if it does not. Only kind sequence has it.
 	First *int64
 	// Payload says whether a stale body may be dropped.
 	Payload PayloadKind
@@ -54,7 +54,7 @@ type Event struct {
 	Backfill bool
 	// Hash is the body's hash without the volatile pointers of its preset; see [HashBody].
 	Hash BodyHash
-	// TraceParent and TraceState are the W3C trace in which the event was created; empty where there is none.
+	// TraceParent and TraceState are the W3C trace in which the event was created; empty if there is none.
 	TraceParent, TraceState string
 	// Headers are the allow-listed original request headers.
 	Headers []Header
@@ -64,5 +64,5 @@ type Event struct {
 	Data []byte
 }
 
-// Key is the dedupe key of the event.
+// Key returns the dedupe key of the event.
 func (e *Event) Key() EventKey { return NewEventKey(e.Source, e.ID) }

@@ -19,7 +19,7 @@ func NewEntityKey(values ...string) EntityKey {
 		n += len(v)
 	}
 	var b strings.Builder
-	b.Grow(n) // enough where nothing is encoded
+	b.Grow(n) // enough if nothing is encoded
 	for i, v := range values {
 		if i > 0 {
 			b.WriteByte('/')
@@ -52,7 +52,7 @@ func NewEventKey(source, id string) EventKey {
 	return EventKey(hashParts(source, id))
 }
 
-// String is the key in hex.
+// String returns the key in hex.
 func (k EventKey) String() string { return hex.EncodeToString(k[:]) }
 
 // BodyHash is the first 16 bytes of SHA-256 over the body without its volatile pointers.
@@ -65,7 +65,7 @@ func HashBody(body []byte) BodyHash {
 	return BodyHash(sum[:16])
 }
 
-// String is the hash in hex.
+// String returns the hash in hex.
 func (h BodyHash) String() string { return hex.EncodeToString(h[:]) }
 
 // ActionID is stable over every attempt of one effect for one event; it is the Idempotency-Key at destinations.
@@ -73,7 +73,7 @@ type ActionID string
 
 var actionEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewActionID is "act_" and 26 characters over (namespace, generation, source, event id, action name).
+// NewActionID returns "act_" and 26 characters over (namespace, generation, source, event id, action name).
 func NewActionID(namespace string, generation int32, source, eventID, action string) ActionID {
 	var gen [4]byte
 	binary.BigEndian.PutUint32(gen[:], uint32(generation))
@@ -81,7 +81,7 @@ func NewActionID(namespace string, generation int32, source, eventID, action str
 	return ActionID("act_" + actionEncoding.EncodeToString(h[:]))
 }
 
-// Hash gives the 16 bytes that the id stands for; false where it is no id of an action.
+// Hash returns the 16 bytes that the id stands for; false if it is no id of an action.
 func (a ActionID) Hash() (h [16]byte, ok bool) {
 	text, ok := strings.CutPrefix(string(a), "act_")
 	if !ok || len(text) != actionEncoding.EncodedLen(len(h)) {

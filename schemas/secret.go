@@ -23,7 +23,7 @@ func NewSecret(text string) Secret {
 	return Secret{unique.Make(text)}
 }
 
-// Reveal is the text itself.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string {
 	if s.IsZero() {
 		return ""

@@ -145,7 +145,7 @@ func IsAttributeName(s string) bool {
 	return s != "" && s != "data"
 }
 
-// textFlaw says which character of s a CloudEvents String may not have, or "".
+// textFlaw returns which character of s a CloudEvents String may not have, or "".
 func textFlaw(s string, tab bool) string {
 	for i := range len(s) {
 		if c := s[i]; (c < 0x20 || c > 0x7E) && !(tab && c == '\t') {

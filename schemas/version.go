@@ -85,7 +85,7 @@ var (
 	MaxTimestamp = time.Unix(0, math.MaxInt64).UTC()
 )
 
-// Sortable is the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
+// Sortable returns the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
 // fractional digits, texts behind "=", "+00001" behind it for a sub, "e000001:" before it for an epoch. A text and its
 // sub have a space between them: below all characters of texts, it keeps the order where one text begins another. Kind
 // None is the empty text.
@@ -129,12 +129,12 @@ func appendPadded(b []byte, n int64, width int) []byte {
 	return append(b, s...)
 }
 
-// appendTime writes t as timeText says. RFC 3339 has a fast way in package time, a layout of one's own has not.
+// appendTime appends t in the layout timeText. It uses RFC 3339, for which package time has a fast path, and adds the nanoseconds itself.
 func appendTime(b []byte, t time.Time) []byte {
 	b = t.AppendFormat(b, time.RFC3339)
 	b[len(b)-1] = '.' // instead of Z
 	nanos := strconv.AppendInt(b, int64(t.Nanosecond())+1e9, 10)
-	copy(nanos[len(b):], nanos[len(b)+1:]) // the 1 that kept the zeros
+	copy(nanos[len(b):], nanos[len(b)+1:]) // removes the 1 of 1e9, which kept leading zeros
 	nanos[len(nanos)-1] = 'Z'
 	return nanos
 }

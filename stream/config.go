@@ -45,25 +45,24 @@ type Config struct {
 	// Begin is where a new subscription begins.
 	Begin  owner.Begin
 	Ledger Ledger
-	// Payloads is where payloads are read that must outlive the log: the owner of a partition copies those of open actions
-	// into the ledger at half of the topic's retention. nil copies none.
+	// Payloads reads the payloads that the owner of a partition copies into the ledger at half of the topic's retention, for actions
+	// that are still open. nil copies none.
 	Payloads reader.Payloads
-	// Backfills gets the claims that run, whose requests it hands out; nil: nobody asks for any.
+	// Backfills hands out the backfills that the gate asks for; nil: none.
 	Backfills *batch.BackfillRequests
 	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads.
 	Export bool
-	// Retention is for how long each topic keeps its records, where the broker does not tell.
+	// Retention is for how long each topic keeps its records. It is used if the broker does not say.
 	Retention map[string]time.Duration
 
 	Logger     *slog.Logger          // nil logs nothing
 	Registerer prometheus.Registerer // nil registers nothing
 
-	BatchRecords int           // most records of a batch; default 1000
-	BatchBytes   int           // most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
+	BatchRecords int           // the most records of a batch; default 1000
+	BatchBytes   int           // the most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
 	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
-	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. A batch may come to
-	// fourfold that in memory, with what its records take. What weighs more is quarantined (too_large): the ledger could not
-	// keep a copy of it.
+	// MaxRecordBytes is the largest size of a record, with the decompressed record batch that it is in; default 64 MiB. In memory
+	// that may become four times as much. A larger record is quarantined (too_large), since the ledger could not keep a copy.
 	MaxRecordBytes int
 
 	SessionTimeout    time.Duration // default 45 s
@@ -71,26 +70,26 @@ type Config struct {
 	// RebalanceTimeout is how long the group waits for a member to give up what it loses; default 60 s. Half of it is
 	// for draining lanes.
 	RebalanceTimeout time.Duration
-	// DrainTimeout bounds shutdown, whatever does not answer: the wait for attempts in flight, and in its last fourth, five
-	// seconds at most, positions, fences and the group; default 20 s.
+	// DrainTimeout bounds shutdown, even if brokers or the database do not answer; default 20 s. It is for attempts in flight; the
+	// last fourth, at most five seconds, is kept to mirror positions, release fences and leave the group.
 	DrainTimeout time.Duration
-	// GapSweep is how often claims with waiting events are asked for their deadlines besides their timers; default 5 s.
+	// GapSweep is how often the ledger is asked for the deadlines of waiting events, besides when one is due; default 5 s.
 	GapSweep time.Duration
-	// IdleSweep is how often the ledger is told of partitions that are read to their end; default 10 min.
+	// IdleSweep is how often the ledger is told which partitions are read to their end; default 10 min.
 	IdleSweep time.Duration
-	// StopLook is how often a stopped partition is looked at again: whether it was accepted, whether there is more; default 5 s.
+	// StopLook is how often a stopped partition is claimed again, to see whether the stop was accepted; default 5 s.
 	StopLook time.Duration
-	// UnreadAfter is how long a partition may not be readable before it is stopped with a report; default 1 min.
+	// UnreadAfter is for how long a partition cannot be read before it is stopped with a report; default 1 min.
 	UnreadAfter time.Duration
-	// TopicLook is how often the topics are asked for their number of partitions, besides whenever a record is not in its
-	// place; default 10 s.
+	// TopicLook is how often the brokers are asked for each topic's number of partitions, besides when a record is in another
+	// partition than its key's; default 10 s.
 	TopicLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
-	// CommandSweep is how often the owner looks for what operators ask of it, besides being told; default 500 ms. The index it
-	// looks into is nearly always empty.
+	// CommandSweep is how often the ledger is asked for operators' commands, besides when it notifies; default 500 ms. The question
+	// is cheap: its index is nearly always empty.
 	CommandSweep time.Duration
-	// ExportSweep is how often it looks for dead letters to export; default 1 s.
+	// ExportSweep is how often the ledger is asked for dead letters to export; default 1 s.
 	ExportSweep time.Duration
 }
 

@@ -1,6 +1,6 @@
-// Package stream wires a [Subscription]: an owner that claims the partitions which the subscription's Kafka group assigns, a
-// reader of their records, a loop that has them decided and written by the ledger, batch by batch, and hands the actions that
-// follow to the lanes, and the export of dead letters.
+// Package stream wires a [Subscription] of its parts. An owner claims the partitions that the Kafka group assigns. A reader reads
+// their records. A loop has the ledger decide and write them batch by batch, and hands the new actions to the lanes. An exporter
+// copies dead letters to their topic.
 //
 //	Kafka ─▶ owner (membership, claim, fence) ─▶ batch (gate + ledger) ─▶ Lanes
 //	  └────▶ reader (reads from the ledger's offsets) ──────┘
@@ -9,7 +9,7 @@
 //
 // # Stopping
 //
-// A revoke stops the reading, lets the batch finish, drains the lanes within the rebalance timeout, mirrors, releases. A loss
-// drops everything and writes nothing. [Subscription.Run] ends within its drain timeout whatever does not answer; the last
-// fourth of it is kept for position, fence and group.
+// After a revoke, reading stops, the batch finishes, the lanes drain within the rebalance timeout, the position is mirrored and the
+// fence released. After a loss everything is dropped and nothing written. [Subscription.Run] ends within its drain timeout even if
+// brokers or the database do not answer; the last fourth of it is kept to mirror, release and leave the group.
 package stream

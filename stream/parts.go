@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// What each part of a subscription gets of its config.
+// The config of each part, from the subscription's.
 
 func (c Config) owner() owner.Config {
 	return owner.Config{

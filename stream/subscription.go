@@ -50,27 +50,27 @@ func New(cfg Config) (*Subscription, error) {
 	return s, nil
 }
 
-// Ready is nil when the subscription works: its begin is stored and its group is joined. Otherwise it says what is
-// missing. Partitions that do not run are told by [Subscription.Partitions].
+// Ready returns nil when the subscription works: its begin is stored and its group is joined. Otherwise it says what is
+// missing. [Subscription.Partitions] says which partitions do not run.
 func (s *Subscription) Ready() error { return s.owner.Ready() }
 
-// Partitions are the assigned partitions and how they are.
+// Partitions returns the assigned partitions with their states.
 func (s *Subscription) Partitions() []owner.PartitionState { return s.owner.Partitions() }
 
 // Alive reports whether this process may still act for its group: the group has confirmed this member within the session
-// timeout, on a clock that goes on while the machine is suspended. Lanes ask before every attempt (P6 covers the ledger, not
+// timeout, by a clock that runs on while the machine is suspended. Lanes ask before every attempt (P6 covers the ledger, not
 // the wire).
 func (s *Subscription) Alive() bool { return s.owner.Alive() }
 
-// Fenced tells the subscription that c's fence was found lost, by lanes that recorded a result. The claim is dropped and
-// made again if the partition is still assigned. It does not wait, and may be called from within the Lanes.
+// Fenced is called by the lanes when they found c's fence lost. The claim is dropped, and made again if the partition is still
+// assigned. Fenced does not block, and may be called from within the Lanes.
 func (s *Subscription) Fenced(c *ledger.Claim) { s.owner.Fenced(c) }
 
 // Run works until ctx is done, then drains within the drain timeout: it stops reading, finishes the batch, closes the lanes,
-// mirrors the positions, releases the fences and leaves the group. What hangs is cut off then, and Run returns within three
-// seconds. Whatever goes wrong before that is tried again and shown by Ready. Run may be called once.
+// mirrors the positions, releases the fences and leaves the group. After the drain timeout, whatever still hangs is cancelled, and
+// Run returns within three seconds. Errors before that are tried again and shown by Ready. Run may be called once.
 //
-// The lanes must run until Run has returned. They may ask [Subscription.Alive], and tell [Subscription.Fenced], at any time.
+// The lanes must run until Run has returned. They may call [Subscription.Alive] and [Subscription.Fenced] at any time.
 func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
 	for ctx.Err() == nil {
 		if err := s.run(ctx, lanes); err != nil {
@@ -80,17 +80,17 @@ func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
 	return nil
 }
 
-// errRenew is why clients are given up: a topic has another id than they know.
+// errRenew ends a pair of Kafka clients: a topic has another id than they know.
 var errRenew = errors.New("a topic was created again; its clients are made again")
 
-// run is Run with one pair of clients. It ends early where a topic was created again: a client holds on to the id that
-// it first saw.
+// run is Run with one pair of Kafka clients. It also returns when a topic was created again, to be called with new clients: a
+// client keeps the topic id that it first saw.
 func (s *Subscription) run(ctx context.Context, lanes Lanes) error {
 	options, err := reader.ClientOptions(s.cfg.reader(s.readFailed))
 	if err != nil {
 		return err
 	}
-	// What the last steps live by, and the clients, which would wait for brokers even while they are closed.
+	// The context of the last steps and of the clients, which would wait for brokers even while they are being closed.
 	cleaning, cut := context.WithCancelCause(context.Background())
 	defer cut(nil)
 	client, err := kgo.NewClient(append(options, kgo.WithContext(cleaning))...)
@@ -106,11 +106,11 @@ func (s *Subscription) run(ctx context.Context, lanes Lanes) error {
 	defer renew(nil)
 	stopping := context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.DrainTimeout, func() { cut(owner.ErrTooSlow) }) })
 	defer stopping()
-	return s.work(ctx, client, topics, lanes, owner.Work{Lanes: lanes, Cleaning: cleaning, Renew: func() { renew(errRenew) }})
+	return s.runParts(ctx, client, topics, lanes, owner.Work{Lanes: lanes, Cleaning: cleaning, Renew: func() { renew(errRenew) }})
 }
 
-// work runs from joining the group to leaving it.
-func (s *Subscription) work(ctx context.Context, client *kgo.Client, topics owner.Topics, lanes Lanes, w owner.Work) error {
+// runParts makes the parts and runs them from joining the group to leaving it.
+func (s *Subscription) runParts(ctx context.Context, client *kgo.Client, topics owner.Topics, lanes Lanes, w owner.Work) error {
 	// The parts outlive ctx: they are needed to drain. stop ends them.
 	parts, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -131,7 +131,7 @@ func (s *Subscription) work(ctx context.Context, client *kgo.Client, topics owne
 	return s.owner.Run(ctx, topics, w)
 }
 
-// readFailed is told of errors that are about no claimed partition.
+// readFailed counts and logs a read error that is about no claimed partition.
 func (s *Subscription) readFailed(err error) {
 	s.batches.ReadFailed()
 	s.cfg.Logger.Warn("reading", "error", err)

@@ -12,11 +12,11 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// firstWait is how long a call waits for its ack alone; then it also watches the caller's context. Most calls are over by
-// then, and waiting on one channel costs a third of waiting on several.
+// firstWait is how long a call waits for nothing but its ack; after that it also watches the caller's context. Most calls have ended
+// by then, and waiting on one channel costs a third of waiting on several.
 const firstWait = 50 * time.Millisecond
 
-// call is a record that waits for its ack, with its memory, which is used again.
+// call is a record that waits for its ack, with its memory, which is reused.
 type call struct {
 	encoder    record.Encoder
 	done       chan error // capacity 2, for the ack and the timer: the client never blocks on it
@@ -39,8 +39,8 @@ func (p *Producer) newCall() *call {
 
 var errTimeUp = errors.New("no ack within the first wait")
 
-// produce sends r and waits for its ack until ctx is done or deadline has come; zero is no deadline. c, whose memory r may
-// use, is used again only after the ack: if the caller gives up, the client still has both.
+// produce sends r and waits for its ack until ctx is done or deadline; zero is no deadline. r may use the memory of c, so c is reused
+// only after the ack: if the caller gives up, the client still has both.
 func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) error {
 	topic, left := r.Topic, firstWait
 	if err := ctx.Err(); err != nil {
@@ -68,7 +68,7 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 	return mapError(topic, err)
 }
 
-// reuse gives the call to the next record.
+// reuse makes the call available to the next record.
 func (p *Producer) reuse(c *call) {
 	c.encoder.Forget()
 	p.calls.Put(c)

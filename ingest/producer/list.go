@@ -14,7 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Item is a delivery as it lies in a quarantine topic.
+// Item is a delivery in a quarantine topic.
 type Item struct {
 	Partition int32
 	Offset    int64
@@ -71,7 +71,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	return items[:min(len(items), q.Limit)], nil
 }
 
-// window is where to begin in each partition that has something to read, and its end.
+// window returns the offset to read from and the end, for each partition that has something to read.
 func window(ctx context.Context, adm *kadm.Client, q Query) (map[int32]kgo.Offset, map[int32]int64, error) {
 	topic, op := q.Topic, "list "+q.Topic
 	starts, err := adm.ListStartOffsets(ctx, topic)

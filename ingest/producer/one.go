@@ -10,9 +10,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// ReadOne reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials; a client of its
-// own is opened and closed. Errors are *schemas.Error: NotFound where the topic has nothing at that place (any more),
-// Invalid, Unavailable.
+// ReadOne reads one delivery of a quarantine topic, with its body. opts are the brokers and their credentials, for a client that
+// ReadOne opens and closes. Errors are *schemas.Error: NotFound if the topic has no record at that offset (any more), Invalid,
+// Unavailable.
 func ReadOne(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {
 	op := "read " + topic
 	nothing := schemas.Errorf(schemas.NotFound, op, "nothing is at %d@%d; `forebay quarantine list` shows what is kept", partition, offset)

@@ -1,8 +1,8 @@
 // Package producer makes deliveries durable on Kafka: it is the [ingest.Log] of production.
 //
-// The client is idempotent and waits for all in-sync replicas. A caller's context ends the caller's wait and nothing
-// else: kgo would otherwise fail, with one impatient request, all records that wait for the same partition. What is
-// in the producer when its caller gives up may still land, and the stream's dedupe absorbs the retry.
+// The client is idempotent and waits for all in-sync replicas. A caller's context ends only the caller's wait: if it were given to
+// kgo, one caller that gives up would fail all records that wait for the same partition. A record whose caller has given up may
+// still become durable; the stream's dedupe then drops the provider's retry.
 package producer
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Room is what a record may weigh beside its body: key, headers and framing. A topic's max.message.bytes must be the
+// Room is how many bytes a record may have beside its body: key, headers and framing. A topic's max.message.bytes must be the
 // largest body and at least this.
 const Room = 64 << 10
 
@@ -35,22 +35,23 @@ type Config struct {
 	Brokers []string
 	// MaxBody is the largest body of any source in bytes. Default 25 MiB.
 	MaxBody int64
-	// TopicMaxBody is the largest body that goes to a topic, in bytes; default MaxBody. A topic that takes less than
-	// the others must say so: a batch of many small records would be refused by it as a whole.
+	// TopicMaxBody returns the largest body that goes to a topic, in bytes; default MaxBody. It must return less for a topic that
+	// takes less: otherwise the topic would refuse a whole batch of many small records.
 	TopicMaxBody func(topic string) int64
-	// MaxBuffered bounds the memory of the records that wait for their ack, in bytes: some 6 KiB for a small one. More is
-	// Throttled at once, and so is a topic that has more than a quarter where half is taken. Default 256 MiB.
+	// MaxBuffered bounds the memory of the records that wait for their ack, in bytes; a small record takes about 6 KiB. Beyond it,
+	// records are Throttled at once. Once half of it is used, so are the records of a topic that uses more than a quarter. Default
+	// 256 MiB.
 	MaxBuffered int64
-	// Linger is how long a partition waits for company before a request is built. Default none: while a request is
-	// in flight the next one fills up anyway. Measured on two cores against Apache Kafka with 1 KiB bodies: 1 ms costs
-	// a fifth and more of the rate at 64 callers and changes nothing that stands out of the noise at 256.
+	// Linger is how long a partition waits for more records before a request is built. Default none: while a request is in flight,
+	// the next one fills up anyway. Measured on two cores against Apache Kafka with 1 KiB bodies: 1 ms costs a fifth of the rate or
+	// more at 64 callers, and makes no measurable difference at 256.
 	Linger time.Duration
-	// GiveUp is how long a record that was never sent is kept for brokers that are away. Its caller is gone long before.
-	// One that may be in the log already is kept until a broker says so: the client numbers records. Default 30 s.
+	// GiveUp is how long a record that was never sent is kept while no broker can be reached. Its caller has gone long before. A
+	// record that may be in the log already is kept until a broker answers, since the client numbers records. Default 30 s.
 	GiveUp time.Duration
 	// ClientID names the client to the brokers. Default "forebay-ingest".
 	ClientID string
-	// Options are appended: TLS, SASL, hooks and a logger.
+	// Options are appended to the client's options: TLS, SASL, hooks and a logger.
 	Options []kgo.Opt
 }
 
@@ -112,10 +113,10 @@ func New(c Config) (*Producer, error) {
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return int32(min(c.TopicMaxBody(topic), c.MaxBody) + Room) }),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, c.MaxBody+2*Room))),
 		kgo.RecordDeliveryTimeout(c.GiveUp),
-		// lz4 halves JSON for a client's cost that is the same as snappy's and none's within the noise; brokers store
-		// the batch as it comes.
+		// lz4 halves JSON. Its cost in the client does not differ measurably from that of snappy or no compression; brokers store the
+		// batch as it is.
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
-		// By key, so that an entity stays in its partition; as every Kafka client does by default.
+		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
 	client, err := kgo.NewClient(append(opts, c.Options...)...)
@@ -139,8 +140,8 @@ func (p *Producer) Quarantine(ctx context.Context, deadline time.Time, topic str
 	return p.produce(ctx, deadline, p.calls.Get().(*call), quarantineRecord(topic, d))
 }
 
-// Republish appends a record as it stands, key, value and headers byte for byte, to the partition of its key in a topic, and
-// returns its new place. The key must not be null.
+// Republish appends a record with the same key, value and headers, byte for byte, to the partition of its key in a topic. It returns
+// the new partition and offset. The key must not be null.
 func (p *Producer) Republish(ctx context.Context, topic string, r *kgo.Record) (partition int32, offset int64, err error) {
 	if r.Key == nil {
 		return 0, 0, schemas.Errorf(schemas.Invalid, "produce to "+topic, "the record has no key")
@@ -152,7 +153,7 @@ func (p *Producer) Republish(ctx context.Context, topic string, r *kgo.Record) (
 	return fresh.Partition, fresh.Offset, nil
 }
 
-// mapError gives kgo's errors their kinds.
+// mapError wraps an error of kgo in a *schemas.Error with its kind.
 func mapError(topic string, err error) error {
 	if err == nil {
 		return nil
@@ -179,9 +180,9 @@ type Trouble struct {
 	Part bool  // some of its partitions have a leader: what belongs to those is taken
 }
 
-// Check asks the brokers for topics, whose records need a leader of their partition, and returns what is wrong, by topic.
-// An error is Unavailable: no broker answers. The settings that P1 rests on are checked before the start, by
-// `forebay topics apply` and serve.
+// Check asks the brokers whether topics exist and their partitions have leaders, and returns what is wrong, by topic. An error is
+// Unavailable: no broker answers. The topics' settings, which P1 depends on, are checked earlier, by `forebay topics apply` and at
+// the start.
 func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
 	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
 	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
@@ -226,8 +227,8 @@ func troubleOf(name string, t *kmsg.MetadataResponseTopic) Trouble {
 		Err: schemas.Errorf(schemas.Unavailable, "", "%d of %d partitions of %s have no leader", without, len(t.Partitions), name)}
 }
 
-// Close waits until ctx is done for what is in the producer, and closes it. Records that did not make it are lost to
-// the log; their senders were told 503 or get no answer.
+// Close waits for the records in the producer, until ctx is done at the latest, and closes it. Records that are not acknowledged by
+// then may be lost; their senders got 503, or get no answer.
 func (p *Producer) Close(ctx context.Context) error {
 	defer p.client.Close()
 	if err := p.client.Flush(ctx); err != nil {

@@ -50,8 +50,7 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: body, Headers: headers}
 }
 
-// parseQuarantine reads a record of a quarantine topic. It takes whatever is there: the topic is looked at when
-// something went wrong.
+// parseQuarantine reads a record of a quarantine topic. It never fails: operators read the topic when something has gone wrong.
 func parseQuarantine(r *kgo.Record) Item {
 	item := Item{Partition: r.Partition, Offset: r.Offset, Bytes: len(r.Value), Delivery: ingest.Delivery{Body: r.Value, Received: r.Timestamp.UTC()}}
 	for _, h := range r.Headers {

@@ -6,14 +6,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/expression"
 )
 
-// celPrefix is how a `from` says that it is an expression.
+// celPrefix begins a `from` that is an expression.
 const celPrefix = "cel:"
 
 // maxResult bounds the text that an expression gives, in bytes.
 const maxResult = 4 << 10
 
-// Types that a place takes from an expression. Decimals have no place: as a version or part of a name they would not be
-// exact.
+// The types that an expression may have, by what it is for. Decimals are in none: they would not be exact as a version or in a name.
 var (
 	names    = []*cel.Type{cel.StringType, cel.IntType, cel.UintType}
 	counters = names
@@ -25,8 +24,8 @@ var (
 // texts is the type of header and form.
 var texts = cel.MapType(cel.StringType, cel.StringType)
 
-// environment is what expressions can name: the delivery as body (the JSON text), header (lower-case names to first
-// values) and form (names to values).
+// environment has the variables of expressions: body (the JSON text), header (lower-case names to first values) and form (names to
+// values).
 var environment = expression.Over(cel.Variable("body", cel.DynType), cel.Variable("header", texts), cel.Variable("form", texts))
 
 // compiled is a compiled `cel:`. Safe for concurrent use.
@@ -36,7 +35,7 @@ type compiled struct {
 	form bool // it reads the form
 }
 
-// express compiles and type-checks an expression. Its errors go behind the name of a key.
+// express compiles and type-checks an expression. Its errors are written after the name of a key.
 func express(text string, takes []*cel.Type) (*compiled, error) {
 	x, err := environment.Compile(text, takes)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// Compile builds a source. Errors name the key in the words of the config, below the source: "event.version.kind ...".
-// No error quotes a secret.
+// Compile builds a source. Errors begin with the key of the file, below the source: "event.version.kind ...". No error quotes a secret.
 func Compile(cfg Config) (*Source, error) {
 	p, ok := catalogue[cfg.Preset]
 	if !ok {
@@ -49,7 +48,7 @@ func Compile(cfg Config) (*Source, error) {
 		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
 	}
 	if params.Scheme == verify.SchemeStandardWebhooks && params.HeaderPrefix != "" {
-		// The other family's id would not be signed.
+		// By default the id is read from either family of headers (webhook- or svix-), but only one of them is signed here.
 		s.preset.fallback.id = "header:" + params.HeaderPrefix + "id"
 	}
 	if err := s.compileRules(cfg.Event); err != nil {
@@ -150,7 +149,7 @@ func (cfg Config) validate(p preset) error {
 	return cfg.Event.validate()
 }
 
-// complete says what preset generic cannot do without.
+// complete returns an error if a part is missing that preset generic needs.
 func (e *EventConfig) complete() error {
 	switch {
 	case e.ID == "":

@@ -14,9 +14,9 @@ type Config struct {
 	Preset string
 	// Secrets are the keys, any of which may match; at least one, none empty.
 	Secrets []schemas.Secret
-	// KeyEncoding says what the secrets are: text, hex or base64; empty is the scheme's own way.
+	// KeyEncoding is the encoding of the secrets: text, hex or base64; empty is the scheme's default.
 	KeyEncoding string
-	// Verify replaces single parameters of the preset's scheme, or all of them where it names another scheme.
+	// Verify replaces single parameters of the preset's scheme, or all of them if it names another scheme.
 	Verify *verify.Params
 	// Event replaces single parts of the preset's mapping, for every event type.
 	Event *EventConfig
@@ -29,18 +29,17 @@ type Config struct {
 // EventConfig is a source's `event:`. Every `from` is a JSON Pointer into the body, header:<name>, form:<field>,
 // cel:<expression> or (id only) sha256:body.
 //
-// An expression is CEL with its standard library, over body (the JSON text), header (lower-case names to first values,
-// without secrets) and form (names to values). It is type-checked when the source is compiled. JSON integers are exact in
-// it, decimals are doubles, which no place takes. A delivery on which it fails, runs too long or gives another type than
-// its place takes is unusable; so is one whose body, where the expression reads it, has a key twice or a string that is
-// no text anywhere in it.
+// An expression is CEL with its standard library, over body (the JSON text), header (lower-case names to first values, without
+// secrets) and form (names to values). It is type-checked when the source is compiled. JSON integers are exact in it; decimals are
+// doubles, which no key accepts. A delivery is unusable if the expression fails on it, runs too long or has a type that its key does
+// not accept. It is also unusable if the expression reads body, and the body has a key twice or a string that is not valid text.
 type EventConfig struct {
 	// ID is the dedupe id.
 	ID string `yaml:"id,omitempty" json:"id,omitempty"`
 	// Type is the event type, taken verbatim.
 	Type string `yaml:"type,omitempty" json:"type,omitempty"`
-	// Entity lists the values that name what the event is about. An empty list, written out, is the source itself: all
-	// its events then stand in one line.
+	// Entity lists the values that name what the event is about. An empty list that is written out means the source itself: all its
+	// events are then about one entity.
 	Entity []string `yaml:"entity,omitempty" json:"entity,omitempty"`
 	// Version orders the events of an entity.
 	Version *VersionConfig `yaml:"version,omitempty" json:"version,omitempty"`
@@ -64,13 +63,13 @@ type VersionConfig struct {
 	// As says what values of kind monotonic are: integer, or text, which compares bytewise (see [schemas.IsVersionText]). Empty
 	// is integer.
 	As string `yaml:"as,omitempty" json:"as,omitempty"`
-	// Clock names the line where an entity has several.
+	// Clock names the version line, if an entity has several.
 	Clock string `yaml:"clock,omitempty" json:"clock,omitempty"`
-	// Epoch is where the provider says which incarnation of its counter the value is of: an integer from 1 to
-	// [schemas.MaxEpoch] that grows whenever the counter starts again. A delivery without it is unusable.
+	// Epoch is where the provider says to which run of its counter the value belongs: an integer from 1 to [schemas.MaxEpoch] that
+	// grows whenever the counter starts again. A delivery without it is unusable.
 	Epoch string `yaml:"epoch,omitempty" json:"epoch,omitempty"`
-	// Resolution of a timestamp is how finely it counts: 1s, 1ms, 1us or 1ns. Finer digits do not count, and a bare
-	// number is in this unit. Zero counts all digits and takes bare numbers for seconds.
+	// Resolution is the unit of a timestamp: 1s, 1ms, 1us or 1ns. Finer digits are cut off, and a bare number is in this unit. With zero
+	// all digits count, and bare numbers are seconds.
 	Resolution time.Duration `yaml:"resolution,omitempty" json:"resolution,omitempty"`
 	// Rank breaks ties of one version.
 	Rank *RankConfig `yaml:"rank,omitempty" json:"rank,omitempty"`

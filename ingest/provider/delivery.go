@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// delivery is a request taken apart as far as its source asks.
+// delivery is a request, parsed as far as its source needs.
 type delivery struct {
 	src      *Source
 	req      *verify.Request
@@ -25,7 +25,7 @@ type delivery struct {
 	inputs   *inputs      // of expressions; nil until one asks
 }
 
-// parse reads the form, where the source knows forms, and the JSON text, where the source reads any of it.
+// parse reads the form, if the source knows forms, and the JSON text, if the source reads any of it.
 func (d *delivery) parse() *Unusable {
 	s, text := d.src, d.req.Body
 	if s.forms && d.mediaType() == "application/x-www-form-urlencoded" {
@@ -58,7 +58,7 @@ func (d *delivery) parse() *Unusable {
 	return nil
 }
 
-// close lets the next request have d; texts that were read are copies.
+// close makes d available to the next request. Texts that were read from it are copies, and stay valid.
 func (d *delivery) close() {
 	s := d.src
 	*d = delivery{buffer: d.buffer}
@@ -80,7 +80,7 @@ func scanReason(err error) *Unusable {
 	return unusable(reason, "body: %v", err)
 }
 
-// rule is the mapping of the delivery's event type.
+// rule returns the mapping of the delivery's event type.
 func (d *delivery) rule() (*rule, *Unusable) {
 	p := &d.src.preset
 	switch {
@@ -112,13 +112,13 @@ func (d *delivery) rule() (*rule, *Unusable) {
 	return d.src.fallback, nil
 }
 
-// scalar is the first of v's refs that is a string or a number and not empty.
+// scalar returns the first of v's refs that is a string or a number and not empty.
 func (d *delivery) scalar(v value) (text string, found bool, bad *Unusable) {
 	text, kind, bad := d.typed(v)
 	return text, kind != scan.Absent, bad
 }
 
-// typed is scalar with the kind, Absent where there is none.
+// typed is scalar, and also returns the value's kind, Absent if there is none.
 func (d *delivery) typed(v value) (text string, kind scan.Kind, bad *Unusable) {
 	wrong := scan.Absent
 	for _, r := range v.refs {
@@ -144,7 +144,7 @@ func (d *delivery) typed(v value) (text string, kind scan.Kind, bad *Unusable) {
 	return "", scan.Absent, unusable(MissingField, "no %s", v.text)
 }
 
-// read is what stands at r. Headers and form fields are strings.
+// read returns the kind and the text of the value at r. Headers and form fields are strings.
 func (d *delivery) read(r ref) (scan.Kind, string, *Unusable) {
 	switch r.kind {
 	case refLiteral:
@@ -184,7 +184,7 @@ func (d *delivery) field(name string) (string, *Unusable) {
 	return "", unusable(DuplicateKey, "form field %s appears more than once", name)
 }
 
-// withoutVolatile is the body, without the bytes of the values that change between retries. Of a form it is all of it.
+// withoutVolatile returns the body without the bytes of the values that change between retries. The body of a form is returned whole.
 func (d *delivery) withoutVolatile(m *rule) []byte {
 	body := d.req.Body
 	if len(m.volatile) == 0 || d.values == nil || d.fromForm {
@@ -219,7 +219,7 @@ func (d *delivery) mediaType() string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// contentType is the header as received, unless it could not be stored.
+// contentType returns the header as received, unless it could not be stored.
 func (d *delivery) contentType() string {
 	if values := d.req.Header["Content-Type"]; len(values) > 0 && printable(values[0]) && len(values[0]) <= 255 {
 		return values[0]
@@ -227,7 +227,7 @@ func (d *delivery) contentType() string {
 	return ""
 }
 
-// headers appends those that the source keeps.
+// headers appends the request's headers that the source keeps.
 func (d *delivery) headers(kept []schemas.Header) []schemas.Header {
 	for _, h := range d.src.headers {
 		for _, v := range d.req.Header[h.canonical] {

@@ -15,8 +15,8 @@ func (c *refs) epoch(to *compiledClock, user string) error {
 	return nil
 }
 
-// epoch is which incarnation of its counter the provider means; 0 where the mapping does not ask. One that is missing is
-// not guessed: by its value alone, the first event after a reset and a late one look the same.
+// epoch returns the run of the provider's counter that the value belongs to; 0 if the mapping has no epoch. A missing epoch makes the
+// delivery unusable: by the value alone, the first event after a reset looks like a late one.
 func (d *delivery) epoch(c *compiledClock) (int64, *Unusable) {
 	if c.epoch == nil {
 		return 0, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// inputs are what expressions read, made when the first one asks. They are the delivery's [cel.Activation].
+// inputs has the values of expressions' variables, made when the first expression reads them. It is the delivery's [cel.Activation].
 type inputs struct {
 	d      *delivery
 	parsed bool // body and bad are set
@@ -25,8 +25,8 @@ type inputs struct {
 	form   map[string]any
 }
 
-// evaluate runs the expression r over the delivery. Its value stands where a pointer's would: null is a value that is
-// missing. What it reads of the body is all of it, so that all of it is held to what is asked of a value that is read.
+// evaluate runs the expression r over the delivery. Its value is used like that of a pointer: null counts as missing. If it reads body,
+// the whole body must be as strict as a pointer requires of the values on its way.
 func (d *delivery) evaluate(r ref) (scan.Kind, string, *Unusable) {
 	if d.inputs == nil {
 		d.inputs = &inputs{d: d}
@@ -64,7 +64,7 @@ func (d *delivery) evaluate(r ref) (scan.Kind, string, *Unusable) {
 	return kind, text, nil
 }
 
-// failed is an expression that gave no value.
+// failed returns the Unusable for an expression without a value.
 func failed(text string, err error) *Unusable {
 	reason := ExpressionFailed
 	if f, ok := errors.AsType[*expression.Failure](err); ok && f.Cost {
@@ -89,7 +89,7 @@ func (in *inputs) ResolveName(name string) (any, bool) {
 // Parent implements [cel.Activation].
 func (in *inputs) Parent() cel.Activation { return nil }
 
-// parse reads the JSON text; null where there is none (a form without one).
+// parse reads the JSON text; null if there is none (a form without one).
 func (in *inputs) parse() *Unusable {
 	if in.parsed {
 		return in.bad
@@ -106,7 +106,7 @@ func (in *inputs) parse() *Unusable {
 	return in.bad
 }
 
-// headers has no secret: what an expression gives may be an id, which is shown.
+// headers returns the headers without secrets: an expression's value may become an id, which is shown.
 func (in *inputs) headers() map[string]string {
 	if in.header != nil {
 		return in.header
@@ -121,7 +121,7 @@ func (in *inputs) headers() map[string]string {
 	return in.header
 }
 
-// fields are the form's. One that appears more than once is an error to read, as it is with form:<field>.
+// fields returns the form's fields. Reading one that appears more than once is an error, as it is with form:<field>.
 func (in *inputs) fields() map[string]any {
 	if in.form != nil {
 		return in.form

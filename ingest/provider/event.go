@@ -24,9 +24,9 @@ const (
 	maxHeader = 1024
 )
 
-// Event names, keys and versions a verified delivery. received is the intake's clock. An error is an *[Unusable]: the
-// delivery is authentic and must be kept, not refused. The event shares r's body and must not outlive its reuse; its
-// trace fields are intake's to set.
+// Event makes the event of a verified delivery: its id, type, entity and version. received is the intake's clock. An error is an
+// *[Unusable]: the delivery is authentic and must be kept, not refused. The event shares r's body and must not be used after that is
+// reused. The caller sets its trace fields.
 func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
 	e := new(schemas.Event)
 	if err := s.Read(r, received, e); err != nil {
@@ -35,7 +35,7 @@ func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, e
 	return e, nil
 }
 
-// Read is [Source.Event] into e, the room of whose headers is used again. After an error e is nothing.
+// Read is [Source.Event] into e, and reuses the memory of e.Headers. After an error e must not be used.
 func (s *Source) Read(r *verify.Request, received time.Time, e *schemas.Event) error {
 	d := s.deliveries.Get().(*delivery)
 	defer d.close()
@@ -141,7 +141,7 @@ func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
 	return key, nil
 }
 
-// version puts the first clock that is there on e, and its time, where it is one.
+// version sets e's version from the first clock that has a value, and e's time if the clock is a timestamp.
 func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	e.Version = schemas.Version{Kind: schemas.None}
 	for i := range m.clocks {
@@ -205,7 +205,7 @@ func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 	return false, nil
 }
 
-// checkText keeps out what cannot be a CloudEvents attribute or a Kafka key.
+// checkText refuses a text that cannot be a CloudEvents attribute or a Kafka key.
 func checkText(what, where, text string, limit int) *Unusable {
 	switch {
 	case len(text) > limit:
@@ -218,7 +218,7 @@ func checkText(what, where, text string, limit int) *Unusable {
 	return nil
 }
 
-// plain reports printable ASCII, which is what most texts are.
+// plain reports whether a text is printable ASCII, as most are.
 func plain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -228,7 +228,7 @@ func plain(text string) bool {
 	return true
 }
 
-// nonCharacter reports code points that CloudEvents forbids in strings and Unicode never assigns.
+// nonCharacter reports whether r is a code point that CloudEvents forbids in strings and Unicode never assigns.
 func nonCharacter(r rune) bool { return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef }
 
 func newUUID() string {

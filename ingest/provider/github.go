@@ -9,9 +9,9 @@ import (
 
 var _ = register(github())
 
-// github: issues and pull requests share one number space, so they share one kind of entity; a comment's or a review's
-// time is a clock of its own there, because it never makes an issue stale. What several runs or comments share a
-// line for is a delta: one run's late news must not be dropped for another's newer time.
+// github: issues and pull requests share one number space, so they share one kind of entity. The time of a comment or a review is a
+// clock of its own, because it never makes an issue stale. Events of several runs or comments that share a version line are deltas: a
+// late event of one must not be dropped because another has a newer time.
 //
 // GitHub waits 10 s and sends up to 25 MB; a redelivery has the same X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go.

@@ -23,11 +23,12 @@ type preset struct {
 	// selects are the values that choose a rule: joined with "/", then shortened from the end until a rule has the name.
 	selects []string
 	rules   map[string]mapping
-	// fallback is for event types without a rule, and what rules leave out: id, type and volatile.
+	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none.
 	fallback mapping
 	// formPayload is the field of a form body that holds the JSON text.
 	formPayload string
-	// payloadRule and formRule are the rules of form bodies with and without that field; empty payloadRule: as JSON.
+	// payloadRule and formRule are the rules of form bodies with and without that field. If payloadRule is empty, the JSON text is
+	// mapped like a JSON body.
 	payloadRule, formRule string
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
@@ -35,14 +36,14 @@ type preset struct {
 	challenge func(body []byte) (*Answer, bool)
 }
 
-// mapping names, keys and versions one family of event types.
+// mapping says where id, type, entity and version of one family of event types are.
 type mapping struct {
 	id string
 	// typ is joined with "." behind the preset's prefix.
 	typ []string
-	// entity is joined to the key; none of it there, or nil: the source itself.
+	// entity's values are joined to the key. If it is nil, or none of its values is there, the source itself is the entity.
 	entity []string
-	// clocks are tried in order; the first whose value is there is the version. None: arrival.
+	// clocks are tried in order; the first that has a value is the version. Without one the version is none.
 	clocks   []clock
 	payload  schemas.PayloadKind
 	deleted  *condition
@@ -59,13 +60,13 @@ type clock struct {
 	rank       *rank
 }
 
-// rank breaks ties of one clock by a status: the place in order, from 1; unknown ones are 0.
+// rank breaks ties of one clock by a status: its index in order, from 1; an unknown status is 0.
 type rank struct {
 	from  string
 	order []string
 }
 
-// condition holds where the value is one of is, or ends with suffix.
+// condition is true if the value is one of is, or ends with suffix.
 type condition struct {
 	from   string
 	is     []string
@@ -75,8 +76,8 @@ type condition struct {
 // catalogue is every preset by name; see [register].
 var catalogue = map[string]preset{}
 
-// register adds the preset of a file before main, so that no list outside the file has to name it, and returns it, as a
-// variable needs a value. A name that is taken is a programmer's error and panics.
+// register adds a preset to the catalogue. Each preset's file calls it in a package variable, so that no list has to name the preset;
+// it returns p because the variable needs a value. A name that is taken already panics.
 func register(p preset) preset { //nolint:unparam // see above: the value is for the variable alone
 	if _, taken := catalogue[p.name]; taken {
 		panic("provider: two presets are named " + p.name)
@@ -123,7 +124,7 @@ func (p preset) info() Info {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// seconds is a clock of times in whole seconds.
+// seconds returns a clock of times in whole seconds.
 func seconds(from, name string) []clock {
 	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}}
 }

@@ -107,7 +107,7 @@ func (s *Source) Sign(r *verify.Request, now time.Time) error {
 // SecretHeaders lists the headers (canonical) that carry a secret itself: they must never be stored or logged.
 func (s *Source) SecretHeaders() []string { return s.secret }
 
-// Proof is what has to be kept of a delivery beside its body and method so that it can be verified again.
+// Proof returns what has to be kept of a delivery beside its body and method so that it can be verified again.
 func (s *Source) Proof() verify.Proof { return s.proof }
 
 // Unusable says why an authentic delivery could not become an event.

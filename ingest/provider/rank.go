@@ -58,7 +58,7 @@ func (c *refs) rank(to *compiledClock, user *RankConfig) error {
 	return nil
 }
 
-// sub is the place of the status in the clock's order, from 1. A preset's rank is open, because providers add values: an
+// sub returns the place of the status in the clock's order, from 1. A preset's rank is open, because providers add values: an
 // unknown or missing one is 0, below all others of its time.
 func (d *delivery) sub(c *compiledClock) (int32, *Unusable) {
 	if c.rank == nil {

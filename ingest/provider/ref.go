@@ -85,7 +85,7 @@ func (c *refs) slot(pointer string) int {
 	return i
 }
 
-// brief is an expression shortened to one line, for messages.
+// brief returns an expression shortened to one line, for messages.
 func brief(text string) string {
 	const most = 80
 	if text = strings.Join(strings.Fields(text), " "); len(text) <= most {

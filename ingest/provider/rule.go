@@ -52,7 +52,7 @@ func (e *KeyError) Error() string { return e.Key + " " + e.Err.Error() }
 // Unwrap gives what is wrong.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// takes are the types that version.from takes of an expression.
+// takes returns the types that an expression in version.from may have.
 func (v *VersionConfig) takes() []*cel.Type {
 	switch {
 	case v.As == asText:

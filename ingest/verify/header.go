@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// What one request may make us compute is bounded. More keys than this are never rotated at once. Each key is a hash over the
-// whole body, and with Ed25519 each pair of a key and a signature is one.
+// Bounds of what one request may make us compute. Each key costs a hash over the whole body; with Ed25519, each pair of a key and a
+// signature does. No rotation needs more keys than this.
 const (
 	maxSignatures = 32
 	maxKeys       = 8
 	maxPairs      = 8
 )
 
-// single is the only value of a header; name is canonical.
+// single returns the only value of a header; name is canonical.
 func single(h http.Header, name string) (string, *Error) {
 	switch values := h[name]; {
 	case len(values) == 0:

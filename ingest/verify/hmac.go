@@ -34,7 +34,7 @@ func NewHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
 	return newHMAC(params, secrets)
 }
 
-// newHMAC takes params that hold: those of a user after Validate, or our own.
+// newHMAC takes valid params: a user's after Validate, or our own.
 func newHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
 	params = params.withDefaults()
 	if params.Tolerance == 0 {
@@ -112,7 +112,7 @@ func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
 	return nil
 }
 
-// read takes the request apart without believing any of it.
+// read parses what the request says about its signature, without verifying any of it.
 func (h *HMAC) read(r *Request) (parts, error) {
 	var p parts
 	value, err := single(r.Header, h.signature)
@@ -143,7 +143,7 @@ func (h *HMAC) read(r *Request) (parts, error) {
 	return p, nil
 }
 
-// split finds the signatures, and the timestamp where it stands beside them.
+// split finds the signatures in a header value, and the timestamp if it is in the same header.
 func (h *HMAC) split(value string) (signatures []string, timestamp string, err *Error) {
 	if h.params.Field != "" {
 		return h.splitFields(value)
@@ -183,7 +183,7 @@ func (h *HMAC) splitFields(value string) (signatures []string, timestamp string,
 	return signatures, timestamp, h.checkCount(signatures)
 }
 
-// checkCount refuses no signature at all, and more than anybody sends.
+// checkCount refuses a request without a signature, and one with more than any provider sends.
 func (h *HMAC) checkCount(signatures []string) *Error {
 	if len(signatures) == 0 {
 		return refuse(Malformed, "%s has no signature of the expected form", h.signature)
@@ -207,7 +207,7 @@ func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
 	return "", refuse(Malformed, "the body has no timestamp at %s", h.params.TimestampPointer)
 }
 
-// compare holds every digest against every signature.
+// compare compares the digest of every key with every signature.
 func (h *HMAC) compare(r *Request, p *parts) error {
 	var buf [96]byte // of the largest digest in base64
 	readable := false

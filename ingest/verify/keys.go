@@ -77,8 +77,7 @@ func hashes(algorithm string) func() hash.Hash {
 	return sha256.New
 }
 
-// mac is a keyed hash with scratch space. Reset goes back to the state after the key, so that a pooled one costs no
-// key schedule.
+// mac is a keyed hash with scratch space. Reset goes back to the state after the key was set, so that a pooled one is cheap to use.
 type mac struct {
 	hash.Hash
 	sum, text []byte
@@ -107,7 +106,7 @@ func (m *mac) write(text string) {
 	m.Write(m.text)
 }
 
-// digest is valid until the next call on m.
+// digest returns the digest, which is valid until the next call on m.
 func (m *mac) digest() []byte {
 	m.sum = m.Sum(m.sum[:0])
 	return m.sum

@@ -69,18 +69,18 @@ type Params struct {
 
 	// KeyEncoding says what the secrets are: text (default), hex or base64.
 	KeyEncoding string `yaml:"key_encoding,omitempty" json:"key_encoding,omitempty"`
-	// KeyPrefix is cut off the secrets before they are decoded, where it is there.
+	// KeyPrefix is cut off the secrets that have it, before they are decoded.
 	KeyPrefix string `yaml:"key_prefix,omitempty" json:"key_prefix,omitempty"`
 
 	// HeaderPrefix (standard_webhooks) is "webhook-" or "svix-"; empty takes either family.
 	HeaderPrefix string `yaml:"header_prefix,omitempty" json:"header_prefix,omitempty"`
 	// Header (token) carries the shared token.
 	Header string `yaml:"header,omitempty" json:"header,omitempty"`
-	// AllowSHA1 (github) falls back to X-Hub-Signature where X-Hub-Signature-256 is missing.
+	// AllowSHA1 (github) falls back to X-Hub-Signature if X-Hub-Signature-256 is missing.
 	AllowSHA1 bool `yaml:"allow_sha1,omitempty" json:"allow_sha1,omitempty"`
 }
 
-// Validate says what is wrong and what to do about it, in the config's words. It does not look at secrets.
+// Validate returns an error that says what is wrong and what to do about it, in the config's words. It does not look at secrets.
 func (p Params) Validate() error {
 	if p.Scheme == "" {
 		p.Scheme = SchemeHMAC
@@ -115,7 +115,7 @@ func (p Params) Validate() error {
 	return nil
 }
 
-// schemeFields lists what each scheme knows, with a space on either side of every name.
+// schemeFields lists the parameters of each scheme, with a space on either side of every name.
 var schemeFields = map[string]string{
 	SchemeHMAC: " algorithm signature_header encoding prefix separator field item_separator field_separator timestamp_header " +
 		"timestamp_field timestamp_pointer timestamp_unit tolerance signed id_header key_encoding key_prefix ",
@@ -232,6 +232,8 @@ func oneOf(name, value string, allowed ...string) error {
 	return fmt.Errorf("%s %q is not one of %s", name, value, strings.Join(allowed, ", "))
 }
 
+// headerName checks a parameter that names a header. what says in the error what the header is for.
+// headerName checks a parameter that names a header. what says in the error what the header is for.
 func headerName(name, value, what string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing: name %s", name, what)
@@ -250,7 +252,7 @@ func (p Params) Stamped() bool {
 	return strings.Contains(schemeFields[p.Scheme], " tolerance ")
 }
 
-// With is p with every field of o that is not zero.
+// With returns p with every field of o that is not zero.
 func (p Params) With(o Params) Params {
 	into, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(o)
 	for i := range from.NumField() {

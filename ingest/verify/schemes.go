@@ -14,8 +14,8 @@ type Signer interface {
 	Sign(r *Request, now time.Time) error
 }
 
-// Proof is what a scheme reads of a request beside its body and method, secrets excepted: who keeps it with the body
-// can verify the delivery again.
+// Proof is what a scheme reads of a request beside its body and method, without secrets. Kept with the body, it is enough to verify
+// the delivery again.
 type Proof struct {
 	// Headers are canonical names.
 	Headers []string
@@ -33,8 +33,8 @@ type Scheme interface {
 // Schemes lists the names that [New] knows, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(schemeFields)) }
 
-// New builds the scheme that params names. The error speaks the config's words; one about a secret is an *[Error]
-// with reason BadKey and quotes nothing of it.
+// New builds the scheme that params names. The error uses the config's words. An error about a secret is an *[Error] with reason
+// BadKey, and does not quote it.
 func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 	return scheme(NewHMAC(params, secrets))
 }
 
-// scheme keeps a typed nil from looking like a scheme.
+// scheme returns a nil Scheme beside an error: a typed nil would not be nil.
 func scheme[S Scheme](s S, err error) (Scheme, error) {
 	if err != nil {
 		return nil, err

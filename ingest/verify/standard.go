@@ -129,7 +129,7 @@ func (s *StandardWebhooks) Verify(r *Request, now time.Time) error {
 	return s.compare(r, f, id, timestamp, signature)
 }
 
-// family is the one whose names the request uses; names of two families are never mixed.
+// family returns the family of header names that the request uses; names of two families are never mixed.
 func (s *StandardWebhooks) family(h http.Header) family {
 	for _, f := range s.families {
 		if h[f.id] != nil || h[f.timestamp] != nil || h[f.signature] != nil {

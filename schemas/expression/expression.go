@@ -102,7 +102,7 @@ func (x *Expression) taken(name string) bool {
 	return x.takes == nil || slices.ContainsFunc(x.takes, func(t *cel.Type) bool { return t.TypeName() == name })
 }
 
-// TypeNames are the types that the expression's place takes, for messages.
+// TypeNames returns the types that the expression's place takes, for messages.
 func (x *Expression) TypeNames() string {
 	var texts []string
 	for _, t := range x.takes {
@@ -111,7 +111,7 @@ func (x *Expression) TypeNames() string {
 	return strings.Join(texts, ", ")
 }
 
-// TypeName is a type's name in expressions, for messages.
+// TypeName returns a type's name in expressions, for messages.
 func TypeName(t celref.Type) string {
 	return strings.TrimPrefix(strings.ToLower(t.TypeName()), "google.protobuf.")
 }
@@ -119,7 +119,7 @@ func TypeName(t celref.Type) string {
 // Failure is an evaluation that gave no value. It tells nothing of what was read.
 type Failure struct {
 	Cost  bool   // it would have taken too many steps
-	Where string // " at character 15"; "" where that is not known
+	Where string // " at character 15"; "" if that is not known
 }
 
 // Error goes behind the expression's text.
@@ -130,7 +130,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("fails%s: a value is missing, of another type or out of range", f.Where)
 }
 
-// failed says where an expression failed. Why is in an error that may quote the body.
+// failed returns where an expression failed. Why is in an error that may quote the body.
 func (x *Expression) failed(err error) *Failure {
 	if _, cancelled := errors.AsType[interpreter.EvalCancelledError](err); cancelled {
 		return &Failure{Cost: true}

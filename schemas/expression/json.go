@@ -10,7 +10,7 @@ import (
 // JSON reads a JSON text for expressions, as strictly as [scan.Tree], whose errors it gives.
 func JSON(text []byte) (any, error) { return scan.Tree(text, maxValues, number) }
 
-// number is a JSON number as CEL has them: an integer exactly, as an int or, beyond those, a uint; a decimal as a double.
+// number returns a JSON number as CEL has them: an integer exactly, as an int or, beyond those, a uint; a decimal as a double.
 func number(text []byte) any {
 	if !bytes.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {

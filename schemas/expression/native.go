@@ -16,7 +16,7 @@ import (
 // ErrTooLarge is a value that weighs more than its place takes.
 var ErrTooLarge = errors.New("is too large")
 
-// Native is a value as JSON has it: nil, a bool, an int64, a uint64, a float64, a [json.Number] where those do not hold
+// Native returns a value as JSON has it: nil, a bool, an int64, a uint64, a float64, a [json.Number] where those do not hold
 // the number, a string (times and durations as their texts), a []any or a map[string]any. What JSON does not have is
 // refused, and so is what weighs more than limit: one for each value, and the bytes of its texts. The error goes behind
 // the expression's text and quotes no value.

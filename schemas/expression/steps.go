@@ -39,7 +39,7 @@ func (steps) CallCost(function, _ string, args []celref.Val, result celref.Val) 
 	return &n
 }
 
-// weight is that of a text, 0 of anything else.
+// weight returns the weight of a text, and 0 for anything else.
 func weight(v celref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:

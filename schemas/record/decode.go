@@ -121,7 +121,7 @@ func (a *attributes) set(name string, value []byte) error {
 	return nil
 }
 
-// safe is a name from outside, fit for an error's text.
+// safe returns a name from outside, fit for an error's text.
 func safe(name string) string {
 	if len(name) > 40 {
 		name = name[:40]

@@ -180,7 +180,7 @@ func (w *Encoder) named(e *schemas.Event) {
 	}
 }
 
-// name is that of the i-th kept header as a record has it. The events of a source keep mostly the same ones.
+// name returns the record header's name for the i-th kept header. The events of a source mostly keep the same headers.
 func (w *Encoder) name(i int, name string) string {
 	if i < len(w.names) {
 		if last := w.names[i]; last[len(httpPrefix):] == name {

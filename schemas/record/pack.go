@@ -16,8 +16,8 @@ import (
 // The zero time is written as it is. The producer's id and epoch and the attributes of the batch are left out.
 const packVersion = 1
 
-// Pack gives r as bytes that [Unpack] reads back: key, value, headers, timestamp and place, with null and empty told
-// apart.
+// Pack returns r as bytes that [Unpack] reads back: key, value, headers, timestamp, topic, partition, offset and leader epoch. It tells
+// null from empty.
 func Pack(r *kgo.Record) []byte {
 	b := append(make([]byte, 0, PackedSize(r)), packVersion)
 	b = binary.AppendVarint(b, r.Timestamp.Unix())
@@ -36,7 +36,7 @@ func Pack(r *kgo.Record) []byte {
 	return b
 }
 
-// PackedSize is how many bytes [Pack] gives for r.
+// PackedSize returns how many bytes [Pack] gives for r.
 func PackedSize(r *kgo.Record) int {
 	n := 1 + varintSize(r.Timestamp.Unix()) + varintSize(int64(r.Timestamp.Nanosecond())) + varintSize(int64(r.Partition)) +
 		varintSize(r.Offset) + varintSize(int64(r.LeaderEpoch))

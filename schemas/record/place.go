@@ -2,7 +2,7 @@ package record
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// Place is the partition of a topic that r belongs in by its key: where Kafka's own producers put it, and the intake. The
+// Place returns the partition of a topic that r belongs in by its key: where Kafka's own producers put it, and the intake. The
 // key is not nil, partitions at least 1.
 func Place(r *kgo.Record, partitions int32) int32 { return int32(keyed.Partition(r, int(partitions))) }
 

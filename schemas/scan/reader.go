@@ -285,7 +285,7 @@ func (r *reader) str() (escaped bool, err error) {
 	}
 }
 
-// escapeLen is the length of the escape at the start of b, or 0 when it is none.
+// escapeLen returns the length of the escape at the start of b, or 0 when it is none.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0

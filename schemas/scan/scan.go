@@ -47,10 +47,10 @@ type Value struct {
 	raw        []byte
 }
 
-// Raw is the value's text in the body, quotes and brackets included.
+// Raw returns the value's text in the body, quotes and brackets included.
 func (v Value) Raw() []byte { return v.raw }
 
-// Text is a string's content, or the exact source text of any other kind; "" for Absent.
+// Text returns a string's content, or the exact source text of any other kind; "" for Absent.
 func (v Value) Text() string {
 	if v.Kind != String {
 		return string(v.raw)
@@ -175,7 +175,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
 
-// ErrorReason is the reason of an error that Scan returned.
+// ErrorReason returns the reason of an error that Scan returned.
 func ErrorReason(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason

@@ -19,7 +19,7 @@ func (r *reader) checkString(start int, escaped bool) error {
 	return nil
 }
 
-// unescape is a string's content as text; ok is false where it is not valid UTF-8 or has an unpaired surrogate.
+// unescape returns a string's content as text; ok is false if it is not valid UTF-8 or has an unpaired surrogate.
 func unescape(content []byte) (text string, ok bool) {
 	i := 0
 	for i < len(content) && content[i] != '\\' {

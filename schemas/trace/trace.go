@@ -40,7 +40,7 @@ func Parse(values []string) (parent string, ok bool) {
 	return "00-" + id + "-" + span + "-" + hex.EncodeToString([]byte{b[0] & 1}), true
 }
 
-// ID is the trace id of a context; zero where that is not valid.
+// ID returns the trace id of a context; zero if that is not valid.
 func ID(parent string) (id [16]byte) {
 	if parent, ok := Parse([]string{parent}); ok {
 		_, _ = hex.Decode(id[:], []byte(parent[3:35]))
@@ -81,7 +81,7 @@ func nonZero() uint64 {
 	}
 }
 
-// Accept is the context of a request: the caller's with its state, or a new one without, where the caller's is
+// Accept returns the context of a request: the caller's with its state, or a new one without, where the caller's is
 // missing or not valid. States are the values of the tracestate headers.
 func Accept(parents, states []string) (parent, state string) {
 	parent, ok := Parse(parents)
@@ -104,7 +104,7 @@ func printable(s string) bool {
 	return true
 }
 
-// Child is the context of one hop inside the trace of parent: its id and flags with a span id of the hop's own, and its
+// Child returns the context of one hop inside the trace of parent: its id and flags with a span id of the hop's own, and its
 // state. Where parent is not valid it is a new trace without state.
 func Child(parent, state string) (hopParent, hopState string) {
 	parent, ok := Parse([]string{parent})

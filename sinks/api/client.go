@@ -176,7 +176,7 @@ func (c *Client) Failed(class sink.Class, format string, args ...any) error {
 	return c.redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
 }
 
-// Whole is the error of an answer of what came in part only; nil where it is whole.
+// Whole is the error of an answer of what came in part only; nil if it is whole.
 func (c *Client) Whole(what string, a Answer) error {
 	if a.Broken == nil {
 		return nil
@@ -209,5 +209,5 @@ func (c *Client) Close(context.Context) error {
 // Format prints what c is and nothing that it holds, so that no %v ever shows a secret.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.kind+" destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (c *Client) LogValue() slog.Value { return slog.StringValue(c.kind + " destination") }

@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// environment is what the command finds; see the package comment.
+// environment returns what the command finds; see the package comment.
 func (s *Sink) environment(a sink.Action) []string {
 	env := slices.Clone(s.env)
 	set := func(name, value string) {
@@ -42,8 +42,8 @@ func (s *Sink) environment(a sink.Action) []string {
 	return env
 }
 
-// ours are variables that the configuration may not list.
+// ours returns variables that the configuration may not list.
 func ours(name string) bool { return strings.HasPrefix(name, "FOREBAY_") || name == "TRACEPARENT" }
 
-// path is this process's PATH, which commands are found by.
+// path returns this process's PATH, which commands are found by.
 func path() string { return "PATH=" + os.Getenv("PATH") }

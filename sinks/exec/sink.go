@@ -110,11 +110,11 @@ func (s *Sink) Check(context.Context) error { return find(s.command[0]) }
 // Close has nothing to give back.
 func (s *Sink) Close(context.Context) error { return nil }
 
-// Idempotency is unsafe unless the command was declared idempotent.
+// Idempotency returns unsafe unless the command was declared idempotent.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "exec destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("exec destination") }

@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type exec.
+// Spec returns the type exec.
 func Spec() spec.Type {
 	return spec.Type{Name: "exec", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "a local command, event on standard input", Declared: sink.Unsafe,

@@ -23,7 +23,7 @@ func (s *Sink) judge(answer api.Answer) error {
 	return s.Failed(class, "GitHub answered %d", answer.Code)
 }
 
-// outcome is what is recorded of an answer.
+// outcome returns what is recorded of an answer.
 func (s *Sink) outcome(answer api.Answer) sink.Outcome {
 	out := answer.Outcome
 	if wait, limited := s.limited(answer); limited {
@@ -32,7 +32,7 @@ func (s *Sink) outcome(answer api.Answer) sink.Outcome {
 	return out
 }
 
-// unsaid is how long GitHub wants to be left alone where it does not say how long.
+// unsaid is how long GitHub wants to be left alone if it does not say how long.
 const unsaid = time.Minute
 
 // limited reports whether an answer is a rate limit's, which comes as 403 as often as as 429, and for how long. Primary

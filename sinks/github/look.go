@@ -21,16 +21,16 @@ const (
 	skew     = 5 * time.Minute // between our clock and GitHub's
 )
 
-// thing is an issue or a comment.
-type thing struct {
+// post is an issue or a comment.
+type post struct {
 	HTMLURL   string    `json:"html_url"`
 	Body      string    `json:"body"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// made looks for the issue or comment of an attempt within a span, where it would have been made.
-// Issues come newest first, comments oldest first; since is about the last change of both, so nothing is left out.
-func (s *Sink) made(ctx context.Context, path []string, a sink.Action, in sink.Span) (out sink.Outcome, found bool, err error) {
+// findEarlier looks for the issue or comment that an earlier attempt may have made within a span of time. Issues are listed newest
+// first, comments oldest first. The parameter since is about the last change, which is never before the creation.
+func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in sink.Span) (out sink.Outcome, found bool, err error) {
 	since := in.From.Add(-skew).UTC().Truncate(time.Second)
 	query := url.Values{"since": {since.Format(time.RFC3339)}, "per_page": {strconv.Itoa(pageSize)}}
 	if s.do == Issue {
@@ -45,7 +45,7 @@ func (s *Sink) made(ctx context.Context, path []string, a sink.Action, in sink.S
 		if err != nil {
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
-		things, err := s.things(answer)
+		things, err := s.posts(answer)
 		if err != nil {
 			return s.outcome(answer), false, api.Untouched(err)
 		}
@@ -56,7 +56,7 @@ func (s *Sink) made(ctx context.Context, path []string, a sink.Action, in sink.S
 			}
 		}
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || len(things) == 0
-		if last || s.beyond(things[len(things)-1], since, in.To) {
+		if last || s.pastSpan(things[len(things)-1], since, in.To) {
 			return sink.Outcome{}, false, nil
 		}
 	}
@@ -64,8 +64,8 @@ func (s *Sink) made(ctx context.Context, path []string, a sink.Action, in sink.S
 		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, seen))
 }
 
-// hasMarker reports whether a body is ours by the marker, which begins a line of it, whatever bots have put behind. Within a
-// line, as after the > of a quotation, it is another's word.
+// hasMarker reports whether a line of the body begins with the marker, so that the body is ours; bots may have added text after it. A
+// marker inside a line, as after the > of a quotation, does not count.
 func hasMarker(body, marker string) bool {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, marker) {
@@ -75,23 +75,23 @@ func hasMarker(body, marker string) bool {
 	return false
 }
 
-// beyond reports whether nothing that comes after t can have been made by an earlier attempt.
-func (s *Sink) beyond(t thing, since, end time.Time) bool {
+// pastSpan reports whether the posts listed after t are all outside the span.
+func (s *Sink) pastSpan(t post, since, end time.Time) bool {
 	if s.do == Issue {
 		return t.CreatedAt.Before(since)
 	}
 	return !end.IsZero() && t.CreatedAt.After(end.Add(skew))
 }
 
-// things reads a page.
-func (s *Sink) things(answer api.Answer) ([]thing, error) {
+// posts reads a page of a list.
+func (s *Sink) posts(answer api.Answer) ([]post, error) {
 	if err := s.judge(answer); err != nil {
 		return nil, err
 	}
 	if err := s.Whole("the list of earlier ones", answer); err != nil {
 		return nil, err
 	}
-	var list []thing
+	var list []post
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
 		return nil, s.Failed(sink.ClassBusy, "the list of earlier ones cannot be read")
 	}

@@ -18,7 +18,7 @@ const (
 	Dispatch Do = "dispatch"
 )
 
-// Dos are all of them.
+// Dos returns all values of do.
 func Dos() []string {
 	return []string{string(Issue), string(Comment), string(Labels), string(Dispatch)}
 }
@@ -37,7 +37,7 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 	}
 }
 
-// Params declares the parameters of a destination that does this; where that is not known, all that there are.
+// Params declares the parameters of a destination that does this; if that is not known, all that there are.
 func Params(do Do) []template.Param {
 	repo := template.Param{Name: "repo", Doc: "Owner and name of the repository, such as octo-org/hello.", Kind: template.Text, Required: true, Check: form(repoForm, "is not the owner and name of a repository, such as octo-org/hello")}
 	issue := template.Param{Name: "issue", Doc: "Number of the issue or pull request.", Kind: template.Text, Required: true, Check: form(numberForm, "is not the number of an issue")}

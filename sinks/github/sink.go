@@ -79,7 +79,7 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// Idempotency is that of what the destination does.
+// Idempotency returns unsafe for dispatch and idempotent for everything else.
 func (s *Sink) Idempotency() sink.Idempotency {
 	if s.do == Dispatch {
 		return sink.Unsafe
@@ -114,7 +114,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	if s.do == Issue || s.do == Comment {
 		for _, span := range a.Earlier() {
-			if out, found, err := s.made(ctx, call.Path, a, span); found || a.Stops(err) {
+			if out, found, err := s.findEarlier(ctx, call.Path, a, span); found || a.Stops(err) {
 				return out, err
 			}
 		}
@@ -126,13 +126,13 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return s.outcome(answer), s.judge(answer)
 }
 
-// path is below the repository.
+// path returns below the repository.
 func path(values template.Values, below ...string) []string {
 	owner, name, _ := strings.Cut(values.Text("repo"), "/")
 	return append([]string{"repos", owner, name}, below...)
 }
 
-// marker is what a body of ours ends with.
+// marker returns what a body of ours ends with.
 func marker(a sink.Action) string { return "<!-- forebay:" + string(a.ID) + " -->" }
 
 func marked(a sink.Action, body string) string {

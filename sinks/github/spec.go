@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type github.
+// Spec returns the type github.
 func Spec() spec.Type {
 	return spec.Type{Name: "github", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
 		{

@@ -63,7 +63,7 @@ var refused6 = table(
 
 var global6 = netip.MustParsePrefix("2000::/3")
 
-// forbidden says why an address is refused by its range; "" if it is not. IPv4-mapped addresses are judged as IPv4.
+// forbidden returns why an address is refused by its range; "" if it is not. IPv4-mapped addresses are judged as IPv4.
 func forbidden(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return "not an address"
@@ -93,7 +93,7 @@ type rule struct {
 	plain   bool // http: listed networks alone
 }
 
-// newRule takes prefixes, IPv4-mapped ones as IPv4.
+// newRule makes the rule that allows these networks, beside public addresses. IPv4-mapped prefixes count as IPv4.
 func newRule(allowed []netip.Prefix, plain bool) (rule, error) {
 	r := rule{plain: plain}
 	for _, p := range allowed {
@@ -108,7 +108,7 @@ func newRule(allowed []netip.Prefix, plain bool) (rule, error) {
 	return r, nil
 }
 
-// check is nil for an address that may be connected to.
+// check returns nil for an address that may be connected to.
 func (r rule) check(addr netip.Addr) error {
 	plain := addr.WithZone("").Unmap()
 	for _, p := range r.allowed {

@@ -270,7 +270,7 @@ func (b *body) Close() error {
 	return b.from.Close()
 }
 
-// Reach connects to a URL's host, with the TLS handshake where it is https, and sends no request.
+// Reach connects to a URL's host, with the TLS handshake if it is https, and sends no request.
 func (c *Client) Reach(ctx context.Context, u *url.URL) error {
 	if err := c.CheckURL(u); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// RetryAfter reads the Retry-After of an answer: whole seconds or an HTTP date, seen from now. 0 where there is none,
+// RetryAfter reads the Retry-After of an answer: whole seconds or an HTTP date, seen from now. 0 if there is none,
 // it cannot be read, or it has passed.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))

@@ -23,7 +23,7 @@ func checkContentType(text string) error {
 	return nil
 }
 
-// body is what is sent and its content type, empty where it has none: the event's own, or what the template makes.
+// body returns what is sent and its content type, empty if it has none: the event's own, or what the template makes.
 func (s *Sink) body(a sink.Action) (body []byte, contentType string, err error) {
 	if own := a.Event.DataContentType; printable(own) {
 		contentType = own

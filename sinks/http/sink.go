@@ -102,10 +102,10 @@ func New(cfg Config) (*Sink, error) {
 // Format prints what s is and nothing that it holds, so that no %v ever shows a secret.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "http destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("http destination") }
 
-// Idempotency is idempotent: the key goes with every attempt.
+// Idempotency returns idempotent: the key goes with every attempt.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Endpoint says that the URL is one place for all actions.

@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type http.
+// Spec returns the type http.
 func Spec() spec.Type {
 	return spec.Type{Name: "http", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "the event, or a body by template, to a URL", Declared: sink.Idempotent, Harmless: "`Idempotency-Key` and `webhook-id` are the action's id",

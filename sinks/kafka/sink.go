@@ -207,11 +207,11 @@ func (s *Sink) Close(context.Context) error {
 	return nil
 }
 
-// Idempotency is idempotent for consumers that look at the key; see the package comment.
+// Idempotency returns idempotent for consumers that look at the key; see the package comment.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kafka destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("kafka destination") }

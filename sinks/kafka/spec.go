@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type kafka.
+// Spec returns the type kafka.
 func Spec() spec.Type {
 	return spec.Type{Name: "kafka", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "the event into a topic of the same cluster", Declared: sink.Idempotent,

@@ -29,7 +29,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return sink.Outcome{}, nil
 }
 
-// Idempotency is idempotent.
+// Idempotency returns idempotent.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Close does nothing: the logger is not the sink's own.

@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type log.
+// Spec returns the type log.
 func Spec() spec.Type {
 	return spec.Type{Name: "log", New: func() spec.Config { return Config{} }, Rows: []spec.Row{{
 		Does: "a line of the process's log", Declared: sink.Idempotent, Harmless: "every line carries the action's id",

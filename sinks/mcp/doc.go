@@ -6,7 +6,7 @@
 //	Idempotency-Key      the key once more, as a header of the call, for gateways
 //
 // An attempt is a session of its own: the client asks what the server speaks (server/discover, or initialize where the
-// server is older than protocol 2026-07-28), calls the tool once, and ends the session where there is one. Nothing else of
+// server is older than protocol 2026-07-28), calls the tool once, and ends the session if there is one. Nothing else of
 // the server is used: no listening stream, no reconnecting to an answer that broke off, no redirects.
 //
 // The declared kind is idempotent, as for an HTTP destination: the key goes with every attempt, and it is the tool that

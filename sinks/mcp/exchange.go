@@ -80,7 +80,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 
 const callMethod = "tools/call"
 
-// methodOf is the JSON-RPC method of a request's body; empty where it has none.
+// methodOf returns the JSON-RPC method of a request's body; empty if it has none.
 func methodOf(req *http.Request) (string, error) {
 	if req.Body == nil {
 		return "", nil
@@ -162,7 +162,7 @@ func gone(resp *http.Response) bool {
 	return resp != nil && resp.StatusCode == http.StatusNotFound && resp.Request != nil && resp.Request.Header.Get("Mcp-Session-Id") != ""
 }
 
-// classOf is the class of a JSON-RPC error.
+// classOf returns the class of a JSON-RPC error.
 func classOf(code int64) sink.Class {
 	switch code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
@@ -171,7 +171,7 @@ func classOf(code int64) sink.Class {
 	return sink.ClassBusy
 }
 
-// outcome is what is kept of the attempt.
+// outcome returns the outcome to record for the attempt.
 func (x *exchange) outcome() sink.Outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -183,7 +183,7 @@ func (x *exchange) outcome() sink.Outcome {
 	return out
 }
 
-// body keeps the beginning of an answer while it is read.
+// body is an answer's body. While it is read, it keeps the beginning in the exchange's head, if kept is set.
 type body struct {
 	io.ReadCloser
 	x    *exchange

@@ -195,11 +195,11 @@ func (s *Sink) Close(context.Context) error {
 	return nil
 }
 
-// Idempotency is idempotent for tools that look at the key; see the package comment.
+// Idempotency returns idempotent for tools that look at the key; see the package comment.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "mcp destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("mcp destination") }

@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type mcp.
+// Spec returns the type mcp.
 func Spec() spec.Type {
 	return spec.Type{Name: "mcp", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "a tool of an MCP server", Declared: sink.Idempotent,

@@ -66,7 +66,7 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{Client: client, key: cfg.RoutingKey, params: cfg.Params}, nil
 }
 
-// Idempotency is idempotent: the dedup_key goes with every attempt.
+// Idempotency returns idempotent: the dedup_key goes with every attempt.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // event is the body of /v2/enqueue.
@@ -119,7 +119,7 @@ func (s *Sink) event(v template.Values) event {
 	}
 }
 
-// key is a dedup_key as PagerDuty takes it: the text, or its hash where it is too long.
+// key returns a dedup_key as PagerDuty takes it: the text, or its hash where it is too long.
 func key(text string) string {
 	if len(text) <= maxKey {
 		return text

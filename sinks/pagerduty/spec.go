@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type pagerduty.
+// Spec returns the type pagerduty.
 func Spec() spec.Type {
 	return spec.Type{Name: "pagerduty", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "an event of the Events API v2", Declared: sink.Idempotent, Harmless: "`dedup_key`, by default the event's source and entity",

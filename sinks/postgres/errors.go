@@ -31,7 +31,7 @@ func classify(ctx context.Context, err error, sent bool) error {
 	return &sink.AttemptError{Class: class, Err: err, Untouched: !sent}
 }
 
-// classOf is the class of a SQLSTATE.
+// classOf returns the class of a SQLSTATE.
 func classOf(state string) sink.Class {
 	switch state {
 	case "42501":

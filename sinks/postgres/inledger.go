@@ -53,7 +53,7 @@ func (s *InLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) 
 	return answer(tag), nil
 }
 
-// answer is what is kept of an attempt: the server's word on the statement.
+// answer returns what is kept of an attempt: the server's word on the statement.
 func answer(tag string) sink.Outcome {
 	if tag == "" {
 		tag = "done by an earlier attempt"
@@ -64,7 +64,7 @@ func answer(tag string) sink.Outcome {
 // InLedger implements [sink.InLedger].
 func (s *InLedger) InLedger() {}
 
-// Idempotency is fenced: the fence is checked in the transaction of the statement.
+// Idempotency returns fenced: the fence is checked in the transaction of the statement.
 func (s *InLedger) Idempotency() sink.Idempotency { return sink.Fenced }
 
 // Close has nothing to give back: the connections are the ledger's.

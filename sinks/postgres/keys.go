@@ -78,5 +78,5 @@ func (k keys) create(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// interval is a duration as Postgres reads it.
+// interval returns a duration as Postgres reads it.
 func interval(d time.Duration) []byte { return fmt.Appendf(nil, "%d seconds", int64(d.Seconds())) }

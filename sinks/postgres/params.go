@@ -43,7 +43,7 @@ func unmade(err error) error {
 	return &sink.AttemptError{Class: sink.ClassTemplate, Err: err, Untouched: true}
 }
 
-// text is a value as Postgres reads it; nil is NULL.
+// text returns a value as Postgres reads it; nil is NULL.
 func text(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

@@ -161,7 +161,7 @@ const session = `SELECT set_config('statement_timeout', $1, true), set_config('i
 	CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
 // begin begins the transaction and takes the action's key. It waits for a transaction that has the key and has not
-// ended; fresh is false where that, or one long ago, was committed.
+// ended; fresh is false if that, or one long ago, was committed.
 func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a sink.Action) (fresh bool, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams("BEGIN", nil, nil, nil, nil)
@@ -208,7 +208,7 @@ func (s *Sink) prune(ctx context.Context, conn *pgxpool.Conn) {
 	_ = conn.Conn().PgConn().ExecParams(ctx, s.keys.prune, [][]byte{interval(s.retention)}, nil, nil, nil).Read()
 }
 
-// remaining is the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
+// remaining returns the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.
 func remaining(ctx context.Context) string {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -223,7 +223,7 @@ func release(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// rollback ends a transaction that is open, or the connection where that is not possible.
+// rollback ends a transaction that is open, or the connection if that is not possible.
 func rollback(conn *pgxpool.Conn) {
 	raw := conn.Conn().PgConn()
 	if raw.IsClosed() || raw.TxStatus() == 'I' {
@@ -248,11 +248,11 @@ func (s *Sink) Close(context.Context) error {
 	return nil
 }
 
-// Idempotency is idempotent: the key is in the transaction of the statement.
+// Idempotency returns idempotent: the key is in the transaction of the statement.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // Format prints what s is and nothing that it holds.
 func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (s *Sink) LogValue() slog.Value { return slog.StringValue("postgres destination") }

@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type postgres.
+// Spec returns the type postgres.
 func Spec() spec.Type {
 	return spec.Type{Name: "postgres", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
 		{

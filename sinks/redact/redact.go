@@ -37,12 +37,12 @@ func New(secrets ...string) *Redactor {
 	return r
 }
 
-// And is r with one secret more, of a single call.
+// And returns r with one secret more, of a single call.
 func (r *Redactor) And(secret schemas.Secret) *Redactor {
 	return New(append(slices.Clone(r.secrets), secret.Reveal())...)
 }
 
-// Words are the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too.
+// Words returns the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too.
 func Words(secrets ...schemas.Secret) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
@@ -70,7 +70,7 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return b
 }
 
-// Err redacts the text of an error and keeps what it says to the lane. Where nothing has to be taken out it stays as it is.
+// Err redacts the text of an error and keeps what it says to the lane. If nothing has to be taken out it stays as it is.
 func (r *Redactor) Err(err error) error {
 	if err == nil {
 		return nil
@@ -86,10 +86,10 @@ func (r *Redactor) Err(err error) error {
 	}
 }
 
-// Limit is how much of an answer is read for Head to have what it needs.
+// Limit returns how much of an answer is read for Head to have what it needs.
 func (r *Redactor) Limit() int { return sink.MaxResponse + r.longest }
 
-// Head is what is kept of an answer of which the first Limit bytes were read: no more than MaxResponse, no secret, and no
+// Head returns what is kept of an answer of which the first Limit bytes were read: no more than MaxResponse, no secret, and no
 // part of one.
 func (r *Redactor) Head(b []byte) []byte {
 	whole := len(b) < r.Limit()

@@ -34,7 +34,7 @@ type page struct {
 	} `json:"response_metadata"`
 }
 
-// posted looks for the message of an attempt made within a span.
+// posted looks for the message that an earlier attempt may have posted within a span of time.
 func (s *Sink) posted(ctx context.Context, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{

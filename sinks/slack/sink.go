@@ -59,7 +59,7 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{Client: client, params: cfg.Params}, nil
 }
 
-// Idempotency is idempotent: a retry looks for the message before it posts.
+// Idempotency returns idempotent: a retry looks for the message before it posts.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // message is the body of chat.postMessage.
@@ -106,7 +106,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return answer.Outcome, s.judge("chat.postMessage", answer, nil)
 }
 
-// judge reads what Slack answered, into into where that is not nil.
+// judge reads what Slack answered, into into if that is not nil.
 func (s *Sink) judge(method string, answer api.Answer, into any) error {
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return s.Failed(class, "%s answered %d", method, answer.Code)

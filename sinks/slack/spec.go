@@ -5,7 +5,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Spec is the type slack.
+// Spec returns the type slack.
 func Spec() spec.Type {
 	return spec.Type{Name: "slack", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "chat.postMessage", Declared: sink.Idempotent,

@@ -48,7 +48,7 @@ type Description struct {
 	Networks bool
 	// Later says that it has the key long: it may answer 202 and say later what came of an action.
 	Later bool
-	// Concurrency is how many attempts it takes at once where nothing is written; 0: [DefaultConcurrency].
+	// Concurrency is how many attempts it takes at once if nothing is written; 0: [DefaultConcurrency].
 	Concurrency int
 	// InLedger says that its attempts are statements in the ledger's own database, each with a connection there.
 	InLedger bool
@@ -62,7 +62,7 @@ const DefaultConcurrency = 64
 // Memory is for how long a destination knows which actions are done. One that is attempted again later runs again.
 type Memory struct {
 	Key string         // of the file
-	For *time.Duration // zero where nothing is written: it is then set, to Default or as long as it has to be
+	For *time.Duration // zero if nothing is written: it is then set, to Default or as long as it has to be
 	// Default is the least of what For is set to.
 	Default time.Duration
 }
@@ -71,12 +71,12 @@ type Memory struct {
 type Field struct {
 	Name string
 	// To is where its value goes: a pointer to a string, bool, int, [time.Duration], [schemas.Secret], []string, [Headers] or
-	// [Env], or to a pointer to one of them, which stays nil where nothing is written.
+	// [Env], or to a pointer to one of them, which stays nil if nothing is written.
 	To any
 	// Doc is a sentence for the documentation.
 	Doc      string
 	Default  string // as it would be written; empty: none, or computed
-	Computed string // the default in words, where nothing that could be written says it
+	Computed string // the default in words, if nothing that could be written says it
 	Values   []string
 	Required bool
 	Least    time.Duration // bounds of a duration that is written, where Most is not 0
@@ -116,8 +116,8 @@ type Destination struct {
 	Timeout       time.Duration
 	Concurrency   int
 	AllowNetworks []netip.Prefix
-	Params        *template.Set // nil where the type has none
-	Version       string        // of this binary; empty where it has none
+	Params        *template.Set // nil if the type has none
+	Version       string        // of this binary; empty if it has none
 	Log           *slog.Logger
 	// Cluster are the options, []kgo.Opt, of a client of the log's cluster. They are any here, so that only the sink that
 	// wants them links the client.
@@ -129,7 +129,7 @@ type Destination struct {
 // AllowNetworks is the doc of the key allow_networks, wherever there is one.
 const AllowNetworks = "Private networks (CIDR) that may be called; plain http is only allowed to those."
 
-// BaseURL is the key of an API's address. Its default is the provider's own, which the sink knows. Where each customer has
+// BaseURL returns the key of an API's address. Its default is the provider's own, which the sink knows. Where each customer has
 // an address of its own, write a required [Field] instead.
 func BaseURL(to *string) Field {
 	return Field{Name: "base_url", To: to, Doc: "Where the API is, in front of its paths.", Computed: "the provider's own"}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// URL checks the value of a key whose URL is called, where there is one and it is known.
+// URL checks the value of a key whose URL is called, if there is one and it is known.
 func (r *Report) URL(key, text string) {
 	if !r.Known(key) || text == "" {
 		return

@@ -8,13 +8,13 @@
 //
 // Expressions can name:
 //
-//	body             the event's JSON, strict and exact; null where the event has no body
+//	body             the event's JSON, strict and exact; null if the event has no body
 //	event.id         the provider's id of the event
 //	event.source     /<team>/<source>
 //	event.type       such as com.github.issues.opened
 //	event.entity     the entity's key, its parts encoded and joined with /
 //	event.parts      the entity's parts as they are, a list of texts
-//	event.version    the version as text that sorts; empty where the event has none
+//	event.version    the version as text that sorts; empty if the event has none
 //	event.time       the provider's time, else the intake's
 //	event.late       true where newer versions have run
 //	event.deleted    true where the event ends its entity

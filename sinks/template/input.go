@@ -85,7 +85,7 @@ func (in *input) ResolveName(name string) (any, bool) {
 // Parent implements [cel.Activation].
 func (in *input) Parent() cel.Activation { return nil }
 
-// parts are the values of an entity as its mapping had them. What is not encoded as keys are stays as it is.
+// parts returns the values of an entity as its mapping had them. What is not encoded as keys are stays as it is.
 func parts(key schemas.EntityKey) []string {
 	list := strings.Split(string(key), "/")
 	for i, p := range list {

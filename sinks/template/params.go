@@ -25,14 +25,14 @@ type Param struct {
 	Name, Doc string
 	Kind      Kind
 	Required  bool
-	Values    []string // the closed list of a Text, where there is one
+	Values    []string // the closed list of a Text, if there is one
 	Default   string   // a template, as it would be written; empty: none
 	// Check judges a Text, when it is compiled where it is literal, else when it is made. Its error goes behind the
 	// parameter's name and quotes nothing. nil takes every text.
 	Check func(text string) error
 	// Escape says how what expressions give is made harmless where it stands: literal text means what it says, a text of
 	// the event means itself. It is asked with the object around a text and its name there (nil and the parameter's own
-	// name at the top), and gives nil where a text stands as it is. nil is nowhere.
+	// name at the top), and gives nil if a text stands as it is. nil is nowhere.
 	Escape func(around map[string]any, name string) func(string) string
 }
 
@@ -131,7 +131,7 @@ func (c *compiler) param(key string, d Param, v any) (node, error) {
 	return n, nil
 }
 
-// judge is what is wrong with a text.
+// judge returns what is wrong with a text.
 func (d Param) judge(text string) error {
 	if len(d.Values) > 0 && !slices.Contains(d.Values, text) {
 		return fmt.Errorf("is not one of %s", strings.Join(d.Values, ", "))
@@ -142,14 +142,14 @@ func (d Param) judge(text string) error {
 	return nil
 }
 
-// place is where a value stands.
+// place is the position of a value in the parameters.
 type place struct {
 	takes  []*cel.Type         // what one expression alone may give; nil takes any
 	escape func(string) string // nil: a text stands as it is
 	depth  int
 }
 
-// inside is a place in a list or an object at p.
+// inside returns a place in a list or an object at p.
 func (p place) inside(escape func(string) string) place {
 	in := place{escape: escape, depth: p.depth + 1}
 	if p.takes != nil {
@@ -158,7 +158,7 @@ func (p place) inside(escape func(string) string) place {
 	return in
 }
 
-// takes are the types that one expression alone may give; nil takes any.
+// takes returns the types that one expression alone may give; nil takes any.
 func (d Param) takes() []*cel.Type {
 	switch d.Kind {
 	case Text:
@@ -217,7 +217,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 // alone reports whether the string is one expression and nothing else.
 func (t *text) alone() bool { return len(t.parts) == 1 && t.parts[0].x != nil }
 
-// plain is the text of a value that has no expression in it.
+// plain returns the text of a value that has no expression in it; false if it has one.
 func (n node) plain() (string, bool) {
 	switch {
 	case n.text == nil && n.literal != nil:

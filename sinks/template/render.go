@@ -14,10 +14,10 @@ const maxAll = 1 << 20
 // Values are an action's parameters, by name. One that was null, or not given, is not in it.
 type Values map[string]any
 
-// Text is a parameter of kind Text; "" where there is none.
+// Text returns a parameter of kind Text; "" if there is none.
 func (v Values) Text(name string) string { s, _ := v[name].(string); return s }
 
-// Texts is a parameter of kind Texts.
+// Texts returns a parameter of kind Texts.
 func (v Values) Texts(name string) []string { l, _ := v[name].([]string); return l }
 
 // Render makes the parameters of an action. The error is a [sink.AttemptError] of class template that names a
@@ -40,7 +40,7 @@ func (p *Params) Render(a sink.Action) (Values, error) {
 	return values, nil
 }
 
-// render is the value of one parameter; nil where it is null or not given.
+// render returns the value of one parameter; nil if it is null or not given.
 func (d Param) render(nodes map[string]node, in *input) (any, error) {
 	n, given := nodes[d.Name]
 	if !given {

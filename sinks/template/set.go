@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Set has the parameters of a destination: its own, and those of single actions, which stand over them name by name.
+// Set has the parameters of a destination: its own, and those of single actions, which replace them name by name.
 // Safe for concurrent use.
 type Set struct {
 	base *Params
@@ -37,7 +37,7 @@ func NewSet(declared []Param, destination map[string]any, actions map[string]map
 // Empty reports whether nothing is given, nor by default.
 func (s *Set) Empty() bool { return len(s.base.nodes) == 0 && len(s.own) == 0 }
 
-// Of are the parameters of an action.
+// Of returns the parameters of an action.
 func (s *Set) Of(a sink.Action) *Params {
 	if p := s.own[a.Subscription+"/"+a.Name]; p != nil {
 		return p

@@ -76,7 +76,7 @@ func compile(source string, takes []*cel.Type) (part, error) {
 	return p, nil
 }
 
-// end is where the }} stands that closes an expression: outside its strings, comments and brackets. -1: nowhere.
+// end returns the index of the }} that closes an expression, which is outside its strings, comments and brackets; -1 if there is none.
 func end(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -100,7 +100,7 @@ func end(s string) int {
 	return -1
 }
 
-// quoted is the length of the string literal that begins at i, to the end of s where it is not closed.
+// quoted returns the length of the string literal that begins at i, to the end of s if it is not closed.
 func quoted(s string, i int) int {
 	raw := false
 	for j := i - 1; j >= 0 && i-j <= 2 && strings.IndexByte("rRbB", s[j]) >= 0; j-- { // r'', br'' and so on
@@ -121,7 +121,7 @@ func quoted(s string, i int) int {
 	return len(s) - i
 }
 
-// brief is an expression shortened to one line, for messages.
+// brief returns an expression shortened to one line, for messages.
 func brief(source string) string {
 	const most = 60
 	if source = strings.Join(strings.Fields(source), " "); len(source) <= most {
@@ -130,7 +130,7 @@ func brief(source string) string {
 	return strings.ToValidUTF8(source[:most], "") + "..."
 }
 
-// value is what the string makes of in: a text, or what its one expression gives.
+// value returns what the string makes of in: a text, or what its one expression gives.
 func (t *text) value(in *input) (any, error) {
 	if t.alone() {
 		v, err := t.parts[0].value(in)
@@ -157,7 +157,7 @@ func (t *text) value(in *input) (any, error) {
 	return b.String(), nil
 }
 
-// escaped is what an expression gave, with every text in it made harmless where it stands.
+// escaped returns the value of an expression with every text in it escaped.
 func (t *text) escaped(v any, escape func(string) string) any {
 	switch v := v.(type) {
 	case string:
@@ -197,7 +197,7 @@ func (p part) value(in *input) (any, error) {
 	return native, nil
 }
 
-// written is a value as it stands in a text.
+// written returns a value as it is written between other text.
 func written(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

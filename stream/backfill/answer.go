@@ -52,7 +52,7 @@ func (a *answer) take(d *document, most int) *failure {
 	return nil
 }
 
-// adopt makes e a synthetic event of the request's line; false where it is of another one.
+// adopt makes e a synthetic event of the request's line; false if it is of another one.
 func (a *answer) adopt(e *schemas.Event) bool {
 	if e.Entity == "" {
 		e.Entity = a.q.Entity
@@ -102,7 +102,7 @@ func (a *answer) finish(fail *failure) {
 // maxDetail is how much of an error's text is kept.
 const maxDetail = 512
 
-// clean is an error's text as a database takes it: valid, without control characters, bounded.
+// clean returns an error's text as a database takes it: valid, without control characters, bounded.
 func clean(err error) string {
 	if err == nil {
 		err = errors.New("unknown")

@@ -29,7 +29,7 @@ func newCache(keep time.Duration, most int) *cache {
 	return &cache{keep: keep, most: most, byKey: map[schemas.EventKey]*list.Element{}, order: list.New()}
 }
 
-// get is the document of an event, or nil.
+// get returns the document of an event, or nil.
 func (c *cache) get(key schemas.EventKey) *document {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,5 +71,5 @@ func (c *cache) remove(el *list.Element) {
 	c.bytes -= k.size()
 }
 
-// size is the body and a flat share for the rest, so that empty bodies count too.
+// size returns the body and a flat share for the rest, so that empty bodies count too.
 func (k *kept) size() int { return len(k.doc.body) + 512 }

@@ -126,18 +126,18 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 // Format prints only what f is, so that no log shows its URL or headers.
 func (f *Fetcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "fetcher of "+f.cfg.Source) }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (f *Fetcher) LogValue() slog.Value { return slog.StringValue("fetcher of " + f.cfg.Source) }
 
-// document is an answer.
+// document is the body of an answer.
 type document struct {
 	body  []byte
 	ctype string
-	next  *url.URL // the next page, nil where there is none
+	next  *url.URL // the next page, nil if there is none
 }
 
-// fetch asks until there is an answer of at most most bytes, a failure that stays, or no time: no exchange begins after
-// deadline. When ctx ends it returns at once, with what failed last.
+// fetch asks again until there is an answer of at most most bytes, a failure that is not retried, or the deadline, after which no
+// exchange begins. When ctx ends it returns at once, with the last failure.
 func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline time.Time) (*document, *failure) {
 	for n := 1; ; n++ {
 		left := time.Until(deadline)
@@ -151,7 +151,7 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, retryAfter: wait,
 				err: fmt.Errorf("the next request may be made in %s, which is too late", wait.Round(time.Millisecond))}
 		}
-		d, fail := f.once(ctx, u, most)
+		d, fail := f.exchangeOnce(ctx, u, most)
 		if fail == nil || !fail.class.Retried() || n >= f.cfg.Retry.Attempts {
 			return d, fail
 		}
@@ -164,8 +164,8 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 
 var errTimeout = errors.New("no answer in time")
 
-// once makes one exchange.
-func (f *Fetcher) once(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
+// exchangeOnce makes one exchange, with the timeout and the metrics. If the API throttles, it pauses the limit.
+func (f *Fetcher) exchangeOnce(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, errTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 	return d, nil
 }
 
-// failedExchange is the failure of an exchange without a complete answer.
+// failedExchange returns the failure of an exchange without a complete answer.
 func failedExchange(err error) *failure {
 	class := sink.ClassNetwork
 	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
@@ -236,8 +236,8 @@ func hint(code int) string {
 	return ""
 }
 
-// judge says what a status means and for how long the server wants to be left alone. A 403 that names a rate limit is
-// one: GitHub answers so. Its X-RateLimit-Reset is a Unix time, that of others a number of seconds.
+// judge returns the class of an answer's status and how long the server wants us to wait. A 403 with the headers of a rate limit counts
+// as throttled: GitHub answers so. GitHub's X-RateLimit-Reset is a Unix time, others' a number of seconds.
 func (f *Fetcher) judge(resp *http.Response) (sink.Class, time.Duration) {
 	class, now := f.cfg.ClassOf(resp.StatusCode), time.Now()
 	wait := f.cfg.RetryAfter(resp.Header, now)

@@ -120,7 +120,7 @@ func TestWire(t *testing.T) {
 				c.URL = server.URL + "/orders/" + test.path + "?key=" + urlSecret
 				c.Timeout, c.MaxBytes = 300*time.Millisecond, 2000
 			})
-			d, fail := f.once(t.Context(), target(t, f), f.cfg.MaxBytes)
+			d, fail := f.exchangeOnce(t.Context(), target(t, f), f.cfg.MaxBytes)
 			if test.reason == "" {
 				if fail != nil || d == nil {
 					t.Fatalf("%v, %v", d, fail)
@@ -141,7 +141,7 @@ func TestWire(t *testing.T) {
 	}
 
 	f := fetcher(t, Gap, client, func(c *FetcherConfig) { c.URL = "http://127.0.0.1:1/{entity}" })
-	if _, fail := f.once(t.Context(), target(t, f), 1); fail == nil || fail.reason != Network {
+	if _, fail := f.exchangeOnce(t.Context(), target(t, f), 1); fail == nil || fail.reason != Network {
 		t.Errorf("refused connection: %+v", fail)
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// fit picks the events that fill a request, in the order of their versions, and counts the others.
+// fit returns the events that fill a request, in the order of their versions, and how many others there are.
 //
-// Without a range all of them are wanted. Of a range, that is the events in it. Where those leave a place open behind
-// which there is no snapshot, the newest snapshot above the range is wanted too: what is missing is in it. Nothing else
-// is: a place outside the range has had its event or will have it from the provider, and under another id it would run
-// twice.
+// A request without a range wants all events. A request with a range wants the events in it. If these leave a place empty, and no
+// snapshot in the range comes after it, the newest snapshot above the range is wanted, too: it contains what is missing. No other event
+// outside the range is wanted: its place has its event or will get it from the provider, and under another id it would run twice.
 func fit(q *Request, events []*schemas.Event) (wanted []*schemas.Event, outside int) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b *schemas.Event) int { return a.Version.Compare(b.Version) })

@@ -38,7 +38,7 @@ func (l *limit) pause(d time.Duration) {
 	}
 }
 
-// take waits for the next request's turn and gives 0. Where that would take longer than most it takes nothing, waits no
+// take waits for the next request's turn and gives 0. If that would take longer than most it takes nothing, waits no
 // more and says how long it would be. The error is that ctx ended.
 func (l *limit) take(ctx context.Context, most time.Duration) (time.Duration, error) {
 	deadline := time.Now().Add(most)

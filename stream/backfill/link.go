@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// nextPage is where the answer to a request of u says that it goes on (RFC 8288, rel="next"); nil where it does not. It
+// nextPage returns where the answer to a request of u says that it goes on (RFC 8288, rel="next"); nil if it does not. It
 // never leads to another scheme or host: the request's headers hold secrets.
 func nextPage(u *url.URL, h http.Header) (*url.URL, error) {
 	for _, line := range h.Values("Link") {

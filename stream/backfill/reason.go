@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Reason is the closed list of why a request was not filled; empty where it was. It is a metric label, and what an
+// Reason is the closed list of why a request was not filled; empty if it was. It is a metric label, and what an
 // operator reads.
 type Reason string
 
@@ -39,7 +39,7 @@ func Reasons() []Reason {
 		NotJSON, BadPaging, BadURL, Nothing, OtherEntity, Unusable, NotProduced, Unknown}
 }
 
-// reasonOf is the reason of a failed exchange.
+// reasonOf returns the reason of a failed exchange.
 func reasonOf(class sink.Class, code int) Reason {
 	switch {
 	case code == 404:
@@ -78,7 +78,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// final is a failure that asking again does not mend.
+// final returns a failure that asking again does not mend.
 func final(reason Reason, format string, args ...any) *failure {
 	return &failure{reason: reason, class: sink.ClassRejected, err: fmt.Errorf(format, args...)}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Use is what is asked for, and so which places a template may have. It is a metric label.
+// Use is what is asked for, which decides the placeholders that a template may have. It is a metric label.
 type Use string
 
 const (
@@ -30,27 +30,27 @@ func (u Use) names() []string {
 	return []string{"entity", "id", "type"}
 }
 
-// Values fill the places of a template. One that is empty has no value, and a template that needs it cannot be filled.
+// Values fill the placeholders of a template. An empty field has no value: a template that needs it cannot be expanded.
 type Values struct {
 	Entity   schemas.EntityKey
 	From, To string // of the closed range that is missing
 	ID, Type string // of the event
 }
 
-// Template is a URL with places for values, in its path and its query alone: whatever the values are, scheme, host and
-// the number of path segments around them stay. Immutable.
+// Template is a URL with placeholders in its path and its query only. Values cannot change its scheme, host or other path segments.
+// Immutable.
 //
-// A place gives its value with everything outside the unreserved characters of RFC 3986 percent-encoded. {entity.N} is
-// part N of the entity, counted from 0 and decoded first; {entity} is all of its parts, each a segment of its own in the
-// path, and the entity's text in the query.
+// A placeholder becomes its value, with everything outside the unreserved characters of RFC 3986 percent-encoded. {entity.N} is
+// part N of the entity, counted from 0 and decoded first. {entity} is all of its parts, each a segment of its own in the path, and
+// the entity's text in the query.
 type Template struct{ parts []part }
 
-// part is literal text, or a place.
+// part is literal text, or a placeholder.
 type part struct {
 	text  string // literal
-	name  string // of a place; "" for literal text
-	index int    // of {entity.N}; -1 for all of it
-	query bool   // the place is in the query
+	name  string // of a placeholder; "" for literal text
+	index int    // N of {entity.N}; -1 for {entity}
+	query bool   // the placeholder is in the query
 }
 
 // maxURL bounds an expanded URL; servers take no longer ones.
@@ -66,7 +66,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 		return nil, err
 	}
 	t := &Template{}
-	plain, query := "", false // the URL with a letter in each place
+	plain, query := "", false // plain is the URL with an x for each placeholder
 	for rest := text; rest != ""; {
 		literal, inner, found := strings.Cut(rest, "{")
 		if strings.Contains(literal, "}") {
@@ -85,7 +85,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 		if len(text)-len(inner) < start {
 			return nil, errors.New("url has a place in its scheme or host: only the path and the query may have them")
 		}
-		p, err := place(use, name, query)
+		p, err := placeholder(use, name, query)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 	return t, nil
 }
 
-// pathStart is where the path or the query of a URL begins.
+// pathStart returns where the path or the query of a URL begins.
 func pathStart(text string) (int, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme != "http" && scheme != "https" {
@@ -114,7 +114,7 @@ func pathStart(text string) (int, error) {
 	return len(text), nil
 }
 
-func place(use Use, name string, query bool) (part, error) {
+func placeholder(use Use, name string, query bool) (part, error) {
 	p := part{name: name, index: -1, query: query}
 	if number, ok := strings.CutPrefix(name, "entity."); ok {
 		i, err := strconv.Atoi(number)
@@ -129,7 +129,7 @@ func place(use Use, name string, query bool) (part, error) {
 	return p, nil
 }
 
-// checkPlain judges the URL around its places.
+// checkPlain checks the URL with an x for each placeholder.
 func checkPlain(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`|", c) >= 0 {
@@ -156,10 +156,10 @@ func checkPlain(plain string) error {
 	return nil
 }
 
-// dots reports whether a path segment means this or the upper folder.
+// dots reports whether a path segment is . or .. in any spelling.
 func dots(segment string) bool { return segment == "." || segment == ".." }
 
-// Expand fills the places. The error names the place, never a value.
+// Expand fills the placeholders. The error names the placeholder, never a value.
 func (t *Template) Expand(v Values) (*url.URL, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -254,5 +254,5 @@ func (p part) escape(value string) (string, error) {
 // Format prints what t is and nothing that it holds: its query may carry a token.
 func (t *Template) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "URL template") }
 
-// LogValue is the same for slog.
+// LogValue does the same for slog.
 func (t *Template) LogValue() slog.Value { return slog.StringValue("URL template") }

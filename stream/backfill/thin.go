@@ -33,7 +33,7 @@ func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
 	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}
 }
 
-// Enrich is what lanes ask before an action. Of a deleted entity there is nothing to fetch, and a synthetic event has been
+// Enrich returns what lanes ask before an action. Of a deleted entity there is nothing to fetch, and a synthetic event has been
 // fetched already: both stay as they are.
 func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 	f := t.sources[e.Source]
@@ -55,7 +55,7 @@ func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, si
 	case wait > 0:
 		return nil, sink.Outcome{}, &sink.NotYet{Wait: wait}
 	}
-	d, fail := f.once(ctx, u, f.cfg.MaxBytes)
+	d, fail := f.exchangeOnce(ctx, u, f.cfg.MaxBytes)
 	if fail != nil {
 		t.metrics.body(e.Source, "failed")
 		return nil, sink.Outcome{Code: fail.code, RetryAfter: fail.retryAfter},
@@ -72,7 +72,7 @@ type bodyError struct{ err error }
 func (e bodyError) Error() string { return "fetch the body: " + e.err.Error() }
 func (e bodyError) Unwrap() error { return e.err }
 
-// withBody is a copy of e with the document as body. The schema that e names is that of its own body.
+// withBody returns a copy of e with the document as body. The schema that e names is that of its own body.
 func (d *document) withBody(e *schemas.Event) *schemas.Event {
 	full := *e
 	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""

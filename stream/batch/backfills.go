@@ -18,26 +18,27 @@ type BackfillLedger interface {
 
 var _ BackfillLedger = (*ledger.Namespace)(nil)
 
-// BackfillRequests hands out what a subscription's gate asks for: the open backfills of the partitions that run here, each to
-// one taker until it ends or the claim does. Safe for concurrent use.
+// BackfillRequests hands out the backfills that a subscription's gate has asked for, of the partitions that run here. Each request
+// is handed out once, until it ends or its claim does. Safe for concurrent use.
 type BackfillRequests struct {
 	ledger BackfillLedger
 
-	mu     sync.Mutex
-	claims map[*ledger.Claim]bool
-	given  map[int64]*ledger.Claim
-	wake   chan struct{} // capacity 1
+	mu        sync.Mutex
+	claims    map[*ledger.Claim]bool
+	handedOut map[int64]*ledger.Claim
+	wake      chan struct{} // capacity 1
 }
 
-// NewBackfillRequests makes an empty set. Who claims partitions fills it, with [BackfillRequests.Start].
+// NewBackfillRequests makes an empty set. The owner adds claims to it with [BackfillRequests.Start].
 func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
-	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, given: map[int64]*ledger.Claim{}, wake: make(chan struct{}, 1)}
+	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, wake: make(chan struct{}, 1)}
 }
 
-// backfillSweep is how often the ledger is asked although nobody said that there is something new.
+// backfillSweep is how often the ledger is asked for requests without a notification.
 const backfillSweep = 5 * time.Second
 
-// Next waits for a request that nobody here has. Its Claim is the fence's row. For one goroutine at a time.
+// Next waits for a request that was not handed out yet. Its Claim is the id of the fence's row. Only one goroutine may call it at a
+// time.
 func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 	for {
 		b, found, err := q.look(ctx)
@@ -59,7 +60,7 @@ func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 
 func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found bool, err error) {
 	q.mu.Lock()
-	claims, given := slices.Collect(maps.Keys(q.claims)), len(q.given)
+	claims, given := slices.Collect(maps.Keys(q.claims)), len(q.handedOut)
 	q.mu.Unlock()
 	if len(claims) == 0 {
 		return b, false, nil
@@ -71,12 +72,12 @@ func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found b
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, b = range open {
-		if q.given[b.ID] != nil {
+		if q.handedOut[b.ID] != nil {
 			continue
 		}
 		for c := range q.claims {
 			if c.ID == b.Claim {
-				q.given[b.ID] = c
+				q.handedOut[b.ID] = c
 				return b, true, nil
 			}
 		}
@@ -84,20 +85,20 @@ func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found b
 	return ledger.Backfill{}, false, nil
 }
 
-// End stores what came of a request. One whose claim has gone is the next owner's.
+// End stores the outcome of a request. If its claim has ended, it stores nothing: the next owner hands the request out again.
 func (q *BackfillRequests) End(ctx context.Context, id int64, end ledger.BackfillEnd) error {
 	q.mu.Lock()
-	c := q.given[id]
+	c := q.handedOut[id]
 	q.mu.Unlock()
 	if c == nil {
 		return nil
 	}
-	if _, err := q.ledger.EndBackfill(ctx, c, id, end); err != nil { // fenced: its owner hears of it elsewhere
+	if _, err := q.ledger.EndBackfill(ctx, c, id, end); err != nil { // a lost fence is found by the next batch
 		return err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.given, id)
+	delete(q.handedOut, id)
 	return nil
 }
 
@@ -114,11 +115,11 @@ func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.claims, c)
-		maps.DeleteFunc(q.given, func(_ int64, of *ledger.Claim) bool { return of == c })
+		maps.DeleteFunc(q.handedOut, func(_ int64, of *ledger.Claim) bool { return of == c })
 	}
 }
 
-// notify says that there is a new request.
+// notify wakes Next: there is a new request.
 func (q *BackfillRequests) notify() {
 	if q == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// batch is what one transaction decides: at most one part of each claimed partition, in the order of arrival.
+// batch is the input of one transaction: at most one part for each claimed partition, in order of arrival.
 type batch struct {
 	parts   []*part
 	byClaim map[*ledger.Claim]*part
@@ -29,8 +29,8 @@ type part struct {
 
 func newBatch() *batch { return &batch{byClaim: map[*ledger.Claim]*part{}} }
 
-// add takes what was read next of a partition. A part that does not begin where the one before it ends is refused: the
-// two joined would hide from the ledger what is missing between them.
+// add adds a part that was read of a partition. If the batch has a part of that partition already, the new one must begin where
+// it ends: joined, the two would hide from the ledger that records are missing between them.
 func (b *batch) add(of *Partition, p reader.Part) error {
 	have := b.byClaim[of.Claim]
 	if have != nil && have.Next.Offset != p.From {
@@ -50,7 +50,7 @@ func (b *batch) add(of *Partition, p reader.Part) error {
 	return nil
 }
 
-// slices is the batch for the ledger, without claims that ended while it filled up.
+// slices returns the batch for the ledger, without claims that ended while it filled up.
 func (b *batch) slices() []ledger.Slice {
 	s := make([]ledger.Slice, 0, len(b.parts))
 	for _, p := range b.parts {
@@ -61,9 +61,9 @@ func (b *batch) slices() []ledger.Slice {
 	return s
 }
 
-// hand gives the lanes what a transaction opened, each action with its event where it is at hand: from the batch, or
-// from the copy that came out of the gap buffer.
-func (l *Loop) hand(p *Partition, a ledger.Applied, events []*schemas.Event) {
+// handToLanes gives the lanes the new actions of a transaction. Each goes with its event if that is in memory: from the batch, or
+// from the payload copy of an event that left the gap buffer.
+func (l *Loop) handToLanes(p *Partition, a ledger.Applied, events []*schemas.Event) {
 	if len(a.Actions) == 0 {
 		return
 	}
@@ -74,8 +74,8 @@ func (l *Loop) hand(p *Partition, a ledger.Applied, events []*schemas.Event) {
 		case e == nil:
 		case i > 0 && e == items[i-1].Event: // another action of the same event
 		default:
-			// The body is a piece of what the broker sent, a fetch of megabytes maybe. Lanes may hold it for hours, and count
-			// what they hold by bodies.
+			// The body is a slice of the broker's answer, which may be megabytes. Lanes may hold it for hours, and count only the
+			// body's bytes.
 			e.Data = bytes.Clone(e.Data)
 		}
 	}
@@ -92,7 +92,7 @@ func eventOf(a *ledger.Action, events []*schemas.Event) *schemas.Event {
 	return nil
 }
 
-// unpack is the event of a payload copy, nil where it cannot be read: the lane then says so with the action.
+// unpack returns the event of a payload copy, nil if it cannot be read: the action then fails in its lane.
 func unpack(packed []byte) *schemas.Event {
 	if len(packed) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func TestHandedEventsOwnTheirBytes(t *testing.T) {
 	events := []*schemas.Event{{ID: "1", Data: fetched[:5]}, {ID: "2", Data: fetched[5:]}}
 	lanes := &taker{}
 	l := &Loop{cfg: Config{Lanes: lanes}}
-	l.hand(NewPartition(&ledger.Claim{}, 1), ledger.Applied{Actions: []ledger.Action{{Record: 0}, {Record: 0}, {Record: 1}}}, events)
+	l.handToLanes(NewPartition(&ledger.Claim{}, 1), ledger.Applied{Actions: []ledger.Action{{Record: 0}, {Record: 0}, {Record: 1}}}, events)
 	clear(fetched)
 	for i, want := range []string{"first", "first", "second"} {
 		if got := string(lanes.items[i].Event.Data); got != want {

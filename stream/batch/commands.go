@@ -7,9 +7,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// runCommands applies what is asked of the owner of the claimed partitions until the loop ends: at once where the ledger tells
-// of it, and by looking where it does not. What is about events runs between two batches, what is about actions is the
-// lanes'.
+// runCommands applies commands for the claimed partitions until the loop ends: when the ledger notifies, and every CommandSweep.
+// Commands about events run between two batches, commands about actions in the lanes.
 func (l *Loop) runCommands() {
 	tick := time.NewTicker(l.cfg.CommandSweep)
 	defer tick.Stop()
@@ -31,7 +30,7 @@ func (l *Loop) runCommands() {
 	}
 }
 
-// applyCommands applies what is asked now, page by page: what has to wait holds up nothing that was asked after it.
+// applyCommands applies all open commands, page by page. A command that has to wait does not delay those after it.
 func (l *Loop) applyCommands() {
 	claims := l.Claims()
 	byID := make(map[int32]*ledger.Claim, len(claims))
@@ -69,7 +68,7 @@ func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 	}
 }
 
-// applyCommand applies one that is about events, if its partition is still claimed.
+// applyCommand applies a command about events, if its partition is still claimed.
 func (l *Loop) applyCommand(cmd ledger.Command) {
 	for _, p := range l.claims {
 		if p.Claim.ID != cmd.Claim {
@@ -82,7 +81,7 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 			l.log.Info("command applied", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
 				"partition", p.at().Number, "entity", cmd.Line.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
 		}
-		l.concluded(p, a, err)
+		l.afterTransaction(p, a, err)
 		return
 	}
 }

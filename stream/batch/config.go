@@ -10,7 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Ledger is what batches, and what goes on between them, need of a [ledger.Namespace].
+// Ledger is what the loop needs of a [ledger.Namespace].
 type Ledger interface {
 	Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error)
 	gapLedger
@@ -18,7 +18,7 @@ type Ledger interface {
 	idleLedger
 }
 
-// gapLedger is what the end of waits for gaps needs.
+// gapLedger is what ending waits for gaps needs.
 type gapLedger interface {
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
@@ -31,8 +31,8 @@ type commandLedger interface {
 	Listen(notify func()) (stop func())
 }
 
-// idleLedger is what idle partitions need. What is noted by the ledger's clock is kept for days, and compared with when windows
-// were closed, by the same clock: ours may be wrong.
+// idleLedger is what idle partitions need. Now is the ledger's clock. It dates what CaughtUp stores, which is later compared with
+// the ends of dedupe windows, by the same clock; this process's own may be wrong.
 type idleLedger interface {
 	Now(ctx context.Context) (time.Time, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
@@ -46,11 +46,11 @@ var _ Ledger = (*ledger.Namespace)(nil)
 
 // Lanes are what batches need of the lanes. All methods are safe for concurrent use.
 type Lanes interface {
-	// Add takes the actions that a batch has just committed, in lane_seq order, each with its event where it is at
-	// hand. It never blocks on a destination: what does not fit is left to the ledger and loaded as room appears.
+	// Add takes the actions that a batch has just committed, in lane_seq order, each with its event if that is in memory. It never
+	// waits for a destination: actions for which there is no room stay in the ledger and are loaded later.
 	Add(c *ledger.Claim, items []lane.Item)
-	// ApplyCommand does what a command asks of an action of c, in one transaction with the note that it is done. An empty outcome
-	// says not now: the claim is not served here, or an attempt of the action is under way; the command comes again.
+	// ApplyCommand applies a command about an action of c, and marks it as done in the same transaction. An empty outcome means not
+	// now: the lanes do not have the claim, or an attempt of the action is under way. The command is tried again later.
 	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
 }
 
@@ -65,21 +65,21 @@ var _ Reader = (*reader.Reader)(nil)
 
 // Config is what a loop needs to know.
 type Config struct {
-	Topics    []string // that are subscribed to
+	Topics    []string // of the subscription
 	Ledger    Ledger
 	Lanes     Lanes
 	Reader    Reader
 	Log       *reader.Log
-	Backfills *BackfillRequests // nil: nobody asks for any
+	Backfills *BackfillRequests // nil: no backfills
 	Metrics   *Metrics
 	Logger    *slog.Logger
 
-	BatchRecords int           // most records of a batch
-	BatchBytes   int           // most bytes of one with more than one record
+	BatchRecords int           // the most records of a batch
+	BatchBytes   int           // the most bytes of a batch that has more than one record
 	BatchWait    time.Duration // how long a batch waits to fill up
-	GapSweep     time.Duration // how often claims with waiting events are asked for their deadlines besides their timers
-	IdleSweep    time.Duration // how often the ledger is told of partitions that are read to their end
-	UnreadAfter  time.Duration // how long a partition may not be readable before its run ends
-	TopicLook    time.Duration // how often topics are asked for their number of partitions
-	CommandSweep time.Duration // how often the loop looks for commands, besides being told
+	GapSweep     time.Duration // how often the ledger is asked for the deadlines of waiting events, besides when one is due
+	IdleSweep    time.Duration // how often the ledger is told which partitions are read to their end
+	UnreadAfter  time.Duration // a partition that cannot be read for this long ends its run
+	TopicLook    time.Duration // how often the brokers are asked for each topic's number of partitions
+	CommandSweep time.Duration // how often the ledger is asked for commands, besides when it notifies
 }

@@ -1,18 +1,18 @@
-// Package batch runs a subscription's batches: [Loop] fills them from the reader, hands them to the ledger, which decides and
-// writes them in one transaction, and gives what follows to the lanes. Between two batches it ends the waits for gaps, applies
-// what operators ask for, and tells the ledger of partitions that are idle.
+// Package batch runs a subscription's batches. [Loop] fills a batch from the reader, has the ledger decide and write it in one
+// transaction, and hands the new actions to the lanes. Between two batches it ends waits for gaps, applies operators' commands,
+// and tells the ledger which partitions are idle.
 //
-// Who claims partitions attaches them as a [Partition] each, and hears from it why its run ended.
+// The owner attaches each claimed partition as a [Partition], which tells it why its run ended.
 //
-// Each slice of a batch says from where to where it was read. One that does not begin where the ledger stands is a fault of
-// ours: it is refused, counted (forebay_stream_discontinuities_total), logged as an error, and the partition is read again
-// from the stored offset. So is a batch whose parts do not join.
+// Each slice of a batch says from which offset to which it was read. A slice that does not begin at the ledger's next offset is a
+// bug of Forebay: it is refused, counted (forebay_stream_discontinuities_total) and logged as an error, and the partition is read
+// again from the ledger's offset. The same happens if two parts of one partition in a batch do not join.
 //
 // # A topic that grows while it is read
 //
-// The reader finds that out by a record that is not where its key belongs. Idle topics are asked every 10 s, and no wait for a
-// gap ends before its topic was asked. Where the number of partitions has changed, all claims of the topic end with a report.
-// The partitions that were there before are then claimed for their lanes alone, by the recorded number, so that what is open
-// still runs and `topics rekey` does not wait for it for ever. What waits for a gap waits on, past its deadline, since its filler
-// may be in a new partition; `topics rekey` takes it along.
+// The reader sees it by a record that is in another partition than its key's. The loop also asks the brokers for the number of
+// partitions every 10 s, and before it ends a wait for a gap. If the number has changed, all claims of the topic end with a
+// report. The partitions that were there before are then claimed for their lanes alone: open actions still run, so that
+// `topics rekey` does not wait for them for ever, but no records are read. Events that wait for a gap wait on, past their
+// deadlines, since the filler may be in a new partition; `topics rekey` moves them to its copy.
 package batch

@@ -8,29 +8,29 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// gapState is how far a claim is with the gap it waits for (P5):
+// gapState is how far a claim is with the end of its waits for gaps (P5):
 //
 //	waiting ──deadline by the database's clock──▶ overdue ──end of the log, asked after that──▶ read to it? ──▶ expired
 //
-// A filler that reached the log before the deadline lies below that end, so it is decided before the wait is ended,
-// however long this process was down. Control records count as read: an idle partition that ends in one is not waited
-// for for ever. Expire ends only what was overdue when the ledger was asked, so between that question and Expire it is
-// not asked again.
+// A filler that reached the log before the deadline is below that end. So it is decided before the wait ends, however long this
+// process was down. Control records count as read, so that an idle partition that ends with one does not wait for ever. Expire ends
+// the waits that were overdue when the ledger was last asked, so it is not asked again before Expire.
 type gapState struct {
-	ask     bool      // the ledger must be asked for the deadline
-	waiting bool      // the ledger said that something waits
-	due     time.Time // when it is due by our clock; zero: not known
-	overdue bool      // the ledger's clock says so; the end is being asked for, or known
-	end     int64     // of the log, observed after that; -1: not yet
+	ask     bool      // the ledger has to be asked for the first deadline
+	waiting bool      // the ledger said that events wait
+	due     time.Time // the first deadline by our clock; zero: not known
+	overdue bool      // the deadline has passed by the ledger's clock
+	end     int64     // if overdue: the end of the log, observed after that; -1: not known yet
 }
 
-// askEvery bounds how often deadlines are asked for while batches leave something waiting.
+// askEvery is the shortest time between two questions for deadlines.
 const askEvery = 100 * time.Millisecond
 
-// observeTimeout bounds one question for the end of a partition; a failed one is asked again with the deadline.
+// observeTimeout bounds one question to the brokers or the ledger beside the batches. If the question for the end of a partition
+// fails, everything begins again with the deadline.
 const observeTimeout = 10 * time.Second
 
-// gapClock wakes the loop for the next thing that gaps need.
+// gapClock wakes the loop when sweepGaps has something to do.
 type gapClock struct {
 	t         *time.Timer
 	queriedAt time.Time
@@ -52,7 +52,7 @@ func (g *gapClock) set(d time.Duration) {
 	g.t.Reset(d)
 }
 
-// sweepGaps asks for deadlines where that is due and sets the timer for the next time.
+// sweepGaps asks the ledger for deadlines, for the claims that need it now, and sets the timer for the next time.
 func (l *Loop) sweepGaps() {
 	now := time.Now()
 	sweep := now.Sub(l.gaps.sweptAt) >= l.cfg.GapSweep
@@ -86,7 +86,7 @@ func (l *Loop) nextGap(now time.Time) time.Duration {
 	return next
 }
 
-// askDeadlines asks the database's clock.
+// askDeadlines asks the ledger how long it is to the first deadline of each claim, by the database's clock.
 func (l *Loop) askDeadlines(ask []*Partition) {
 	claims := make([]*ledger.Claim, len(ask))
 	for i, p := range ask {
@@ -114,14 +114,14 @@ func (l *Loop) askDeadlines(ask []*Partition) {
 	}
 }
 
-// observe asks for the end of the partition without holding up the loop.
+// observe asks the brokers for the end of the partition, without blocking the loop.
 func (l *Loop) observe(p *Partition) {
 	l.observers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 		defer cancel()
 		end, err := l.cfg.Log.StableEnd(ctx, p.at())
 		var now reader.Topic
-		if err == nil { // in a topic that has grown the filler may be in a new partition
+		if err == nil { // if the topic has grown, the filler may be in a new partition
 			now, err = l.cfg.Log.Count(ctx, p.at().Topic)
 		}
 		l.do(l.ctx, func() {
@@ -142,7 +142,7 @@ func (l *Loop) observe(p *Partition) {
 	})
 }
 
-// expireIfRead ends overdue waits once the partition is read to the end observed after the deadline.
+// expireIfRead ends overdue waits once the partition is read to the end that was observed after the deadline.
 func (l *Loop) expireIfRead(p *Partition) {
 	if p.gone || !p.gap.overdue || p.gap.end < 0 || p.next.Offset < p.gap.end {
 		return
@@ -151,11 +151,11 @@ func (l *Loop) expireIfRead(p *Partition) {
 	ctx, done := l.running.begin(l.ctx)
 	a, err := l.cfg.Ledger.Expire(ctx, p.Claim)
 	done()
-	l.concluded(p, a, err)
+	l.afterTransaction(p, a, err)
 }
 
-// concluded goes on after a transaction without records: the end of waits, or a command.
-func (l *Loop) concluded(p *Partition, a ledger.Applied, err error) {
+// afterTransaction handles the outcome of a transaction without records: of Expire, or of a command.
+func (l *Loop) afterTransaction(p *Partition, a ledger.Applied, err error) {
 	switch {
 	case err != nil:
 		l.log.Error("waits not ended; claiming the partition again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
@@ -173,5 +173,5 @@ func (l *Loop) concluded(p *Partition, a ledger.Applied, err error) {
 	}
 	l.metrics.decided(a.Outcomes)
 	l.logDecisions(&part{of: p}, a)
-	l.hand(p, a, nil)
+	l.handToLanes(p, a, nil)
 }

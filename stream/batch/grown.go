@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// grown ends the claims of a topic that has another number of partitions than they know.
+// grown ends the claims of a topic whose number of partitions differs from theirs.
 func (l *Loop) grown(e *reader.GrownError) {
 	for _, p := range l.claims {
 		of := p.Claim.Partition
@@ -24,8 +24,8 @@ func (l *Loop) grown(e *reader.GrownError) {
 	}
 }
 
-// watchTopics asks now and then how many partitions the claimed topics have: a topic that is idle, or filtered, brings no record
-// to tell by.
+// watchTopics asks every TopicLook how many partitions the topics have: an idle or filtered topic brings no record that shows that
+// it has grown.
 func (l *Loop) watchTopics() {
 	tick := time.NewTicker(l.cfg.TopicLook)
 	defer tick.Stop()
@@ -39,7 +39,7 @@ func (l *Loop) watchTopics() {
 			ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 			now, err := l.cfg.Log.Topic(ctx, name)
 			cancel()
-			if err == nil { // else it is asked again soon
+			if err == nil { // otherwise the next tick asks again
 				l.do(l.ctx, func() { l.grown(&reader.GrownError{Topic: name, Now: now}) })
 			}
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// idleState is when partitions were last looked at that have been read to their end.
+// idleState is the state of the idle sweep.
 type idleState struct {
-	sweptAt time.Time
-	busy    bool
+	sweptAt time.Time // when the last one began
+	busy    bool      // it has not ended
 }
 
-// sweepIdle tells the ledger of partitions that are read to their end: an idle one has no records to tell by how far it
-// has been processed, and a single one of them would keep every dedupe window for ever.
+// sweepIdle tells the ledger which partitions are read to their end. Batches tell it how far a partition was processed, but an idle
+// partition has none: a single one would keep every dedupe window for ever. The sweep also tidies version lines.
 func (l *Loop) sweepIdle() {
 	now := time.Now()
 	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.sweptAt) < l.cfg.IdleSweep {
@@ -33,7 +33,7 @@ func (l *Loop) sweepIdle() {
 	})
 }
 
-// tidy has the ledger write what lines came to, and gives those claims that may have lines to forget.
+// tidy has the ledger write version lines that are not written yet, and returns the claims that may have old lines to delete.
 func (l *Loop) tidy() (old []*Partition) {
 	for _, p := range l.claims {
 		ctx, done := l.running.begin(l.ctx)
@@ -48,8 +48,8 @@ func (l *Loop) tidy() (old []*Partition) {
 	return old
 }
 
-// forgetLines lets the ledger forget lines that nothing moves any more: some now, the rest with the next sweep. They are looked for
-// beside the batches, since that reads all lines of a partition, and go between two of them.
+// forgetLines has the ledger delete version lines that no event has moved for long: some now, the rest with the next sweep. The
+// search reads all lines of a partition, so it runs beside the batches; the deletion runs between two of them.
 func (l *Loop) forgetLines(of []*Partition) {
 	for _, p := range of {
 		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
@@ -81,7 +81,8 @@ func (l *Loop) notForgotten(p *Partition, err error) {
 	}
 }
 
-// leaveTopics tells the ledger which topics are listened to: others would keep every dedupe window for ever.
+// leaveTopics tells the ledger which topics the subscription has: others that it had before would keep every dedupe window for
+// ever.
 func (l *Loop) leaveTopics() {
 	ctx, done := l.running.begin(l.ctx)
 	err := l.cfg.Ledger.Leave(ctx, l.cfg.Topics)
@@ -91,8 +92,8 @@ func (l *Loop) leaveTopics() {
 	}
 }
 
-// caughtUp asks for the ends of partitions and notes those that are read to it: up to what the ledger's clock said before they were
-// asked for, since what is appended later may be behind them. What fails now comes with the next sweep.
+// caughtUp notes which partitions are read to their end, as of a time that the ledger's clock gave before the ends were asked for:
+// records that are appended later may lie beyond them. If anything fails, the next sweep tries again.
 func (l *Loop) caughtUp(all []*Partition) {
 	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 	at, err := l.cfg.Ledger.Now(ctx)
@@ -112,7 +113,7 @@ func (l *Loop) caughtUp(all []*Partition) {
 	}
 }
 
-// readToTheEnd asks for the ends of partitions, and gives the claims of those that are read to it.
+// readToTheEnd asks the brokers for the ends of partitions, and returns the claims of those that are read to their end.
 func (l *Loop) readToTheEnd(all []*Partition) (read []*ledger.Claim) {
 	ends := make(map[*Partition]int64, len(all))
 	for _, p := range all {

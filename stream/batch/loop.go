@@ -15,8 +15,8 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Loop runs the subscription's batches, one after the other, over all claimed partitions: small transactions are what
-// costs, so a batch may span partitions. Everything that touches a running claim runs on its goroutine.
+// Loop runs the subscription's batches one after the other. A batch may span all claimed partitions, because small transactions are
+// expensive. Everything that changes a running claim runs on the loop's goroutine.
 type Loop struct {
 	cfg     Config
 	log     *slog.Logger
@@ -26,17 +26,17 @@ type Loop struct {
 	claims map[reader.TopicPartition]*Partition
 	gaps   gapClock
 	idle   idleState
-	carry  *reader.Unit // taken from the reader, did not fit the batch before: it goes before all that the reader has
+	carry  *reader.Unit // did not fit into the last batch: the next one begins with it
 
-	ctx       context.Context // what Run lives by
+	ctx       context.Context // ends Run
 	running   transaction
 	observers sync.WaitGroup
 }
 
-// transaction lets other goroutines end the one that runs, where it holds up a partition that must be given up.
+// transaction lets another goroutine cancel the loop's transaction, when it delays a partition that must be given up.
 type transaction struct {
 	mu     sync.Mutex
-	cancel context.CancelCauseFunc // nil: none runs
+	cancel context.CancelCauseFunc // nil: no transaction is running
 }
 
 func (t *transaction) begin(ctx context.Context) (context.Context, func()) {
@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config) *Loop {
 		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}}
 }
 
-// do runs fn between two batches and returns when it has run. It reports false when ctx ended before.
+// do runs fn on the loop's goroutine, between two batches, and waits for it. It returns false if ctx ended first.
 func (l *Loop) do(ctx context.Context, fn func()) bool {
 	ran := make(chan struct{})
 	select {
@@ -77,26 +77,28 @@ func (l *Loop) do(ctx context.Context, fn func()) bool {
 	}
 }
 
-// Attach starts a partition's run. It reports false when ctx ended before.
+// Attach starts a partition's run. It returns false if ctx ended first.
 func (l *Loop) Attach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() {
 		l.claims[p.at()] = p
-		p.Moved(p.next) // brings back a group's commit that expired
+		p.Moved(p.next) // mirrors the position even if no batch follows: the group's commit may have expired
 		if !p.LanesOnly {
 			p.reading = l.cfg.Reader.Add(l.ctx, p.Claim.Partition, p.Partitions, p.next)
 		}
 	})
 }
 
-// Detach ends it, and tells no reason: when it returns true, no transaction runs on the claim and none will.
+// Detach ends a partition's run without a value on [Partition.Ended]. When it returns true, no transaction of the claim is running
+// or will run. It returns false if ctx ended first.
 func (l *Loop) Detach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() { l.end(p, nil) })
 }
 
-// Abort cuts off the transaction that runs, if one does, with all of its partitions. Their next claims read whether it was written.
+// Abort cancels the transaction that is running, if there is one, for all of its partitions. Their next claims read whether it was
+// committed.
 func (l *Loop) Abort(cause error) { l.running.abort(cause) }
 
-// Claims are those of the partitions that run; none when the loop has ended.
+// Claims returns the claims of the attached partitions; none when the loop has ended.
 func (l *Loop) Claims() (claims []*ledger.Claim) {
 	l.do(l.ctx, func() {
 		for _, p := range l.claims {
@@ -106,7 +108,7 @@ func (l *Loop) Claims() (claims []*ledger.Claim) {
 	return claims
 }
 
-// end ends a run, on the loop's own goroutine. With a nil reason nobody is told. It is idempotent.
+// end ends a run and sends why on [Partition.Ended], unless it is nil. It runs on the loop's goroutine, and is idempotent.
 func (l *Loop) end(p *Partition, why error) {
 	if p.gone {
 		return
@@ -123,7 +125,7 @@ func (l *Loop) end(p *Partition, why error) {
 	}
 }
 
-// Run works until the loop's context is done. The claims must be detached before.
+// Run runs the loop until its context is done. The claims must be detached before that.
 func (l *Loop) Run() {
 	defer l.observers.Wait()
 	l.observers.Go(l.watchTopics)
@@ -134,16 +136,16 @@ func (l *Loop) Run() {
 	}
 }
 
-// step does the next thing there is to do. It reports false once the loop's context is done.
+// step waits for the next unit, call or timer and handles it. It returns false once the loop's context is done.
 func (l *Loop) step() bool {
 	if u := l.carry; u != nil {
-		select { // what is asked between two batches waits for one batch, not for the end of a catch-up
+		select { // during a catch-up there is always a carry; calls must not wait for its end
 		case fn := <-l.calls:
 			fn()
 		default:
 		}
 		l.carry = nil
-		l.work(*u)
+		l.fillAndApply(*u)
 		return l.ctx.Err() == nil
 	}
 	select {
@@ -152,16 +154,16 @@ func (l *Loop) step() bool {
 	case fn := <-l.calls:
 		fn()
 	case u := <-l.cfg.Reader.Out():
-		l.work(u)
+		l.fillAndApply(u)
 	case <-l.gaps.timer():
 	}
 	return true
 }
 
-// work fills a batch from u and what follows it within the wait, and commits it.
-func (l *Loop) work(u reader.Unit) {
+// fillAndApply fills a batch with u and the units that follow within BatchWait, and applies it.
+func (l *Loop) fillAndApply(u reader.Unit) {
 	b := newBatch()
-	l.take(b, u)
+	l.addUnit(b, u)
 	wait := time.NewTimer(l.cfg.BatchWait)
 	defer wait.Stop()
 	for b.records < l.cfg.BatchRecords && b.bytes < l.cfg.BatchBytes {
@@ -172,7 +174,7 @@ func (l *Loop) work(u reader.Unit) {
 				l.apply(b)
 				return
 			}
-			l.take(b, u)
+			l.addUnit(b, u)
 		case <-wait.C:
 			l.apply(b)
 			return
@@ -183,12 +185,12 @@ func (l *Loop) work(u reader.Unit) {
 	l.apply(b)
 }
 
-// take adds a unit's parts to the batch, except those of claims that have ended.
-func (l *Loop) take(b *batch, u reader.Unit) {
+// addUnit adds a unit's parts to the batch, except those of claims that have ended.
+func (l *Loop) addUnit(b *batch, u reader.Unit) {
 	for i := range u.Parts {
 		read := &u.Parts[i]
 		switch p := l.claims[reader.At(read.Of.Partition)]; {
-		case p == nil || p.reading != read.Of: // its claim has ended
+		case p == nil || p.reading != read.Of: // the claim that it was read for has ended
 		case read.Err != nil:
 			l.readFailed(p, read)
 		default:
@@ -199,7 +201,7 @@ func (l *Loop) take(b *batch, u reader.Unit) {
 	}
 }
 
-// readFailed goes on after a partition could not be read. The reader tries again by itself.
+// readFailed handles a partition that could not be read. The reader tries again by itself; some errors end the run.
 func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	if e, ok := errors.AsType[*reader.GrownError](read.Err); ok {
 		l.grown(e)
@@ -222,8 +224,8 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	}
 }
 
-// mustRecheck reports whether an error means that the position and the log may not fit each other any more: then the
-// partition is claimed again, and the claim's own questions say what is wrong. After other errors it is just read again.
+// mustRecheck reports whether an error means that the log may no longer have the position. Then the partition is claimed again,
+// and the claim finds out what is wrong. After other errors it is simply read again.
 func mustRecheck(err error) bool {
 	if _, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 		return true
@@ -231,7 +233,7 @@ func mustRecheck(err error) bool {
 	return errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)
 }
 
-// refused ends a claim of which the ledger has not taken what was read.
+// refused ends the run of a partition whose records the ledger has refused.
 func (l *Loop) refused(p *Partition, err error) {
 	if gap, ok := errors.AsType[*ledger.ContinuityError](err); ok {
 		l.metrics.gaps.Inc()
@@ -244,7 +246,7 @@ func (l *Loop) refused(p *Partition, err error) {
 	l.end(p, &RefusedError{err})
 }
 
-// apply commits a batch and hands on what follows from it.
+// apply has the ledger decide and commit a batch, and handles the outcome of each partition.
 func (l *Loop) apply(b *batch) {
 	slices := b.slices()
 	if len(slices) == 0 {
@@ -271,7 +273,7 @@ func (l *Loop) apply(b *batch) {
 	}
 }
 
-// applied goes on after a batch was committed, with one of its partitions.
+// applied handles what a committed batch means for one of its partitions.
 func (l *Loop) applied(read *part, a ledger.Applied) {
 	p, at := read.of, read.of.at()
 	if a.Fenced {
@@ -299,6 +301,6 @@ func (l *Loop) applied(read *part, a ledger.Applied) {
 	if a.BackfillRequested {
 		l.cfg.Backfills.notify()
 	}
-	l.hand(p, a, read.Events)
+	l.handToLanes(p, a, read.Events)
 	l.expireIfRead(p)
 }

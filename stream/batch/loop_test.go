@@ -42,7 +42,7 @@ func TestDiscontinuity(t *testing.T) {
 				for _, of := range parts {
 					u.Parts = append(u.Parts, stretch(p, of[0], of[1]))
 				}
-				l.work(u)
+				l.fillAndApply(u)
 			}
 			select {
 			case why := <-p.Ended():

@@ -16,7 +16,7 @@ type Metrics struct {
 	apply     prometheus.Histogram
 	lag       *prometheus.GaugeVec // topic, partition
 	fetchErrs prometheus.Counter
-	gaps      prometheus.Counter // between what was read and what the ledger has
+	gaps      prometheus.Counter // discontinuities between what was read and the ledger's offset
 }
 
 // NewMetrics registers them; a nil reg registers nothing.

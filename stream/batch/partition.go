@@ -9,8 +9,8 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Why a partition's run ended; what its owner does next depends on it. It may also be a [RefusedError], an [UnreadableError]
-// or, in a [schemas.Error], a [ledger.TopicError]: then the topic has grown.
+// Why a partition's run ended, which decides what its owner does next. Other reasons are a [RefusedError], an [UnreadableError],
+// and a [ledger.TopicError] inside a [schemas.Error], which means that the topic has grown.
 var (
 	ErrFenced        = errors.New("somebody else holds the fence")
 	ErrUnknown       = errors.New("whether the batch was written is not known")
@@ -18,7 +18,7 @@ var (
 	ErrDiscontinuity = errors.New("what was read does not begin where the ledger stands")
 )
 
-// RefusedError says that the ledger refuses for good what was read of a partition.
+// RefusedError says that the ledger refuses the records of a partition for good.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("refused by the ledger: %v", e.Err) }
@@ -36,33 +36,33 @@ func (e *UnreadableError) Error() string {
 }
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Partition is a claimed partition while it runs, from [Loop.Attach] to its end. What is exported is set before that.
+// Partition is a claimed partition while it runs, from [Loop.Attach] to its end. Its exported fields are set before Attach.
 type Partition struct {
 	Claim      *ledger.Claim
-	Partitions int32                      // of the topic
-	LanesOnly  bool                       // its records are not read, nor its gaps ended: the topic has grown
-	Unread     time.Time                  // since when reading has failed; zero: it does not
-	Moved      func(next ledger.Position) // is told of its position, by the loop: with Attach, and after each of its batches
+	Partitions int32                      // how many partitions the topic has
+	LanesOnly  bool                       // the topic has grown: no records are read and no waits for gaps end
+	Unread     time.Time                  // since when reading has failed; zero: it has not
+	Moved      func(next ledger.Position) // called by the loop with the position: at Attach, and after each batch
 
-	// The loop's.
-	reading   *reader.Reading // nil: it is not read
-	next      ledger.Position // behind the last batch; a Claim's own Next is where it began
+	// Used by the loop's goroutine only, apart from the channels.
+	reading   *reader.Reading // nil: not being read
+	next      ledger.Position // where the next batch begins; Claim.Next is where the first one did
 	ended     chan error      // capacity 1: why the loop ended the run
-	committed chan struct{}   // capacity 1: something of it was committed
-	gone      bool            // detached: what is still read of it is not used
+	committed chan struct{}   // capacity 1: a batch of this partition was committed
+	gone      bool            // the run has ended: parts that the reader still brings are ignored
 	gap       gapState
 }
 
-// NewPartition is a claim of one of so many partitions of its topic.
+// NewPartition returns a claim that is ready to be attached. partitions is how many its topic has.
 func NewPartition(c *ledger.Claim, partitions int32) *Partition {
 	return &Partition{Claim: c, Partitions: partitions, Moved: func(ledger.Position) {}, next: c.Next,
 		ended: make(chan error, 1), committed: make(chan struct{}, 1), gap: gapState{ask: true}}
 }
 
-// Ended brings why the loop ended the run, if it did so by itself.
+// Ended returns the channel on which the loop sends why it ended the run. Detach sends nothing.
 func (p *Partition) Ended() <-chan error { return p.ended }
 
-// Committed brings a value when a batch of it was committed.
+// Committed returns a channel that has a value once a batch of this partition was committed.
 func (p *Partition) Committed() <-chan struct{} { return p.committed }
 
 func (p *Partition) at() reader.TopicPartition { return reader.At(p.Claim.Partition) }

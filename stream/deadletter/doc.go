@@ -1,3 +1,3 @@
-// Package deadletter copies dead letters to a subscription's dead topic: [Record] is one as the topic has it, [Exporter] brings
-// those of the claimed partitions there.
+// Package deadletter exports dead letters to a subscription's dead topic: [Exporter] exports those of the claimed partitions, and
+// [Record] makes the record of one.
 package deadletter

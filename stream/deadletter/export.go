@@ -42,9 +42,9 @@ type Config struct {
 	Logger         *slog.Logger
 }
 
-// Exporter copies dead letters to the subscription's dead topic: what died in the claimed partitions and the topic does not
-// have yet, in lane order. The ledger keeps how far it is, and hears of it after the brokers have confirmed: a crash in
-// between, or another owner, writes again, and nothing is left out.
+// Exporter copies the dead letters of the claimed partitions to the subscription's dead topic, in lane order. The ledger notes which
+// ones are exported after the brokers have confirmed them. So after a crash or a change of owner some are written again, but none is
+// left out.
 type Exporter struct {
 	cfg    Config
 	write  func(ctx context.Context, d *ledger.DeadLetter) error
@@ -58,7 +58,7 @@ func New(cfg Config) *Exporter {
 	return x
 }
 
-// Run exports what died in the claims until ctx is done.
+// Run exports the dead letters of claims until ctx is done.
 func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 	defer func() {
 		if x.client != nil {
@@ -86,8 +86,8 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 	}
 }
 
-// once exports one group, or as many of it as are written in time, and says whether there may be more. However slow log and
-// brokers are, what they have taken is noted: no step lives on the time that another left it.
+// once exports one group, or as many of it as can be written in time, and reports whether there may be more. Each step has a timeout
+// of its own, so that what was written is noted even if the log and the brokers are slow.
 func (x *Exporter) once(ctx context.Context, claims []*ledger.Claim) (more bool, err error) {
 	if len(claims) == 0 {
 		return false, nil
@@ -119,7 +119,7 @@ func (x *Exporter) step(ctx context.Context, do func(ctx context.Context) error)
 	return do(ctx)
 }
 
-// produce writes one dead letter and waits for the brokers. One that the topic does not take for its size goes without its body.
+// produce writes one dead letter and waits for the brokers. If it is too large for the topic, it is written without its body.
 func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
 	if x.client == nil {
 		opts := append([]kgo.Opt{}, x.cfg.Client...)

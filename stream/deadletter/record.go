@@ -15,7 +15,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Topic is where a subscription's dead letters are exported to.
+// Topic returns where a subscription's dead letters are exported to.
 func Topic(subscription string) string { return "dead." + subscription }
 
 // Store is where the payloads of dead letters are; [ledger.Ledger] implements it.
@@ -23,9 +23,9 @@ type Store interface {
 	DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error)
 }
 
-// Record is a dead letter as it is exported: the key, the headers and the body of the event's record, and headers that
-// tell the reason, all of them beginning with forebay-dead. Where the bytes are gone, lost says why, and the record has the
-// entity as its key and the headers of the reason only.
+// Record returns the record to export for a dead letter: key, headers and body of the event's record, and headers that begin with
+// forebay-dead and say why it died. If the event's bytes are gone, lost says why; the record then has only the entity as its key, and
+// the forebay-dead headers.
 func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger.DeadLetter) (rec *kgo.Record, lost, err error) {
 	packed, pointer, err := from.DeadPayload(ctx, *d)
 	if err != nil {

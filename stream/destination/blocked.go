@@ -10,8 +10,8 @@ type span struct{ from, to time.Time }
 
 const (
 	maxSpans = 256
-	// mergeWithin is the distance up to which two spans count as one: in between there was only a timer's lateness, or an
-	// attempt that was refused at once.
+	// mergeWithin is the distance up to which two spans count as one: what lies between them is only a late timer, or an attempt that
+	// was refused at once.
 	mergeWithin = time.Second
 )
 
@@ -37,8 +37,8 @@ func (d *Destination) addBlocked(from, to time.Time) {
 	}
 }
 
-// block notes that no attempt can begin from now until then. If the single attempt of a half-open breaker led to it, the
-// time of that attempt counts too: nothing else could begin meanwhile.
+// block notes that no attempt can begin from now to until. If the single attempt of a half-open breaker has just failed, the time of
+// that attempt counts, too: no other could begin meanwhile.
 func (d *Destination) block(now, until time.Time) {
 	if d.breaker == HalfOpen {
 		now = d.halfOpenSince
@@ -53,7 +53,7 @@ func (d *Destination) unblock(now time.Time) {
 	}
 }
 
-// BlockedFor is how much of the time between from and to the destination was paused, on hold or behind an open breaker, as
+// BlockedFor returns how much of the time between from and to the destination was paused, on hold or behind an open breaker, as
 // far as this process knows. No attempt could begin then.
 func (d *Destination) BlockedFor(from, to time.Time) (sum time.Duration) {
 	d.mu.Lock()

@@ -26,12 +26,12 @@ type ramp struct {
 	bucket bucket
 }
 
-// share is how much of the recovery has passed, in [0, 1].
+// share returns how much of the recovery has passed, in [0, 1].
 func (d *Destination) share(now time.Time) float64 {
 	return min(1, max(0, float64(now.Sub(d.ramp.since))/float64(d.policy.Recovery)))
 }
 
-// allowed is how many attempts may be under way, 0 for any number, and when that grows by itself to more than there are.
+// allowed returns how many attempts may be under way, 0 for any number, and when that grows by itself to more than there are.
 func (d *Destination) allowed(now time.Time) (n int, grows time.Time) {
 	most := d.policy.Concurrency
 	switch {
@@ -46,7 +46,7 @@ func (d *Destination) allowed(now time.Time) (n int, grows time.Time) {
 	return max(1, int(math.Ceil(d.share(now)*float64(most)))), grows
 }
 
-// pace is how many attempts a second may begin, apart from the configured rate; 0: any number.
+// pace returns how many attempts a second may begin, apart from the configured rate; 0: any number.
 func (d *Destination) pace(now time.Time) float64 {
 	if d.breaker != Recovering {
 		return 0
@@ -142,6 +142,8 @@ type streak struct {
 	known       [spread]string // the first entities
 }
 
+// add counts a failure. It remembers the first spread different entities.
+// add counts a failure. It remembers the first spread different entities.
 func (s *streak) add(entity string) {
 	s.n++
 	if s.entities >= spread || entity != "" && slices.Contains(s.known[:s.entities], entity) {

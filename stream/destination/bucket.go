@@ -26,7 +26,7 @@ const full = 1 - 1e-9
 
 func (b *bucket) has() bool { return b.tokens >= full }
 
-// next is when there is a token again.
+// next returns when there is a token again.
 func (b *bucket) next(perSecond float64) time.Time {
 	return b.at.Add(time.Duration((1-b.tokens)/perSecond*float64(time.Second)) + 1)
 }
@@ -46,7 +46,7 @@ func (m *meter) add(now time.Time) {
 	m.n++
 }
 
-// perSecond is the higher of the second before and what there is of this one.
+// perSecond returns the higher of the second before and what there is of this one.
 func (m *meter) perSecond(now time.Time) float64 {
 	if now.Sub(m.from) > 10*time.Second { // it says nothing of lately
 		return float64(m.n) / now.Sub(m.from).Seconds()

@@ -76,7 +76,7 @@ func New(cfg Config) (*Destination, error) {
 	return d, nil
 }
 
-// Name is "<team>/<destination>".
+// Name returns "<team>/<destination>".
 func (d *Destination) Name() string { return d.name }
 
 // mayBegin reports whether an attempt may begin now. If not, and waiting helps, next is when to try next. It is zero

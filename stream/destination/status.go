@@ -14,12 +14,12 @@ const (
 	StateRunning    State = "running"
 )
 
-// States are all of them.
+// States returns all of them.
 func States() []State {
 	return []State{StatePaused, StateOpen, StateHeld, StateHalfOpen, StateRecovering, StateRunning}
 }
 
-// Status is how a destination stands in this process.
+// Status is the state of a destination in this process.
 type Status struct {
 	State     State
 	Breaker   Breaking
@@ -55,7 +55,7 @@ func (d *Destination) outOfTokens() bool {
 	return !d.rate.has()
 }
 
-// Status is how the destination stands now.
+// Status returns the destination's state now.
 func (d *Destination) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -50,7 +50,7 @@ func (t *turns) remove(u *User) {
 	}
 }
 
-// waiting is how many users wait.
+// waiting returns how many users wait.
 func (t *turns) waiting() (n int) {
 	for _, tm := range t.teams {
 		n += len(tm.users)

@@ -22,7 +22,7 @@ type Answer int
 
 const (
 	Wait    Answer = iota // later: call says when to ask again
-	Go                    // now; End ends it, or GiveBack where it is not made
+	Go                    // now; End ends it, or GiveBack if it is not made
 	NoToken               // there is no token: the action is not attempted but dropped, or fails; nothing is charged for it
 )
 
@@ -89,7 +89,7 @@ func (u *User) StillAllowed() bool {
 	return !stopped
 }
 
-// OnLimit is what becomes of an action that Take says NoToken of.
+// OnLimit returns what becomes of an action that Take says NoToken of.
 func (u *User) OnLimit() OnLimit { return u.d.policy.Rate.OnLimit }
 
 // HasTurn reports whether a turn waits for Take.
@@ -134,7 +134,7 @@ type Outcome struct {
 	Entity     string        // whose action it was; empty: another one than any before
 }
 
-// End ends an attempt. o is nil where the attempt says nothing about the destination. End reports whether the user has a
+// End ends an attempt. o is nil if the attempt says nothing about the destination. End reports whether the user has a
 // turn; then its call function is not called.
 func (u *User) End(o *Outcome) (turn bool) {
 	d := u.d

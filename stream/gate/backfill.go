@@ -7,19 +7,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Request asks for a backfill of what is missing on a line. The answer comes as records of the same partition with
+// Request asks for a backfill of what is missing on a version line. The answer comes as records of the same partition with
 // Record.Backfill set.
 type Request struct {
 	Line VersionLineKey
 	// From and To are the places that are missing, both included, of kind sequence; for the other kinds they are 0. On a
-	// line that has not begun From is its first value, or 1 where the provider promises none.
+	// version line that has not begun From is its first value, or 1 where the provider promises none.
 	From, To int64
 	// Before is the version of the lowest event that waits.
 	Before schemas.Version
 	Reason Reason // gap, start_gap or start_backfill
 }
 
-// Wanted returns the Requests that are still needed: the last one of each line that is Backfilling. A later record of the
+// Wanted returns the Requests that are still needed: the last one of each version line that is Backfilling. A later record of the
 // same call may have filled the gap of another.
 func (st *State) Wanted() (wanted []Request) {
 	taken := make(map[VersionLineKey]bool, len(st.Requests))
@@ -33,12 +33,12 @@ func (st *State) Wanted() (wanted []Request) {
 	return wanted
 }
 
-// backfillsFirst reports whether a backfill is asked for before the wait on the line ends.
+// backfillsFirst reports whether a backfill is asked for before the wait on the version line ends.
 func (d *decider) backfillsFirst(k VersionLineKey) bool {
 	return d.p.Then == ThenBackfill || d.p.Start == StartBackfill && d.st.Lines[k] == nil
 }
 
-// afterWait is what follows when neither a filler nor a backfill has ended the wait on the line.
+// afterWait returns what follows when neither a filler nor a backfill has ended the wait on the version line.
 func (d *decider) afterWait(k VersionLineKey) Then {
 	if d.backfillsFirst(k) {
 		return d.p.otherwise()
@@ -46,7 +46,7 @@ func (d *decider) afterWait(k VersionLineKey) Then {
 	return d.p.Then
 }
 
-// expire ends the wait of a line on which events wait with a deadline.
+// expire ends the wait of a version line on which events wait with a deadline.
 func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
 	case d.backfillsFirst(k) && d.st.Waiting[k][0].Stage != Backfilling:
@@ -58,7 +58,7 @@ func (d *decider) expire(k VersionLineKey) {
 	}
 }
 
-// requestBackfill asks for what is missing on a line. What waits on the line now waits for the answer.
+// requestBackfill asks for what is missing on a version line. What waits on the line now waits for the answer.
 func (d *decider) requestBackfill(k VersionLineKey) {
 	w := d.st.Waiting[k]
 	for i := range w {
@@ -79,7 +79,7 @@ func (d *decider) requestBackfill(k VersionLineKey) {
 	d.st.Requests = append(d.st.Requests, r)
 }
 
-// missing is the closed range of places between a line, which may not have begun, and an event ahead of it. It is never
+// missing returns the closed range of places between a version line, which may not have begun, and an event ahead of it. It is never
 // empty: below a line's first event there is at least the place before it.
 func missing(line *VersionLine, r *Record) (from, to int64) {
 	switch {
@@ -96,7 +96,7 @@ func missing(line *VersionLine, r *Record) (from, to int64) {
 	return min(from, to), to
 }
 
-// restartWait lets what still waits on a line wait for a filler again. A backfill was asked for another gap, which has
+// restartWait lets what still waits on a version line wait for a filler again. A backfill was asked for another gap, which has
 // ended.
 func (d *decider) restartWait(k VersionLineKey) {
 	w := d.st.Waiting[k]

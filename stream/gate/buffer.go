@@ -8,14 +8,14 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// parked reports whether what waits on the line is parked, for a filler or an operator. It asks the waiting events,
-// because a line that has not begun has no row; Line.Parked says why.
+// parked reports whether the events that wait on the version line are parked, for a filler or an operator. It looks at the events,
+// because a line that has not begun does not exist yet.
 func (d *decider) parked(k VersionLineKey) bool {
 	w := d.st.Waiting[k]
 	return len(w) > 0 && w[0].Decision == Parked
 }
 
-// full reports whether s, if it waited too, would be over a cap.
+// full reports whether a cap would be exceeded if s waited, too.
 func (d *decider) full(k VersionLineKey, s subject) bool {
 	w := d.st.Waiting[k]
 	return d.p.MaxPerEntity > 0 && len(w) >= d.p.MaxPerEntity ||
@@ -37,7 +37,7 @@ func (d *decider) count(r *Record, by int) {
 	d.st.BufferedBytes += int64(by) * r.Size
 }
 
-// enterBuffer puts s into the gap buffer. It gets the stage of what waits on its line already.
+// enterBuffer puts s into the gap buffer. It gets the stage of the events that already wait on its version line.
 func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, dec Decision, why Reason) {
 	in := Waiting{Record: *s.Record, Decision: dec}
 	in.Version = v // epoch given, future clamped
@@ -45,7 +45,7 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	if len(w) > 0 {
 		in.Stage = w[0].Stage
 	}
-	at := sort.Search(len(w), func(i int) bool { return order(&w[i].Record, &in.Record) >= 0 })
+	at := sort.Search(len(w), func(i int) bool { return compareWaiting(&w[i].Record, &in.Record) >= 0 })
 	d.st.Waiting[k] = slices.Insert(w, at, in)
 	if dec == Buffered {
 		d.count(s.Record, 1)
@@ -53,15 +53,15 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	d.conclude(s, v, dec, why)
 }
 
-// order is the order of the buffer: by version as the line takes it, then by offset.
-func order(a, b *Record) int { return a.compareTo(b.Version, b.Offset) }
+// compareWaiting orders the buffer by version, then by offset. The versions have the version line's epoch.
+func compareWaiting(a, b *Record) int { return a.compareTo(b.Version, b.Offset) }
 
 // compareTo compares r with a version and an offset.
 func (r *Record) compareTo(v schemas.Version, offset int64) int {
 	return cmp.Or(r.Version.Compare(v), cmp.Compare(r.Offset, offset))
 }
 
-// park turns everything that waits on a line into parked. What comes to the line afterwards is parked behind it.
+// park parks all events that wait on a version line. Events that come to the line afterwards are parked behind them.
 func (d *decider) park(k VersionLineKey, why Reason) {
 	line, w := d.st.Lines[k], d.st.Waiting[k]
 	if line != nil {
@@ -76,9 +76,9 @@ func (d *decider) park(k VersionLineKey, why Reason) {
 }
 
 // withdraw takes a filtered event out of the buffer, because its redelivery is about to be decided again. If nothing
-// else waited, the line is no longer parked.
+// else waited, the version line is no longer parked.
 func (d *decider) withdraw(k VersionLineKey, i int) {
-	s := d.take(k, i)
+	s := d.removeWaiting(k, i)
 	if i == 0 {
 		d.restartWait(k)
 	}
@@ -89,9 +89,9 @@ func (d *decider) withdraw(k VersionLineKey, i int) {
 	d.conclude(s, s.Version, Filtered, ReasonType)
 }
 
-// take removes a waiting event from the buffer. The first is not copied: its memory is never used again. Any other one
-// is copied, because the buffer moves over it.
-func (d *decider) take(k VersionLineKey, i int) subject {
+// removeWaiting removes the i-th waiting event from a version line's buffer. The first is not copied, since its memory is not used
+// again. Any other one is copied, because the rest of the buffer moves over it.
+func (d *decider) removeWaiting(k VersionLineKey, i int) subject {
 	w := d.st.Waiting[k]
 	if w[i].Decision == Buffered {
 		d.count(&w[i].Record, -1)
@@ -111,8 +111,8 @@ func (d *decider) take(k VersionLineKey, i int) subject {
 	return subject{-1, &out.Record, out}
 }
 
-// find is the place of an event in a line's buffer, or -1.
-func (d *decider) find(k VersionLineKey, key schemas.EventKey) int {
+// indexInBuffer returns the index of an event in a version line's buffer, or -1.
+func (d *decider) indexInBuffer(k VersionLineKey, key schemas.EventKey) int {
 	if len(d.st.Waiting) == 0 {
 		return -1
 	}

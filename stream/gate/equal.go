@@ -2,11 +2,11 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// equal decides an event of its line's own version; why is the reason where it applies.
+// equal decides an event of its version line's own version; why is the reason where it applies.
 //
-// With first, this one is treated as if it were older; with hold, an operator decides. If the event before was filtered,
-// nothing has run yet and this one counts as the first. A synthetic event never runs beside another of its version: what
-// it was fetched for has come from the provider.
+// With first, it is treated as if it were older; with hold, an operator decides. If the event before was filtered, nothing has run
+// yet, and this one counts as the first. A synthetic event does not run after another of its version: what it was fetched for has
+// come from the provider.
 func (d *decider) equal(line *VersionLine, s subject, v schemas.Version, why Reason) {
 	ran := !line.Filtered
 	line.replaceFiltered(s)
@@ -20,7 +20,7 @@ func (d *decider) equal(line *VersionLine, s subject, v schemas.Version, why Rea
 	}
 }
 
-// replacedByLater reports whether, with equal: last, a later snapshot of the same version waits on the line. Then s does
+// replacedByLater reports whether, with equal: last, a later snapshot of the same version waits on the version line. Then s does
 // not run. Filtered events and deltas replace nothing.
 func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 	if d.p.Equal != EqualLast || s.Payload != schemas.Snapshot {

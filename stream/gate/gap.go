@@ -38,18 +38,18 @@ func (d *decider) skipAtOnce(k VersionLineKey, s subject, v schemas.Version) {
 	d.skipTo(k, s, v, d.p.Then)
 }
 
-// skip gives up the wait for what is missing before the lowest waiting event. That event runs, or becomes a dead letter
-// where then says so.
+// skip gives up the wait for the missing places before the lowest waiting event. That event runs or, if then is dead_letter, becomes
+// a dead letter.
 func (d *decider) skip(k VersionLineKey, then Then) {
-	s := d.take(k, 0)
-	for ; d.replacedByLater(k, s); s = d.take(k, 0) {
+	s := d.removeWaiting(k, 0)
+	for ; d.replacedByLater(k, s); s = d.removeWaiting(k, 0) {
 		d.conclude(s, s.Version, Stale, ReasonEqualLast)
 	}
 	d.skipTo(k, s, s.Version, then)
 	d.restartWait(k)
 }
 
-// skipTo moves the line to v and remembers the values between as skipped. With dead_letter, s becomes a dead letter, and
+// skipTo moves the version line to v and remembers the values between as skipped. With dead_letter, s becomes a dead letter, and
 // so does what follows it without a further gap.
 func (d *decider) skipTo(k VersionLineKey, s subject, v schemas.Version, then Then) {
 	line, why := d.st.Lines[k], ReasonGapSkipped
@@ -74,7 +74,7 @@ func (d *decider) skipTo(k VersionLineKey, s subject, v schemas.Version, then Th
 	}
 }
 
-// deadLetters turns what would run into dead letters.
+// deadLetters turns outcomes that would run into dead letters.
 func deadLetters(out []Outcome) {
 	for i := range out {
 		if out[i].Decision.Runs() {
@@ -83,7 +83,7 @@ func deadLetters(out []Outcome) {
 	}
 }
 
-// releaseReached releases the waiting events that the line has reached: the next values without a gap and, where the
+// releaseReached releases the waiting events that the version line has reached: the next values without a gap and, where the
 // line has moved past waiting events, those. When nothing waits any more the line is no longer parked. A line whose
 // events were parked before it began gets its Parked reason here.
 func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
@@ -94,7 +94,7 @@ func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
 	w := d.st.Waiting[k]
 	were := len(w)
 	for ; len(w) > 0 && !ahead(w[0].Version, line.At); w = d.st.Waiting[k] {
-		s := d.take(k, 0)
+		s := d.removeWaiting(k, 0)
 		d.release(k, line, s, s.Version)
 	}
 	if len(w) < were {
@@ -108,7 +108,7 @@ func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
 	}
 }
 
-// release decides a waiting event that its line has reached.
+// release decides a waiting event that its version line has reached.
 func (d *decider) release(k VersionLineKey, line *VersionLine, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:

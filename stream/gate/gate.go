@@ -4,11 +4,11 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Decide says what becomes of records, which are one partition's in offset order, and advances st. It never fails.
+// Decide decides records, which are one partition's in offset order, and advances st. It never fails.
 //
-// Every record gets exactly one outcome with its index, and what is asked for is appended to State.Requests. Records are
-// decided one after the other, so that the same records in other batches get the same outcomes. Decide keeps nothing of
-// records or st after it returns, but Outcome.Released points into memory of st; both belong to the caller.
+// Every record gets exactly one outcome with its index, and requests for backfills are appended to State.Requests. Records are
+// decided one after the other, so that the same records in other batches get the same outcomes. Decide keeps no reference to records
+// or st after it returns, but Outcome.Released points into memory of st; both belong to the caller.
 func Decide(st *State, records []Record, p Policy) []Outcome {
 	d := decider{st: st, p: p, out: make([]Outcome, 0, len(records))}
 	for i := range records {
@@ -17,10 +17,10 @@ func Decide(st *State, records []Record, p Policy) []Outcome {
 	return d.out
 }
 
-// Expire ends the wait of the given lines: Then skip releases the lowest waiting event and what follows it densely,
-// dead_letter gives the same up, park parks the line, and backfill asks for what is missing (State.Requests) and ends as
-// Otherwise says when the wait for the answer ends too. Lines whose wait may end are named by the caller, who has
-// checked deadline and read position. It advances st.
+// Expire ends the wait of the given version lines. What follows is Policy.Then. With skip, the lowest waiting event runs, and those
+// that follow it without a gap. With dead_letter, these become dead letters. With park, the line is parked. With backfill, the missing
+// places are asked for (State.Requests), and if the wait for the answer ends too, Policy.Otherwise follows. The caller names only
+// lines whose deadline and read position it has checked. Expire advances st.
 //
 // One call ends one wait per line, however often the line is named: what waits behind another gap goes on waiting (see
 // State.Waits) and gets its own deadline. Lines on which nothing waits, or which are parked already, are left alone.
@@ -51,7 +51,7 @@ type subject struct {
 }
 
 // decide asks the questions in their order: decodable? seen? filtered? version? gap? The filter's answer is asked for
-// inside place, because a filtered event of kind sequence moves its line like any other.
+// inside place, because a filtered event of kind sequence moves its version line like any other.
 func (d *decider) decide(s subject) {
 	switch {
 	case s.Broken != "":
@@ -68,7 +68,7 @@ func (d *decider) answerSeen(s subject) bool {
 	if !ok || seen.Decision == Buffered || seen.Decision == Parked {
 		// Ask the buffer too: it outlives the dedupe window, and it alone has filtered events that wait.
 		k := VersionLineKey{s.Entity, s.Version.Clock}
-		if i := d.find(k, s.Key); i >= 0 {
+		if i := d.indexInBuffer(k, s.Key); i >= 0 {
 			w := &d.st.Waiting[k][i]
 			switch {
 			case ok && seen.Hash != w.Hash: // another event of that id, on another line: it came first
@@ -91,7 +91,7 @@ func (d *decider) answerSeen(s subject) bool {
 	return true
 }
 
-// sameEvent reports whether a filtered event that waits would be decided just the same if it were decided again.
+// sameEvent reports whether a filtered event that waits would be decided in the same way if it were decided again.
 func sameEvent(w, r *Record) bool {
 	v := r.Version
 	if v.Epoch == 0 {
@@ -101,7 +101,7 @@ func sameEvent(w, r *Record) bool {
 }
 
 // conclude adds an event's outcome and remembers the event as seen, unless it is filtered. A filtered event that would
-// be applied, late or stale is `filtered`. One that has to wait for its turn waits, like any other.
+// be applied, late or stale is `filtered`. One that has to wait for the events before it waits like any other.
 func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
 	switch {
 	case !s.Filtered:

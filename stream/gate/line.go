@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// place puts an event that was not seen before on its line.
+// place puts an event that was not seen before on its version line.
 func (d *decider) place(s subject) {
 	v := s.Version
 	versioned := d.p.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
@@ -40,8 +40,8 @@ func (d *decider) place(s subject) {
 	}
 }
 
-// newest is the version that an event is compared with: the version line's own or, where the line has not begun, the
-// lowest that waits for it to begin. It is nil where there is neither. What waits on a line has its epoch and kind.
+// newest returns the version that an event is compared with: the version line's own or, where the line has not begun, the
+// lowest that waits for it to begin. It is nil if there is neither. What waits on a line has its epoch and kind.
 func (d *decider) newest(k VersionLineKey, line *VersionLine) *schemas.Version {
 	if line != nil {
 		return &line.At
@@ -55,7 +55,7 @@ func (d *decider) newest(k VersionLineKey, line *VersionLine) *schemas.Version {
 	return nil
 }
 
-// compare decides an event of a line that has begun.
+// compare decides an event of a version line that has begun.
 func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v schemas.Version) {
 	switch c := v.Compare(line.At); {
 	case c < 0:
@@ -75,7 +75,7 @@ func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v sche
 	}
 }
 
-// start decides an event of a line that has not begun. Any event begins it, with three exceptions: the subscription
+// start decides an event of a version line that has not begun. Any event begins it, with three exceptions: the subscription
 // wants the first value (start: first) and the provider promises which that is; it wants the entity's state from a
 // backfill (start: backfill); or others wait for the beginning already.
 func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
@@ -100,7 +100,7 @@ func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
 	}
 }
 
-// begin makes s the line's first event.
+// begin makes s the version line's first event.
 func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reason) {
 	line := d.st.Lines[k]
 	if line == nil {
@@ -113,7 +113,7 @@ func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reas
 	d.releaseReached(k, line)
 }
 
-// restart begins a line again because its values are of another kind or epoch from now on. What waits on the old one,
+// restart begins a version line again because its values are of another kind or epoch from now on. What waits on the old one,
 // parked or not, will get no filler. It goes first, in its order, or becomes dead letters where the policy says so.
 func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
 	for then := d.afterWait(k); len(d.st.Waiting[k]) > 0; {
@@ -122,12 +122,12 @@ func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Re
 	d.begin(k, s, v, why)
 }
 
-// advance moves the line to v.
+// advance moves the version line to v.
 func (l *VersionLine) advance(s subject, v schemas.Version) {
 	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
 }
 
-// replaceFiltered takes an event of the line's own version: one that is wanted replaces one that was filtered.
+// replaceFiltered takes an event of the version line's own version: one that is wanted replaces one that was filtered.
 func (l *VersionLine) replaceFiltered(s subject) {
 	if l.Filtered && !s.Filtered {
 		l.Key, l.Filtered = s.Key, false

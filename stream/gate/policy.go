@@ -14,9 +14,9 @@ type (
 	Order string
 	// Start is what the first event of an unknown entity may be.
 	Start string
-	// Equal is what becomes of an event that is no newer than the line.
+	// Equal is what becomes of an event that is no newer than the version line.
 	Equal string
-	// StaleDo is what becomes of an event that its line is past.
+	// StaleDo is what becomes of an event that its version line is past.
 	StaleDo string
 	// Then is what follows a gap's wait.
 	Then string
@@ -71,7 +71,7 @@ type Policy struct {
 	GapWait time.Duration
 	Then    Then
 	// BackfillWait is how long the answer to a Request is waited for, with Then or Start backfill. Otherwise says what
-	// follows: skip, park or dead_letter; empty is park. Of a line that has not begun skip makes the lowest event the
+	// follows: skip, park or dead_letter; empty is park. Of a version line that has not begun skip makes the lowest event the
 	// start, as Start any does.
 	BackfillWait time.Duration
 	Otherwise    Then
@@ -97,7 +97,7 @@ func (p Policy) Share(n int) Policy {
 	return p
 }
 
-// otherwise is what follows a backfill without an answer.
+// otherwise returns what follows a backfill without an answer.
 func (p Policy) otherwise() Then {
 	if p.Otherwise == ThenSkip || p.Otherwise == ThenDeadLetter {
 		return p.Otherwise

@@ -1,6 +1,6 @@
 package gate
 
-// Release ends every wait on the given lines because an operator says so, with a deadline or parked, whatever the policy
+// Release ends every wait on the given version lines because an operator says so, with a deadline or parked, whatever the policy
 // is. All that waits there leaves the buffer in its order, and the values missing before it count as skipped. It advances
 // st. Lines on which nothing waits are left alone. For held events see Redrive and Discard.
 func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
@@ -13,7 +13,8 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	return d.out
 }
 
-// Redrive lets a held event run, as an operator asked. It is late where its line has gone on. The line does not change.
+// Redrive lets a held event run, as an operator asked. It is late if its version line has newer versions by now. The line does not
+// change.
 func Redrive(st *State, held *Waiting) Outcome {
 	o := Outcome{Record: -1, Released: held, Decision: Applied, Reason: ReasonRedriven, Version: held.Version}
 	line := st.Lines[VersionLineKey{held.Entity, held.Version.Clock}]
@@ -23,7 +24,7 @@ func Redrive(st *State, held *Waiting) Outcome {
 	return o
 }
 
-// Discard gives up a held event, as an operator asked.
+// Discard returns the outcome of a held event that an operator gives up.
 func Discard(held *Waiting) Outcome {
 	return Outcome{Record: -1, Released: held, Decision: Stale, Reason: ReasonDiscarded, Version: held.Version}
 }

@@ -2,7 +2,7 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// behind decides an event below its line, or below the first value of one that has not begun (line is nil). Places are
+// behind decides an event below its version line, or below the first value of one that has not begun (line is nil). Places are
 // skipped within the line's epoch only.
 func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	switch {
@@ -15,8 +15,8 @@ func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	}
 }
 
-// applyStalePolicy decides an event that is older than its line, as the policy says for its kind of body. why is the
-// reason, held the reason where the policy is hold.
+// applyStalePolicy decides an event that is older than its version line, as the policy says for a snapshot or a delta. why is the
+// reason; if the policy is hold, the reason is held.
 func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reason) {
 	switch d.p.Stale.of(s.Payload) {
 	case StaleDrop:
@@ -28,7 +28,7 @@ func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reaso
 	}
 }
 
-// hold keeps one event for an operator. Nothing waits behind it, and its line goes on as if it had not come. A filtered
+// hold keeps one event for an operator. Nothing waits behind it, and its version line goes on as if it had not come. A filtered
 // event is not held.
 func (d *decider) hold(s subject, v schemas.Version, why Reason) {
 	if s.Filtered {

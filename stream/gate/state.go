@@ -38,14 +38,14 @@ const (
 	Backfilling Stage = "backfilling" // the answer to a Request, for Policy.BackfillWait
 )
 
-// VersionLineKey names a line inside a partition.
+// VersionLineKey names a version line inside a partition.
 type VersionLineKey struct {
 	Entity schemas.EntityKey
 	Clock  string
 }
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
-// place: a line that is there keeps its pointer. Every VersionLineKey of the call's records is present in Lines if a line exists, with all
+// place: a version line that is there keeps its pointer. Every VersionLineKey of the call's records is present in Lines if a line exists, with all
 // of its Waiting. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's
 // possible duplicates).
 type State struct {
@@ -61,7 +61,7 @@ type State struct {
 	Requests []Request
 }
 
-// Waits returns the lowest event of a line that waits with a deadline, and whether there is one. After Decide and Expire
+// Waits returns the lowest event of a version line that waits with a deadline, and whether there is one. After Decide and Expire
 // it tells which lines need a deadline, and by its Stage how long a one.
 func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
@@ -71,7 +71,7 @@ func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	return &w[0], true
 }
 
-// NewState is an empty state.
+// NewState returns an empty state.
 func NewState() *State {
 	return &State{
 		Seen: map[schemas.EventKey]Seen{}, Lines: map[VersionLineKey]*VersionLine{}, Waiting: map[VersionLineKey][]Waiting{},

@@ -99,11 +99,11 @@ type Outcome struct {
 	Decision Decision
 	Reason   Reason
 	// Held is set on a Parked event that is kept alone for an operator. It is not in the buffer (one with Record -1 has
-	// left it), its line goes on, and a redelivery is a duplicate. Its payload is kept until the operator decides.
+	// left it), its version line goes on, and a redelivery is a duplicate. Its payload is kept until the operator decides.
 	Held bool
 	// Dead is set on an event behind a gap that ends in dead letters. Its actions are dead letters at once, which an
 	// operator may replay; they hold up nothing in their lane.
 	Dead bool
-	// Version is the event's version as the line took it (epoch given, future clamped).
+	// Version is the event's version as the version line took it (epoch given, future clamped).
 	Version schemas.Version
 }

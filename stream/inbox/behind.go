@@ -28,15 +28,14 @@ func (b *Behind) Told() (exact, atLeast *int64) {
 	return &b.Events, nil
 }
 
-// How far what stands behind the heads of a page is counted. No index knows of an entity's events: all of the partition
-// are walked over.
+// Bounds of counting the events behind the heads of a page. There is no index on entities, so all events of the partition are read.
 const (
 	behindWalk   = 100_000 // events, over all partitions of a page; 1,000 of each at least
 	behindWithin = 1500 * time.Millisecond
 )
 
-// behindCount counts the events of entities behind their heads, in one walk a partition over what came next after the first
-// of them: by the index of their lanes those that were decided on their own, by their rows those that left the gap buffer.
+// behindCount counts the events of entities behind their heads. For each partition it reads once what came after the first head: events
+// that were applied at once by the index on lane_seq, and events that left the gap buffer by their actions' rows.
 const behindCount = `-- behind
 WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::text[]) AS entity),
      lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
@@ -62,7 +61,7 @@ func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
 	h.fences, h.lanes, h.entities = append(h.fences, fence), append(h.lanes, laneSeq), append(h.entities, string(entity))
 }
 
-// partitions is in how many partitions the heads are: each has a fence of its own.
+// partitions returns in how many partitions the heads are.
 func (h *heads) partitions() int {
 	distinct := map[int32]bool{}
 	for _, f := range h.fences {
@@ -71,7 +70,7 @@ func (h *heads) partitions() int {
 	return len(distinct)
 }
 
-// countBehind says how many events stand behind each head, as far as it can be counted in time.
+// countBehind returns how many events are behind each head, as far as they can be counted in time.
 func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
 	at := make(map[ActionRef]*Behind, len(h.fences))
 	for i := range h.fences {
@@ -96,7 +95,7 @@ func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind
 	return at, err
 }
 
-// within asks in a transaction whose statements the server ends (SQLSTATE 57014) when they take longer than limit each.
+// within calls ask with a transaction in which the server cancels each statement that takes longer than limit (SQLSTATE 57014).
 func within(ctx context.Context, from pool, limit time.Duration, ask func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1::bigint::text, true)`, limit.Milliseconds()); err != nil {
@@ -106,7 +105,7 @@ func within(ctx context.Context, from pool, limit time.Duration, ask func(pgx.Tx
 	})
 }
 
-// deadBehind counts what stands behind those that park their entity.
+// deadBehind counts the events behind those of items that park their entity.
 func (b *Inbox) deadBehind(ctx context.Context, items []DeadLetter) error {
 	var h heads
 	for i := range items {
@@ -121,7 +120,7 @@ func (b *Inbox) deadBehind(ctx context.Context, items []DeadLetter) error {
 	return err
 }
 
-// inboxBehind counts what stands behind the events of a page that park their entity.
+// inboxBehind counts the events behind those of a page that park their entity.
 func (b *Inbox) inboxBehind(ctx context.Context, items []Item) error {
 	var fences, counts []int32
 	var lanes []int64

@@ -23,8 +23,8 @@ type CommandStatus struct {
 	Owner   string             `json:"-"` // of the partition, empty where nobody owns it
 }
 
-// Ask writes a command, release or discard, about an item that waits or is held; only what is held can be discarded. Kinds: Invalid
-// where the item is neither any more, or who asks and why is missing; Unavailable.
+// Ask writes a command, release or discard, about an item that waits or is held; only a held one can be discarded. Kinds: Invalid if
+// the item is neither waiting nor held any more, or by or reason is missing; Unavailable.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
 	if by == "" || reason == "" {
@@ -44,7 +44,7 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 	return id, nil
 }
 
-// CommandStatus says what became of a command. Kind NotFound where there is none of that id.
+// CommandStatus returns what became of a command. Kind NotFound if there is none of that id.
 func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
 	op := fmt.Sprintf("read command %d", id)
 	err = b.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
@@ -59,15 +59,15 @@ func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, e
 	return s, nil
 }
 
-// ActionRef is where an action stands.
+// ActionRef is the place of an action in the ledger.
 type ActionRef struct {
 	Fence   int32
 	LaneSeq int64
 	Status  ledger.Status
 }
 
-// FindAction finds the row of an action by its id. Kind NotFound where none has it: most actions that were done at their
-// first attempt have no row of their own.
+// FindAction finds the row of an action by its id. Kind NotFound if there is none: most actions that succeeded at their first attempt
+// have no row.
 func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref ActionRef, err error) {
 	op := fmt.Sprintf("find action %s", ledger.Clean(string(id), 64))
 	hash, ok := id.Hash()
@@ -91,9 +91,8 @@ LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 	return ref, nil
 }
 
-// AskAction writes a command about an action. The owner of the action's partition does it, or the next one. Kinds: NotFound
-// where there is no such action, Conflict where it is neither dead nor unknown, or is asked about already, Invalid where
-// the command does not fit.
+// AskAction writes a command about an action, which the owner of its partition applies, now or later. Kinds: NotFound if there is no
+// such action, Conflict if it is neither dead nor unknown or has an open command already, Invalid if the command does not fit.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
 	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
 	switch {
@@ -136,7 +135,7 @@ func mayAsk(op string, is ledger.Status, kind ledger.CommandKind, d ledger.Comma
 	return nil
 }
 
-// MayAsk says whether AskAction would take a command about a dead letter, as it was read.
+// MayAsk reports whether AskAction would take a command about a dead letter, as it was read.
 func MayAsk(dead DeadLetter, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	if dead.HasCommand {
 		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")

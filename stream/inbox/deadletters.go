@@ -30,11 +30,11 @@ type DeadLetterQuery struct {
 // DeadLetter is an action that was given up, or whose outcome nobody knows.
 type DeadLetter struct {
 	ledger.DeadLetter
-	// Behind is how many events stand behind it, where it parks its entity; nil: nobody has counted them.
+	// Behind is how many events are behind it, if it parks its entity; nil: not counted.
 	Behind *Behind
 }
 
-// DeadLetterPage is a page of dead letters, in lane order: of an entity the one that runs first stands first.
+// DeadLetterPage is a page of dead letters in lane order: of one entity's, the one that runs first comes first.
 type DeadLetterPage struct {
 	Items []DeadLetter
 	Next  string // empty on the last page
@@ -65,7 +65,7 @@ func (q DeadLetterQuery) validate() error {
 	return nil
 }
 
-// filter is what a query asks for, in SQL.
+// filter returns the query's conditions in SQL.
 func (q DeadLetterQuery) filter() (f filter, err error) {
 	f.text("split_part(subscription, '.', 1) = ?", q.Team)
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
@@ -94,7 +94,7 @@ func (q DeadLetterQuery) filter() (f filter, err error) {
 	return f, nil
 }
 
-// DeadLetters lists dead letters and unknown outcomes, and how many events stand behind those that park their entity.
+// DeadLetters lists dead letters and unknown outcomes, and counts the events behind those that park their entity.
 func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
 	const op = "list the dead letters"
 	err = q.validate()
@@ -153,8 +153,7 @@ type DeadLetterDetail struct {
 	Commands []CommandStatus // what was asked about it, the oldest first
 }
 
-// FindDeadLetter reads one action by its id, whatever its status is by now, without counting what stands behind it. Kind
-// NotFound where it has no row.
+// FindDeadLetter reads one action by its id, in any status, without counting the events behind it. Kind NotFound if it has no row.
 func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetter, err error) {
 	ref, err := b.FindAction(ctx, id)
 	if err != nil {
@@ -171,7 +170,7 @@ func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d Dead
 	return items[0], nil
 }
 
-// DeadLetter is FindDeadLetter with all that is known of the action.
+// DeadLetter returns FindDeadLetter with all that is known of the action.
 func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetterDetail, err error) {
 	found, err := b.FindDeadLetter(ctx, id)
 	if err != nil {
@@ -216,7 +215,7 @@ func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]
 	})
 }
 
-// DeadPayload says where the bytes of a dead letter are; see [ledger.Ledger.DeadPayload].
+// DeadPayload returns where the bytes of a dead letter are; see [ledger.Ledger.DeadPayload].
 func (b *Inbox) DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error) {
 	return b.ledger.DeadPayload(ctx, d)
 }

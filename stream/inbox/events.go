@@ -22,7 +22,7 @@ type Query struct {
 	Type               string
 	// Status is one of Statuses.
 	Status string
-	// Decision filters by the gate's word; duplicate selects the events that came again.
+	// Decision filters by the gate's decision; duplicate selects the events that came again.
 	Decision gate.Decision
 	// Since is a lower bound of the decision's time.
 	Since time.Time
@@ -41,7 +41,7 @@ type Page struct {
 // Statuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
 // yet), processing (some done, or a destination that has taken one says later what came of it), failed (will be retried),
 // parked (behind a dead or unknown action of its entity), dead_letter, unknown, done, superseded (a newer version came
-// before any was tried). Where none do: buffered, parked, redriven (a quarantined record that was produced again), or
+// before any was tried). If none do: buffered, parked, redriven (a quarantined record that was produced again), or
 // the decision.
 func Statuses() []string {
 	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
@@ -62,8 +62,8 @@ func (q Query) validate() error {
 	return nil
 }
 
-// List lists what became of events, newest decision first. Filters on source, entity and type read the events of the
-// time asked for until the page is full.
+// List lists events with what became of them, newest decision first. A filter on source, entity or type has no index: it reads the
+// events since q.Since until the page is full.
 func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	const op = "list the inbox"
 	if err := q.validate(); err != nil {
@@ -91,8 +91,8 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// newest reads the inbox from now into the past, in slices of time that grow until the page is full: the index on
-// time knows ranges of pages, no order. The order is made in each slice.
+// newest reads the inbox backwards from now, in slices of time that grow, until the page is full. The index on time (BRIN) finds a
+// slice but gives no order, so each slice is sorted.
 func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, err error) {
 	n := len(f.args)
 	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
@@ -127,7 +127,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, er
 	return items, nil
 }
 
-// filter is what a query asks for, in SQL.
+// filter returns what a query asks for, in SQL.
 func (q Query) filter() (f filter, err error) {
 	f.text("split_part(subscription, '.', 1) = ?", q.Team)
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)

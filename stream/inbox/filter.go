@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// filter is a WHERE clause in the making. Values are only ever parameters.
+// filter builds a WHERE clause. Values are always parameters.
 type filter struct {
 	conditions []string
 	args       []any
 }
 
-// add asks for a condition, which has a ? for each of its values.
+// add adds a condition, which has a ? for each of its values.
 func (f *filter) add(condition string, values ...any) {
 	for _, v := range values {
 		f.args = append(f.args, v)
@@ -20,7 +20,7 @@ func (f *filter) add(condition string, values ...any) {
 	f.conditions = append(f.conditions, condition)
 }
 
-// text asks for a condition on a text, where one is given.
+// text adds a condition on a text, unless the text is empty.
 func (f *filter) text(condition, value string) {
 	if value != "" {
 		f.add(condition, value)

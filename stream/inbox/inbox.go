@@ -26,7 +26,7 @@ type pool interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// New is the inbox of a ledger. It makes no connection of its own and needs no end.
+// New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
 	read, quick := l.ReadPools()
 	return &Inbox{ledger: l, read: read, quick: quick, behindWalk: behindWalk}

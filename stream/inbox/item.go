@@ -85,7 +85,7 @@ type Attempt struct {
 }
 
 // Item finds what became of an event in a subscription, its actions and attempts included. The newest generation
-// that knows the event answers. Kind NotFound where none does.
+// that knows the event answers. Kind NotFound if none does.
 func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID string) (Item, error) {
 	const op = "read the inbox"
 	items, err := b.items(ctx, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
@@ -103,8 +103,8 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	return items[0], nil
 }
 
-// Place finds the rejected record at a place in the log: a record that could not be decoded has no other name. The newest
-// generation that knows it answers. Kind NotFound where none does.
+// Place finds the rejected record at an offset of the log: a record that could not be decoded has no other name. It is read from the
+// newest generation that knows it. Kind NotFound if none does.
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
 	items, err := b.items(ctx, selectHead+selectAsides+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
@@ -173,7 +173,7 @@ func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error
 	return err
 }
 
-// Payload says where the bytes of an item are: in the ledger, packed or raw (never nil then), else at the pointer.
+// Payload returns where the bytes of an item are: in the ledger, packed or raw (never nil then), else at the pointer.
 // Quarantined records have their raw bytes here.
 func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger.Pointer, err error) {
 	err = b.read.QueryRow(ctx, `SELECT packed FROM (

@@ -19,11 +19,11 @@ type Redriven struct {
 	Reason string    `json:"reason"`
 }
 
-// Redrive has produce write a quarantined record to the log again and marks it as redriven, in one transaction around
-// both: of two who try at once only one produces. Where the mark cannot be written afterwards, the error says that the
-// record was produced all the same; dedupe keeps an event from running twice. once: a record that was redriven before is
-// refused. Errors of produce come back as they are. Kinds: Conflict where the item is not quarantined any more or was
-// redriven before, Invalid where there is nothing to produce.
+// Redrive calls produce to write a quarantined record to the log again, and marks the record as redriven. Both happen in one
+// transaction, so that of two callers at the same time only one produces. If the mark cannot be written after that, the error says
+// that the record was produced; dedupe keeps the event from running twice. With once, a record that was redriven before is refused.
+// Errors of produce are returned as they are. Kinds: Conflict if the item is not quarantined any more or, with once, was redriven
+// before; Invalid if there is nothing to produce.
 func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
 	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
 	switch {

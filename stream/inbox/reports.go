@@ -37,7 +37,7 @@ func validate(r *ledger.Report) error {
 	return nil
 }
 
-// digestOf tells reports apart.
+// digestOf returns a digest of a report, to tell a repeated one from a different one.
 func digestOf(r *ledger.Report) (d [16]byte) {
 	h := sha256.New()
 	for _, part := range []string{string(r.Status), r.Error, string(r.Response)} {
@@ -49,8 +49,8 @@ func digestOf(r *ledger.Report) (d [16]byte) {
 	return d
 }
 
-// Report keeps what a destination said, for the partition's owner to apply. An attempt has one report, the first. It may be
-// called by any process.
+// Report stores a destination's report, which the partition's owner applies. Only the first report of an attempt counts. Any process may
+// call it.
 func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	op := fmt.Sprintf("record the result of attempt %d", r.Attempt)
 	if err := validate(&r); err != nil {
@@ -91,13 +91,14 @@ func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error
 	return Recorded, nil // it is kept; the owner finds out what it still changes
 }
 
-// late notes that a report changes nothing. False: the owner has applied it meanwhile, so that the action ended by it.
+// late marks a report as late, and returns true. It returns false if the owner has applied the report meanwhile.
 func (b *Inbox) late(ctx context.Context, r ledger.AttemptRef) bool {
 	ended, err := b.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	return err == nil && ended.RowsAffected() == 1
 }
 
-// Beat notes a heartbeat of an attempt that is processing. The owner is not notified: it looks when the silence seems too long. alive is false where the attempt is not processing, or not yet.
+// Beat notes a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.
+// alive is false if the attempt is not processing, or not yet.
 func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
 	err = b.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
 		for _, w := range windows {
@@ -116,7 +117,7 @@ func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err 
 
 const beatWrite = `UPDATE actions_w{w} SET beat_at = now() WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND status = 'processing'`
 
-// ActionState is where one action stands.
+// ActionState is the state of one action.
 type ActionState struct {
 	ID           schemas.ActionID
 	Subscription string // "<team>.<subscription>"
@@ -126,21 +127,21 @@ type ActionState struct {
 	EventID      string
 	Status       ledger.Status
 	Attempts     int // recorded ones; one under way, and not yet answered, is not among them
-	// Of a Processing action: until when the result is waited for, and its last sign of life and how long silence may be.
+	// Of a Processing action: when the wait for the result ends, its last heartbeat, and the longest time without one.
 	ResultBy *time.Time
 	BeatAt   *time.Time
 	Silence  time.Duration // 0: none is asked for
-	// What was said of the attempt asked for, and what came of that: empty where nothing was, or where it is not applied yet.
+	// The report on the attempt that was asked for, empty if there is none, and what became of it, empty if it is not applied yet.
 	Reported ledger.Status
 	Outcome  string // applied or late
 }
 
-// Past says that a report of this attempt changes nothing any more: the action has ended, or a later attempt is recorded.
+// Past reports whether a report of this attempt changes nothing any more: the action has ended, or a later attempt is recorded.
 func (s *ActionState) Past(attempt int) bool {
 	return s.Status.Past(s.Attempts, attempt)
 }
 
-// ActionState reads where the action of an attempt stands. Kind NotFound where the ledger keeps it no longer.
+// ActionState reads the state of an attempt's action. Kind NotFound if the ledger no longer keeps the action.
 func (b *Inbox) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionState, error) {
 	const op = "read an action"
 	s, err := b.actionState(ctx, r)
@@ -153,7 +154,7 @@ func (b *Inbox) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionSta
 	return s, nil
 }
 
-// actionRead finds the event of an action by the action's row or, where it has none, among the events of its fence.
+// actionRead finds the event of an action by the action's row or, if it has none, among the events of its fence.
 const actionRead = `-- actionRead: index scans of each window of the subscription by (fence, lane_seq), then one event and its action
 WITH at AS (
     (SELECT event_window AS w, event_key AS key FROM {actions} a WHERE fence = $1 AND lane_seq = $2)

@@ -66,7 +66,7 @@ const selectAsides = `
 // selectWaiting is selectEvents of what waits or is held, found by its rows in the buffer.
 var selectWaiting = strings.Replace(selectEvents, selectBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)
 
-// from is selectAll without the parts in which nothing of the kind asked for can be.
+// from returns selectAll without the parts in which nothing of the kind asked for can be.
 func (q Query) from() string {
 	switch {
 	case q.Decision == gate.Buffered || q.Decision == gate.Parked:

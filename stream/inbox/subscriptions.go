@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SubscriptionStatus is where one partition of a subscription stands.
+// SubscriptionStatus is the position of one partition of a subscription, and what is open in it.
 type SubscriptionStatus struct {
 	Team         string
 	Subscription string
@@ -38,7 +38,8 @@ type PastSeek struct {
 	FoundAt time.Time `json:"found_at"`
 }
 
-// Subscriptions says where every claimed partition of every subscription stands. OpenActions counts those not yet tried.
+// Subscriptions returns the position of every partition of every subscription that was ever claimed. OpenActions also counts actions
+// that were not tried yet.
 func (b *Inbox) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
 	rows, err := b.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,

@@ -2,7 +2,7 @@ package lane
 
 import "github.com/forebay-io/forebay/schemas"
 
-// charge is the account of the budget on which an entry's payload counts.
+// charge says on which account of the budget an entry's payload counts.
 type charge uint8
 
 const (
@@ -18,13 +18,13 @@ type budget struct {
 	inFlight int64 // bytes of the entries charged as in flight
 	extra    int64 // bytes that attempts hold beside their payloads
 	loads    int   // payloads of unknown size that are being loaded
-	guess    int64 // the size that one of them counts as
+	guess    int64 // the size that a payload of unknown size counts as
 }
 
-// bytes is all that is held.
+// bytes returns all payload bytes in memory.
 func (b *budget) bytes() int64 { return b.queued + b.inFlight + b.extra }
 
-// keep holds the payload of an entry that was just loaded, as event or packed, if the queued half has room for it.
+// keep holds the payload that came with a new entry, as e.event or packed, if the queued half has room for it.
 func (b *budget) keep(e *entry, packed []byte) {
 	switch {
 	case e.event != nil:
@@ -63,7 +63,7 @@ func (b *budget) fits(e *entry) bool {
 	return held == 0 || held+int64(e.size) <= b.half
 }
 
-// maxLoads is how many payloads of unknown size may be loaded at once.
+// maxLoads returns how many payloads of unknown size may be loaded at once.
 func (b *budget) maxLoads() int { return int(min(maxLoads, max(1, b.half/b.guess))) }
 
 // start charges an entry as in flight. Where the size of its payload is not known, a load begins.
@@ -78,7 +78,7 @@ func (b *budget) start(e *entry) {
 	}
 }
 
-// endLoad ends the load of a payload whose size was not known. event is nil where nothing was read.
+// endLoad ends the load of a payload whose size was not known. event is nil if nothing was read.
 func (b *budget) endLoad(event *schemas.Event) {
 	b.loads--
 	if event != nil {
@@ -91,12 +91,12 @@ func (b *budget) hold(e *entry, event *schemas.Event) {
 	if e.charge != inFlight {
 		return
 	}
-	e.event, e.Packed, e.loads = event, nil, 0
+	e.event, e.Packed, e.failedLoads = event, nil, 0
 	b.inFlight += int64(sizeOf(event) - e.size)
 	e.size = sizeOf(event)
 }
 
-// requeue charges an entry as queued again, for its next attempt, or lets go of its payload where that has no room.
+// requeue charges an entry as queued again until its next attempt, or frees its payload if there is no room.
 func (b *budget) requeue(e *entry) {
 	event, packed := e.event, e.Packed
 	b.free(e)
@@ -107,5 +107,5 @@ func (b *budget) requeue(e *entry) {
 	b.queued += int64(e.size)
 }
 
-// sizeOf is what an event counts for: its body and a flat share for the rest, so that empty bodies count too.
+// sizeOf returns how many bytes an event counts as: its body and a flat 512 for the rest.
 func sizeOf(e *schemas.Event) int { return len(e.Data) + 512 }

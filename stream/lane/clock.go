@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeHeap has things by when their time comes.
+// timeHeap is a heap of things, the one that is due first on top.
 type timeHeap[T comparable] []timed[T]
 
 type timed[T comparable] struct {
@@ -35,7 +35,7 @@ func (h *timeHeap[T]) pop(now time.Time) (of T, ok bool) {
 	return heap.Pop(h).(timed[T]).of, true
 }
 
-// wait is how long until the first thing's time; an hour where there is none.
+// wait returns how long until the first thing's time; an hour if there is none.
 func (h timeHeap[T]) wait(now time.Time) time.Duration {
 	if len(h) == 0 {
 		return time.Hour
@@ -43,17 +43,17 @@ func (h timeHeap[T]) wait(now time.Time) time.Duration {
 	return h[0].at.Sub(now)
 }
 
-// removeAll takes things out.
+// removeAll removes the things for which which returns true.
 func (h *timeHeap[T]) removeAll(which func(T) bool) {
 	*h = slices.DeleteFunc(*h, func(x timed[T]) bool { return which(x.of) })
 	heap.Init(h)
 }
 
-// timers have the heads that wait for a moment: for their next attempt, or for the end of the wait for a report. The clock
-// sleeps until the first. Callers hold mu.
+// timers has the heads that wait for a time: that of their next attempt, or the end of the wait for a report. The clock sleeps
+// until the first. Callers hold mu.
 type timers struct {
 	heap    timeHeap[*entry]
-	changed chan struct{} // capacity 1, never closed: the first is another one, or a destination's turn has come
+	changed chan struct{} // capacity 1, never closed: another timer is the first now, or a destination's turn has come
 }
 
 // add lets a head wait until its notBefore.
@@ -64,19 +64,19 @@ func (t *timers) add(e *entry) {
 	}
 }
 
-// remove takes a head out, if it waits.
+// remove removes the timer of a head, if it has one.
 func (t *timers) remove(e *entry) {
 	if i := slices.IndexFunc(t.heap, func(x timed[*entry]) bool { return x.of == e }); i >= 0 {
 		heap.Remove(&t.heap, i)
 	}
 }
 
-// clock lets heads go on whose time has come, and destinations whose turn has, until ctx ends.
+// clock calls runDue whenever a head is due or a destination's turn has come, until ctx ends.
 func (s *scheduler) clock(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		timer.Reset(s.due())
+		timer.Reset(s.runDue())
 		select {
 		case <-timer.C:
 		case <-s.q.timers.changed:
@@ -86,7 +86,7 @@ func (s *scheduler) clock(ctx context.Context) {
 	}
 }
 
-// signal signals a channel of capacity one whose reader looks at everything anyway.
+// signal sends on a channel of capacity one without blocking: a reader that has not read the last signal sees this change, too.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

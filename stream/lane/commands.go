@@ -21,8 +21,8 @@ func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Co
 	}
 	o, err := l.cfg.Ledger.ApplyLaneCommand(p.ctx, c, cmd)
 	fenced := l.s.endWrite(p, err == nil && o.Fenced, func() {
-		p.end()
-		if err == nil && !p.forgotten {
+		p.endBusy()
+		if err == nil && !p.dropped {
 			l.commandApplied(p, cmd, o.Status)
 		}
 	})
@@ -36,19 +36,19 @@ func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Co
 	return o.Outcome, nil
 }
 
-// beginCommand begins the transaction of a command: Close waits for its end. It gives nil where the command has to wait.
+// beginCommand begins the transaction of a command: Close waits for its end. It gives nil if the command has to wait.
 func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.q.partitions[c]
-	if p == nil || p.ended() || s.q.dispatch.stopped {
+	if p == nil || p.ending() || s.q.dispatch.stopped {
 		return nil
 	}
 	if la := p.lanes[cmd.Line.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
 		return nil
 	}
-	p.begin()
+	p.beginBusy()
 	p.writing++
 	return p
 }
@@ -57,16 +57,16 @@ func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 // action is in memory or may be in a page that is being read. Called with mu held.
 func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.Status) {
 	switch {
-	case status == ledger.Dead || status == ledger.Unknown: // refused
-	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.has(cmd.Line.Entity, cmd.LaneSeq):
+	case status == ledger.Dead || status == ledger.Unknown: // the command was refused
+	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.mayHave(cmd.Line.Entity, cmd.LaneSeq):
 		l.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }
 
-// overtaken asks, before an attempt of an action that an operator runs again, whether a newer one of its entity has been
-// started (P4). If so, a snapshot ends as stale, and a delta runs marked late. Where the ledger no longer knows, the action is
-// dead again. ended: it does not run.
-func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
+// endIfOvertaken is for an action that an operator replays. Before its attempt it asks the ledger whether a newer action of the
+// entity has been started (P4). If so, a snapshot ends as stale, and a delta runs marked late. If the ledger cannot tell any
+// more, the action becomes dead again. ended means that there is no attempt now.
+func (w *workers) endIfOvertaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
 	if e.Replay == nil || e.Replay.Force || e.Late {
 		return false
 	}
@@ -76,7 +76,7 @@ func (w *workers) overtaken(e *entry, d *destination, event *schemas.Event) (end
 	case p.ctx.Err() != nil:
 		w.s.abandon(e, d)
 		return true
-	case errors.Is(err, ledger.ErrTooFar): // as a dead letter it can be forced
+	case errors.Is(err, ledger.ErrTooFar): // an operator can force a dead letter
 		d.metrics.attempts[sink.ClassOrder].Inc()
 		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassOrder), Error: clean(err)}, nil)
 		return true
@@ -105,7 +105,7 @@ func (w *workers) endStale(e *entry, d *destination) {
 		w.log.Info("stale: a newer one was started before it was to run again", "event_id", e.EventID, "source", e.Source,
 			"action_id", e.ID, "entity", e.Entity)
 	}
-	lost := w.s.endWrite(p, fenced, func() { w.s.q.staleEnded(e, d, err == nil) })
+	lost := w.s.endWrite(p, fenced, func() { w.s.q.endStale(e, d, err == nil) })
 	if lost {
 		w.cfg.OnFenced(p.claim)
 	}

@@ -53,7 +53,7 @@ type Destination struct {
 	Retry   RetryPolicy
 	// Shared is what all subscriptions share of the destination: it admits every attempt. Nil: Concurrency alone does.
 	Shared *shared.Destination
-	// Concurrency caps attempts under way where nothing is shared; default a quarter of MaxInFlight, at least 1.
+	// Concurrency caps attempts under way if nothing is shared; default a quarter of MaxInFlight, at least 1.
 	Concurrency int
 	Long        LongPolicy
 }
@@ -63,7 +63,7 @@ type RetryPolicy struct {
 	Attempts int           // in all, the first included; default 7
 	Within   time.Duration // no attempt starts later than this after the first; default 24 h
 	Min      time.Duration // bound of the first delay; default 1 s
-	Max      time.Duration // bound of the last, see Delay, and cap of every delay, Retry-After included; default 5/6 of Within
+	Max      time.Duration // bound of the last delay (see Delay), and cap of every delay, Retry-After included; default 5/6 of Within
 }
 
 // Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
@@ -82,7 +82,7 @@ type Payloads interface {
 type Config struct {
 	Subscription string // "<team>.<subscription>"
 	Generation   int32
-	// Latest is backlog: latest, as in the ledger's Spec: an action that a newer version overtakes before its first attempt ends
+	// Latest is backlog: latest, as in the ledger's Spec: a snapshot that a newer version overtakes before its first attempt ends
 	// as superseded.
 	Latest   bool
 	Ledger   Ledger
@@ -91,23 +91,23 @@ type Config struct {
 	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich       Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
-	// Later gives URL and token of an attempt at a destination that may finish later; required where there is one.
+	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
 	// timeout, on a monotonic clock. It is asked right before every call (P6 covers the ledger, not the wire); while it says no,
 	// nothing is attempted. Required.
 	Alive func() bool
-	// OnFenced is called once for every claim whose fence was found lost, after the lanes have dropped it: on a partition
-	// without new records nobody else would notice. It is called without locks and must not wait. Nil: nobody is called.
+	// OnFenced is called once for every claim whose fence the lanes found lost, after they have dropped it: on a partition without
+	// new records nothing else would notice. It is called without locks and must not block. Nil: nothing is called.
 	OnFenced func(*ledger.Claim)
 	// MaxInFlight caps attempts under way; default 256. As many goroutines wait for work.
 	MaxInFlight int
 	// MaxBytes caps payload bytes held, half of it for queued actions and half for attempts not yet recorded; default
 	// 64 MiB. A single payload larger than the cap runs alone.
 	MaxBytes int64
-	// MaxBody is the largest body of an event; default 1 MiB. A payload whose size is not known counts as the largest that was
-	// loaded lately, at first as MaxBody: as many are loaded at once as fit into half of MaxBytes, at least one and at most
-	// sixteen. If they turn out to be larger, the cap is exceeded by that.
+	// MaxBody is the largest body of an event; default 1 MiB. While a payload is being loaded, its size is not known: it counts as
+	// the largest that was loaded lately, at first as MaxBody. As many are loaded at once as fit into half of MaxBytes, at least
+	// one and at most sixteen. If they turn out to be larger, the cap is exceeded by the difference.
 	MaxBody int64
 	// MaxOpen caps loaded actions per partition; default 4096. LaneWindow caps them per lane; default 128.
 	MaxOpen, LaneWindow int

@@ -12,23 +12,23 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// destination is a configured sink with its lanes that are ready. Before every attempt it asks what all subscriptions share of
-// the destination; where that says to wait, it waits until its turn comes.
+// destination is a configured sink with its ready lanes. Before every attempt it asks the destination that all subscriptions
+// share (user). If the answer is to wait, it waits for its turn.
 type destination struct {
 	Destination
 	name        string
 	first, last *lane   // ready, oldest first
 	n           int     // how many are ready
 	running     int     // attempts under way
-	async       int     // heads that it has accepted and not ended
-	spilled     []*lane // lanes that left everything to the ledger until it takes attempts again
-	waits       bool    // for its turn; its lanes do not count in dispatcher.ready
-	turn        bool    // its turn has come and is not taken yet
+	accepted    int     // heads that it has accepted, and whose result it reports later
+	spilled     []*lane // spilled until the destination takes attempts again
+	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
+	turn        bool    // its turn has come and was not used yet
 	user        *shared.User
 	metrics     destinationMetrics
 }
 
-// passTurn gives a turn up that nothing takes now.
+// passTurn gives up a turn that no head can use now.
 func (d *destination) passTurn() {
 	if d.turn {
 		d.turn = false
@@ -36,16 +36,16 @@ func (d *destination) passTurn() {
 	}
 }
 
-// asyncFull reports whether the destination works on as much as it may.
-func (d *destination) asyncFull() bool {
-	return d.Long.Deadline > 0 && d.running+d.async >= d.Long.Most
+// longFull reports whether the destination works on as many actions at once as its long-work policy allows.
+func (d *destination) longFull() bool {
+	return d.Long.Deadline > 0 && d.running+d.accepted >= d.Long.Most
 }
 
-// blocked reports whether a destination takes next to nothing now: it is paused, or makes its one attempt, or works on as much
-// as it may. One that is only busy is not blocked: a backlog that moves would be read twice.
-func (d *destination) blocked() bool { return d.user.Blocked() || d.asyncFull() }
+// blocked reports whether a destination takes no attempts now, or only one that probes it: it is paused, on hold, behind a
+// breaker, or longFull. One that is merely busy is not blocked: its backlog moves, and spilling it would read it twice.
+func (d *destination) blocked() bool { return d.user.Blocked() || d.longFull() }
 
-// dispatcher has the destinations with their ready lanes, and the workers that wait for one. Callers hold mu.
+// dispatcher has the destinations with their ready lanes, and the workers that wait for a ready lane. Callers hold mu.
 type dispatcher struct {
 	cfg     *Config
 	metrics *metrics
@@ -54,13 +54,13 @@ type dispatcher struct {
 	toClock chan<- struct{} // a destination's turn has come
 
 	byName map[string]*destination
-	order  []*destination // in which they take turns
-	next   int            // whose turn it is, in order
+	order  []*destination // round robin
+	next   int            // index in order of the destination that is asked next
 
-	ready    int  // lanes ready at all destinations that do not wait for their turn
+	ready    int  // ready lanes of the destinations that do not wait for their turn
 	sleeping int  // workers that wait
-	waking   bool // one of them has been called and has not looked yet
-	stopped  bool // Run ends: no attempt starts
+	waking   bool // a worker was signalled and has not looked yet
+	stopped  bool // Run is ending: no attempt starts
 	work     *sync.Cond
 }
 
@@ -81,7 +81,7 @@ func (x *dispatcher) add(name string, d Destination) *destination {
 	return dest
 }
 
-// find finds a destination by name. An action of one that is no longer configured gets a sink that says so, and so ends as a
+// find finds a destination by name. An action whose destination is no longer configured gets a sink that says so: it ends as a
 // dead letter after its retries instead of vanishing.
 func (x *dispatcher) find(name string) *destination {
 	if d := x.byName[name]; d != nil {
@@ -115,7 +115,7 @@ func (x *dispatcher) enqueue(d *destination, la *lane) {
 	}
 }
 
-// dequeue takes out the lane that is ready first at d.
+// dequeue takes out the first lane that is ready at d.
 func (x *dispatcher) dequeue(d *destination) {
 	la := d.first
 	d.n--
@@ -131,7 +131,7 @@ func (x *dispatcher) dequeue(d *destination) {
 	}
 }
 
-// remove takes lanes out of those that are ready at d.
+// remove takes the lanes for which out returns true off d's ready lanes.
 func (x *dispatcher) remove(d *destination, out func(*lane) bool) {
 	la := d.first
 	if !d.waits {
@@ -152,20 +152,20 @@ func (x *dispatcher) remove(d *destination, out func(*lane) bool) {
 	}
 }
 
-// nextInTurn is the destination that may start an attempt next.
+// nextInTurn returns the destination that is next in the round robin.
 func (x *dispatcher) nextInTurn() *destination {
 	d := x.order[x.next]
 	x.next = (x.next + 1) % len(x.order)
 	return d
 }
 
-// release gives back the slot of a head and, where the destination was not called, its tokens. feedback is nil where the
-// destination learns nothing from the attempt.
+// release gives back the slot of a head and, if the destination was not called, its token. feedback is nil if the attempt says
+// nothing about the destination.
 func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome) {
 	d.running--
 	turn := false
 	switch {
-	case e.limited: // it was charged nothing
+	case e.rateUsedUp: // no slot and no token were taken
 	case e.called:
 		turn = d.user.End(feedback)
 	default:
@@ -176,7 +176,7 @@ func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome)
 	}
 }
 
-// resume lets a destination go on whose turn has come.
+// resume lets a destination go on if it waits for its turn: the turn has come.
 func (x *dispatcher) resume(d *destination) {
 	if !d.waits {
 		return
@@ -188,7 +188,7 @@ func (x *dispatcher) resume(d *destination) {
 	}
 }
 
-// resumeAll lets all destinations go on whose turn has come.
+// resumeAll resumes all destinations whose turn has come.
 func (x *dispatcher) resumeAll() {
 	for _, d := range x.order {
 		if d.waits && d.user.HasTurn() {
@@ -205,7 +205,7 @@ func (x *dispatcher) sleep() {
 	x.waking = false
 }
 
-// wake calls a worker where there is something to do and none is on its way.
+// wake signals one worker if lanes are ready and no signalled worker is about to look.
 func (x *dispatcher) wake() {
 	if x.ready > 0 && x.sleeping > 0 && !x.waking {
 		x.waking = true
@@ -213,7 +213,7 @@ func (x *dispatcher) wake() {
 	}
 }
 
-// stop lets no attempt start any more.
+// stop keeps further attempts from starting.
 func (x *dispatcher) stop() {
 	x.stopped = true
 	for _, d := range x.order {

@@ -7,18 +7,18 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// An owner that did not release its fence may have made attempts that it did not record. Each was of the head of its lane: of
-// each entity, the first open action below the claim's DoubtTo, if the ledger has no attempt of it. An attempt that is recorded
-// ends that: its row says from then on that there may have been an earlier one (ledger.Action.DoubtEnd). A claim of which
-// nothing is in doubt any more is given back without the doubt; else the next one has it, too.
+// An owner that did not release its fence may have made attempts that it did not record. Only heads run, so at most one action
+// of each entity is in doubt: its first open one below the claim's DoubtTo, if the ledger has no attempt of it. The next recorded
+// attempt ends the doubt, and the action's row keeps that there may have been an earlier one (ledger.Action.DoubtEnd). A claim
+// that is released hands its DoubtTo to the next claim, unless nothing is in doubt any more.
 
 var doubtSeed = maphash.MakeSeed()
 
-// doubts is what a partition knows of them beyond its lanes.
+// doubts is what a partition knows of doubt, apart from its lanes' doubtTo.
 type doubts struct {
-	to int64     // of the claim
-	at time.Time // of the claim
-	// seen are the entities, as digests, whose first open action has been loaded; nil once all below to is.
+	to int64     // DoubtTo of the claim
+	at time.Time // DoubtAt of the claim
+	// seen are digests of the entities whose first open action was loaded; nil once all actions below to were.
 	seen map[uint64]struct{}
 }
 
@@ -30,9 +30,9 @@ func doubtsOf(c *ledger.Claim) doubts {
 	return d
 }
 
-// first takes an action that is loaded for the first time and reports whether it is in doubt: the first open one of its
-// entity, and those before it that were made to run again, which came back in front of a head that may have been busy.
-func (d *doubts) first(a *ledger.Action) bool {
+// noteLoaded notes an action that is loaded for the first time, and reports whether it is in doubt. That is the first open action
+// of its entity. Replayed actions do not count as the first: they came back in front of a head that may have been running.
+func (d *doubts) noteLoaded(a *ledger.Action) bool {
 	if d.seen == nil || a.LaneSeq >= d.to {
 		return false
 	}
@@ -46,21 +46,21 @@ func (d *doubts) first(a *ledger.Action) bool {
 	return a.Attempts == 0 && (a.Status == ledger.Pending || a.Status == ledger.Failed)
 }
 
-// loaded notes that all open actions up to loadedTo were loaded once, or all there are.
-func (d *doubts) loaded(loadedTo int64, all bool) {
+// noteLoadedTo notes that all open actions up to loadedTo were loaded once; all says that there are no others.
+func (d *doubts) noteLoadedTo(loadedTo int64, all bool) {
 	if all || loadedTo >= d.to-1 {
 		d.seen = nil
 	}
 }
 
-// endDoubt ends the doubt about a lane's head of which the ledger has something now.
+// endDoubt ends the doubt about a lane's head e: the ledger has a result of it now.
 func (la *lane) endDoubt(e *entry) {
 	if e.LaneSeq >= la.doubtTo {
 		la.doubtTo = 0
 	}
 }
 
-// withoutDoubt reports whether the ledger has something of all that was in doubt.
+// withoutDoubt reports whether no action of the claim is in doubt any more.
 func (p *partition) withoutDoubt() bool {
 	if p.doubts.seen != nil {
 		return false

@@ -44,7 +44,7 @@ func (x *invariants) check() error {
 	}
 	errs := []error{
 		x.s.q.check(), x.s.q.budget.check(x), x.s.q.timers.check(x), x.s.q.spilled.check(x), x.s.q.results.check(x), x.s.q.dispatch.check(x),
-		x.s.q.async.check(x),
+		x.s.q.long.check(x),
 	}
 	for p := range x.partitions {
 		errs = append(errs, p.check(), p.latest.check(p), p.doubts.check(p), x.loader.check(p))
@@ -56,7 +56,7 @@ func (x *invariants) check() error {
 func (q *queues) check() error {
 	n := 0
 	for c, p := range q.partitions {
-		if p.forgotten || p.claim != c {
+		if p.dropped || p.claim != c {
 			return fmt.Errorf("queues: it still has a claim that is forgotten")
 		}
 		n += p.open
@@ -99,7 +99,7 @@ func (p *partition) check() error {
 			return fmt.Errorf("partition: a lane is parked at %d, with all up to %d behind it", at.head, at.last)
 		}
 	}
-	if !p.forgotten && open != p.open || p.forgotten && p.open != 0 {
+	if !p.dropped && open != p.open || p.dropped && p.open != 0 {
 		return fmt.Errorf("partition: %d actions are loaded, %d counted", open, p.open)
 	}
 	if p.busy < busy || p.busy > busy+p.writing || p.writing < 0 {
@@ -110,7 +110,7 @@ func (p *partition) check() error {
 
 // check: of every line, the newest version is not before what is loaded.
 func (b *latest) check(p *partition) error {
-	if b.unread() || b == nil || p.forgotten {
+	if b.unread() || b == nil || p.dropped {
 		return nil
 	}
 	for _, la := range p.lanes {
@@ -129,7 +129,7 @@ func (b *latest) check(p *partition) error {
 
 // check: as long as it is not over, what is in doubt is still to be loaded.
 func (d *doubts) check(p *partition) error {
-	if d.seen != nil && !p.ended() && p.loadedTo >= d.to-1 {
+	if d.seen != nil && !p.ending() && p.loadedTo >= d.to-1 {
 		return fmt.Errorf("doubts: all up to %d is loaded, and doubts up to %d are kept", p.loadedTo, d.to)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (l *loader) check(p *partition) error {
 			return fmt.Errorf("loader: the lane of %s, in state %d, needs no refill", la.entity, la.state)
 		}
 	}
-	if p.ended() || errors.Is(context.Cause(p.ctx), errStopped) { // what is abandoned then is idle
+	if p.ending() || errors.Is(context.Cause(p.ctx), errStopped) { // what is abandoned then is idle
 		return nil
 	}
 	for _, la := range p.lanes {
@@ -224,7 +224,7 @@ func (t *timers) check(x *invariants) error {
 			return fmt.Errorf("timers: no heap at %d", i)
 		}
 		la := e.lane
-		if in[e] || !timer.at.Equal(e.notBefore) || la.partition.forgotten || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
+		if in[e] || !timer.at.Equal(e.notBefore) || la.partition.dropped || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
 			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
 		}
 		in[e] = true
@@ -275,12 +275,12 @@ func (c *completions) check(x *invariants) error {
 			want = running
 		}
 		cancelled := done.marked != nil && la.partition.ctx.Err() != nil // its worker waits for the mark no more
-		if !la.partition.forgotten && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
+		if !la.partition.dropped && !cancelled && (in[done.e] || la.head != done.e || la.state != want) {
 			return fmt.Errorf("completions: action %d is in twice, or not the head of its lane, in state %d", done.e.LaneSeq, la.state)
 		}
 		e := done.e
 		for _, next := range done.behind {
-			if e = e.next; !la.partition.forgotten && e != next {
+			if e = e.next; !la.partition.dropped && e != next {
 				return fmt.Errorf("completions: what is superseded with %d is not right behind it", done.e.LaneSeq)
 			}
 		}
@@ -304,7 +304,7 @@ func (x *dispatcher) check(all *invariants) error {
 		n := 0
 		var last *lane
 		for la := dest.first; la != nil; la = la.nextReady {
-			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.partition.forgotten {
+			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.partition.dropped {
 				return fmt.Errorf("dispatcher: the lane of %s is ready at %s twice, or not ready, or for another", la.entity, dest.name)
 			}
 			in[la], last = true, la
@@ -338,7 +338,7 @@ func (x *dispatcher) check(all *invariants) error {
 	return nil
 }
 
-func (a *asyncWork) check(x *invariants) error {
+func (a *longWork) check(x *invariants) error {
 	n, at := 0, map[*destination]int{}
 	for e := range x.entries {
 		if e.long.dest != nil {
@@ -348,16 +348,16 @@ func (a *asyncWork) check(x *invariants) error {
 	}
 	for la := range x.openLanes {
 		if (la.state == processing) != (la.accepted != nil) || la.state == processing && (la.head != nil || la.accepted.long.dest == nil) {
-			return fmt.Errorf("async: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
+			return fmt.Errorf("long work: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
 		}
 	}
 	for _, d := range x.s.q.dispatch.order {
-		if d.async != at[d] {
-			return fmt.Errorf("async: %d heads at %s, %d counted", at[d], d.name, d.async)
+		if d.accepted != at[d] {
+			return fmt.Errorf("long work: %d heads at %s, %d counted", at[d], d.name, d.accepted)
 		}
 	}
 	if n != a.count {
-		return fmt.Errorf("async: %d heads, %d counted", n, a.count)
+		return fmt.Errorf("long work: %d heads, %d counted", n, a.count)
 	}
 	return nil
 }
@@ -387,7 +387,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 		"dispatcher, ready":   func(r *rig) { r.s.q.dispatch.ready++ },
 		"dispatcher, running": func(r *rig) { r.s.q.dispatch.byName[destName].running++ },
 		"dispatcher, lost":    func(r *rig) { r.s.q.dispatch.byName[destName].first = nil },
-		"async":               func(r *rig) { r.s.q.async.count-- },
+		"long work":           func(r *rig) { r.s.q.long.count-- },
 		"completions, lost":   func(r *rig) { r.s.q.results.pending = nil },
 		"completions, group":  func(r *rig) { r.s.q.results.group = 0 },
 	} {

@@ -13,15 +13,15 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// judge makes of what became of an attempt what is to be recorded of it. It has no state of its own.
+// judge turns the outcome of an attempt, a report or silence into the result to record. It has no state of its own.
 type judge struct {
 	rand func() float64
 	log  *slog.Logger
 	long *prometheus.CounterVec
 }
 
-// ofAttempt is what is to be recorded of an attempt that began at began and has just ended with class.
-func (j *judge) ofAttempt(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+// attemptResult returns the result to record for an attempt that began at began and has just ended with class.
+func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	n, latency := e.Attempts+1, time.Since(began)
 	d.metrics.observe(class, latency)
 	if e.FirstAt.IsZero() {
@@ -55,9 +55,9 @@ func (j *judge) ofAttempt(e *entry, d *destination, kind sink.Idempotency, began
 	return res
 }
 
-// ofReport is what is to be recorded of a report. The destination says what it did, so that a failure is judged as if the sink
-// were idempotent.
-func (j *judge) ofReport(e *entry, d *destination, r *ledger.OpenReport) ledger.Result {
+// reportResult returns the result to record for a report. The destination knows what it did, so a failure is judged as that of
+// an idempotent sink.
+func (j *judge) reportResult(e *entry, d *destination, r *ledger.OpenReport) ledger.Result {
 	res := ledger.Result{
 		Attempt: r.Attempt, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
 	}
@@ -71,8 +71,8 @@ func (j *judge) ofReport(e *entry, d *destination, r *ledger.OpenReport) ledger.
 	return res
 }
 
-// ofSilence is what is to be recorded of a head on which its destination has not reported in time.
-func (j *judge) ofSilence(e *entry, d *destination) ledger.Result {
+// silenceResult returns the result to record for a head on which its destination has not reported in time.
+func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
 	end, text := "deadline", "no result before the deadline"
 	if e.long.due().Before(e.long.until) {
 		end, text = "silence", "no heartbeat for "+e.long.silence.String()
@@ -83,7 +83,7 @@ func (j *judge) ofSilence(e *entry, d *destination) ledger.Result {
 	return res
 }
 
-// failedLater judges an attempt that the destination had accepted and that has failed.
+// failedLater judges an attempt that the destination accepted and that failed afterwards.
 func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
 	wait := Delay(d.Retry, attempts, retryAfter, j.rand())
@@ -98,7 +98,7 @@ func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind s
 	}
 }
 
-// latencyOf is how long an attempt has taken, where it is the first; when others began is not kept.
+// latencyOf returns how long a first attempt has taken; 0 for later ones, whose beginnings are not kept.
 func latencyOf(e *entry) time.Duration {
 	if e.Attempts > 1 || e.FirstAt.IsZero() {
 		return 0
@@ -106,8 +106,8 @@ func latencyOf(e *entry) time.Duration {
 	return time.Since(e.FirstAt)
 }
 
-// elapsed is how long an action has been tried, from since to until. A time in which its destination was paused, held or
-// behind an open breaker is no part of it.
+// elapsed returns for how long an action has been tried, from since to until, without the time in which its destination was
+// paused, on hold or behind an open breaker.
 func (d *destination) elapsed(since, until time.Time) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
@@ -143,7 +143,7 @@ func (j *judge) logAttempt(e *entry, res *ledger.Result) {
 	j.log.LogAttrs(ctx, level, "attempt", attrs...)
 }
 
-// alert tells an operator of an action that is dead of something that has to be mended.
+// alert logs and counts an action that is dead of a failure that an operator has to mend, such as a wrong credential.
 func (j *judge) alert(e *entry, d *destination, res *ledger.Result) {
 	class := sink.Class(res.Class)
 	if res.Status != ledger.Dead || !class.Alerted() {
@@ -157,7 +157,7 @@ func (j *judge) alert(e *entry, d *destination, res *ledger.Result) {
 // maxError is how much of an error's text is recorded.
 const maxError = 1 << 10
 
-// clean is an error's text as the database takes it: valid, without control characters, bounded.
+// clean returns an error's text as the database takes it: valid, without control characters, bounded.
 func clean(err error) string {
 	if err == nil {
 		return ""

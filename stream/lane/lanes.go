@@ -46,9 +46,9 @@ func New(cfg Config) (*Lanes, error) {
 	}, nil
 }
 
-// Run runs lanes until ctx ends. Claims should have been closed before: attempts that are still under way then are
-// cancelled, and what others have brought is recorded within a few seconds or left to the next owner. It returns nil.
-// It may run once.
+// Run runs lanes until ctx ends and returns nil. It may be called once. Claims should have been closed by then: Run cancels
+// attempts that are still under way, and gives the recorder a few seconds to write the results that are there. What it does not
+// write, the next owner finds open.
 func (l *Lanes) Run(ctx context.Context) error {
 	var workers, loops, recording sync.WaitGroup
 	for range l.cfg.MaxInFlight {
@@ -72,12 +72,12 @@ func (l *Lanes) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open implements the Lanes of package stream. It reads the first window before it returns; an error leaves nothing behind.
+// Open implements the Lanes of package stream. It reads the first window before it returns. After an error the claim has no lanes.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	p := newPartition(l.cfg, c)
 	var actions []ledger.Action
 	more := false
-	err := l.reports.first(ctx, p)
+	err := l.reports.readInitial(ctx, p)
 	if err == nil {
 		actions, more, err = l.cfg.Ledger.Open(ctx, c, 0, min(l.cfg.MaxOpen, pageSize))
 	}
@@ -120,11 +120,11 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {
 			p.more = true
-			p.adds++
+			p.leftAdds++
 			signal(s.q.toLoad)
 			break
 		}
-		if seq := items[i].LaneSeq; seq > p.loadedTo { // else the loader was faster
+		if seq := items[i].LaneSeq; seq > p.loadedTo { // otherwise the loader has read it already
 			p.loadedTo = seq
 			s.q.push(p, items[i].Action, items[i].Event, true)
 		}
@@ -132,9 +132,9 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s.q.dispatch.wake()
 }
 
-// Close implements the Lanes of package stream. It takes the doubt from a claim of which nothing is in doubt any more. An error means that
-// attempts were cancelled or their results not recorded when ctx ended, or that the claim was unclean and what the owner before
-// may have in flight has not timed out yet.
+// Close implements the Lanes of package stream. If nothing of the claim is in doubt any more, it clears c.DoubtTo. An error means
+// that attempts were cancelled, or their results were not recorded, when ctx ended; or that the claim was unclean and calls of
+// the previous owner may still be in flight.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	s := l.s
 	s.mu.Lock()
@@ -159,10 +159,10 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	busy := p.busy
-	if !p.forgotten {
-		s.q.forget(p, errClosed)
+	if !p.dropped {
+		s.q.dropPartition(p, errClosed)
 	}
-	s.q.results.waitUnwritten(p)
+	s.q.results.waitForWrites(p)
 	if busy > 0 {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
@@ -172,7 +172,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		left = max(left, p.stillInFlight(d.Timeout))
 	}
 	if left > 0 {
-		return fmt.Errorf("close lanes of %s/%d: calls of the owner before may be in flight for another %s",
+		return fmt.Errorf("close lanes of %s/%d: calls of the previous owner may be in flight for another %s",
 			c.Partition.Topic, c.Partition.Number, left)
 	}
 	if p.withoutDoubt() {
@@ -186,12 +186,12 @@ func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if p := l.s.q.partitions[c]; p != nil {
-		l.s.q.forget(p, errFenced)
+		l.s.q.dropPartition(p, errFenced)
 	}
 }
 
-// Waiting counts the loaded actions by destination whose attempt is not under way and not recorded: what waits for its
-// turn, its time or the one before it. What was left in the ledger is not in it.
+// Waiting counts by destination the loaded actions that wait for their destination's turn, their next attempt or the action
+// before them. It does not count actions in flight, nor those that were left in the ledger.
 func (l *Lanes) Waiting() map[string]int {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// latest knows of a partition with backlog: latest which version is the newest of each version line and action name, among all
-// open actions, loaded or not. It reads them from the ledger before the first attempt; later ones are added. All methods take
-// nil, which is backlog: all. Callers hold mu.
+// latest is for backlog: latest. It knows the newest version of each version line and action name among all open actions of a
+// partition, loaded or not. It is filled from the ledger before the first attempt; later actions are added. A nil latest is
+// backlog: all, and takes all methods. Callers hold mu.
 type latest struct {
 	newest  map[lineKey]newest
 	readTo  int64 // lane_seq; the loader's alone
@@ -21,11 +21,11 @@ type latest struct {
 // lineKey is a digest of entity, clock and action name.
 type lineKey [16]byte
 
-// newest has the first and the last action of a line's newest version. All that stand before the first are overtaken, since the
-// gate applies versions in order. One that came late is overtaken if it stands before the last.
+// newest has the lane_seq of the first and the last action of a version line's newest version. The gate applies versions in
+// order, so an action before the first is overtaken. A late action is overtaken if it is before the last.
 type newest struct {
 	first, last int64
-	version     uint64 // a digest, to tell another action of the same version
+	version     uint64 // a digest of the version
 }
 
 func newLatest() *latest { return &latest{newest: map[lineKey]newest{}, reading: true} }
@@ -41,14 +41,14 @@ func keyOf(a *ledger.Action) lineKey {
 
 var versionSeed = maphash.MakeSeed()
 
-// note takes an open action. Versions that the gate did not compare overtake nothing: those of arrival order, late ones, and
-// those that an operator released.
+// note adds an open action. An action whose version the gate did not compare overtakes nothing: one in arrival order, a late one,
+// or one that an operator redrove.
 func (b *latest) note(a *ledger.Action) {
 	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven {
 		return
 	}
 	v := a.Version
-	v.Kind, v.Clock = "", "" // as Version.Compare
+	v.Kind, v.Clock = "", "" // Version.Compare ignores them, too
 	key, now := keyOf(a), newest{a.LaneSeq, a.LaneSeq, maphash.Comparable(versionSeed, v)}
 	was, known := b.newest[key]
 	switch {
@@ -67,7 +67,7 @@ func (b *latest) add(a *ledger.Action) {
 	}
 }
 
-// read takes a page of open actions; the last one ends the reading.
+// read adds a page of open actions; the last page ends the reading.
 func (b *latest) read(actions []ledger.Action, more bool) {
 	for i := range actions {
 		a := &actions[i]
@@ -79,7 +79,7 @@ func (b *latest) read(actions []ledger.Action, more bool) {
 
 func (b *latest) unread() bool { return b != nil && b.reading }
 
-// overtaken reports whether an action is a snapshot that was surely never attempted, and a newer version is behind it.
+// overtaken reports whether an action is a snapshot that was certainly never attempted, and a newer version stands behind it.
 func (b *latest) overtaken(e *entry) bool {
 	a := &e.Action
 	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
@@ -99,7 +99,7 @@ func (b *latest) ended(a *ledger.Action) {
 	}
 }
 
-// supersede gives the actions at the front of a lane that are overtaken to the recorder. It says whether there were any.
+// supersede hands the overtaken actions at the front of a lane to the recorder as superseded, and reports whether there were any.
 func (q *queues) supersede(la *lane) bool {
 	b, e := la.partition.latest, la.head
 	if !b.overtaken(e) {
@@ -109,7 +109,7 @@ func (q *queues) supersede(la *lane) bool {
 	for next := e.next; next != nil && b.overtaken(next); next = next.next {
 		c.behind = append(c.behind, next)
 	}
-	la.partition.begin()
+	la.partition.beginBusy()
 	q.results.add(c)
 	return true
 }
@@ -118,11 +118,11 @@ func supersededResult(e *entry) ledger.Result {
 	return ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Superseded}
 }
 
-// endSuperseded takes a lane on behind the actions that were superseded and are recorded now.
+// endSuperseded moves a lane on after its superseded actions were recorded.
 func (q *queues) endSuperseded(c *completion) {
 	la := c.e.lane
 	la.state = idle
-	la.partition.end()
+	la.partition.endBusy()
 	for range 1 + len(c.behind) {
 		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
 		la.partition.latest.ended(&la.head.Action)

@@ -11,10 +11,11 @@ import (
 
 const (
 	pageSize  = 1000 // actions that one read of the ledger gives at most
-	smallPage = 64   // actions that a read asks for at least where another may follow
+	smallPage = 64   // the fewest actions that the first read of a refill asks for
 )
 
-// loader reads what was left in the ledger as room appears, and makes room where windows are full. It belongs to one goroutine.
+// loader reads actions that were left in the ledger when there is room for them, and makes room in full windows. It belongs to
+// one goroutine.
 type loader struct {
 	s         *scheduler
 	ledger    Ledger
@@ -58,7 +59,7 @@ func (l *loader) wait(ctx context.Context) {
 	}
 }
 
-// round reads one page of each kind for every partition that has room. It says whether there was any.
+// round reads one page of each kind for every partition that has room. It reports whether there was such a partition.
 func (l *loader) round(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.worthReading() {
 		for _, read := range []func(context.Context, *partition) error{l.readLatest, l.readPage, l.refill} {
@@ -82,12 +83,11 @@ func (l *loader) worthReading() (partitions []*partition) {
 	return partitions
 }
 
-// readLatest reads the next page of all open actions, for what a partition with backlog: latest has to know of them. Once that
-// is all, its lanes go on.
+// readLatest reads the next page of a partition's open actions into its [latest]. After the last page its lanes begin to run.
 func (l *loader) readLatest(ctx context.Context, p *partition) error {
 	s := l.s
 	s.mu.Lock()
-	reading := p.latest.unread() && !p.ended()
+	reading := p.latest.unread() && !p.ending()
 	s.mu.Unlock()
 	if !reading {
 		return nil
@@ -99,7 +99,7 @@ func (l *loader) readLatest(ctx context.Context, p *partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.latest.read(actions, more)
-	if more || p.ended() {
+	if more || p.ending() {
 		return nil
 	}
 	for _, la := range p.lanes {
@@ -115,7 +115,7 @@ func (l *loader) readLatest(ctx context.Context, p *partition) error {
 func (l *loader) readPage(ctx context.Context, p *partition) error {
 	s := l.s
 	s.mu.Lock()
-	after, room, adds := p.loadedTo, p.roomForPage(), p.adds
+	after, room, adds := p.loadedTo, p.roomForPage(), p.leftAdds
 	s.mu.Unlock()
 	if room == 0 {
 		return nil
@@ -131,10 +131,10 @@ func (l *loader) readPage(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// takePage takes what a read brought. The window reaches the ledger's end only where the read saw it and nothing was left in
-// the ledger since the read began. Called with mu held.
+// takePage pushes the actions of a page. p.more becomes false only if the page was the last, and Add has left nothing in the
+// ledger since the read began: leftAdds is still what it was then. The caller holds mu.
 func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds uint64) {
-	if p.ended() {
+	if p.ending() {
 		return
 	}
 	for i := range actions {
@@ -143,9 +143,9 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 			l.s.q.push(p, &actions[i], nil, false)
 		}
 	}
-	p.doubts.loaded(p.loadedTo, !more)
-	p.more = more || p.adds != adds
-	for laneSeq, entity := range p.rerun { // the page may have been read before these were to run again
+	p.doubts.noteLoadedTo(p.loadedTo, !more)
+	p.more = more || p.leftAdds != adds
+	for laneSeq, entity := range p.rerun { // the page may show them as they were before
 		if laneSeq <= p.loadedTo {
 			delete(p.rerun, laneSeq)
 			l.s.q.rerun(p, entity, laneSeq)
@@ -153,9 +153,8 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 	}
 }
 
-// refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all: it
-// begins at the lowest of their tails and takes of each lane what lies behind its own, so that nothing is taken
-// twice and nothing left out.
+// refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all. It begins at the
+// lowest of their tails, and each lane takes only the actions above its own tail: none twice, none left out.
 func (l *loader) refill(ctx context.Context, p *partition) error {
 	from, size := l.beginRefill(p)
 	for ; size > 0; size = min(2*size, pageSize) {
@@ -175,19 +174,19 @@ func (l *loader) refill(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// beginRefill sets the lanes to refill. It says where to begin, and how much to read first: what they have room for, so that
-// a lane that is alone does not read a page for a part of it each time; 0: there are none.
+// beginRefill chooses the lanes to refill. It returns the lane_seq to read from, and how many actions to read first: as many as
+// the lanes have room for, so that one lane alone does not read a whole page each time. A size of 0 means that no lane needs it.
 func (l *loader) beginRefill(p *partition) (from int64, size int) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	if p.ended() || len(p.needsRefill) == 0 {
+	if p.ending() || len(p.needsRefill) == 0 {
 		return 0, 0
 	}
 	from, l.refilling = math.MaxInt64, map[*lane]int64{}
 	for la := range p.needsRefill {
 		from = min(from, la.tail)
-		if la.first != 0 {
-			l.refilling[la] = la.first
+		if la.headToReload != 0 {
+			l.refilling[la] = la.headToReload
 			size++
 			continue
 		}
@@ -211,20 +210,20 @@ func (l *loader) requeueRefills(p *partition) {
 		case la.loadsNothing() || la.state == retired:
 		case la.overflow():
 			p.needsRefill[la] = struct{}{}
-		default: // the page had all it left; its head may have ended meanwhile and asked for a refill
+		default: // the page had all that it left; pop may have asked for a refill meanwhile
 			delete(p.needsRefill, la)
 		}
 	}
 	clear(l.refilling)
 }
 
-// takeRefill gives the lanes what a page has for them, and reports whether the refill has ended. A lane's ends when it is full,
-// or has all it left behind, or is retired: what is left then is another lane's.
+// takeRefill appends the actions of a page to their lanes, and reports whether the refill has ended. For one lane it ends when
+// the lane is full, has everything that it left in the ledger, or is retired: then another lane reads the rest.
 func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (ended bool) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.ended() {
+	if p.ending() {
 		clear(l.refilling)
 		return true
 	}
@@ -235,7 +234,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			continue
 		}
 		if la.loadsNothing() || la.n >= s.q.cfg.LaneWindow || la.n > 0 && p.open >= s.q.cfg.MaxOpen {
-			delete(l.refilling, la) // it needs a refill again when its head is done
+			delete(l.refilling, la) // pop asks for the next refill
 			continue
 		}
 		if !p.roomToRefill() {
@@ -254,16 +253,16 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 	return len(l.refilling) == 0
 }
 
-// refilled ends the refill of a lane for which everything up to goal was read.
+// refilled ends the refill of a lane: everything up to goal was read for it.
 func (l *loader) refilled(la *lane, goal int64) {
 	if la.loadsNothing() || la.state == retired {
 		return
 	}
-	la.first = 0 // also where it is not there any more
+	la.headToReload = 0 // even if the head was not found
 	if la.skippedTo == goal {
 		la.skippedTo = 0
 		delete(la.partition.needsRefill, la)
-	} else { // more was left meanwhile
+	} else { // more actions were left in the ledger meanwhile
 		la.tail = max(la.tail, goal)
 	}
 	if la.head == nil && la.state == idle {

@@ -27,7 +27,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 	if chance.IntN(2) == 0 {
 		policy.Heartbeat = 2 * time.Minute
 	}
-	longWork(t, policy, func(c *Config) {
+	startLongWork(t, policy, func(c *Config) {
 		d := c.Destinations[destName]
 		d.Retry.Attempts, d.Retry.Within, d.Timeout = 1000, 1000*time.Hour, 20*time.Second
 		c.Destinations[destName] = d
@@ -108,7 +108,7 @@ func longHistory(t *testing.T, chance *rand.Rand) {
 			t.Errorf("%d of 30 are done", n)
 		}
 		r.s.mu.Lock()
-		same(t, "left behind", []int{r.s.q.async.count, r.s.q.dispatch.byName[destName].async, r.s.q.open, len(r.s.q.timers.heap), len(r.s.q.partitions[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
+		same(t, "left behind", []int{r.s.q.long.count, r.s.q.dispatch.byName[destName].accepted, r.s.q.open, len(r.s.q.timers.heap), len(r.s.q.partitions[r.claim].lanes)}, []int{0, 0, 0, 0, 0})
 		r.s.mu.Unlock()
 	})
 }

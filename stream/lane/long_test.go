@@ -25,7 +25,7 @@ type longRig struct {
 	change func(*Config)
 }
 
-func longWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *testing.T, r *longRig)) {
+func startLongWork(t *testing.T, policy LongPolicy, change func(*Config), f func(t *testing.T, r *longRig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &longRig{}
@@ -63,7 +63,7 @@ func (r *longRig) status(seq int64) ledger.Status { return r.mem.status(r.claim,
 var halfHour = LongPolicy{Deadline: 30 * time.Minute}
 
 func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
-	longWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, func(c *Config) { c.MaxInFlight, c.MaxOpen, c.LaneWindow = 1, 4, 2 }, func(t *testing.T, r *longRig) {
 		d := r.s.q.dispatch.byName[destName]
 		d.Concurrency = 1
 		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
@@ -102,7 +102,7 @@ func TestLaneBehindLongWorkWaitsOthersDoNot(t *testing.T) {
 }
 
 func TestReportsAreJudged(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.add("done", "failed", "dead")
 		synctest.Wait()
 		r.mem.report(1, 1, ledger.Done)
@@ -133,7 +133,7 @@ func TestReportsAreJudged(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	for kind, want := range map[sink.Idempotency]ledger.Status{sink.Idempotent: ledger.Failed, sink.Fenced: ledger.Failed, sink.Unsafe: ledger.Unknown} {
 		t.Run(string(kind), func(t *testing.T) {
-			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.kind = kind
 				r.add("a", "a")
 				time.Sleep(30*time.Minute - time.Second)
@@ -151,7 +151,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestHeartbeatsExtendAndTheirLossEnds(t *testing.T) {
-	longWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
 		r.add("beats", "silent")
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
@@ -179,7 +179,7 @@ func TestHeartbeatsExtendAndTheirLossEnds(t *testing.T) {
 
 // Heartbeats do not put the deadline off.
 func TestDeadlineInSpiteOfHeartbeats(t *testing.T) {
-	longWork(t, LongPolicy{Deadline: 5 * time.Minute, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, LongPolicy{Deadline: 5 * time.Minute, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
 		r.add("a")
 		for range 11 {
 			time.Sleep(28 * time.Second)
@@ -192,7 +192,7 @@ func TestDeadlineInSpiteOfHeartbeats(t *testing.T) {
 
 // A report that comes after the timeout counts until the next attempt begins, and then changes nothing.
 func TestLateReport(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.add("a", "b")
 		time.Sleep(30*time.Minute + time.Second)
 		synctest.Wait()
@@ -233,7 +233,7 @@ func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 		"taken":    {take, sink.Idempotent, ledger.Processing, "late"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Attempt == 1 {
 						return take(ctx, a)
@@ -261,7 +261,7 @@ func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 func TestReportsOfTwoAttempts(t *testing.T) {
 	for said, want := range map[ledger.Status][]string{ledger.Done: {"late", "applied"}, ledger.Failed: {"applied", "applied"}, ledger.Dead: {"applied", "applied"}} {
 		t.Run(string(said), func(t *testing.T) {
-			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					if a.Attempt == 2 {
 						<-ctx.Done()
@@ -285,7 +285,7 @@ func TestReportsOfTwoAttempts(t *testing.T) {
 
 // A result of a head that waits for its next attempt in the ledger, since the window is full, is applied at once all the same.
 func TestReportOfASpilledLane(t *testing.T) {
-	longWork(t, halfHour, func(c *Config) {
+	startLongWork(t, halfHour, func(c *Config) {
 		small(c)
 		d := c.Destinations[destName]
 		d.Retry.Min, d.Retry.Max = time.Hour, time.Hour
@@ -320,7 +320,7 @@ func TestReportOfASpilledLane(t *testing.T) {
 
 // What nobody knew the outcome of ends with the word of who did it.
 func TestLateReportEndsWhatIsUnknown(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.sink.kind = sink.Unsafe
 		r.add("a", "a")
 		time.Sleep(30*time.Minute + time.Second)
@@ -336,7 +336,7 @@ func TestLateReportEndsWhatIsUnknown(t *testing.T) {
 
 // A report at the last moment is found before the timeout.
 func TestReportAtTheDeadline(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.add("a")
 		synctest.Wait()
 		time.Sleep(30*time.Minute - time.Millisecond)
@@ -354,7 +354,7 @@ func TestReportBeforeTheAnswer(t *testing.T) {
 		"202": take, "500": failWith(sink.ClassBusy), "reset": failWith(sink.ClassNetwork),
 	} {
 		t.Run(name, func(t *testing.T) {
-			longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 					time.Sleep(2 * time.Second)
 					return answer(ctx, a)
@@ -375,7 +375,7 @@ func TestReportBeforeTheAnswer(t *testing.T) {
 // The owner dies with work out: the next one waits for the same result, for what is left of the time, and gives who was to send
 // a heartbeat a whole silence.
 func TestRestart(t *testing.T) {
-	longWork(t, LongPolicy{Deadline: 30 * time.Minute, Heartbeat: 10 * time.Minute}, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, LongPolicy{Deadline: 30 * time.Minute, Heartbeat: 10 * time.Minute}, nil, func(t *testing.T, r *longRig) {
 		r.add("a", "a", "b", "c")
 		synctest.Wait()
 		time.Sleep(5 * time.Minute)
@@ -406,7 +406,7 @@ func TestRestart(t *testing.T) {
 
 // The result came, the 202 did not come to be recorded, and the owner died: the next one does not act again.
 func TestReportOfAnAttemptThatNobodyRecorded(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.sink.do = func(ctx context.Context, _ sink.Action) (sink.Outcome, error) {
 			<-ctx.Done()
 			return sink.Outcome{}, ctx.Err()
@@ -427,7 +427,7 @@ func TestReportOfAnAttemptThatNobodyRecorded(t *testing.T) {
 
 // A destination that takes everything gets no more than it may have; what it has after a restart counts.
 func TestMostAtOnce(t *testing.T) {
-	longWork(t, LongPolicy{Deadline: time.Hour, Most: 3}, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, LongPolicy{Deadline: time.Hour, Most: 3}, nil, func(t *testing.T, r *longRig) {
 		for i := range 10 {
 			r.add(fmt.Sprint("e", i))
 		}
@@ -447,7 +447,7 @@ func TestMostAtOnce(t *testing.T) {
 
 // Closing a claim does not wait for long work, and counts nothing of it any more; nor does losing it.
 func TestCloseWithLongWork(t *testing.T) {
-	longWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 		r.add("a", "a", "b")
 		synctest.Wait()
 		began := time.Now()
@@ -459,14 +459,14 @@ func TestCloseWithLongWork(t *testing.T) {
 		synctest.Wait()
 		same(t, "nothing is written after it", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Processing, ""})
 		r.s.mu.Lock()
-		same(t, "left behind", []int{r.s.q.async.count, r.s.q.dispatch.byName[destName].async, len(r.s.q.timers.heap), r.s.q.open}, []int{0, 0, 0, 0})
+		same(t, "left behind", []int{r.s.q.long.count, r.s.q.dispatch.byName[destName].accepted, len(r.s.q.timers.heap), r.s.q.open}, []int{0, 0, 0, 0})
 		r.s.mu.Unlock()
 	})
 }
 
 // The ledger does not answer when the deadline passes: nothing is given up on a guess.
 func TestTroubleAtTheDeadline(t *testing.T) {
-	longWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
+	startLongWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
 		r.add("a")
 		synctest.Wait()
 		r.mem.mu.Lock()

@@ -61,7 +61,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.spilled.count) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.q.parkedLanes),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
-			func() float64 { return float64(s.q.async.count) }),
+			func() float64 { return float64(s.q.long.count) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",
 			func() float64 { return float64(s.q.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",

@@ -20,11 +20,11 @@ type partition struct {
 	reports reports
 
 	open        int                         // loaded actions
-	loadedTo    int64                       // everything up to here was loaded, or skipped for its lane
+	loadedTo    int64                       // every action up to this one was loaded, or its lane left it in the ledger
 	more        bool                        // the ledger has, or may have, open actions beyond loadedTo
-	adds        uint64                      // grows with each Add that was left to the ledger
+	leftAdds    uint64                      // grows with each Add that left actions in the ledger
 	needsRefill map[*lane]struct{}          // lanes that left actions in the ledger and have room again
-	rerun       map[int64]schemas.EntityKey // actions to run again beyond loadedTo: a page that is being read may not show them
+	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
 	uncleanSince time.Time // when the claim was opened, where it is unclean; else zero
 	ctx          context.Context
@@ -32,7 +32,7 @@ type partition struct {
 	busy         int           // heads running or recording, and commands
 	writing      int           // transactions under way that do not come from the recorder
 	closing      bool          // nothing starts any more
-	forgotten    bool          // nothing is written any more
+	dropped      bool          // nothing is written any more
 	drained      chan struct{} // made by Close, closed when busy is 0
 }
 
@@ -48,13 +48,13 @@ func newPartition(cfg *Config, c *ledger.Claim) *partition {
 	return p
 }
 
-// ended reports whether the claim is being given up, or is.
-func (p *partition) ended() bool { return p.closing || p.forgotten }
+// ending reports whether the claim is being given up or was dropped.
+func (p *partition) ending() bool { return p.closing || p.dropped }
 
-// begin counts something that Close waits for, end counts its end.
-func (p *partition) begin() { p.busy++ }
+// beginBusy counts a head or a command that Close waits for. endBusy counts its end.
+func (p *partition) beginBusy() { p.busy++ }
 
-func (p *partition) end() {
+func (p *partition) endBusy() {
 	p.busy--
 	if p.busy == 0 && p.drained != nil {
 		close(p.drained)
@@ -62,7 +62,8 @@ func (p *partition) end() {
 	}
 }
 
-// lane gives the lane of an entity. Where there is none, it begins at laneSeq, or at the head at which it is parked.
+// lane returns the lane of an entity. If there is none in memory, it makes one that begins at laneSeq or, if the lane is parked,
+// at its head.
 func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	la := p.lanes[entity]
 	if la != nil {
@@ -77,8 +78,8 @@ func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	return la
 }
 
-// has reports whether an entity's lane has an action in memory, is parked at it, or has still to load it.
-func (p *partition) has(entity schemas.EntityKey, laneSeq int64) bool {
+// mayHave reports whether an entity's lane has an action in memory, is parked at or before it, or has still to load it.
+func (p *partition) mayHave(entity schemas.EntityKey, laneSeq int64) bool {
 	la := p.lanes[entity]
 	if la == nil {
 		at, ok := p.parked.at(entity)
@@ -92,31 +93,31 @@ func (p *partition) has(entity schemas.EntityKey, laneSeq int64) bool {
 	return laneSeq >= la.tail
 }
 
-// roomForPage is how many actions the next page may bring; 0 as long as the window is nearly full, so that pages are worth
-// their read.
+// roomForPage returns how many actions the next page may bring. It is 0 while less than a quarter of the window is free, so that
+// no read brings only a few.
 func (p *partition) roomForPage() int {
 	room := p.cfg.MaxOpen - p.open
-	if !p.more || p.ended() || room < max(1, p.cfg.MaxOpen/4) {
+	if !p.more || p.ending() || room < max(1, p.cfg.MaxOpen/4) {
 		return 0
 	}
 	return min(room, pageSize)
 }
 
-// roomToRefill reports whether lanes are reloaded that left all they had. That may exceed the window: else what was left in the
-// ledger later would come before them.
+// roomToRefill reports whether lanes may be refilled. A refill may exceed the window by a quarter: otherwise pages, which bring
+// later actions, would fill the window first.
 func (p *partition) roomToRefill() bool { return p.open < p.cfg.MaxOpen+max(1, p.cfg.MaxOpen/4) }
 
-// underPressure reports whether the window keeps something out of memory.
+// underPressure reports whether actions stay in the ledger because the window is full.
 func (p *partition) underPressure() bool {
-	return !p.ended() && (p.more && p.roomForPage() == 0 || len(p.needsRefill) > 0 && !p.roomToRefill())
+	return !p.ending() && (p.more && p.roomForPage() == 0 || len(p.needsRefill) > 0 && !p.roomToRefill())
 }
 
 // worthReading reports whether a read would bring something.
 func (p *partition) worthReading() bool {
-	return !p.ended() && (p.roomForPage() > 0 || len(p.needsRefill) > 0 && p.roomToRefill() || p.latest.unread())
+	return !p.ending() && (p.roomForPage() > 0 || len(p.needsRefill) > 0 && p.roomToRefill() || p.latest.unread())
 }
 
-// stillInFlight is how long a call of the owner before may still be in flight at a destination with such a timeout.
+// stillInFlight returns how much longer a call of the previous owner may be in flight at a destination with this timeout.
 func (p *partition) stillInFlight(timeout time.Duration) time.Duration {
 	if p.uncleanSince.IsZero() {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// payload is the event of an action: from memory, from the ledger's copy, or from the log.
+// payload returns the event of an action: from memory, from the ledger's copy, or from the log.
 func (w *workers) payload(ctx context.Context, e *entry) (*schemas.Event, error) {
 	if e.event != nil {
 		return e.event, nil
@@ -31,7 +31,7 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 		if sink.ClassOf(err) != sink.ClassPayload {
 			return event, err
 		}
-		lost = err // unless the owner has copied it into the ledger since the action was loaded
+		lost = err // but the ledger may have a copy that was made after the action was loaded
 	}
 	packed := e.Packed
 	if packed == nil {
@@ -54,16 +54,16 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 	return event, nil
 }
 
-// retryLoad lets a head wait whose payload could not be read. That is no attempt.
+// retryLoad lets a head wait after a read that failed, of its payload or of the ledger. It counts no attempt.
 func (w *workers) retryLoad(e *entry, d *destination, err error) {
-	e.loads++
-	wait := Delay(RetryPolicy{Min: time.Second, Max: time.Minute}, e.loads, 0, w.cfg.Rand())
+	e.failedLoads++
+	wait := Delay(RetryPolicy{Min: time.Second, Max: time.Minute}, e.failedLoads, 0, w.cfg.Rand())
 	w.log.Warn("load payload, again in a moment", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
 		"error", err, "wait", wait)
 	w.s.postpone(e, d, wait)
 }
 
-// copyFor is the payload copy that is recorded with an action's first failure: an action that waits or is dead must outlive
+// copyFor returns the payload copy that is recorded with an action's first failure: an action that waits or is dead must outlive
 // the log.
 func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
 	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
@@ -77,30 +77,29 @@ func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
 	return packed
 }
 
-// Enricher gives an event the body that its sink is to see, right before the action: in thin mode the document that the
-// event only names.
+// Enricher completes an event right before its attempt. In thin mode the event only names a document, which the enricher fetches.
 //
-// Enrich returns e itself where nothing has to be fetched, and otherwise a copy of it: e is never changed, and what the
-// ledger copies is e. It may be called concurrently and returns when ctx is done. Its error is what an attempt's is: it
-// carries a class (see [sink.ClassOf]) and counts as a failed attempt with the Outcome's code and RetryAfter, unless it is
-// a [sink.NotYet]. Neither the error's text nor the Outcome may contain a secret.
+// Enrich returns e itself if nothing has to be fetched, and otherwise a copy with the body: e is never changed, and payload copies
+// in the ledger are of e. It may be called concurrently and returns when ctx is done. Its error is treated like that of an
+// attempt: it has a class (see [sink.ClassOf]) and counts as a failed attempt with the Outcome's code and RetryAfter, unless it
+// is a [sink.NotYet]. Neither the error's text nor the Outcome may contain a secret.
 type Enricher interface {
 	Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error)
 }
 
-// enrich completes a head's event and goes on with its attempt. If that fails, it is a failed attempt without a call: the
-// destination has not acted, so it is judged as if the sink were idempotent.
+// enrich completes a head's event and makes the attempt. If the event cannot be completed, that is a failed attempt. The
+// destination was not called, so it is judged as that of an idempotent sink.
 func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
 	p, began := e.lane.partition, time.Now()
 	full, out, err := w.enriched(p.ctx, event)
 	notYet, later := errors.AsType[*sink.NotYet](err)
 	switch {
-	case p.ctx.Err() != nil, w.s.closing(p): // what was fetched for a claim that is given up starts no attempt
+	case p.ctx.Err() != nil, w.s.closing(p): // no attempt for a claim that is being given up
 		w.s.abandon(e, d)
 	case later:
 		w.s.postpone(e, d, notYet.Wait)
 	case err != nil:
-		w.finish(e, d, w.ended(e, d, sink.Idempotent, began, out, sink.ClassOf(err), err), nil)
+		w.finish(e, d, w.endAttempt(e, d, sink.Idempotent, began, out, sink.ClassOf(err), err), nil)
 	case full == event:
 		w.act(e, d, event)
 	default:
@@ -110,7 +109,7 @@ func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
 	}
 }
 
-// enriched asks the enricher, with its panics turned into our own fault.
+// enriched calls the enricher. A panic becomes an error of class ClassBug.
 func (w *workers) enriched(ctx context.Context, event *schemas.Event) (full *schemas.Event, out sink.Outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {

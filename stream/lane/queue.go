@@ -13,8 +13,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// queues are the lanes of all claims and all that their heads move between. A method is a step: it decides what the head of a
-// lane does next. Callers hold mu.
+// queues are the lanes of all claims, and the lists and timers that their heads move between. Each method is one step: it
+// decides what the head of a lane does next. Callers hold mu.
 type queues struct {
 	cfg        *Config
 	log        *slog.Logger
@@ -26,7 +26,7 @@ type queues struct {
 	dispatch   dispatcher
 	timers     timers
 	spilled    spillList
-	async      asyncWork
+	long       longWork
 	budget     budget
 	results    completions
 	toLoad     chan struct{} // capacity 1, never closed: a partition may have room
@@ -37,7 +37,7 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 		cfg: cfg, log: log,
 		partitions: map[*ledger.Claim]*partition{},
 		timers:     timers{changed: make(chan struct{}, 1)},
-		async:      asyncWork{changed: make(chan struct{}, 1)},
+		long:       longWork{changed: make(chan struct{}, 1)},
 		budget:     budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
 		results:    completions{cfg: cfg, group: cfg.MaxGroup, changed: sync.NewCond(mu)},
 		toLoad:     make(chan struct{}, 1),
@@ -50,10 +50,10 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	return q
 }
 
-// push appends an action to its lane, or leaves it in the ledger where the lane's window is full. fresh: a batch has just
-// committed it, so that no attempt of it can have been made.
+// push appends an action to its lane, or leaves it in the ledger if the lane's window is full. fresh means that a batch has
+// just committed the action, so that no attempt was made yet.
 func (q *queues) push(p *partition, a *ledger.Action, event *schemas.Event, fresh bool) {
-	doubt := !fresh && p.doubts.first(a)
+	doubt := !fresh && p.doubts.noteLoaded(a)
 	la := p.lanes[a.Entity]
 	if la == nil {
 		if p.parked.leave(a, doubt) {
@@ -72,7 +72,7 @@ func (q *queues) push(p *partition, a *ledger.Action, event *schemas.Event, fres
 	q.append(la, a, event, fresh)
 }
 
-// append puts an action at the end of its lane and schedules the lane where it is the head.
+// append puts an action at the end of its lane. If it is the head there, the lane is scheduled.
 func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
 	e.Packed = nil
@@ -86,7 +86,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 		la.last.next = e
 	}
 	la.last = e
-	la.first = 0
+	la.headToReload = 0
 	la.n++
 	la.tail = a.LaneSeq
 	la.partition.open++
@@ -96,8 +96,8 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	}
 }
 
-// restore sets when an action read from the ledger may run: when its retry is due and, after an unclean claim, not before
-// the calls that the owner before may have in flight have timed out.
+// restore sets when an action read from the ledger may run: when its retry is due. After an unclean claim it also waits until
+// the calls that the previous owner may have in flight have timed out.
 func (q *queues) restore(e *entry) {
 	p := e.lane.partition
 	if e.Attempts == 0 && e.LaneSeq <= e.lane.doubtTo {
@@ -117,11 +117,11 @@ func (q *queues) restore(e *entry) {
 	}
 }
 
-// schedule decides where the head of an idle lane goes, and forgets a lane that has none.
+// schedule decides where the head of an idle lane goes. It deletes a lane that has no action left, in memory or in the ledger.
 func (q *queues) schedule(la *lane) {
 	e := la.head
 	switch {
-	case la.partition.ended():
+	case la.partition.ending():
 	case la.rereadFrom > 0:
 		q.reread(la)
 	case e == nil && !la.overflow():
@@ -133,7 +133,7 @@ func (q *queues) schedule(la *lane) {
 		q.awaitReport(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		q.park(la)
-	case la.partition.latest.unread(): // scheduled when it is read
+	case la.partition.latest.unread(): // readLatest schedules the lane
 	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
 		la.state = waiting
 		q.timers.add(e)
@@ -149,9 +149,9 @@ func (q *queues) pick() (*entry, *destination) {
 	}
 	for range q.dispatch.order {
 		d := q.dispatch.nextInTurn()
-		if e := q.take(d); e != nil {
+		if e := q.takeHead(d); e != nil {
 			e.lane.state = running
-			e.lane.partition.begin()
+			e.lane.partition.beginBusy()
 			e.called = false
 			d.running++
 			q.budget.start(e)
@@ -161,15 +161,15 @@ func (q *queues) pick() (*entry, *destination) {
 	return nil, nil
 }
 
-// take removes the head that runs next at d, or gives nil where none may.
-func (q *queues) take(d *destination) *entry {
+// takeHead removes the head that runs next at d, or gives nil if none may.
+func (q *queues) takeHead(d *destination) *entry {
 	if d.waits {
 		return nil
 	}
-	for d.first != nil && q.notToRun(d.first) {
+	for d.first != nil && q.skipHead(d.first) {
 		q.dispatch.dequeue(d)
 	}
-	if d.first == nil || d.asyncFull() || !q.budget.fits(d.first.head) {
+	if d.first == nil || d.longFull() || !q.budget.fits(d.first.head) {
 		d.passTurn()
 		return nil
 	}
@@ -181,30 +181,30 @@ func (q *queues) take(d *destination) *entry {
 		return nil
 	}
 	e := d.first.head
-	e.limited = answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
+	e.rateUsedUp = answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
 	q.dispatch.dequeue(d)
 	return e
 }
 
-// notToRun reports whether the head of a ready lane is not to run any more, and takes the lane on where that is so: its claim
-// is being given up, or a newer version has overtaken the head.
-func (q *queues) notToRun(la *lane) bool {
-	if la.partition.ended() {
+// skipHead reports whether the head of a ready lane must not run any more: the claim is being given up, or a newer version has
+// overtaken the head, which then ends as superseded.
+func (q *queues) skipHead(la *lane) bool {
+	if la.partition.ending() {
 		la.state = idle
 		return true
 	}
 	return q.supersede(la)
 }
 
-// apply takes a lane on whose head's result is in the ledger now.
-func (q *queues) apply(e *entry, res *ledger.Result) {
+// applyResult moves a lane on once the result of its head is committed.
+func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	la := e.lane
 	e.Attempts = max(e.Attempts, res.Attempt)
 	e.copied = e.copied || res.Packed != nil
 	e.Status = res.Status
 	la.endDoubt(e)
 	la.state = idle
-	la.partition.end()
+	la.partition.endBusy()
 	switch {
 	case res.Status == ledger.Processing:
 		e.long.waitFor(res.Left, res.Silence, res.Silence)
@@ -215,10 +215,10 @@ func (q *queues) apply(e *entry, res *ledger.Result) {
 		la.partition.latest.ended(&e.Action)
 		q.pop(la)
 	}
-	q.schedule(la) // which parks it at a dead or unknown head
+	q.schedule(la) // parks the lane if its head is dead or unknown
 }
 
-// pop takes the head off its lane and gives back what it held.
+// pop takes the head off its lane and frees the bytes and the place that it held.
 func (q *queues) pop(la *lane) {
 	e := la.head
 	q.budget.free(e)
@@ -244,23 +244,24 @@ func (q *queues) unload(la *lane) {
 	delete(la.partition.needsRefill, la)
 }
 
-// discard ends a running or recorded head whose result nobody wants any more.
-func (q *queues) discard(e *entry) {
+// dropHead ends a running or recorded head without recording its result.
+func (q *queues) dropHead(e *entry) {
 	q.budget.free(e)
 	q.untrack(e)
 	e.lane.state = idle
-	e.lane.partition.end()
+	e.lane.partition.endBusy()
 }
 
-// drop forgets a completion. Where it is the mark of an unsafe attempt, its worker still has the head.
-func (q *queues) drop(c *completion) {
+// dropCompletion ends a completion that will not be recorded. If it is the mark of an unsafe attempt, the head stays with its
+// worker.
+func (q *queues) dropCompletion(c *completion) {
 	if c.marked == nil {
-		q.discard(c.e)
+		q.dropHead(c.e)
 	}
 	q.dispatch.wake() // there may be room for an attempt again
 }
 
-// spill leaves all of a lane in the ledger until its head may run.
+// spill takes a lane out of memory until its head may run. Its actions stay in the ledger.
 func (q *queues) spill(la *lane) {
 	head := la.head.LaneSeq
 	la.skippedTo = max(la.skippedTo, la.tail)
@@ -269,7 +270,7 @@ func (q *queues) spill(la *lane) {
 	q.spilled.add(la)
 }
 
-// park stops a lane at its dead or unknown head. Nothing of it stays in memory but where it is parked.
+// park stops a lane at its dead or unknown head. Only the place where it is parked stays in memory.
 func (q *queues) park(la *lane) {
 	p := la.partition
 	at := parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
@@ -283,7 +284,7 @@ func (q *queues) park(la *lane) {
 // rerun lets an action run that is open again, in its place: its lane is read again from there on. If it has ended, that
 // shows it.
 func (q *queues) rerun(p *partition, entity schemas.EntityKey, laneSeq int64) {
-	if laneSeq > p.loadedTo { // once a page reaches it
+	if laneSeq > p.loadedTo { // done by takePage, once a page reaches the action
 		if p.rerun == nil {
 			p.rerun = map[int64]schemas.EntityKey{}
 		}
@@ -299,9 +300,9 @@ func (q *queues) rerun(p *partition, entity schemas.EntityKey, laneSeq int64) {
 	}
 }
 
-// reread leaves a lane to the ledger and has it read again, from the action that is open again or from the lane's head,
-// whichever comes first. Another lane takes its place, so that a page that was read before cannot be taken for one that
-// was read after.
+// reread takes a lane out of memory and has it read from the ledger again, from rereadFrom or from its head, whichever comes
+// first. A new lane value takes the place of this one: a page that was read before the change cannot be taken for one that was
+// read after it.
 func (q *queues) reread(la *lane) {
 	p, after := la.partition, la.tail
 	upto := max(la.tail, la.skippedTo, la.rereadFrom)
@@ -311,7 +312,7 @@ func (q *queues) reread(la *lane) {
 	case waiting:
 		q.timers.remove(la.head)
 	case spilled:
-		q.spilled.end(la)
+		q.spilled.unspill(la)
 	}
 	if la.head != nil {
 		after = la.head.LaneSeq - 1
@@ -324,23 +325,23 @@ func (q *queues) reread(la *lane) {
 	signal(q.toLoad)
 }
 
-// staleEnded takes a lane on behind a running head that has ended as stale. Where that was not written, or the claim is given
-// up, the next owner finds the action open, or stale.
-func (q *queues) staleEnded(e *entry, d *destination, written bool) {
+// endStale moves a lane on after its running head has ended as stale. If that was not written, or the claim is being given up,
+// the head is dropped, and the next owner finds the action open or stale.
+func (q *queues) endStale(e *entry, d *destination, written bool) {
 	q.dispatch.release(e, d, nil)
-	if e.lane.partition.forgotten || !written {
-		q.discard(e)
+	if e.lane.partition.dropped || !written {
+		q.dropHead(e)
 		return
 	}
-	e.lane.partition.end()
+	e.lane.partition.endBusy()
 	e.lane.endDoubt(e)
 	q.pop(e.lane)
 	q.schedule(e.lane)
 }
 
-// forget lets go of a partition: attempts in flight are cancelled, and their results are not recorded.
-func (q *queues) forget(p *partition, cause error) {
-	p.forgotten = true
+// dropPartition ends a partition: it cancels the attempts in flight, whose results are not recorded.
+func (q *queues) dropPartition(p *partition, cause error) {
+	p.dropped = true
 	p.cancel(cause)
 	delete(q.partitions, p.claim)
 	for _, d := range q.dispatch.order {

@@ -14,7 +14,7 @@ import (
 type completion struct {
 	e   *entry
 	res ledger.Result
-	// behind are the entries behind e that are superseded with it.
+	// behind are the entries after e in the lane that are superseded together with it.
 	behind []*entry
 	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
 	marked chan struct{}
@@ -24,17 +24,17 @@ type completion struct {
 type completions struct {
 	cfg     *Config
 	pending []completion
-	writing []completion            // those of the Record under way
+	writing []completion            // in the Record under way
 	abort   context.CancelCauseFunc // of the Record under way; nil: there is none
 	group   int                     // how many results the next Record takes at most
 	last    bool                    // the workers have stopped: the recorder ends when nothing is pending
 	changed *sync.Cond              // something is pending, or a Record or the transaction of a command has ended
 }
 
-// unrecorded is how many there are.
+// unrecorded returns how many results are not recorded yet.
 func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) }
 
-// full reports whether there are so many that no attempt may start.
+// full reports whether so many results wait that no attempt may start.
 func (c *completions) full() bool { return c.unrecorded() >= c.cfg.MaxUnrecorded }
 
 // add hands a completion to the recorder. The partition has counted its head as busy; behind a mark comes the attempt.
@@ -49,15 +49,15 @@ func (c *completions) add(done *completion) {
 	}
 }
 
-// remove takes back the completions of an entry that no Record has yet.
+// remove takes back the pending completions of an entry.
 func (c *completions) remove(e *entry) {
 	c.pending = slices.DeleteFunc(c.pending, func(done completion) bool { return done.e == e })
 }
 
-// groupHasRoom reports whether the next Record could take more than there is.
+// groupHasRoom reports whether the next Record could take more results than are pending, and more may come.
 func (c *completions) groupHasRoom() bool { return !c.last && len(c.pending) < c.group }
 
-// groupLen is how many pending completions make a group: at least one.
+// groupLen returns how many pending completions the next Record takes: at least one.
 func (c *completions) groupLen() (n int) {
 	results := c.group
 	for n < len(c.pending) && (n == 0 || results > len(c.pending[n].behind)) {
@@ -67,8 +67,8 @@ func (c *completions) groupLen() (n int) {
 	return n
 }
 
-// take moves a group from pending to writing, without those that drop takes.
-func (c *completions) take(drop func(*completion) bool) []completion {
+// takeGroup moves the next group from pending to writing, without those for which drop returns true.
+func (c *completions) takeGroup(drop func(*completion) bool) []completion {
 	n := c.groupLen()
 	group := c.writing[:0]
 	for i := range c.pending[:n] {
@@ -82,8 +82,8 @@ func (c *completions) take(drop func(*completion) bool) []completion {
 	return group
 }
 
-// requeue puts a group that was not recorded behind the others and makes the next ones smaller, so that a result that the
-// database never takes ends up alone and holds up nobody else.
+// requeue puts a group that was not recorded at the end of pending, and makes the next groups smaller: a result that the database
+// refuses every time ends up alone, and holds up no other.
 func (c *completions) requeue() {
 	c.pending = append(c.pending, c.writing...)
 	c.group = max(1, len(c.writing)/2)
@@ -96,7 +96,7 @@ func (c *completions) committed() {
 	c.end()
 }
 
-// end ends a Record, whatever came of it.
+// end ends a Record, successful or not.
 func (c *completions) end() {
 	c.abort(errors.New("record has ended"))
 	c.abort = nil
@@ -105,8 +105,8 @@ func (c *completions) end() {
 	c.changed.Broadcast()
 }
 
-// waitUnwritten cuts a Record short that holds a result of p, and waits for its end and for p's commands.
-func (c *completions) waitUnwritten(p *partition) {
+// waitForWrites waits until nothing of p is being written: neither results, whose Record it cancels, nor p's own transactions.
+func (c *completions) waitForWrites(p *partition) {
 	for slices.ContainsFunc(c.writing, func(done completion) bool { return done.e.lane.partition == p }) {
 		if c.abort != nil {
 			c.abort(errClosed)
@@ -118,8 +118,8 @@ func (c *completions) waitUnwritten(p *partition) {
 	}
 }
 
-// After a Record of at least largeGroup results the next one waits for linger, unless a whole group is there: a transaction
-// costs as much as some fifty results in it.
+// After a Record of at least largeGroup results the recorder waits for linger before the next one, unless a full group is
+// pending: a transaction costs as much as about fifty results in it.
 const (
 	largeGroup = 64
 	linger     = time.Millisecond
@@ -131,7 +131,7 @@ type recorder struct {
 	results []ledger.Result // of the Record under way
 }
 
-// run records until nothing comes any more or ctx ends.
+// run records until lastResults was called and nothing is pending, or ctx ends.
 func (r *recorder) run(ctx context.Context) {
 	wait := time.Duration(0)
 	for {
@@ -148,7 +148,7 @@ func (r *recorder) run(ctx context.Context) {
 			return // the next owner finds the actions open
 		}
 		if errors.Is(context.Cause(groupCtx), errClosed) {
-			continue // cut short by Close; the rest goes again at once
+			continue // Close cancelled it; the results of other claims are recorded at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
 		r.s.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
@@ -156,8 +156,7 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-// gather waits for completions and takes a group of them, without those whose claim is forgotten. ok is false when nothing
-// comes any more.
+// gather waits for completions and takes a group of them, without those of dropped claims. ok is false when no more will come.
 func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group []completion, ok bool) {
 	s := r.s
 	s.mu.Lock()
@@ -169,10 +168,10 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 			}
 			s.q.results.changed.Wait()
 		}
-		group = s.q.results.take(func(c *completion) bool {
-			forgotten := c.e.lane.partition.forgotten
+		group = s.q.results.takeGroup(func(c *completion) bool {
+			forgotten := c.e.lane.partition.dropped
 			if forgotten {
-				s.q.drop(c)
+				s.q.dropCompletion(c)
 			}
 			return forgotten
 		})
@@ -192,7 +191,7 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 		}
 	}
 	fenced, err := s.q.cfg.Ledger.Record(groupCtx, r.results)
-	clear(r.results) // lets go of packed copies and answers
+	clear(r.results) // frees payload copies and answers
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// reports are what destinations reported on actions that they had accepted, and what is not applied yet, by lane_seq, as last
-// read from the ledger. Callers hold mu.
+// reports has by lane_seq what destinations reported on actions that they had accepted, as last read from the ledger. What was
+// applied is not in it. Callers hold mu.
 type reports map[int64][]ledger.OpenReport
 
 func (m reports) add(r ledger.OpenReport) { m[r.LaneSeq] = append(m[r.LaneSeq], r) }
 
-// current gives what was reported on a head and still counts. Its attempt is the last that is recorded, or a later one, which
-// nobody came to record; or it is an earlier one that is done, and what was tried after it has come to nothing.
+// current returns the report on a head that counts, if there is one. It is about the last recorded attempt, or about a later one
+// that was never recorded. A report that says done may also be about an earlier attempt, if the later ones did not succeed.
 func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 	if e.Status == ledger.Dead {
 		return last, false
@@ -31,8 +31,8 @@ func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 	return last, ok
 }
 
-// overrule turns a result that would end its action as dead or unknown into one that is tried again, where an earlier attempt
-// is reported as done: that report is applied next.
+// overrule changes a result that would end its action as dead or unknown into a failed one that is due at once, if an earlier
+// attempt is reported as done: that report is applied next.
 func (m reports) overrule(e *entry, res *ledger.Result) {
 	done := func(r ledger.OpenReport) bool { return r.Status == ledger.Done && r.Attempt < res.Attempt }
 	if (res.Status == ledger.Dead || res.Status == ledger.Unknown) && slices.ContainsFunc(m[e.LaneSeq], done) {
@@ -47,8 +47,8 @@ type reportReader struct {
 	log    *slog.Logger
 }
 
-// first reads the reports on a claim's actions before any of them runs.
-func (r *reportReader) first(ctx context.Context, p *partition) error {
+// readInitial reads the reports on a claim's actions before any of them runs.
+func (r *reportReader) readInitial(ctx context.Context, p *partition) error {
 	list, err := r.ledger.Reports(ctx, []*ledger.Claim{p.claim})
 	p.reports = reports{}
 	for _, rep := range list {
@@ -57,14 +57,14 @@ func (r *reportReader) first(ctx context.Context, p *partition) error {
 	return err
 }
 
-// run reads until ctx ends. Where no destination finishes anything later, it only waits.
+// run reads until ctx ends. If no destination finishes anything later, it only waits.
 func (r *reportReader) run(ctx context.Context) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
 		if !r.expecting() {
 			select {
-			case <-r.s.q.async.changed:
+			case <-r.s.q.long.changed:
 			case <-ctx.Done():
 				return
 			}
@@ -72,12 +72,12 @@ func (r *reportReader) run(ctx context.Context) {
 		}
 		select {
 		case <-tick.C:
-		case <-r.s.q.async.changed:
+		case <-r.s.q.long.changed:
 		case <-ctx.Done():
 			return
 		}
 		if err := r.round(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("read what destinations said later, again in a moment", "error", err)
+			r.log.Warn("read what destinations reported, again in a moment", "error", err)
 			sleep(ctx, reportEvery)
 		}
 	}
@@ -88,15 +88,15 @@ func (r *reportReader) expecting() bool {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	async := func(d *destination) bool { return d.Long.Deadline > 0 }
-	return s.q.async.count > 0 || slices.ContainsFunc(s.q.dispatch.order, async)
+	long := func(d *destination) bool { return d.Long.Deadline > 0 }
+	return s.q.long.count > 0 || slices.ContainsFunc(s.q.dispatch.order, long)
 }
 
 // round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it
 // reads, so that a report that came in time is found.
 func (r *reportReader) round(ctx context.Context) error {
 	r.s.mu.Lock()
-	overdue := r.s.q.async.takeOverdue()
+	overdue := r.s.q.long.takeOverdue()
 	r.s.mu.Unlock()
 	err := r.read(ctx)
 	for err == nil && len(overdue) > 0 {
@@ -104,11 +104,11 @@ func (r *reportReader) round(ctx context.Context) error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	r.s.q.async.overdue = append(r.s.q.async.overdue, overdue...)
+	r.s.q.long.overdue = append(r.s.q.long.overdue, overdue...)
 	return err
 }
 
-// read reads the reports and applies those that count; late ones are noted as that.
+// read reads the reports and applies those that count. It ends those that came too late.
 func (r *reportReader) read(ctx context.Context) error {
 	claims := r.claims()
 	if len(claims) == 0 {
@@ -120,7 +120,7 @@ func (r *reportReader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, late := range r.take(claims, list) {
+	for _, late := range r.takeReports(claims, list) {
 		if err := r.ledger.EndReport(ctx, late); err != nil {
 			return err
 		}
@@ -141,8 +141,9 @@ func (r *reportReader) claims() []*ledger.Claim {
 	return claims
 }
 
-// take gives the partitions their reports and lets the lanes go on that wait for them. It returns those that are late.
-func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (late []ledger.OpenReport) {
+// takeReports gives the partitions their reports and resumes the lanes that wait for them. It returns the reports that came too
+// late.
+func (r *reportReader) takeReports(claims []*ledger.Claim, list []ledger.OpenReport) (late []ledger.OpenReport) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +171,8 @@ func (r *reportReader) take(claims []*ledger.Claim, list []ledger.OpenReport) (l
 	return late
 }
 
-// resume lets a lane go on whose head was reported on while it is processing, or waits for its next attempt, in memory or
-// spilled, or is parked since nobody knows what became of it. Elsewhere the report is found before the next attempt.
+// resume lets a lane go on after a report on its head, if the head is processing, waits for its next attempt (in memory or
+// spilled), or is parked with an unknown outcome. In any other state the report is found before the next attempt.
 func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq int64) {
 	s, la := r.s, p.lanes[entity]
 	switch {
@@ -193,8 +194,8 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 	}
 }
 
-// expire ends the wait for the overdue heads of one claim and gives the others. Heartbeats are written by whoever receives them,
-// so it asks the ledger for them first.
+// expire ends the wait for the overdue heads of one claim and returns those of other claims. Any process may have received a
+// heartbeat, so it first asks the ledger.
 func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*entry, err error) {
 	c := overdue[0].lane.partition.claim
 	var own []*entry
@@ -223,7 +224,7 @@ func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 	defer s.mu.Unlock()
 	for _, e := range list {
 		la, now := e.lane, time.Now()
-		if la.accepted != e || la.partition.ended() {
+		if la.accepted != e || la.partition.ending() {
 			continue
 		}
 		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {

@@ -7,19 +7,20 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Delay is how long to wait after the n-th failed attempt (1 for the first): exponential with full jitter, that is u of
-// the n-th bound with u uniform in [0, 1). The bounds begin with Min and grow evenly, so that the last delay's is Max. atLeast,
-// such as what the destination asked for in Retry-After, is a floor under it; Max caps both, so that a destination cannot put
-// an action off for ever.
+// Delay returns how long to wait after the n-th failed attempt (1 for the first): u times the n-th bound, for a u that is uniform
+// in [0, 1), which is exponential backoff with full jitter. The first bound is Min, the last is Max, and they grow by an even
+// factor. The delay is at least atLeast, which is for example the destination's Retry-After, but never above Max: a destination
+// cannot put an action off for ever.
 func Delay(p RetryPolicy, n int, atLeast time.Duration, u float64) time.Duration {
 	delay := time.Duration(u * float64(bound(p, n)))
 	return min(max(delay, atLeast, 0), p.Max)
 }
 
-// Bounds grow at least twofold, so that many attempts lie apart, and at most tenfold, so that the last of few is not far off.
+// By which factor the bounds grow: at least two, so that many attempts do not crowd at the start, and at most ten, so that with
+// few attempts the last one is not too far off.
 const minGrowth, maxGrowth = 2, 10
 
-// bound is what the n-th delay stays below.
+// bound returns the upper bound of the n-th delay.
 func bound(p RetryPolicy, n int) time.Duration {
 	growth := float64(minGrowth)
 	if delays := p.Attempts - 1; delays > 1 {
@@ -27,7 +28,7 @@ func bound(p RetryPolicy, n int) time.Duration {
 		growth = min(max(growth, minGrowth), maxGrowth)
 	}
 	b := float64(p.Min) * math.Pow(growth, float64(n-1))
-	if b >= float64(p.Max)*(1-1e-9) { // the last one is not a rounding below it
+	if b >= float64(p.Max)*(1-1e-9) { // rounding must not leave the last bound just below Max
 		return p.Max
 	}
 	return time.Duration(b)
@@ -43,8 +44,8 @@ const (
 	unknown
 )
 
-// judgeAttempt decides what follows from attempt n, the inARow-th in a row that ended with class, that began elapsed after the
-// first one. wait is for retry alone.
+// judgeAttempt decides what follows from attempt n. It ended with class, as the last inARow attempts did, and elapsed time has
+// passed since the first one. wait is the delay before a retry.
 //
 //	class                                        idempotent, fenced                unsafe
 //	none                                         succeeded                         succeeded
@@ -52,8 +53,8 @@ const (
 //	throttled                                    retry until spent, then dead      the same: the destination did not act
 //	any other                                    retry until spent, then dead      unknown: it may have acted
 //
-// Spent is what the policy says, or fewer in a row where the class has a bound of its own. An unsafe sink that says of an error
-// that the destination is untouched is judged as an idempotent one.
+// "Spent" means that the policy's attempts or time are used up, or as many attempts in a row as the class allows. If an unsafe
+// sink says that an error left the destination untouched, the caller passes Idempotent.
 func judgeAttempt(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, inARow int, elapsed, wait time.Duration) verdict {
 	most := class.Most()
 	switch {

@@ -9,8 +9,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// scheduler is the door to the queues: each of its methods takes mu for one step. Workers, loader, recorder, reports, clock and
-// commands call it, or take mu themselves for steps of their own; it calls none of them, but wakes them.
+// scheduler is the door to the queues: each of its methods takes mu for one step. Workers, loader, recorder, report reader,
+// clock and commands call these methods, or take mu themselves for steps of their own. The scheduler never calls back; it only
+// signals.
 type scheduler struct {
 	log *slog.Logger
 	mu  lock // guards the queues, and with them every partition, lane, entry and destination
@@ -31,63 +32,63 @@ func newScheduler(cfg *Config) (*scheduler, error) {
 	return s, nil
 }
 
-// next waits for a head that may run; nil means that Run ends. Where something was reported on the head that still counts, its
-// result is reported and comes in the place of an attempt. A worker that leaves more behind wakes another, so that whoever makes
-// lanes ready needs to wake only one.
+// next waits for a head that may run; nil means that Run is ending. If the destination has reported on the head already,
+// reported is the result to record instead of an attempt. A worker that leaves ready lanes behind wakes another one: a step that
+// makes many lanes ready has to wake only one.
 func (s *scheduler) next() (e *entry, d *destination, reported *ledger.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.q.dispatch.stopped {
 		if e, d := s.q.pick(); e != nil {
 			s.q.dispatch.wake()
-			return e, d, s.q.reported(e)
+			return e, d, s.q.reportedResult(e)
 		}
 		s.q.dispatch.sleep()
 	}
 	return nil, nil, nil
 }
 
-// finish gives the slot of a head back and hands its result to the recorder, or drops it where the attempt was cancelled with
-// its claim. feedback is nil where the destination learns nothing from it.
+// finish gives the slot of a head back and hands its result to the recorder. If the attempt was cancelled with its claim, the
+// head is dropped instead. feedback is nil if the attempt says nothing about the destination.
 func (s *scheduler) finish(e *entry, d *destination, res *ledger.Result, feedback *shared.Outcome, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, feedback)
-	if e.lane.partition.forgotten || cancelled {
-		s.q.discard(e)
+	if e.lane.partition.dropped || cancelled {
+		s.q.dropHead(e)
 	} else {
 		if res.Status == ledger.Processing {
-			s.q.async.track(e, d)
+			s.q.long.track(e, d)
 		}
 		s.q.results.add(&completion{e: e, res: *res})
 	}
 	s.q.dispatch.wake()
 }
 
-// postpone lets a head wait without an attempt.
+// postpone puts a running head back to wait; no attempt is counted.
 func (s *scheduler) postpone(e *entry, d *destination, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, nil)
 	p := e.lane.partition
-	if p.forgotten {
-		s.q.discard(e)
+	if p.dropped {
+		s.q.dropHead(e)
 	} else {
 		e.notBefore = time.Now().Add(wait)
 		s.q.budget.requeue(e)
-		p.end()
+		p.endBusy()
 		e.lane.state = idle
 		s.q.schedule(e.lane)
 	}
 	s.q.dispatch.wake()
 }
 
-// abandon gives back a head whose attempt did not come about because its claim is being given up.
+// abandon gives up a running head without an attempt, because its claim is being given up.
 func (s *scheduler) abandon(e *entry, d *destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, nil)
-	s.q.discard(e)
+	s.q.dropHead(e)
 	s.q.dispatch.wake()
 }
 
@@ -96,13 +97,13 @@ func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}
 	c := &completion{e: e, res: res, marked: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !e.lane.partition.forgotten {
+	if !e.lane.partition.dropped {
 		s.q.results.add(c)
 	}
 	return c.marked
 }
 
-// withdraw takes back the mark of an attempt that will not be made, if no Record has it yet.
+// withdraw takes back the mark of an attempt that will not be made, unless a Record is writing it already.
 func (s *scheduler) withdraw(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *scheduler) withdraw(e *entry) {
 	s.q.dispatch.wake()
 }
 
-// endLoad takes the event that was read for a running head; nil where it could not be read.
+// endLoad takes the event that was loaded for a running head, nil if it could not be loaded.
 func (s *scheduler) endLoad(e *entry, event *schemas.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *scheduler) endLoad(e *entry, event *schemas.Event) {
 	}
 }
 
-// holdExtra counts n bytes that an attempt holds beside its payload, until it is called with -n.
+// holdExtra adds n to the bytes that attempts hold beside their payloads. The caller later subtracts them again with -n.
 func (s *scheduler) holdExtra(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,27 +139,27 @@ func (s *scheduler) closing(p *partition) bool {
 	return p.closing
 }
 
-// committed moves lanes on whose results are in the ledger now. It returns the claims that have lost their fence.
+// committed moves lanes on after a Record: their results are in the ledger. It returns the claims that have lost their fence.
 func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost []*ledger.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range group {
 		c := &group[i]
 		p := c.e.lane.partition
-		if fenced[p.claim.ID] && !p.forgotten {
+		if fenced[p.claim.ID] && !p.dropped {
 			s.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
-			s.q.forget(p, errFenced)
+			s.q.dropPartition(p, errFenced)
 			lost = append(lost, p.claim)
 		}
 		switch {
-		case p.forgotten:
-			s.q.drop(c)
+		case p.dropped:
+			s.q.dropCompletion(c)
 		case c.marked != nil:
 			close(c.marked)
 		case c.res.Status == ledger.Superseded:
 			s.q.endSuperseded(c)
 		default:
-			s.q.apply(c.e, &c.res)
+			s.q.applyResult(c.e, &c.res)
 		}
 		if p.roomForPage() > 0 || len(p.needsRefill) > 0 {
 			signal(s.q.toLoad)
@@ -169,20 +170,21 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 	return lost
 }
 
-// beginWrite counts a transaction of a worker that is not the recorder's: Close waits for its end.
+// beginWrite counts a transaction that a worker makes beside the recorder. Close waits for its end.
 func (s *scheduler) beginWrite(p *partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.writing++
 }
 
-// endWrite counts the end of a transaction, with what follows from it. It says whether the claim turned out to be fenced, once.
+// endWrite ends a transaction that beginWrite counted and runs then, which applies its outcome, under mu. lost is true for the
+// first caller that finds the claim fenced.
 func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.writing--
-	if lost = fenced && !p.forgotten; lost {
-		s.q.forget(p, errFenced)
+	if lost = fenced && !p.dropped; lost {
+		s.q.dropPartition(p, errFenced)
 	}
 	then()
 	s.q.results.changed.Broadcast()
@@ -190,15 +192,16 @@ func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool)
 	return lost
 }
 
-// due lets heads go on whose time has come, and destinations whose turn has; it says how long until the next.
-func (s *scheduler) due() time.Duration {
+// runDue schedules the heads whose time has come and resumes the destinations whose turn has come. It returns how long until the
+// next head is due.
+func (s *scheduler) runDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.resumeAll()
 	now := time.Now()
 	for e, ok := s.q.timers.heap.pop(now); ok; e, ok = s.q.timers.heap.pop(now) {
 		if e.lane.state == processing {
-			s.q.async.expired(e)
+			s.q.long.expired(e)
 			continue
 		}
 		e.lane.state = idle
@@ -209,7 +212,7 @@ func (s *scheduler) due() time.Duration {
 	return min(s.q.timers.heap.wait(now), s.q.spilled.byTime.wait(now))
 }
 
-// stop lets no attempt start any more and cancels those under way.
+// stop keeps further attempts from starting and cancels those under way.
 func (s *scheduler) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +222,7 @@ func (s *scheduler) stop() {
 	s.q.dispatch.stop()
 }
 
-// lastResults says that no results come any more.
+// lastResults tells the recorder that no more results will come.
 func (s *scheduler) lastResults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

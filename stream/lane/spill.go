@@ -6,49 +6,49 @@ import (
 	"time"
 )
 
-// A full window spills lanes: one whose head waits, for its next attempt or for a destination that takes none, leaves
-// everything to the ledger and makes room for others. When its time comes, or its destination takes attempts again, it is
-// reloaded as other lanes are that left actions in the ledger.
+// A full window spills lanes whose heads wait for their next attempt, or for a destination that takes no attempts: all their
+// actions leave memory and make room for others. A spilled lane is refilled when its head is due, or when the destination takes
+// attempts again.
 const (
 	spillFrom  = time.Second            // a head that waits less is not worth a read
 	spillEvery = 250 * time.Millisecond // how often full windows are looked through
-	maxProbes  = 64                     // heads that a destination which takes none keeps to go on with
+	maxProbes  = 64                     // ready heads that stay in memory for a blocked destination, to go on with
 	maxSpilled = 1 << 17                // lanes of one subscription, at some 300 bytes each
 )
 
-// spillList has the lanes that are spilled: those that wait for a moment here, those that wait for a destination in its own
-// list. Callers hold mu.
+// spillList counts the lanes that are spilled. It has those that wait for a time; destination.spilled has those that wait for a
+// destination. Callers hold mu.
 type spillList struct {
 	cfg    *Config
-	byTime timeHeap[*lane] // one that was reloaded for another reason stays until its time
+	byTime timeHeap[*lane] // a lane that was reloaded earlier, for another reason, stays in here until its time
 	count  int
 	toLoad chan<- struct{}
 }
 
-// add counts a lane that is spilled from now on.
+// add marks a lane as spilled.
 func (s *spillList) add(la *lane) {
 	la.state = spilled
 	s.count++
 }
 
-// end counts a lane that is spilled no more.
-func (s *spillList) end(la *lane) {
+// unspill marks a lane as no longer spilled.
+func (s *spillList) unspill(la *lane) {
 	la.state = idle
 	s.count--
 }
 
-// waitUntil has a lane reloaded when its head is due.
+// waitUntil adds a lane that is to be reloaded at a time.
 func (s *spillList) waitUntil(at time.Time, la *lane) { heap.Push(&s.byTime, timed[*lane]{at, la}) }
 
-// reloadDue has the lanes reloaded whose time has come.
+// reloadDue reloads the lanes whose time has come.
 func (s *spillList) reloadDue(now time.Time) {
 	for la, ok := s.byTime.pop(now); ok; la, ok = s.byTime.pop(now) {
 		s.reload(la, true)
 	}
 }
 
-// reloadFor has lanes reloaded that wait for a destination: as many as a window holds once it takes attempts, before that
-// only those it is probed with.
+// reloadFor reloads lanes that wait for a destination: as many as a window holds if it takes attempts, and if it is blocked only
+// a few with which it is probed.
 func (s *spillList) reloadFor(d *destination) {
 	most, blocked := s.probes(), d.blocked()
 	if !blocked {
@@ -64,34 +64,34 @@ func (s *spillList) reloadFor(d *destination) {
 	}
 }
 
-// reload has a lane read back unless that has happened for another reason. headOnly: what is behind the head may lie far
-// behind in the ledger, and waits for the read after its attempt.
+// reload asks for a refill of a lane, unless it is no longer spilled. headOnly: only the head is read now, since the actions
+// behind it may be far away in the ledger; they are read after its attempt.
 func (s *spillList) reload(la *lane, headOnly bool) {
 	if la.state != spilled {
 		return
 	}
-	s.end(la)
+	s.unspill(la)
 	if headOnly {
-		la.first = la.tail + 1
+		la.headToReload = la.tail + 1
 	}
 	la.partition.needsRefill[la] = struct{}{}
 	signal(s.toLoad)
 }
 
-// forget lets go of the lanes of a partition.
+// forget removes the lanes of a partition.
 func (s *spillList) forget(p *partition) {
 	for _, la := range p.lanes {
 		if la.state == spilled {
-			s.end(la)
+			s.unspill(la)
 		}
 	}
 	s.byTime.removeAll(func(la *lane) bool { return la.partition == p })
 }
 
-// probes is how many ready heads a destination that takes none keeps in memory however full the window is.
+// probes returns how many ready heads stay in memory for a blocked destination, however full the window is.
 func (s *spillList) probes() int { return min(maxProbes, max(1, s.cfg.MaxOpen/4)) }
 
-// underPressure reports whether it is worth looking through windows and destinations again in a while.
+// underPressure reports whether a window is full or a destination has spilled lanes, so that makeRoom has something to do.
 func (l *loader) underPressure() bool {
 	s := l.s
 	s.mu.Lock()
@@ -104,8 +104,8 @@ func (l *loader) underPressure() bool {
 	return slices.ContainsFunc(s.q.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
 }
 
-// makeRoom spills lanes of full windows, until half of each is free, and reloads lanes for destinations whose ready heads have
-// gone in another way than by running.
+// makeRoom spills lanes of full windows until half of each is free. It also reloads lanes for destinations whose ready heads
+// left without an attempt, for example as superseded.
 func (l *loader) makeRoom() {
 	s := l.s
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (l *loader) spillWaiting(p *partition) {
 	}
 }
 
-// spillReady spills lanes that are ready at destinations which take nothing now, and leaves those some heads to go on with.
+// spillReady spills lanes that are ready at blocked destinations. Each keeps a few ready heads to go on with.
 func (l *loader) spillReady(p *partition) {
 	s := l.s
 	for _, d := range s.q.dispatch.order {

@@ -15,7 +15,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// workers bring heads from the ready queues to a result. They share no state but the scheduler's.
+// workers take heads from the ready queues and bring each to a result. They share the scheduler's state only.
 type workers struct {
 	cfg   *Config
 	s     *scheduler
@@ -58,7 +58,7 @@ func (w *workers) work() {
 	}
 }
 
-// run brings a head to a result, or puts it back where no attempt could be made.
+// run brings a head to a result, or puts it back if no attempt could be made.
 func (w *workers) run(e *entry, d *destination) {
 	p := e.lane.partition
 	event, err := w.payload(p.ctx, e)
@@ -73,9 +73,9 @@ func (w *workers) run(e *entry, d *destination) {
 		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassPayload), Error: clean(err)}, nil)
 	case err != nil:
 		w.retryLoad(e, d, err)
-	case w.overtaken(e, d, event):
-	case e.limited:
-		w.limit(e, d)
+	case w.endIfOvertaken(e, d, event):
+	case e.rateUsedUp:
+		w.endRateLimited(e, d)
 	case w.cfg.Enrich != nil:
 		w.enrich(e, d, event)
 	default:
@@ -83,11 +83,11 @@ func (w *workers) run(e *entry, d *destination) {
 	}
 }
 
-// errBlocked is why a marked attempt was not made. Only a failed attempt takes a mark back.
+// errBlocked is recorded for a marked attempt that was not made: the only way to take back a mark is to record a failed attempt.
 var errBlocked = errors.New("the destination was paused or held, or its breaker opened, right before the call, which was not made")
 
-// act makes the attempt of a head whose event is as the sink is to see it. If the destination has been paused or held since the
-// head was taken, or its breaker has opened, the head goes back to wait for its turn.
+// act makes the attempt of a head whose event is complete. If the destination was paused or put on hold since the head was
+// taken, or its breaker has opened, the head goes back to wait for its turn.
 func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	unsafe := d.Sink.Idempotency() == sink.Unsafe
 	switch {
@@ -98,7 +98,7 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	case unsafe && !w.mark(e):
 		w.s.abandon(e, d)
 	case unsafe && !d.user.StillAllowed():
-		res := w.ended(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
+		res := w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
 		res.Marked = true
 		w.finish(e, d, res, nil)
 	default:
@@ -108,8 +108,8 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	}
 }
 
-// mark records that an unsafe attempt is about to begin. It waits until that is committed and the process may act. It gives
-// false where the claim is given up: the mark may be in the ledger then, and the outcome counts as unknown.
+// mark records that an unsafe attempt is about to begin, and waits until that is committed and the process may act. It returns
+// false if the claim is given up. The ledger may have the mark then: the outcome counts as unknown.
 func (w *workers) mark(e *entry) bool {
 	ctx := e.lane.partition.ctx
 	committed := w.s.mark(e, ledger.Result{
@@ -131,7 +131,7 @@ func (w *workers) mark(e *entry) bool {
 	return ctx.Err() == nil
 }
 
-// attempt makes one attempt and says what is to be recorded of it, and what the destination learns from it.
+// attempt makes one attempt. It returns the result to record and what the destination's breaker, rate and hold learn from it.
 func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
 	began := time.Now()
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(d.Timeout))
@@ -147,12 +147,12 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 	}
 	ctx.end()
 	kind := d.Sink.Idempotency()
-	res := w.ended(e, d, kind, began, out, class, err)
+	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
 	return res, shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity)}
 }
 
-// call is the sink's Do with its panics turned into our own fault.
+// call calls the sink's Do. A panic becomes an error of class ClassBug.
 func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sink.Outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -163,9 +163,10 @@ func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sin
 	return s.Do(ctx, a)
 }
 
-// ended is what is to be recorded of an attempt that began at began and has just ended with class.
-func (w *workers) ended(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
-	res := w.judge.ofAttempt(e, d, kind, began, out, class, err)
+// endAttempt returns the result to record for an attempt that has just ended, and logs it. A report that says done overrules a
+// result that would end the action.
+func (w *workers) endAttempt(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+	res := w.judge.attemptResult(e, d, kind, began, out, class, err)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
 		w.s.mu.Lock()
 		e.lane.partition.reports.overrule(e, &res)
@@ -175,13 +176,13 @@ func (w *workers) ended(e *entry, d *destination, kind sink.Idempotency, began t
 	return res
 }
 
-// finish hands the result of a head to the recorder. feedback is nil where the destination learns nothing from it.
+// finish hands the result of a head to the recorder. feedback is nil if the attempt says nothing about the destination.
 func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome) {
 	p := e.lane.partition
 	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
 	if cancelled {
-		feedback = nil // what failed because we cancelled it says nothing about the destination
+		feedback = nil // it failed because we cancelled it
 	} else {
 		res.Packed = w.copyFor(e, res.Status)
 		w.judge.alert(e, d, &res)
@@ -189,23 +190,23 @@ func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *
 	w.s.finish(e, d, &res, feedback, cancelled)
 }
 
-// errLimited is why no attempt was made.
-var errLimited = errors.New("the destination's rate is used up")
+// errRateUsedUp is the error of a head that endRateLimited ends.
+var errRateUsedUp = errors.New("the destination's rate is used up")
 
-// limit ends a head at a destination whose rate is used up and which lets nobody wait for it: the action is dropped, or this
-// counts as a failed attempt. The destination is not called.
-func (w *workers) limit(e *entry, d *destination) {
+// endRateLimited ends a head whose destination has used up its rate and lets nobody wait for it. By the destination's on_limit
+// the action is dropped, or this counts as a failed attempt. The destination is not called.
+func (w *workers) endRateLimited(e *entry, d *destination) {
 	if d.user.OnLimit() == shared.Drop {
 		d.metrics.attempts[sink.ClassDropped].Inc()
-		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errLimited)}
+		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errRateUsedUp)}
 		w.judge.logAttempt(e, &res)
 		w.finish(e, d, res, nil)
 		return
 	}
-	w.finish(e, d, w.ended(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassThrottled, errLimited), nil)
+	w.finish(e, d, w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassThrottled, errRateUsedUp), nil)
 }
 
-// laterOf is what an attempt carries for its destination to report the result with; nil where it reports none.
+// laterOf returns the URL and token with which the destination may report the attempt's result later; nil if it may not.
 func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 	if d.Long.Deadline == 0 {
 		return nil
@@ -215,8 +216,8 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 	return &out
 }
 
-// commitOf is the Commit of an action whose attempt began at began; nil where the sink wants none. It records the result; the
-// recorder records it again with the attempt's end, which changes nothing.
+// commitOf returns the Commit function of a [sink.Action], nil if the sink needs none. Commit records the action as done in the
+// transaction of the sink's statement. The recorder records the same result again after the attempt, which changes nothing.
 func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
 	if _, wanted := d.Sink.(sink.InLedger); !wanted {
 		return nil

@@ -19,30 +19,30 @@ type session struct {
 // pulse knows when the coordinator last confirmed this member.
 //
 // It sends heartbeats of its own, besides the client's, once per heartbeat interval. A hook on the client's heartbeats
-// would cost less, but a hook sees bytes and not the answer: a process that wakes from a long sleep is told "unknown
-// member" in an answer that would look like life, and while a revoke is being drained the client goes on heartbeating
-// after a refusal. A pulse counts only an answer that says so, from the time before the question was sent, which the
-// broker's own session timer can only have started after. One that says that this is no member any more ends what was
-// confirmed before: the partitions may be somebody else's by now.
+// would cost less, but a hook does not see the answer: "unknown member", the answer to a process that wakes after a long sleep,
+// would look like a confirmation, and while a revoke is being drained the client goes on heartbeating after a refusal.
+//
+// An answer confirms the member from the time before the heartbeat was sent: the broker's session timer has started later. An
+// answer that refuses the member takes back what was confirmed before, since the partitions may have another owner by now.
 type pulse struct {
 	timeout  time.Duration
 	interval time.Duration
-	now      func() time.Time // goes on while the machine is suspended
+	now      func() time.Time // a clock that runs on while the machine is suspended
 	beat     func(ctx context.Context, s session) error
 	kick     chan struct{} // capacity 1, never closed
 
 	mu     sync.Mutex
 	cur    *session // nil: not in the group
 	last   time.Time
-	rounds uint64 // grows with every change of cur: an answer to an older session does not count
+	rounds uint64 // grows with every change of cur, so that an answer to an older session does not count
 }
 
 func newPulse(timeout, interval time.Duration, beat func(context.Context, session) error) *pulse {
 	return &pulse{timeout: timeout, interval: interval, now: nowSuspended(suspended), beat: beat, kick: make(chan struct{}, 1)}
 }
 
-// nowSuspended is the time on a clock that goes on while the machine is suspended, as the broker's does: Go's own, which is the
-// monotonic one, stands still, and a session that is long over would count for as long as was left of it.
+// nowSuspended returns a clock that runs on while the machine is suspended, as the broker's does. Go's monotonic clock stands
+// still meanwhile: by it, a session that is long over would still have time left.
 func nowSuspended(suspended func() time.Duration) func() time.Time {
 	return func() time.Time { return time.Now().Add(suspended()) }
 }
@@ -54,14 +54,14 @@ func (p *pulse) Alive() bool {
 	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
 }
 
-// otherMember reports whether s is of another member than the session before: the group has not known us in between.
+// otherMember reports whether s has another member id than the session before: then this process was no member in between.
 func (p *pulse) otherMember(s session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cur != nil && p.cur.member != s.member
 }
 
-// joined is told of every new session and asks for its pulse at once. What was confirmed for the session before stands:
+// joined is called with every new session and sends a heartbeat at once. What was confirmed for the session before still counts:
 // the member has not left in between.
 func (p *pulse) joined(s session) {
 	p.mu.Lock()
@@ -82,7 +82,7 @@ func (p *pulse) lost() {
 	p.rounds++
 }
 
-// session is the current one.
+// session returns the current session; false if there is none.
 func (p *pulse) session() (session, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *pulse) once(ctx context.Context) {
 	}
 }
 
-// refused reports whether the coordinator has answered that a session is over, whatever of it was confirmed.
+// refused reports whether an error is the coordinator's answer that the session is over.
 func refused(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.FencedInstanceID)
 }

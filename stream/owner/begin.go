@@ -22,8 +22,8 @@ type Topics struct {
 	begin  map[ledger.Partition]int64
 }
 
-// Start stores where the subscription begins, before its group is joined. It asks brokers through cl, which must have the
-// options of [reader.ClientOptions], and tries until ctx is done: then it reports false.
+// Start stores where the subscription begins, before its group is joined. It asks the brokers through cl, which must have the
+// options of [reader.ClientOptions]. It tries again until ctx is done, and then returns false.
 func (o *Owner) Start(ctx context.Context, cl *kgo.Client) (Topics, bool) {
 	b := newBroker(cl, o.cfg.Group)
 	var wait retry.Backoff
@@ -44,9 +44,9 @@ func (o *Owner) Start(ctx context.Context, cl *kgo.Client) (Topics, bool) {
 	return Topics{}, false
 }
 
-// begin resolves the begin of a new subscription to explicit offsets, once: who stores first wins, and later starts
-// read back what was stored. A topic that the subscription takes up later begins as asked too if it was there before,
-// and at 0 if it is younger than the subscription.
+// begin resolves the begin of a new subscription to explicit offsets, once: the first process that stores them wins, and later
+// starts read what was stored. A topic that is added later begins as configured if it has records from before the subscription
+// began, otherwise at 0.
 func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 	k := Topics{broker: b, ids: map[string]ledger.TopicID{}, begin: map[ledger.Partition]int64{}}
 	for _, name := range o.cfg.Topics {
@@ -79,12 +79,12 @@ func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 	return k, nil
 }
 
-// beginSkew is how far the database's clock, which says when a subscription began, and the brokers' may lie apart.
+// beginSkew is how far the clocks of the database, which says when a subscription began, and of the brokers may differ.
 const beginSkew = 5 * time.Minute
 
-// missingBegins resolves the begin for the topics that have none stored: all of them for a new subscription; of one
-// that has begun, those that have records from before, for a topic that is added to a subscription that begins now
-// must not bring a week of history. A topic that was created again begins at 0, once that is accepted.
+// missingBegins resolves the begin of the topics that have none stored. For a new subscription these are all topics. For one that
+// has begun, only added topics that have records from before it: with begin: now they must not bring a week of history. A topic
+// that was created again begins at 0, once that is accepted.
 func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
 	known := map[string]bool{}
 	for p := range stored {

@@ -15,11 +15,11 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// errNotMember says that the group does not take us for the member that an assignment was made to.
+// errNotMember says that this process is no longer the group member to which a partition was assigned.
 var errNotMember = errors.New("not the group's member any more")
 
-// broker asks Kafka single questions, about the group besides those about the log. Every error means that the question has
-// no answer yet, never that the answer is "nothing".
+// broker asks Kafka single questions: about the group, and through [reader.Log] about the log. An error always means that the
+// answer is not known yet, never that there is nothing.
 type broker struct {
 	*reader.Log
 	cl    *kgo.Client
@@ -31,7 +31,7 @@ func newBroker(cl *kgo.Client, group string) *broker {
 	return &broker{Log: reader.NewLog(cl), cl: cl, adm: kadm.NewClient(cl), group: group}
 }
 
-// heartbeat asks the coordinator whether s is a member. A group that rebalances still knows it.
+// heartbeat asks the coordinator whether s is the session of a member. It is, too, while the group rebalances.
 func (b *broker) heartbeat(ctx context.Context, s session) error {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation, req.InstanceID = b.group, s.member, s.generation, s.instance
@@ -49,7 +49,7 @@ func (b *broker) heartbeat(ctx context.Context, s session) error {
 	}
 }
 
-// commit is the group's commit for a partition, nil where Kafka has none.
+// commit returns the group's commit for a partition, nil if Kafka has none.
 func (b *broker) commit(ctx context.Context, at reader.TopicPartition) (*commit, error) {
 	all, err := b.adm.FetchOffsets(kadm.RequireStable(ctx), b.group)
 	if errors.Is(err, kerr.GroupIDNotFound) {
@@ -70,7 +70,7 @@ func (b *broker) commit(ctx context.Context, at reader.TopicPartition) (*commit,
 	return &commit{offset: o.At, metadata: o.Metadata}, nil
 }
 
-// epochEnd is where a leader epoch ends in the log as it is now; nil where the broker does not know the epoch.
+// epochEnd returns where a leader epoch ends in the log as it is now; nil if the broker does not know the epoch.
 func (b *broker) epochEnd(ctx context.Context, at reader.TopicPartition, epoch int32) (*int64, error) {
 	var req kadm.OffsetForLeaderEpochRequest
 	req.Add(at.Topic, at.Number, epoch)
@@ -141,7 +141,7 @@ func (b *broker) hasBefore(ctx context.Context, name string, when time.Time) (bo
 	return false, nil
 }
 
-// ceilMilli rounds up: Kafka's times are milliseconds, and a record before t is not wanted.
+// ceilMilli rounds up to the milliseconds of Kafka's times, so that no record before t is read.
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {

@@ -14,21 +14,21 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// claimTimeout bounds one try: the fence row is locked while it lasts. Where the ledger needed longer, the next try has twice the
-// time, up to 16 minutes, but for what is asked of the brokers: to adopt a topic that was created again, all that is
-// remembered of a partition's old log goes in one transaction, which takes ten seconds for some million lines.
+// claimTimeout bounds one try, during which the fence row is locked. If the ledger needed longer, the next try has twice the time,
+// up to 16 minutes: when a topic was created again, it clears what it remembers of the old log of a partition in one transaction,
+// which takes ten seconds for about a million version lines. The questions to the brokers keep the 30 seconds.
 const claimTimeout = 30 * time.Second
 
-// claimed is a claim, whether the group's commit must be overwritten before its first batch, and what it rests on.
+// claimed is a claim and what its run has to know.
 type claimed struct {
 	*ledger.Claim
 	member     string // whose heartbeat confirmed it
 	partitions int32  // of the topic
-	// grown is why no records are read: the topic has more partitions than the ledger recorded. What is open runs all the same, or
-	// `topics rekey` would wait for it for ever.
+	// grown is set if the topic has more partitions than the ledger recorded: no records are read, but open actions run, since
+	// `topics rekey` waits until none are open.
 	grown       *StopError
-	mirrorFirst bool
-	accepted    *ledger.Stop // nil: nothing had to be accepted
+	mirrorFirst bool         // the group's commit must be overwritten before the first batch
+	accepted    *ledger.Stop // the accepted stop that the claim used; nil: none
 }
 
 // claim tries until the partition is claimed, its assignment ends, or it must be stopped.
@@ -52,7 +52,7 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 		if a.ctx.Err() != nil {
 			return claimed{}, context.Cause(a.ctx)
 		}
-		if e, ok := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err); ok {
+		if e, ok := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err); ok {
 			o.metrics.claims.WithLabelValues("stopped").Inc()
 			return claimed{}, e
 		}
@@ -84,14 +84,14 @@ func (o *claimer) claimOnce(a *assignment) (claimed, error) {
 	if !ok || e.Recreated() || e.Count < e.Counts || a.at.Number >= e.Counts {
 		return got, err
 	}
-	grown, _ := stopped(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err)
+	grown, _ := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err)
 	if got, err = o.claimOf(ctx, a, t, e.Counts); err == nil {
 		got.grown = grown
 	}
 	return got, err
 }
 
-// claimOf claims a partition of a topic that the ledger has recorded with so many partitions.
+// claimOf claims a partition of topic t. recorded is the number of partitions that the ledger has recorded for it.
 func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, recorded int32) (got claimed, err error) {
 	p := ledger.Partition{Topic: a.at.Topic, TopicID: t.ID, Number: a.at.Number}
 	got.partitions = t.Partitions
@@ -101,7 +101,7 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 		Partitions: recorded,
 		Standing: func(s ledger.Standing) {
 			if standing = s; s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
-				standing.Stop = a.stop.Stop // not stored yet, and it stands all the same
+				standing.Stop = a.stop.Stop // it counts, although it is not stored yet
 			}
 		},
 		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
@@ -123,9 +123,9 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 	return got, err
 }
 
-// confirm runs while the fence row is locked. The heartbeat is that of the session in which the partition was last
-// known to be assigned, not of the client's newest: between a rebalance and its revoke the newest would still be
-// confirmed. So whoever the group means is the only one who passes, and whoever passes late finds the lock taken.
+// confirm runs while the fence row is locked. It sends the heartbeat of the session in which the partition was last assigned to
+// this process, not of the client's newest one, which would be confirmed even between a rebalance and its revoke. So only the
+// member to which the group assigns the partition passes, and one that passed earlier no longer holds the lock.
 func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts) (ledger.Start, bool, error) {
 	if err := o.broker.heartbeat(ctx, s); err != nil {
 		return ledger.Start{}, false, err
@@ -136,13 +136,13 @@ func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts
 	if err := o.broker.lacks(ctx, f); err != nil {
 		return ledger.Start{}, false, err
 	}
-	if a.ctx.Err() != nil { // revoked while we asked: the session read above may be the one after
+	if a.ctx.Err() != nil { // revoked meanwhile: s may be the session after it
 		return ledger.Start{}, false, fmt.Errorf("%w: %w", errNotMember, context.Cause(a.ctx))
 	}
 	return decideStart(f)
 }
 
-// ask fills in what the brokers know.
+// ask fills in the facts that the brokers know.
 func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 	at := reader.At(f.partition)
 	if f.commit, err = b.commit(ctx, at); err != nil {

@@ -25,8 +25,8 @@ var (
 // claimer turns what the group assigns into claims, one goroutine for each partition:
 //
 //	assigned ──▶ claim ──▶ run ──▶ revoked: drain, mirror, release     lost, fenced: drop, write nothing
-//	              ▲  └ refused: again as long as it stays assigned
-//	              └───── fenced, unknown, recheck
+//	              ▲  └ refused: tried again as long as the partition is assigned
+//	              └───── fenced, unknown, recheck: claimed again
 type claimer struct {
 	cfg     Config
 	log     *slog.Logger
@@ -40,23 +40,22 @@ type claimer struct {
 
 	mu      sync.Mutex
 	parts   map[reader.TopicPartition]*assignment
-	running map[*ledger.Claim]*held
+	running map[*ledger.Claim]*runningClaim
 	closing bool
 }
 
-// assignment is a partition as long as the group leaves it here.
+// assignment is a partition while the group assigns it to this process.
 type assignment struct {
 	at     reader.TopicPartition
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed by own
 
-	// own's
-	stop *StopError // what it is stopped for
-	// lastStop is what the last claim was stopped for, until one has run well again; unread since when it could not be read.
-	lastStop *StopError
-	unread   time.Time
-	slow     int // claims that ran out of time since the last one that did not
+	// Used by own's goroutine only.
+	stop     *StopError // why the partition is stopped; nil: it is not
+	lastStop *StopError // why the last run was stopped, until a run has worked again
+	unread   time.Time  // since when the partition could not be read; zero: it could
+	slow     int        // claims in a row that ran out of time
 }
 
 func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
@@ -99,7 +98,8 @@ func (o *claimer) lost(parts []reader.TopicPartition) {
 	o.end(parts, errLost)
 }
 
-// close gives everything up and takes nothing any more. It returns soon after cleaning has ended, whoever does not answer.
+// close gives up all partitions and takes no new ones. It returns soon after Work.Cleaning has ended, even if brokers or the
+// database do not answer.
 func (o *claimer) close() {
 	o.mu.Lock()
 	o.closing = true
@@ -111,7 +111,7 @@ func (o *claimer) close() {
 	o.end(parts, errShutdown)
 }
 
-// end ends assignments and waits until their goroutines have cleaned up, which takes a bounded time.
+// end ends assignments and waits until their goroutines have given up their claims, which takes a bounded time.
 func (o *claimer) end(parts []reader.TopicPartition, why error) {
 	o.mu.Lock()
 	var ending []*assignment
@@ -133,10 +133,10 @@ func (o *claimer) end(parts []reader.TopicPartition, why error) {
 	}
 }
 
-// steady is how long a claim must have run for the next one to be made without waiting longer and longer.
+// steady is how long a claim must have run to count as working: the next one is then tried without a growing wait.
 const steady = 10 * time.Second
 
-// own claims and runs a partition until its assignment ends.
+// own claims a partition and runs the claim, again and again until the assignment ends.
 func (o *claimer) own(a *assignment) {
 	defer close(a.done)
 	var wait retry.Backoff
@@ -159,29 +159,29 @@ func (o *claimer) own(a *assignment) {
 			}
 		}
 		if e, ok := errors.AsType[*StopError](err); ok {
-			o.stop(a, e)
+			o.waitStopped(a, e)
 			continue
 		}
 		wait.Sleep(a.ctx)
 	}
 }
 
-// stop leaves a partition alone until it is time to look again: only an operator can say what is right. The other
-// partitions go on.
-func (o *claimer) stop(a *assignment, e *StopError) {
+// waitStopped shows a partition as stopped, and waits until it is time to look whether an operator has accepted the stop. The
+// other partitions go on.
+func (o *claimer) waitStopped(a *assignment, e *StopError) {
 	o.showStopped(a, e)
 	_ = retry.Sleep(a.ctx, o.cfg.StopLook)
 }
 
-// showStopped shows a partition as stopped, and reports it where that is news. The report is kept in the ledger, for operators at any process,
-// and because what happened may not show any more when somebody looks again.
+// showStopped shows a partition as stopped, and logs and counts the stop if it is a new one. The ledger keeps the report: operators
+// ask any process, and the log may not show any more what has happened.
 func (o *claimer) showStopped(a *assignment, e *StopError) {
 	switch {
 	case e.same(a.lastStop):
 		a.stop = a.lastStop
 	case !e.same(a.stop):
 		if e.Stop.ID == 0 {
-			o.broker.date(a.ctx, e)
+			o.broker.addDates(a.ctx, e)
 		}
 		o.log.Error("partition stopped", "topic", a.at.Topic, "partition", a.at.Number, "reason", e.Reason, "error", e)
 		o.metrics.stops.WithLabelValues(string(e.Reason)).Inc()
@@ -194,7 +194,7 @@ func (o *claimer) showStopped(a *assignment, e *StopError) {
 	o.status.set(a.at, Stopped, a.stop)
 }
 
-// report stores what a partition is stopped for, if it is not stored yet.
+// report stores a partition's stop in the ledger, unless it is stored already or cannot be accepted.
 func (o *claimer) report(a *assignment) {
 	e := a.stop
 	if !e.Reason.acceptable() || e.Stop.ID != 0 {
@@ -210,28 +210,28 @@ func (o *claimer) report(a *assignment) {
 	}
 }
 
-// held is a claim that runs.
-type held struct {
+// runningClaim is a claim with its lanes and its place in the loop.
+type runningClaim struct {
 	at     reader.TopicPartition
 	claim  *ledger.Claim
-	member string // that made it
-	run    *batch.Partition
-	next   ledger.Position // as the loop told it last; the loop's until it is detached
-	fenced chan struct{}   // capacity 1: the lanes found the fence lost
+	member string           // the member id under which it was claimed
+	run    *batch.Partition // its place in the loop
+	next   ledger.Position  // set by the loop; read by others only after Detach
+	fenced chan struct{}    // capacity 1: the lanes or the copier found the fence lost
 }
 
-func newHeld(a *assignment, c claimed) *held {
-	h := &held{at: a.at, claim: c.Claim, member: c.member, run: batch.NewPartition(c.Claim, c.partitions), next: c.Next, fenced: make(chan struct{}, 1)}
+func newRunningClaim(a *assignment, c claimed) *runningClaim {
+	h := &runningClaim{at: a.at, claim: c.Claim, member: c.member, run: batch.NewPartition(c.Claim, c.partitions), next: c.Next, fenced: make(chan struct{}, 1)}
 	h.run.LanesOnly, h.run.Unread = c.grown != nil, a.unread
 	return h
 }
 
-// mirrored is its position for the mirror.
-func (h *held) mirrored() mirrored {
-	return mirrored{id: h.claim.Partition.TopicID, at: h.next, member: h.member}
+// mirrorPosition returns the claim's position for the mirror.
+func (h *runningClaim) mirrorPosition() mirrorPosition {
+	return mirrorPosition{id: h.claim.Partition.TopicID, at: h.next, member: h.member}
 }
 
-// lostFence ends a claim whose fence somebody found lost. It does not wait.
+// lostFence ends a running claim whose fence was found lost. It does not block.
 func (o *claimer) lostFence(c *ledger.Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -240,15 +240,15 @@ func (o *claimer) lostFence(c *ledger.Claim) {
 	}
 }
 
-func (h *held) loseFence() {
+func (h *runningClaim) loseFence() {
 	select {
 	case h.fenced <- struct{}{}:
-	default: // it is known
+	default: // known already
 	}
 }
 
-// hold has lostFence find a claim until the returned function is called.
-func (o *claimer) hold(h *held) (letGo func()) {
+// register lets lostFence find a claim until unregister is called.
+func (o *claimer) register(h *runningClaim) (unregister func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.running[h.claim] = h
@@ -259,13 +259,13 @@ func (o *claimer) hold(h *held) (letGo func()) {
 	}
 }
 
-// run serves one claim from the lanes' opening to its end, and says why it ended.
+// run runs one claim until it ends, and returns why.
 func (o *claimer) run(a *assignment, got claimed) error {
 	c := got.Claim
-	h := newHeld(a, got)
+	h := newRunningClaim(a, got)
 	h.run.Moved = func(next ledger.Position) {
 		h.next = next
-		o.mirror.set(h.at, h.mirrored())
+		o.mirror.set(h.at, h.mirrorPosition())
 	}
 	if got.grown != nil {
 		o.showStopped(a, got.grown)
@@ -275,7 +275,7 @@ func (o *claimer) run(a *assignment, got claimed) error {
 		o.releaseUnused(c)
 		return err
 	}
-	defer o.hold(h)() // the lanes may find the fence lost from the moment that they open
+	defer o.register(h)() // before Open: from then on the lanes may find the fence lost
 	if err := o.work.Lanes.Open(a.ctx, c); err != nil {
 		o.work.Lanes.Drop(c)
 		o.releaseUnused(c)
@@ -296,18 +296,18 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	return why
 }
 
-// watch waits for the end of a claim that runs. After a stop it is shown as running only once something was committed, or
-// nothing has gone wrong for a while.
-func (o *claimer) watch(a *assignment, h *held) (why error) {
-	committed, quiet := h.run.Committed(), time.Duration(0)
+// watch waits until a running claim ends, and returns why. It shows the partition as running: at once, or after a stop only when
+// a batch was committed or the claim has run for steady.
+func (o *claimer) watch(a *assignment, h *runningClaim) (why error) {
+	committed, steadyAfter := h.run.Committed(), time.Duration(0)
 	if a.lastStop != nil {
-		quiet = steady
+		steadyAfter = steady
 	}
-	well := time.NewTimer(quiet)
-	defer well.Stop()
+	steadyTimer := time.NewTimer(steadyAfter)
+	defer steadyTimer.Stop()
 	if h.run.LanesOnly {
-		well.Stop()
-		committed = nil // it stays stopped
+		steadyTimer.Stop()
+		committed = nil // it is shown as stopped all the time
 	}
 	for {
 		select {
@@ -315,7 +315,7 @@ func (o *claimer) watch(a *assignment, h *held) (why error) {
 			a.lastStop, a.unread = nil, time.Time{}
 			o.status.set(a.at, Running, nil)
 			committed = nil // once is enough
-		case <-well.C:
+		case <-steadyTimer.C:
 			a.lastStop = nil
 			o.status.set(a.at, Running, nil)
 		case why = <-h.run.Ended():
@@ -328,18 +328,18 @@ func (o *claimer) watch(a *assignment, h *held) (why error) {
 	}
 }
 
-// ended is why the loop ended a run, as a stop where only an operator can say what is right.
-func (o *claimer) ended(a *assignment, h *held, why error) error {
+// ended returns why the loop ended a run. It is a [StopError] if the partition must not simply be claimed again.
+func (o *claimer) ended(a *assignment, h *runningClaim, why error) error {
 	if e, ok := errors.AsType[*batch.RefusedError](why); ok {
-		return stop(h.claim.Partition, StopRefused, e.Err)
+		return newStop(h.claim.Partition, StopRefused, e.Err)
 	}
 	if e, ok := errors.AsType[*batch.UnreadableError](why); ok {
 		a.unread = e.Since
 		return unreadable(h.claim.Partition, e.Offset, e.Since, e.Err)
 	}
-	e, stops := stopped(o.cfg.Group, h.claim.Partition, why)
+	e, stops := asStop(o.cfg.Group, h.claim.Partition, why)
 	if stops || h.run.LanesOnly && errors.Is(why, batch.ErrRecheck) {
-		o.mirror.cl.ForceMetadataRefresh() // the group is to hear of it as well: who gets a new partition shows that it is not read
+		o.mirror.cl.ForceMetadataRefresh() // so that the group assigns the new partitions, whose owners show them as stopped
 	}
 	if stops {
 		return e
@@ -360,15 +360,15 @@ func (o *claimer) noteSeek(c *ledger.Claim) {
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 
-// mirrorFirst mirrors the position with our marker before the first batch, where the group's commit is somebody else's.
-func (o *claimer) mirrorFirst(a *assignment, h *held, must bool) error {
+// mirrorFirst mirrors the position before the first batch if must is set: the group's commit is not our mirror of it.
+func (o *claimer) mirrorFirst(a *assignment, h *runningClaim, must bool) error {
 	if !must {
 		return nil
 	}
 	var wait retry.Backoff
 	for {
 		ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
-		err := o.mirror.commit(ctx, h.at, h.mirrored())
+		err := o.mirror.commit(ctx, h.at, h.mirrorPosition())
 		cancel()
 		if err == nil {
 			return nil
@@ -381,14 +381,15 @@ func (o *claimer) mirrorFirst(a *assignment, h *held, must bool) error {
 	}
 }
 
-// giveUp ends a claim the way its reason allows.
-func (o *claimer) giveUp(h *held, why error) {
+// giveUp ends a claim. If it still holds its fence and knows its position, it drains the lanes, mirrors and releases. Otherwise it
+// only drops it.
+func (o *claimer) giveUp(h *runningClaim, why error) {
 	budget := o.cfg.RebalanceTimeout / 2
 	switch {
 	case errors.Is(why, errShutdown):
-		budget = o.cfg.DrainTimeout - o.lastSteps()
+		budget = o.cfg.DrainTimeout - o.cleanupReserve()
 	case errors.Is(why, errLost):
-		budget = cleanupTimeout // nothing to drain, and the group is joined again only afterwards
+		budget = cleanupTimeout // there is nothing to drain, and kgo joins the group again only after this
 	}
 	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, budget, ErrTooSlow)
 	defer cancel()
@@ -396,7 +397,7 @@ func (o *claimer) giveUp(h *held, why error) {
 		o.work.Lanes.Drop(h.claim) // first of all: attempts in flight are not ours any more
 	}
 	still := o.detach(ctx, h)
-	select { // what was found out in the meantime weighs more
+	select { // what was found meanwhile overrules why
 	case <-h.fenced:
 		why = batch.ErrFenced
 	case found := <-h.run.Ended():
@@ -418,12 +419,12 @@ func (o *claimer) giveUp(h *held, why error) {
 	o.release(h.claim)
 }
 
-// ErrTooSlow is the cause of what is cut off because a partition must be given up.
+// ErrTooSlow is the cause with which work is cancelled when a partition must be given up now.
 var ErrTooSlow = errors.New("the time to give the partition up is over")
 
-// detach takes the claim from the loop. A transaction that takes longer than ctx is cut off, with all of its
-// partitions; the next claims read whether it was written.
-func (o *claimer) detach(ctx context.Context, h *held) bool {
+// detach takes the claim out of the loop. A transaction that is still running when ctx ends is aborted, for all of its partitions;
+// their next claims read whether it was committed. detach returns false if the loop still has the claim.
+func (o *claimer) detach(ctx context.Context, h *runningClaim) bool {
 	if o.work.Loop.Detach(ctx, h.run) {
 		return true
 	}
@@ -433,27 +434,26 @@ func (o *claimer) detach(ctx context.Context, h *held) bool {
 	return o.work.Loop.Detach(ctx, h.run)
 }
 
-// lastSteps is how much of the time to stop is kept for position, fence and group.
-func (o *claimer) lastSteps() time.Duration { return min(cleanupTimeout, o.cfg.DrainTimeout/4) }
+// cleanupReserve returns how much of the drain timeout is kept for mirroring, releasing fences and leaving the group.
+func (o *claimer) cleanupReserve() time.Duration { return min(cleanupTimeout, o.cfg.DrainTimeout/4) }
 
-// mirrorLast leaves time for what does not need the brokers.
-func (o *claimer) mirrorLast(h *held) {
-	ctx, cancel := context.WithTimeout(o.work.Cleaning, o.lastSteps()/2)
+// mirrorLast mirrors the last position. It takes at most half of cleanupReserve: releasing the fence does not need the brokers.
+func (o *claimer) mirrorLast(h *runningClaim) {
+	ctx, cancel := context.WithTimeout(o.work.Cleaning, o.cleanupReserve()/2)
 	defer cancel()
-	if err := o.mirror.commit(ctx, h.at, h.mirrored()); err != nil {
+	if err := o.mirror.commit(ctx, h.at, h.mirrorPosition()); err != nil {
 		o.log.Warn("last position not mirrored", "topic", h.at.Topic, "partition", h.at.Number, "error", err)
 	}
 }
 
-// releaseUnused gives back a claim that has started nothing, unless it was unclean: what the owner before it has in
-// flight is not over because this one gives up.
+// releaseUnused releases a claim that has run nothing, unless it was unclean: calls of the previous owner may still be in flight.
 func (o *claimer) releaseUnused(c *ledger.Claim) {
 	if !c.Unclean {
 		o.release(c)
 	}
 }
 
-// release gives the fence back. Not to succeed costs the next owner a wait, nothing else.
+// release releases the fence. If that fails, the next owner has to wait, and nothing else happens.
 func (o *claimer) release(c *ledger.Claim) {
 	ctx, cancel := context.WithTimeout(o.work.Cleaning, cleanupTimeout)
 	defer cancel()
@@ -462,5 +462,5 @@ func (o *claimer) release(c *ledger.Claim) {
 	}
 }
 
-// cleanupTimeout bounds each of the last steps, so that a revoke ends well within the rebalance timeout.
+// cleanupTimeout bounds each of the last steps of a claim, so that a revoke ends well within the rebalance timeout.
 const cleanupTimeout = 5 * time.Second

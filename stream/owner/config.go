@@ -28,9 +28,9 @@ var _ Ledger = (*ledger.Namespace)(nil)
 type Lanes interface {
 	// Open starts the lanes of a claim: it loads the open actions from the ledger and runs their heads.
 	Open(ctx context.Context, c *ledger.Claim) error
-	// Close stops starting attempts, waits for those in flight until ctx ends, records what they brought and forgets
-	// the claim. After it nothing is written for c. An error says that calls may still be in flight, of this claim or, where
-	// it was unclean, of the one before: the fence must then not be released, so that the next claim is unclean too.
+	// Close starts no more attempts, waits for those in flight until ctx ends, records their results and forgets the claim. After it
+	// nothing is written for c. An error means that calls may still be in flight, of this claim or, if it was unclean, of the claim
+	// before it. The fence must not be released then, so that the next claim is unclean.
 	Close(ctx context.Context, c *ledger.Claim) error
 	// Drop forgets the claim at once: its fence is lost. Attempts in flight are cancelled, nothing is written.
 	Drop(c *ledger.Claim)
@@ -52,7 +52,7 @@ type Config struct {
 	SessionTimeout    time.Duration
 	HeartbeatInterval time.Duration // at most a third of SessionTimeout
 	RebalanceTimeout  time.Duration // how long the group waits for what is given up; half of it is for draining lanes
-	DrainTimeout      time.Duration // bounds shutdown, whatever does not answer
+	DrainTimeout      time.Duration // bounds shutdown, even if brokers or the database do not answer
 	StopLook          time.Duration // how often a stopped partition is looked at again
 	MirrorInterval    time.Duration // how often positions are mirrored to Kafka
 }
@@ -60,7 +60,7 @@ type Config struct {
 // Begin says where in the log a new subscription begins. The zero value is now: the end of every partition.
 type Begin struct {
 	All bool      // the start of every partition
-	At  time.Time // the first record appended at or after At; the end where there is none
+	At  time.Time // the first record appended at or after At; the end if there is none
 }
 
 func (b Begin) String() string {

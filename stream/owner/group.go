@@ -11,13 +11,13 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// member holds the subscription's place in its Kafka group, and nothing else: its client fetches no records, commits
-// only what [mirror] tells it to, and its own idea of positions is never asked.
+// member is the subscription's membership in its Kafka group, and nothing else: its client fetches no records, commits only what
+// [mirror] commits, and nobody asks it for positions.
 //
-// That is sound with kgo (v1.22.2): a group is joined from metadata updates, not from polls; offsets are loaded and
-// fetching begins only after the assigned callback has returned, and that callback pauses all topics; assigned is
-// called for every new session, even with nothing new, after the revoke of what the session before had more; and
-// sessions follow one another, so that inside a callback GroupMetadata is the session's own.
+// This relies on kgo (v1.22.2) in four points. It joins a group when its metadata is updated, not when it is polled. It loads
+// offsets and fetches only after the assigned callback has returned, and that callback pauses all topics. It calls assigned for
+// every new session, even if no partition is new, and after the revoke of partitions that the session has lost. Sessions do not
+// overlap, so inside a callback GroupMetadata is that of its session.
 type member struct {
 	cl  *kgo.Client
 	log *slog.Logger
@@ -33,8 +33,8 @@ type assignee interface {
 	lost(parts []reader.TopicPartition)
 }
 
-// gated holds callbacks back until their receiver is complete: kgo joins as soon as its client exists, and the receiver
-// needs the client.
+// gated blocks callbacks until open is called: kgo may join as soon as its client exists, and the receiver of the callbacks needs
+// the client first.
 type gated struct {
 	to    assignee
 	ready chan struct{} // closed by open
@@ -88,8 +88,8 @@ func flatten(m map[string][]int32) []reader.TopicPartition {
 	return parts
 }
 
-// drain takes kgo's notes about the group out of its poll queue and gives them to note, until ctx is done.
-func (m *member) drain(ctx context.Context, note func(error)) {
+// drainNotes takes kgo's notes about the group out of its poll queue and gives them to note, until ctx is done.
+func (m *member) drainNotes(ctx context.Context, note func(error)) {
 	for ctx.Err() == nil {
 		for _, e := range m.cl.PollFetches(ctx).Errors() {
 			if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, kgo.ErrClientClosed) {

@@ -9,8 +9,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// marker is what the metadata of our own commits says, so that a commit by anybody else is told apart: tools leave the
-// metadata empty, and one that copies it does not know to change the offset in it.
+// marker is the metadata of our own commits. It tells them from commits by operators' tools: most tools leave the metadata empty,
+// and a tool that copies it does not change the offset in it.
 //
 //	fb1:<namespace>:<generation>:<topic id in hex>:<offset>
 type marker struct {
@@ -26,7 +26,7 @@ func (m marker) String() string {
 	return fmt.Sprintf("%s:%s:%d:%x:%d", markerPrefix, m.namespace, m.generation, m.topic[:], m.offset)
 }
 
-// parseMarker reads what String wrote and nothing else: a text that reads as a marker is the marker's own text.
+// parseMarker reads the text of a marker. It takes only what String writes, byte for byte.
 func parseMarker(s string) (marker, bool) {
 	parts := strings.Split(s, ":")
 	if len(parts) != 5 || parts[0] != markerPrefix || parts[1] == "" {

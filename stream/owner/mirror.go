@@ -17,15 +17,15 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// mirror copies the ledger's positions to the group's commits, for lag tools and as the place where an operator's seek
-// shows. It is behind the ledger by nature: a commit that fails is only logged, and goes again with the next round, as
-// a partition may be idle from then on.
+// mirror commits the ledger's positions to the Kafka group, for lag tools, and so that an operator's seek can be recognised. It
+// always lags behind the ledger. A commit that fails is logged and made again in the next round, since its partition may be idle
+// from then on.
 //
-// Commits go out through the group client with its own member id and generation, each with its [marker]. A position goes
-// out only under the member id that its claim was made under: a process that was expelled and comes back is another
-// member, and while the group was empty an operator may have moved it. One runs at a time; of what is dropped before kgo
-// has put a member and its generation on a commit, nothing goes out, and later the coordinator refuses that generation as
-// soon as it means something else.
+// Commits go through the group client with its member id and generation, each with its [marker]. A position is committed only
+// under the member id under which its partition was claimed: a process that was expelled and joins again is another member, and
+// an operator may have moved the group while it was empty. One commit runs at a time. A position that is dropped before kgo has
+// put member id and generation into the request is left out of it; after that, the coordinator refuses the request as soon as it
+// has moved on to another generation.
 type mirror struct {
 	cl         *kgo.Client // the group client; set before run
 	namespace  string
@@ -34,32 +34,34 @@ type mirror struct {
 	log        *slog.Logger
 	metrics    *metrics
 
-	sending chan struct{} // capacity 1, never closed: a lock that is held over a commit; above mu
+	sending chan struct{} // capacity 1, never closed: a lock that is held during a commit, and taken before mu
 	mu      sync.Mutex
-	dirty   map[reader.TopicPartition]mirrored
-	newest  map[reader.TopicPartition]mirrored // the last position noted, until the partition is dropped
+	dirty   map[reader.TopicPartition]mirrorPosition
+	newest  map[reader.TopicPartition]mirrorPosition // the last position noted, until the partition is dropped
 }
 
-type mirrored struct {
+// mirrorPosition is a position to commit.
+// mirrorPosition is a position to commit.
+type mirrorPosition struct {
 	id     ledger.TopicID
 	at     ledger.Position
-	member string // that claimed the partition
+	member string // the member id under which the partition was claimed
 }
 
 func newMirror(cfg Config, ms *metrics) *mirror {
 	return &mirror{namespace: cfg.Group, generation: cfg.Generation, interval: cfg.MirrorInterval, log: cfg.Logger,
-		metrics: ms, sending: make(chan struct{}, 1), dirty: map[reader.TopicPartition]mirrored{}, newest: map[reader.TopicPartition]mirrored{}}
+		metrics: ms, sending: make(chan struct{}, 1), dirty: map[reader.TopicPartition]mirrorPosition{}, newest: map[reader.TopicPartition]mirrorPosition{}}
 }
 
 // set notes a position, to be committed with the next round.
-func (m *mirror) set(tp reader.TopicPartition, at mirrored) {
+func (m *mirror) set(tp reader.TopicPartition, at mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dirty[tp] = at
 	m.newest[tp] = at
 }
 
-// drop forgets a partition: its position is not ours to commit any more.
+// drop forgets a partition: its position must not be committed any more.
 func (m *mirror) drop(tp reader.TopicPartition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +69,9 @@ func (m *mirror) drop(tp reader.TopicPartition) {
 	delete(m.newest, tp)
 }
 
-// keepForRetry notes what was not committed, except where a newer position is known or the partition was dropped meanwhile.
-func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrored) {
+// keepForRetry notes positions that were not committed, except those that are no longer the newest and those of partitions that
+// were dropped meanwhile.
+func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for tp, at := range batch {
@@ -78,7 +81,7 @@ func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrored) {
 	}
 }
 
-// lock waits for the commit under way, no longer than ctx: brokers may not answer it.
+// lock waits until no commit is under way, or until ctx ends: the brokers may not answer.
 func (m *mirror) lock(ctx context.Context) error {
 	select {
 	case m.sending <- struct{}{}:
@@ -91,7 +94,7 @@ func (m *mirror) lock(ctx context.Context) error {
 func (m *mirror) unlock() { <-m.sending }
 
 // commit commits a position now and forgets what was noted for the partition.
-func (m *mirror) commit(ctx context.Context, tp reader.TopicPartition, at mirrored) error {
+func (m *mirror) commit(ctx context.Context, tp reader.TopicPartition, at mirrorPosition) error {
 	if err := m.lock(ctx); err != nil {
 		m.drop(tp)
 		return err
@@ -99,19 +102,19 @@ func (m *mirror) commit(ctx context.Context, tp reader.TopicPartition, at mirror
 	defer m.unlock()
 	m.take(tp, at)
 	defer m.drop(tp)
-	return m.send(ctx, map[reader.TopicPartition]mirrored{tp: at})
+	return m.send(ctx, map[reader.TopicPartition]mirrorPosition{tp: at})
 }
 
-// take notes a position that is committed now.
-func (m *mirror) take(tp reader.TopicPartition, at mirrored) {
+// take notes that a position is being committed now.
+func (m *mirror) take(tp reader.TopicPartition, at mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.dirty, tp)
 	m.newest[tp] = at
 }
 
-// ours reports whether a position may go out as member: its claim has not been dropped, and is that member's.
-func (m *mirror) ours(tp reader.TopicPartition, at mirrored, member string) bool {
+// ours reports whether a position may be committed under a member id: its claim was made under it and was not dropped.
+func (m *mirror) ours(tp reader.TopicPartition, at mirrorPosition, member string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, noted := m.newest[tp]
@@ -139,7 +142,7 @@ func (m *mirror) flush(ctx context.Context) {
 	defer m.unlock()
 	m.mu.Lock()
 	batch := m.dirty
-	m.dirty = make(map[reader.TopicPartition]mirrored, len(batch))
+	m.dirty = make(map[reader.TopicPartition]mirrorPosition, len(batch))
 	m.mu.Unlock()
 	if len(batch) == 0 {
 		return
@@ -152,7 +155,7 @@ func (m *mirror) flush(ctx context.Context) {
 	}
 }
 
-func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirrored) (err error) {
+func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirrorPosition) (err error) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for tp, at := range batch {
 		if offsets[tp.Topic] == nil {
@@ -174,9 +177,9 @@ func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirro
 	return err
 }
 
-// mark gives each position its marker, and takes out those that are not ours. kgo calls it with the request as
-// it goes out, and joins no group before the answer: the member in it is the one that the coordinator will judge.
-func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[reader.TopicPartition]mirrored) error {
+// mark adds the marker to each position of a request, and removes the positions that are not ours. kgo calls it right before it
+// sends the request, and does not join again before the answer: the member id in the request is the one that the coordinator sees.
+func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[reader.TopicPartition]mirrorPosition) error {
 	ours := 0
 	for i := range req.Topics {
 		t := &req.Topics[i]

@@ -16,12 +16,12 @@ func TestMirrorDoesNotBringBackWhatIsGone(t *testing.T) {
 	m := newMirror(Config{}, nil)
 	a, b, c := reader.TopicPartition{Topic: "t", Number: 0}, reader.TopicPartition{Topic: "t", Number: 1}, reader.TopicPartition{Topic: "t", Number: 2}
 	for _, tp := range []reader.TopicPartition{a, b, c} {
-		m.set(tp, mirrored{at: ledger.Position{Offset: 5}})
+		m.set(tp, mirrorPosition{at: ledger.Position{Offset: 5}})
 	}
 	batch := m.dirty
-	m.dirty = map[reader.TopicPartition]mirrored{}
+	m.dirty = map[reader.TopicPartition]mirrorPosition{}
 	m.drop(a)
-	m.set(b, mirrored{at: ledger.Position{Offset: 6}})
+	m.set(b, mirrorPosition{at: ledger.Position{Offset: 6}})
 	m.keepForRetry(batch)
 	if _, ok := m.dirty[a]; ok || m.dirty[b].at.Offset != 6 || m.dirty[c].at.Offset != 5 {
 		t.Errorf("%+v", m.dirty)
@@ -34,13 +34,13 @@ func TestMirrorIsItsClaims(t *testing.T) {
 	m := newMirror(Config{Group: testGroup}, nil)
 	former, ours := reader.TopicPartition{Topic: "t", Number: 0}, reader.TopicPartition{Topic: "t", Number: 1}
 	dropped, again, next := reader.TopicPartition{Topic: "u", Number: 0}, reader.TopicPartition{Topic: "u", Number: 1}, reader.TopicPartition{Topic: "u", Number: 2}
-	batch := map[reader.TopicPartition]mirrored{former: {member: "before"}, ours: {member: "now"}, dropped: {member: "now"}, again: {member: "before"}, next: {member: "now"}}
+	batch := map[reader.TopicPartition]mirrorPosition{former: {member: "before"}, ours: {member: "now"}, dropped: {member: "now"}, again: {member: "before"}, next: {member: "now"}}
 	for tp, at := range batch {
 		m.set(tp, at)
 	}
 	m.drop(dropped)
-	m.set(again, mirrored{member: "now"})
-	m.set(next, mirrored{member: "next"})
+	m.set(again, mirrorPosition{member: "now"})
+	m.set(next, mirrorPosition{member: "next"})
 	request := func(member string) *kmsg.OffsetCommitRequest {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.MemberID = member

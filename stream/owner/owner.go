@@ -15,7 +15,8 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Owner is one subscription's member of its Kafka group, over all the clients that it has one after the other.
+// Owner is one subscription's member of its Kafka group. It outlives its Kafka clients, which are made again when a topic is
+// created again.
 type Owner struct {
 	cfg     Config
 	log     *slog.Logger
@@ -23,7 +24,7 @@ type Owner struct {
 	status  *status
 	pulse   *pulse
 	broker  *broker     // set by Run, before the pulse runs
-	group   *kgo.Client // as well
+	group   *kgo.Client // set by Run, before the pulse runs
 
 	mu      sync.Mutex
 	claimer *claimer // nil while none runs
@@ -40,8 +41,8 @@ func New(cfg Config) (*Owner, error) {
 	return o, nil
 }
 
-// beat is the pulse's heartbeat. The group may have gone on to a generation that this member has joined, while what the rebalance
-// takes from it is still being drained: assigned tells of it only afterwards. Then the newest generation counts.
+// beat sends the pulse's heartbeat. While a revoke is being drained, the client has already joined the next generation, but
+// assigned is called only afterwards. So if the known generation is refused, beat tries the client's newest one.
 func (o *Owner) beat(ctx context.Context, at session) error {
 	err := o.broker.heartbeat(ctx, at)
 	if !errors.Is(err, kerr.IllegalGeneration) {
@@ -55,17 +56,17 @@ func (o *Owner) beat(ctx context.Context, at session) error {
 	return o.broker.heartbeat(ctx, at)
 }
 
-// Ready is nil when the subscription's begin is stored and its group is joined. Otherwise it says what is missing.
+// Ready returns nil when the subscription's begin is stored and its group is joined, otherwise an error that says what is missing.
 func (o *Owner) Ready() error { return o.status.ready() }
 
-// Partitions are the assigned partitions and how they are.
+// Partitions returns the assigned partitions with their states.
 func (o *Owner) Partitions() []PartitionState { return o.status.partitions() }
 
 // Alive reports whether the group has confirmed this member within the session timeout.
 func (o *Owner) Alive() bool { return o.pulse.Alive() }
 
-// Fenced tells that c's fence was found lost, by lanes that recorded a result. The claim is dropped and made again if the
-// partition is still assigned. It does not wait, and may be called from within the Lanes.
+// Fenced is called by the lanes when they found c's fence lost. The owner drops the claim and claims again if the partition is
+// still assigned. Fenced does not block, and may be called from within the Lanes.
 func (o *Owner) Fenced(c *ledger.Claim) {
 	o.mu.Lock()
 	k := o.claimer
@@ -86,20 +87,20 @@ type Work struct {
 	Loop   *batch.Loop
 	Lanes  Lanes
 	Copier *reader.Copier // nil copies nothing
-	// Cleaning is what every last step lives by, whatever it is made for: it ends when stopping has taken its time.
+	// Cleaning is the context of all last steps: drain, mirror, release, leave. It ends when the drain timeout is over.
 	Cleaning context.Context
-	// Renew is called where a topic has another id than the clients know: they are made again.
+	// Renew is called when a topic has another id than the clients know. It has the clients made again.
 	Renew func()
 }
 
-// Run belongs to the group from joining it to leaving it, which it does once ctx is done and everything is given up.
+// Run joins the group and runs claims until ctx is done. Then it gives them up and leaves the group.
 func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	// The parts outlive ctx: they are needed to drain. stop ends them.
 	parts, stop := context.WithCancel(context.Background())
 	defer stop()
 	mir := newMirror(o.cfg, o.metrics)
 	k := &claimer{cfg: o.cfg, log: o.log, work: w, topics: topics, mirror: mir, broker: topics.broker, pulse: o.pulse,
-		status: o.status, metrics: o.metrics, parts: map[reader.TopicPartition]*assignment{}, running: map[*ledger.Claim]*held{}}
+		status: o.status, metrics: o.metrics, parts: map[reader.TopicPartition]*assignment{}, running: map[*ledger.Claim]*runningClaim{}}
 	callbacks := &gated{to: k, ready: make(chan struct{})}
 	client, err := kgo.NewClient(append(groupOptions(o.cfg, callbacks), kgo.WithContext(w.Cleaning))...)
 	if err != nil {
@@ -111,7 +112,7 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	var running sync.WaitGroup
 	running.Go(func() { mir.run(parts) })
 	running.Go(func() { o.pulse.run(parts) })
-	running.Go(func() { in.drain(parts, o.noted) })
+	running.Go(func() { in.drainNotes(parts, o.noted) })
 	o.setClaimer(k)
 	callbacks.open()
 
@@ -128,7 +129,7 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	return nil
 }
 
-// noted takes kgo's notes about the group, which it retries by itself.
+// noted takes kgo's errors about the group. kgo retries by itself.
 func (o *Owner) noted(err error) {
 	if errors.Is(err, kerr.FencedInstanceID) {
 		err = fmt.Errorf("another process has joined with this one's instance id %s: give each its own kafka.instance_id and restart them: %w",

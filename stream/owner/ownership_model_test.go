@@ -283,7 +283,7 @@ func (w *world) facts(found offer) facts {
 
 // notes is the process's mirror, for its own methods; keep reads it back.
 func (p *process) notes() *mirror {
-	m := &mirror{dirty: map[reader.TopicPartition]mirrored{}, newest: map[reader.TopicPartition]mirrored{}}
+	m := &mirror{dirty: map[reader.TopicPartition]mirrorPosition{}, newest: map[reader.TopicPartition]mirrorPosition{}}
 	if p.dirty != none {
 		m.dirty[modelAt] = noted(p.dirty, p.dirtyFormer)
 	}
@@ -295,8 +295,8 @@ func (p *process) notes() *mirror {
 
 var modelAt = reader.TopicPartition{Topic: testTopic}
 
-func noted(at int8, former bool) mirrored {
-	m := mirrored{id: modelHere.TopicID, at: ledger.Position{Offset: int64(at), LeaderEpoch: -1}, member: "now"}
+func noted(at int8, former bool) mirrorPosition {
+	m := mirrorPosition{id: modelHere.TopicID, at: ledger.Position{Offset: int64(at), LeaderEpoch: -1}, member: "now"}
 	if former {
 		m.member = "former"
 	}
@@ -304,7 +304,7 @@ func noted(at int8, former bool) mirrored {
 }
 
 func (p *process) keep(m *mirror) {
-	read := func(from map[reader.TopicPartition]mirrored) (int8, bool) {
+	read := func(from map[reader.TopicPartition]mirrorPosition) (int8, bool) {
 		at, ok := from[modelAt]
 		if !ok {
 			return none, false
@@ -327,17 +327,17 @@ func (p *process) take(at int8) {
 func (p *process) ours() bool { return p.notes().ours(modelAt, noted(p.taken, p.takenFormer), "now") }
 
 func (p *process) drop() {
-	p.mirrored(false, none, func(m *mirror, tp reader.TopicPartition, _ mirrored) { m.drop(tp) })
+	p.mirrored(false, none, func(m *mirror, tp reader.TopicPartition, _ mirrorPosition) { m.drop(tp) })
 }
 
 func (p *process) retryMirror() {
-	p.mirrored(p.takenFormer, p.taken, func(m *mirror, tp reader.TopicPartition, at mirrored) {
-		m.keepForRetry(map[reader.TopicPartition]mirrored{tp: at})
+	p.mirrored(p.takenFormer, p.taken, func(m *mirror, tp reader.TopicPartition, at mirrorPosition) {
+		m.keepForRetry(map[reader.TopicPartition]mirrorPosition{tp: at})
 	})
 }
 
 // mirrored has the real mirror do something.
-func (p *process) mirrored(former bool, at int8, do func(*mirror, reader.TopicPartition, mirrored)) {
+func (p *process) mirrored(former bool, at int8, do func(*mirror, reader.TopicPartition, mirrorPosition)) {
 	m := p.notes()
 	do(m, modelAt, noted(at, former))
 	p.keep(m)

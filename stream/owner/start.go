@@ -7,13 +7,13 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// commit is what Kafka holds for the group.
+// commit is the group's committed offset in Kafka.
 type commit struct {
 	offset   int64
 	metadata string
 }
 
-// facts is everything that decideStart rests on.
+// facts is the input of decideStart.
 type facts struct {
 	namespace  string
 	generation int32
@@ -23,11 +23,11 @@ type facts struct {
 	begin      int64     // where the subscription begins in this partition
 	commit     *commit   // nil: Kafka has none
 	start, end int64     // of the log: its first offset and its high watermark
-	epochEnd   *int64    // where stored's leader epoch ends in this log; nil: unknown to us or to the broker
-	soughtAt   time.Time // append time of the first record that a seek back would read again; zero where it has none
+	epochEnd   *int64    // where the leader epoch of stored ends in this log; nil: not known
+	soughtAt   time.Time // append time of the first record that a seek back would read again; zero if there is none
 }
 
-// base is where the ledger stands; on the first claim the begin stands for it.
+// base returns the ledger's position; on the first claim the subscription's begin.
 func (f facts) base() ledger.Position {
 	if f.stored != nil {
 		return *f.stored
@@ -35,7 +35,8 @@ func (f facts) base() ledger.Position {
 	return ledger.Position{Offset: f.begin, LeaderEpoch: -1}
 }
 
-// sought is where an operator has moved the group to: a commit that is not our mirror.
+// sought returns the offset to which an operator has moved the group, which is a commit without our marker. ok is false if the
+// commit is our mirror, or there is none.
 func (f facts) sought() (to int64, ok bool) {
 	if f.commit == nil {
 		return 0, false
@@ -47,13 +48,13 @@ func (f facts) sought() (to int64, ok bool) {
 	return f.commit.offset, true
 }
 
-// rewound is where in the log a seek back leads; false where there is none.
+// rewound returns the offset in the log to which a seek back leads; false if there was no seek back.
 func (f facts) rewound() (to int64, ok bool) {
 	to, ok = f.sought()
 	return max(to, f.start), ok && f.stored != nil && to < f.stored.Offset
 }
 
-// decideStart says where a claimed partition is read on. It is pure; design section 5 is its specification:
+// decideStart returns where a claimed partition is read on. It is pure; design section 5 is its specification:
 //
 //	commit in Kafka                              means                    start
 //	none                                         expired, or never made   ledger
@@ -63,8 +64,8 @@ func (f facts) rewound() (to int64, ok bool) {
 //	anything else, same offset as ledger         nothing moved            ledger
 //	anything else                                a seek by an operator    commit
 //
-// On the first claim the begin stands for the ledger's offset, and there is no seek to record: the commit wins silently,
-// as the position that somebody gave the group before it ever ran.
+// On the first claim the begin takes the place of the ledger's offset, and no seek is recorded: a commit without our marker is the
+// position that an operator gave the group before the subscription ever ran.
 //
 // A start that the log cannot continue, and a seek back to before what dedupe remembers, is a stop too:
 //
@@ -74,27 +75,26 @@ func (f facts) rewound() (to int64, ok bool) {
 //	in an epoch that ends before it              truncated          the end of that epoch
 //	back to before dedupe's memory               dedupe_forgotten   where the seek led
 //
-// What was reported stands ([facts.stands]): a log that has grown again hides what happened to it.
+// An earlier report still counts (standingProblem), since a log that has grown again hides what happened to it.
 //
-// With mirrorFirst, the commit is not our mirror of the start and must be overwritten with it before the first batch: read
-// again after the ledger has moved on, it would be taken for a seek back to it.
+// mirrorFirst means that the commit must be overwritten with the start before the first batch. Otherwise the next claim, when the
+// ledger has moved on, would take the old commit for a seek back.
 func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	st.Position = f.base()
 	to, sought := f.sought()
 	if sought {
-		st = f.move(to)
+		st = f.startAt(to)
 	}
 	problem := f.stopThatCounts(f.problem(st), st, sought)
 	switch s := f.standing.Stop; {
 	case problem == nil:
-		// The ledger would have refused the topic if nobody had accepted it; of this partition it may have been reported only
-		// after that.
+		// The acceptance was for the whole topic, but this partition may have reported its own stop only after that.
 		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition && s.Accepted != nil {
 			st.Accepted = s.ID
 		}
 		return st, sought, nil
 	case s.Same(problem) && s.Accepted != nil:
-		st = f.move(max(s.Resume, min(f.start, s.To)))
+		st = f.startAt(max(s.Resume, min(f.start, s.To)))
 		st.Accepted = s.ID
 		return st, f.commit != nil, nil
 	case s.Same(problem):
@@ -103,8 +103,8 @@ func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	return st, false, &StopError{Partition: f.partition, Reason: StopReason(problem.Kind), Stop: problem, facts: f}
 }
 
-// move is a start at an offset. The epoch of what is before it is known only where the position does not move.
-func (f facts) move(to int64) ledger.Start {
+// startAt returns a start at an offset. The leader epoch of the record before it is known only if the position does not move.
+func (f facts) startAt(to int64) ledger.Start {
 	base := f.base()
 	if to == base.Offset {
 		return ledger.Start{Position: base}
@@ -116,15 +116,15 @@ func (f facts) move(to int64) ledger.Start {
 	return st
 }
 
-// problem is why a start must not be made without an operator's word, as the brokers tell it now; nil where nothing is.
+// problem returns why a start needs an operator's word, by what the brokers say now; nil if it does not.
 func (f facts) problem(st ledger.Start) *ledger.Stop {
-	if s := f.mirrored(); s != nil {
+	if s := f.mirrorProblem(); s != nil {
 		return s
 	}
-	if s := f.forgotten(); s != nil {
+	if s := f.dedupeProblem(); s != nil {
 		return s
 	}
-	return f.outOfLog(st)
+	return f.logProblem(st)
 }
 
 func (f facts) stop(kind StopReason, from, to, resume int64, format string, args ...any) *ledger.Stop {
@@ -132,8 +132,8 @@ func (f facts) stop(kind StopReason, from, to, resume int64, format string, args
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-// mirrored is what a commit of ours tells that the ledger does not know.
-func (f facts) mirrored() *ledger.Stop {
+// mirrorProblem returns the stop if our own mirrored commit knows more than the ledger: another topic id, or a later offset.
+func (f facts) mirrorProblem() *ledger.Stop {
 	if _, moved := f.sought(); moved || f.commit == nil {
 		return nil
 	}
@@ -159,9 +159,9 @@ func (f facts) mirrored() *ledger.Stop {
 	return nil
 }
 
-// forgotten is a seek back to records that dedupe may not remember: they would run again. The database's clock, which
-// opens its windows, and the brokers' may lie apart.
-func (f facts) forgotten() *ledger.Stop {
+// dedupeProblem returns the stop for a seek back to records that dedupe may not remember, so that their actions would run again.
+// It allows for a difference between the clock of the database, which dates the dedupe windows, and those of the brokers.
+func (f facts) dedupeProblem() *ledger.Stop {
 	to, back := f.rewound()
 	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.soughtAt.Before(f.standing.Remembers.Add(beginSkew)) {
 		return nil
@@ -171,8 +171,8 @@ func (f facts) forgotten() *ledger.Stop {
 		"(decisions since %s): what was decided before that would run again", f.stored.Offset, from, clockText(f.standing.Remembers))
 }
 
-// outOfLog is a start that the log cannot continue.
-func (f facts) outOfLog(st ledger.Start) *ledger.Stop {
+// logProblem returns the stop if the log does not have the start's offset, or was cut before it.
+func (f facts) logProblem(st ledger.Start) *ledger.Stop {
 	at := st.Position.Offset
 	cut := f.end
 	if st.Seek == nil && f.epochEnd != nil {
@@ -193,7 +193,7 @@ func (f facts) outOfLog(st ledger.Start) *ledger.Stop {
 	return nil
 }
 
-// stopThatCounts is the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
+// stopThatCounts returns the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
 // moved the group away from it. A log that was cut grows on while nobody looks, and where it was found to end is where
 // what is new in it begins.
 func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {

@@ -250,7 +250,7 @@ func TestStopped(t *testing.T) {
 		{&schemas.Error{Kind: schemas.Conflict, Err: &ledger.TopicError{Topic: testTopic, Known: ledger.TopicID{1}, Next: 5}}, StopRecreated,
 			"from offset 5 on, is gone with all that was in topics of that name since then, and nobody can count it"},
 	} {
-		e, ok := stopped(testGroup, p, tt.err)
+		e, ok := asStop(testGroup, p, tt.err)
 		if ok != (tt.want != "") || ok && (e.Reason != tt.want || !strings.Contains(e.Error(), tt.says)) {
 			t.Errorf("stopped(%v) = %v, %v", tt.err, e, ok)
 		}

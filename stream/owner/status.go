@@ -27,7 +27,7 @@ type PartitionState struct {
 	Err       error // why it does not run; *StopError where stopped
 }
 
-// status is what Ready and Partitions tell.
+// status is what Ready and Partitions return.
 type status struct {
 	metrics *metrics
 
@@ -92,8 +92,8 @@ func (s *status) count() {
 	}
 }
 
-// ready is nil when the begin is stored and the group is joined. A stopped partition does not count: taking the process
-// out of service would stop the others, and the intake beside it, too.
+// ready returns nil when the begin is stored and the group is joined. A stopped partition changes nothing: if the process were
+// taken out of service for it, the other partitions and the intake in the same process would stop, too.
 func (s *status) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

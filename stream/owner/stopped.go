@@ -27,8 +27,8 @@ const (
 	StopUnreadable StopReason = "unreadable"        // the brokers give no records, or broken ones
 )
 
-// acceptable reports whether a partition goes on once an operator accepts what is reported. The other reasons end by
-// themselves when their cause does, and are not kept in the ledger.
+// acceptable reports whether an operator can end the stop by accepting it. The other reasons end by themselves when their cause
+// is gone, and are not stored in the ledger.
 func (r StopReason) acceptable() bool {
 	switch r {
 	case StopBelowStart, StopAboveEnd, StopTruncated, StopRecreated, StopHistory, StopForgotten:
@@ -37,14 +37,14 @@ func (r StopReason) acceptable() bool {
 	return false
 }
 
-// StopError says that a partition was stopped, why, and what the way out is. Nothing is ever reset silently.
+// StopError says that a partition was stopped, why, and how an operator ends the stop. Nothing is ever reset silently.
 type StopError struct {
 	Partition ledger.Partition
 	Reason    StopReason
 	Stop      *ledger.Stop // never nil
-	Err       error        // what the reason rests on, where that is an error
+	Err       error        // the cause, if it is an error
 
-	facts facts // that it was found by
+	facts facts // the input of decideStart
 }
 
 func (e *StopError) Error() string {
@@ -57,7 +57,7 @@ func (e *StopError) Unwrap() error { return e.Err }
 const seekOut = "; or stop the subscription's processes (Kafka moves no group that has members), set the group's offset for this " +
 	"partition with any Kafka tool, and start them again"
 
-// StopText is a stop and its ways out in words.
+// StopText returns a stop and its ways out in words.
 func StopText(s ledger.Stop) string {
 	command := StopCommand(s)
 	switch kind := StopReason(s.Kind); {
@@ -71,7 +71,7 @@ func StopText(s ledger.Stop) string {
 	return s.Detail
 }
 
-// StopCommand is the command that ends a stop, or leads to what does; empty where there is none.
+// StopCommand returns the command that ends a stop, or that says how to end it; empty if there is none.
 func StopCommand(s ledger.Stop) string {
 	switch kind := StopReason(s.Kind); {
 	case kind == StopPartitions:
@@ -87,18 +87,18 @@ func StopCommand(s ledger.Stop) string {
 	return ""
 }
 
-// same reports whether an operator who was told of one has been told of the other.
+// same reports whether two errors are the same stop, so that it need not be reported again.
 func (e *StopError) same(o *StopError) bool { return o != nil && e.Stop.Same(o.Stop) }
 
-// stop is a stop that is no place in the log.
-func stop(p ledger.Partition, r StopReason, err error) *StopError {
+// newStop returns a stop that is not about offsets of the log.
+func newStop(p ledger.Partition, r StopReason, err error) *StopError {
 	return &StopError{Partition: p, Reason: r, Err: err, Stop: &ledger.Stop{Partition: p, Kind: string(r), Records: -1, Detail: err.Error()}}
 }
 
-// unreadable is the stop of a partition whose record at an offset cannot be read for too long. Nobody knows what is in it, so
-// nothing is passed over until an operator says so, by moving the group.
+// unreadable returns the stop of a partition whose record at an offset could not be read for too long. Nobody knows what is in the
+// record, so it is not skipped until an operator does so by moving the group.
 func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *StopError {
-	e := stop(p, StopUnreadable, err)
+	e := newStop(p, StopUnreadable, err)
 	e.Stop.From = offset
 	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
 		"or let a replica that is whole lead); to give up what cannot be read, stop the subscription's processes (Kafka moves no group that has members), set the group's offset "+
@@ -106,7 +106,7 @@ func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *S
 	return e
 }
 
-// batchEnd adds to an unreadable stop where the batch ends that cannot be read, if its header still tells.
+// batchEnd adds to an unreadable stop the offsets of the record batch that cannot be read, if its header can.
 func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
 	raw, err := b.Batch(ctx, s.Partition, s.From)
 	const lastDelta = 23 // of a record batch, magic 2
@@ -119,9 +119,9 @@ func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
 	}
 }
 
-// stopped is the StopError in err, where trying again cannot help without an operator. What the ledger refuses for good it
-// says with the kinds conflict and invalid.
-func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
+// asStop returns the stop that an error means; false if trying again may help. The ledger refuses for good with the kinds
+// conflict and invalid.
+func asStop(group string, p ledger.Partition, err error) (*StopError, bool) {
 	if e, ok := errors.AsType[*StopError](err); ok {
 		return e, true
 	}
@@ -130,12 +130,12 @@ func stopped(group string, p ledger.Partition, err error) (*StopError, bool) {
 		if e.Recreated() {
 			return recreated(group, p, e), true
 		}
-		grown := stop(p, StopPartitions, e)
+		grown := newStop(p, StopPartitions, e)
 		grown.Stop.From, grown.Stop.To = int64(e.Counts), int64(e.Count)
 		return grown, true
 	}
 	if e, ok := errors.AsType[*schemas.Error](err); ok && (e.Kind == schemas.Conflict || e.Kind == schemas.Invalid) {
-		return stop(p, StopRefused, err), true
+		return newStop(p, StopRefused, err), true
 	}
 	return nil, false
 }
@@ -157,9 +157,9 @@ func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopErro
 // dateTimeout bounds the questions for a report's times.
 const dateTimeout = 10 * time.Second
 
-// date finds out between which times the records of a stop were appended, as well as the brokers can still tell, and
-// says so in its text.
-func (b *broker) date(ctx context.Context, e *StopError) {
+// addDates finds between which times the records of a stop were appended, as far as the brokers still know, and adds that to the
+// stop's text.
+func (b *broker) addDates(ctx context.Context, e *StopError) {
 	ctx, cancel := context.WithTimeout(ctx, dateTimeout)
 	defer cancel()
 	f, s := &e.facts, e.Stop
@@ -195,7 +195,7 @@ func (b *broker) date(ctx context.Context, e *StopError) {
 	s.Detail += "; " + datesText(s)
 }
 
-// countNew counts what the partitions hold that a topic has more than it had: entities may have moved there.
+// countNew counts the records in the partitions that a topic has gained: events of known entities may be in them.
 func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
 	var records int64
 	for number := s.From; number < s.To; number++ {
@@ -223,7 +223,7 @@ func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
 	s.Detail += fmt.Sprintf("; the new partitions held %d records when this was found", records)
 }
 
-// timeAt is the append time of a record, zero where it cannot be had.
+// timeAt returns the append time of a record, zero if it is not known.
 func (b *broker) timeAt(ctx context.Context, p ledger.Partition, offset int64) time.Time {
 	when, err := b.AppendTime(ctx, p, offset)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// chunk is a stretch [from, to) of a partition as it was read, or what is known of it.
+// chunk is the stretch [from, to) of a partition: its records, or why there are none.
 type chunk struct {
 	from, to int64
 	records  []*kgo.Record // ascending
-	absent   error         // set where the stretch is not in the log
-	err      error         // set where it could not be read
+	absent   error         // set if the stretch is not in the log
+	err      error         // set if it could not be read
 }
 
-// answer is what the chunk says about an offset, if it covers it.
+// answer returns what the chunk says about an offset, if it covers it.
 func (c *chunk) answer(offset int64) (answer, bool) {
 	if c == nil || offset < c.from || offset >= c.to {
 		return answer{}, false
@@ -42,7 +42,7 @@ func (c *chunk) answer(offset int64) (answer, bool) {
 	return answer{r: c.records[i]}, true
 }
 
-// weight is what the chunk holds in memory, in bytes.
+// weight returns how many bytes the chunk's records have.
 func (c *chunk) weight() (n int) {
 	for _, r := range c.records {
 		n += weight(r)
@@ -50,17 +50,17 @@ func (c *chunk) weight() (n int) {
 	return n
 }
 
-// chunkReader fetches stretches straight from partition leaders, without a consumer: every read is one request.
+// chunkReader fetches stretches of partitions from their leaders, without a consumer: every read is one request.
 type chunkReader struct {
 	cl      *kgo.Client
 	bytes   int
 	certain time.Duration
-	decomp  kgo.Decompressor // the client's, bounded: see unpackOptions
-	most    int              // that bound
+	decomp  kgo.Decompressor // the client's, which is bounded by unpackOptions
+	most    int              // the bound, in bytes
 
-	mu      sync.Mutex
-	leaders map[ledger.Partition]int32
-	over    map[incarnation]error // topics that have been created again since, for certain: an id never comes back
+	mu        sync.Mutex
+	leaders   map[ledger.Partition]int32
+	recreated map[incarnation]error // topics that certainly were created again: an id never comes back
 }
 
 // incarnation is a topic as long as it has one id.
@@ -70,32 +70,31 @@ type incarnation struct {
 }
 
 func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkReader {
-	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[ledger.Partition]int32{}, over: map[incarnation]error{},
+	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[ledger.Partition]int32{}, recreated: map[incarnation]error{},
 		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), most: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
 }
 
-// chunk reads from offset on. It tries until ctx ends; only then has the chunk an err, and it covers everything, so
-// that nobody waits on. "Not there" is only what brokers said: at once where the log has moved on, which it never takes
-// back, and else only when they have said nothing else for a while, because a broker's metadata may be old and a new
-// leader does not show at once all that its followers have.
+// chunk reads from offset on, and tries again until ctx ends. Only then has the chunk an err; it covers all offsets, so that every
+// waiting load ends. The chunk is absent if brokers say that the offset is not in the log. Below the log's start that is certain at
+// once. Anything else they must say for c.certain: a broker's metadata may be old, and a new leader may not yet show all records.
 func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int64) *chunk {
 	var wait retry.Backoff
 	var since time.Time // of the first "not there" in a row
-	if err := c.isOver(at); err != nil {
+	if err := c.knownRecreated(at); err != nil {
 		return &chunk{from: 0, to: everything, absent: err}
 	}
 	for {
-		got, err := c.once(ctx, at, offset)
+		got, err := c.tryChunk(ctx, at, offset)
 		if err == nil {
 			return got
 		}
-		c.forget(at)
+		c.forgetLeader(at)
 		if e, ok := errors.AsType[*absentError](err); !ok {
 			since = time.Time{}
 		} else if since.IsZero() && !e.sure {
 			since = time.Now()
 		} else if e.sure || time.Since(since) >= c.certain {
-			c.noteOver(at, e)
+			c.noteRecreated(at, e)
 			return &chunk{from: offset, to: e.to, absent: err}
 		}
 		wait.Sleep(ctx)
@@ -107,12 +106,12 @@ func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int
 
 const everything = math.MaxInt64
 
-// absentError says that a broker answered and has nothing from the offset that was asked for up to another.
+// absentError says that a broker answered and has no records from the requested offset up to another.
 type absentError struct {
-	why  string
-	to   int64
-	sure bool
-	over bool // the whole topic has another id
+	why       string
+	to        int64
+	sure      bool
+	recreated bool // the whole topic has another id
 }
 
 func (e *absentError) Error() string { return e.why }
@@ -125,8 +124,8 @@ func belowStart(start int64) error {
 	return &absentError{why: fmt.Sprintf("the log starts at %d", start), to: start, sure: true}
 }
 
-// once makes one try: find the leader, fetch, decode.
-func (c *chunkReader) once(ctx context.Context, at ledger.Partition, offset int64) (*chunk, error) {
+// tryChunk tries once: find the leader, fetch, decode.
+func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset int64) (*chunk, error) {
 	leader, err := c.leader(ctx, at)
 	if err != nil {
 		return nil, err
@@ -149,7 +148,7 @@ func (c *chunkReader) once(ctx context.Context, at ledger.Partition, offset int6
 	}, p, unpack, nil)
 	large, tooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](fp.Err)
 	switch {
-	case (tooLarge || unpack.full) && next > offset: // what stands before it
+	case (tooLarge || unpack.full) && next > offset: // the records before the batch that does not fit
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	case tooLarge:
 		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read, or to more records than are",
@@ -159,11 +158,11 @@ func (c *chunkReader) once(ctx context.Context, at ledger.Partition, offset int6
 	case next > offset:
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	}
-	return nil, c.nothing(p, offset)
+	return nil, c.whyEmpty(p, offset)
 }
 
-// unpacker decompresses the batches of one answer until they fill its room: what a megabyte of the log unpacks to has no
-// other bound. The first has all the room that it needs, or nothing would ever be read.
+// unpacker decompresses the batches of one answer until they fill its room, since a megabyte of the log may unpack to any size. The
+// first batch is always decompressed: otherwise nothing would ever be read.
 type unpacker struct {
 	kgo.Decompressor
 	room  int
@@ -184,7 +183,7 @@ func (u *unpacker) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byt
 	return out, err
 }
 
-// batch is the batch of records that an offset is in, as it stands in the log. One try.
+// batch returns the record batch that an offset is in, undecoded. It tries once.
 func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int64) ([]byte, error) {
 	leader, err := c.leader(ctx, at)
 	if err != nil {
@@ -206,8 +205,8 @@ func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int
 	return slices.Clone(b[:n]), nil
 }
 
-// nothing explains an answer without records: behind the end of what is committed, or just slow.
-func (c *chunkReader) nothing(p *kmsg.FetchResponseTopicPartition, offset int64) error {
+// whyEmpty explains an answer without records: the offset is outside the log, or the broker was slow.
+func (c *chunkReader) whyEmpty(p *kmsg.FetchResponseTopicPartition, offset int64) error {
 	if p.LogStartOffset > offset {
 		return belowStart(p.LogStartOffset)
 	}
@@ -243,7 +242,7 @@ func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partiti
 	return &resp.Topics[0].Partitions[0], nil
 }
 
-// leader finds who leads the partition, and that the topic is still the one pointed to.
+// leader returns the partition's leader, and checks that the topic still has the id of at.
 func (c *chunkReader) leader(ctx context.Context, at ledger.Partition) (int32, error) {
 	c.mu.Lock()
 	leader, ok := c.leaders[at]
@@ -281,7 +280,7 @@ func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
 			return 0, err
 		}
 		if t.TopicID != at.TopicID {
-			return 0, &absentError{to: everything, over: true, why: fmt.Sprintf("topic %s was recreated: its id is %x, not %x", at.Topic, t.TopicID[:], at.TopicID[:])}
+			return 0, &absentError{to: everything, recreated: true, why: fmt.Sprintf("topic %s was recreated: its id is %x, not %x", at.Topic, t.TopicID[:], at.TopicID[:])}
 		}
 		for _, p := range t.Partitions {
 			if p.Partition == at.Number {
@@ -292,23 +291,23 @@ func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
 	return 0, absent("partition %s/%d does not exist", at.Topic, at.Number)
 }
 
-func (c *chunkReader) isOver(at ledger.Partition) error {
+func (c *chunkReader) knownRecreated(at ledger.Partition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over[incarnation{at.Topic, at.TopicID}]
+	return c.recreated[incarnation{at.Topic, at.TopicID}]
 }
 
-// noteOver has the other payloads of a topic that is not there any more not be asked for one by one.
-func (c *chunkReader) noteOver(at ledger.Partition, e *absentError) {
-	if !e.over {
+// noteRecreated remembers that a topic was created again, so that its other payloads are absent without a request each.
+func (c *chunkReader) noteRecreated(at ledger.Partition, e *absentError) {
+	if !e.recreated {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over[incarnation{at.Topic, at.TopicID}] = e
+	c.recreated[incarnation{at.Topic, at.TopicID}] = e
 }
 
-func (c *chunkReader) forget(at ledger.Partition) {
+func (c *chunkReader) forgetLeader(at ledger.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.leaders, at)

@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// CopyLedger is what the sweep for payloads needs of a [ledger.Namespace].
+// CopyLedger is what a [Copier] needs of a [ledger.Namespace].
 type CopyLedger interface {
 	WithoutCopy(ctx context.Context, c *ledger.Claim, after, before int64, limit int) (ledger.WithoutCopyPage, error)
 	Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error)
@@ -23,8 +23,8 @@ var _ CopyLedger = (*ledger.Namespace)(nil)
 const (
 	copyPage     = 1000    // open actions looked at in one read
 	copyGroup    = 2 << 20 // bytes of copies held before they are stored
-	copySweeps   = 2       // sweeps of one subscription at a time: each holds a group and one payload
-	copyFailures = 10      // loads that may fail in one sweep; the rest waits for the next
+	copySweeps   = 2       // sweeps of one subscription at a time; each holds a group and one payload in memory
+	copyFailures = 10      // loads that fail end a sweep; the next one goes on
 	copyTimeout  = 20 * time.Second
 	copySoonest  = time.Second
 	copyLatest   = time.Hour
@@ -35,14 +35,14 @@ type CopierConfig struct {
 	Ledger    CopyLedger
 	Payloads  Payloads
 	Log       *Log
-	Retention map[string]time.Duration // by topic, where the broker does not tell
+	Retention map[string]time.Duration // by topic; used if the broker does not say
 	Metrics   *Metrics
 	Logger    *slog.Logger
 }
 
-// Copier copies payloads into the ledger before the log forgets them, claim by claim, beside batches and lanes: what is
-// open when its event is half as old as the log may keep it. Buffered, parked and failed events have copies before that;
-// this is for what never had an attempt, most of all what waits behind a head that fails or is dead.
+// Copier copies payloads into the ledger before the log deletes them. It runs per claim, beside batches and lanes, and copies for
+// actions that are still open when their event has reached half of the topic's retention. Buffered and parked events and failed
+// actions have copies before that. The rest never had an attempt: most of them wait behind a head that fails or is dead.
 type Copier struct {
 	ledger   CopyLedger
 	payloads Payloads
@@ -53,14 +53,14 @@ type Copier struct {
 	slots    chan struct{} // capacity copySweeps
 }
 
-// NewCopier makes one for the claims of a subscription.
+// NewCopier makes a copier for the claims of a subscription.
 func NewCopier(cfg CopierConfig) *Copier {
 	return &Copier{ledger: cfg.Ledger, payloads: cfg.Payloads, source: cfg.Log, metrics: cfg.Metrics, log: cfg.Logger,
 		fallback: cfg.Retention, slots: make(chan struct{}, copySweeps)}
 }
 
-// Start sweeps a claim until stop is called or ctx ends; stop returns when nothing of it runs any more. fenced is told
-// when the claim turns out to have lost its fence. A nil copier copies nothing.
+// Start sweeps a claim until stop is called or ctx ends. stop waits until the sweep has ended. fenced is called if the claim turns
+// out to have lost its fence. A nil copier copies nothing.
 func (k *Copier) Start(ctx context.Context, c *ledger.Claim, fenced func()) (stop func()) {
 	if k == nil {
 		return func() {}
@@ -77,7 +77,7 @@ func (k *Copier) Start(ctx context.Context, c *ledger.Claim, fenced func()) (sto
 func (k *Copier) run(ctx context.Context, c *ledger.Claim, fenced func()) {
 	s := &copySweep{Copier: k, claim: c, at: At(c.Partition)}
 	for {
-		wait, err := s.once(ctx)
+		wait, err := s.sweep(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -95,27 +95,27 @@ func (k *Copier) run(ctx context.Context, c *ledger.Claim, fenced func()) {
 	}
 }
 
-// copySweep is how far the sweeps of one claim are.
+// copySweep is the state of one claim's sweeps.
 type copySweep struct {
 	*Copier
 	claim *ledger.Claim
 	at    TopicPartition
-	// done: every action up to here is finished, has its copy, or has lost its payload.
+	// done is a lane_seq: every action up to it is finished, has its copy, or has lost its payload.
 	done int64
 
-	// Of the sweep that runs.
-	start, before int64 // see endangered
+	// Of the sweep under way.
+	start, before int64 // the stretch of the log to copy from; see endangered
 	group         []ledger.Copy
 	held          int   // bytes in group
-	left          int64 // the first action that still has to be copied; 0: none so far
+	left          int64 // lane_seq of the first action that the next sweep has to copy; 0: none so far
 	failed        int
 	failure       error
 	copied, lost  int
 	bytes         int
 }
 
-// once makes one sweep and says how long until the next.
-func (s *copySweep) once(ctx context.Context) (wait time.Duration, err error) {
+// sweep makes one sweep and returns how long to wait until the next.
+func (s *copySweep) sweep(ctx context.Context) (wait time.Duration, err error) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -123,14 +123,14 @@ func (s *copySweep) once(ctx context.Context) (wait time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	began := time.Now()
-	keep, err := s.bounds(ctx, began)
+	keep, err := s.beginSweep(ctx, began)
 	if err == nil {
 		err = s.walk(ctx)
 	}
 	if s.copied > 0 || s.lost > 0 {
 		level := slog.LevelInfo
 		if s.lost > 0 {
-			level = slog.LevelWarn // the lane says payload_lost for each when its turn comes
+			level = slog.LevelWarn // each ends in its lane as payload_lost
 		}
 		s.log.Log(ctx, level, "payloads copied", "topic", s.at.Topic, "partition", s.at.Number, "copied", s.copied,
 			"bytes", s.bytes, "lost", s.lost, "start", s.start, "before", s.before, "took", time.Since(began))
@@ -142,8 +142,8 @@ func (s *copySweep) once(ctx context.Context) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// interval is how often a claim is swept: often enough that a payload which has just missed half of the retention is
-// copied long before the whole of it is over.
+// interval returns how often a claim is swept: an eighth of the retention, so that a payload that one sweep finds younger than
+// half of the retention is copied by the next, long before it is deleted.
 func (r retention) interval() time.Duration {
 	switch {
 	case r.keep >= 0:
@@ -151,11 +151,11 @@ func (r retention) interval() time.Duration {
 	case r.sized:
 		return time.Minute
 	}
-	return copyLatest // nothing is deleted; somebody may change that
+	return copyLatest // nothing is deleted now, but the topic's retention may be changed
 }
 
-// bounds begins a sweep.
-func (s *copySweep) bounds(ctx context.Context, now time.Time) (retention, error) {
+// beginSweep begins a sweep.
+func (s *copySweep) beginSweep(ctx context.Context, now time.Time) (retention, error) {
 	s.group, s.held, s.left, s.failed, s.failure, s.copied, s.lost, s.bytes = nil, 0, 0, 0, nil, 0, 0, 0
 	s.start, s.before = 0, 0
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
@@ -175,7 +175,7 @@ func (s *copySweep) bounds(ctx context.Context, now time.Time) (retention, error
 	return keep, err
 }
 
-// walk goes over the open actions of the claim and copies the payloads of those in danger.
+// walk copies the payloads of the claim's open actions that are in the endangered stretch of the log.
 func (s *copySweep) walk(ctx context.Context) error {
 	if s.before == 0 {
 		return nil
@@ -187,14 +187,14 @@ func (s *copySweep) walk(ctx context.Context) error {
 			return err
 		}
 		for i := range page.Actions {
-			if err := s.take(ctx, &page.Actions[i]); err != nil {
+			if err := s.copyOne(ctx, &page.Actions[i]); err != nil {
 				return errors.Join(err, s.store(ctx))
 			}
 		}
 		if err := s.store(ctx); err != nil {
 			return err
 		}
-		s.leave(page.Left)
+		s.leaveForNextSweep(page.Left)
 		after = max(after, page.Upto)
 		if s.left == 0 {
 			s.done = after
@@ -207,17 +207,18 @@ func (s *copySweep) walk(ctx context.Context) error {
 	}
 }
 
-// leave notes an action that a later sweep has to look at again.
-func (s *copySweep) leave(laneSeq int64) {
+// leaveForNextSweep notes an action that the next sweep has to look at again; 0 is none.
+func (s *copySweep) leaveForNextSweep(laneSeq int64) {
 	if laneSeq > 0 && (s.left == 0 || laneSeq < s.left) {
 		s.left = laneSeq
 	}
 }
 
-// take loads the payload of an action. What the log has lost is left to the lane, which ends the action with it.
-func (s *copySweep) take(ctx context.Context, a *ledger.WithoutCopy) error {
+// copyOne loads the payload of an action and adds it to the group. If the log has lost it, the action ends in its lane as
+// payload_lost.
+func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	if a.Pointer.Offset < s.start {
-		s.gone()
+		s.countLost()
 		return nil
 	}
 	load, cancel := context.WithTimeout(ctx, copyTimeout)
@@ -227,10 +228,10 @@ func (s *copySweep) take(ctx context.Context, a *ledger.WithoutCopy) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case sink.ClassOf(err) == sink.ClassPayload:
-		s.gone()
+		s.countLost()
 		return nil
 	case err != nil:
-		s.leave(a.LaneSeq)
+		s.leaveForNextSweep(a.LaneSeq)
 		s.failure = err
 		if s.failed++; s.failed >= copyFailures {
 			return err
@@ -245,7 +246,7 @@ func (s *copySweep) take(ctx context.Context, a *ledger.WithoutCopy) error {
 	return nil
 }
 
-func (s *copySweep) gone() {
+func (s *copySweep) countLost() {
 	s.lost++
 	s.metrics.copies.WithLabelValues("lost").Inc()
 }

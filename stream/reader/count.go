@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// GrownError says that a topic has another number of partitions than its claims were made for. Its producers may place keys by
-// that number from any moment on, so no record is judged by the old one any more: the claims of the topic end, all of them.
+// GrownError says that a topic has another number of partitions than its claims were made with. Producers may place keys by the new
+// number already, so no more records are decided by the old one: all claims of the topic end.
 type GrownError struct {
 	Topic string
 	Now   Topic
@@ -26,14 +26,15 @@ func (e *GrownError) Error() string {
 // countTimeout bounds the question for the number of partitions, which the reader waits for.
 const countTimeout = 2 * time.Second
 
-// counting knows how many partitions topics have, as it was asked after a poll came: a record of the poll may have been placed
-// by a number that nobody here has heard of. It asks at most once a topic, and not at all where every record is in its place.
+// counting asks how many partitions topics have, after a poll: a producer may have placed a record of the poll by a number that is
+// not known here yet. It asks once per topic at most, and only if a record seems to be in the wrong partition.
 type counting struct {
 	ask     func(ctx context.Context, name string) (Topic, error) // nil in tests: nothing has changed
 	answers map[string]Topic                                      // by topic
 }
 
-// check is nil where a record that is misplaced by the number that its claim knows is misplaced indeed.
+// check is called for a record that is in the wrong partition by the claim's number of partitions. It returns nil if the topic still
+// has that number, so that the record is misplaced indeed.
 func (c *counting) check(ctx context.Context, r *Reading) error {
 	if c.ask == nil {
 		return nil
@@ -60,8 +61,8 @@ func (c *counting) check(ctx context.Context, r *Reading) error {
 	return nil
 }
 
-// Count asks every broker that is up for a topic: any of them may have told a producer, and one may know later than another.
-// The highest number is it. A broker that does not answer leaves the question open.
+// Count asks every broker that is up for a topic's number of partitions and returns the highest: brokers learn of new partitions one
+// after the other, and a producer may have asked any of them. If one does not answer, Count returns an error.
 func (l *Log) Count(ctx context.Context, name string) (Topic, error) {
 	first, brokers, err := lookUp(ctx, l.cl, name)
 	if err != nil || len(brokers) < 2 {
@@ -85,7 +86,7 @@ func (l *Log) Count(ctx context.Context, name string) (Topic, error) {
 	return first, nil
 }
 
-// retried asks one broker, again where a connection has broken since the last time.
+// retried sends requests to one broker, and again if its connection turns out to be broken.
 type retried struct{ *kgo.Broker }
 
 func (r retried) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {

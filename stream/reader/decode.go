@@ -13,20 +13,20 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// maxErrorText bounds why a record is not decodable: the text may quote the record.
+// maxErrorText bounds the text that says why a record cannot be decoded, since it may quote the record.
 const maxErrorText = 500
 
-// errNoKey: such a record may be in any partition, so that nothing keeps its entity's events in order.
+// errNoKey is for a record without a key: it may be in any partition, so nothing keeps its entity's events in order.
 var errNoKey = errors.New("key is missing: it names the partition, and without one no order per entity holds")
 
-// bounds are what a record of a partition is held to.
+// bounds is what decode checks a record against.
 type bounds struct {
-	partitions int32 // of the topic; 0: not known
-	bytes      int   // most that a record weighs
+	partitions int32 // how many the topic has; 0: not known
+	bytes      int   // the largest record
 }
 
-// decode gives the ledger's view of a record, and its event, nil where it is quarantined. It never fails: what cannot be
-// decided is a row with its bytes, so that one bad record never stops its partition.
+// decode returns a record for the ledger, and its event, nil if the record is quarantined. It never fails: the ledger keeps a record
+// that cannot be decided with its bytes, so that one bad record does not stop its partition.
 func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds) (ledger.Record, *schemas.Event) {
 	rec := ledger.Record{
 		Record:      gate.Record{Offset: r.Offset, AppendTime: r.Timestamp},
@@ -34,7 +34,7 @@ func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds)
 		Packed:      func() []byte { return record.Pack(r) },
 	}
 	if n := weight(r); n > b.bytes {
-		kept := record.Pack(beginning(r)) // now: nothing of the large one is held on to
+		kept := record.Pack(beginning(r)) // packed now, so that the large record can be freed
 		rec.Packed = func() []byte { return kept }
 		rec.Broken = gate.ReasonTooLarge
 		rec.Error = fmt.Sprintf("it weighs %d bytes, more than the %d that are read; its first %d are kept here, and all of it in the log for as long as the topic keeps it",
@@ -65,7 +65,7 @@ func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds)
 	return rec, e
 }
 
-// place is the partition that r belongs in.
+// place returns the partition that r belongs in.
 func (b bounds) place(r *kgo.Record) int32 {
 	if b.partitions == 0 {
 		return r.Partition
@@ -73,10 +73,10 @@ func (b bounds) place(r *kgo.Record) int32 {
 	return record.Place(r, b.partitions)
 }
 
-// keptBytes is how much is kept of a record that is too large: enough to see whose it is.
+// keptBytes is how many bytes are kept of a record that is too large: enough to see where it comes from.
 const keptBytes = 64 << 10
 
-// beginning is a record of r's key, headers and value as far as they fit into keptBytes.
+// beginning returns r with its key, headers and value cut to keptBytes.
 func beginning(r *kgo.Record) *kgo.Record {
 	b := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Timestamp: r.Timestamp}
 	room := keptBytes

@@ -2,8 +2,8 @@ package reader
 
 import "strings"
 
-// Globs is a Config.Filter function that wants the event types which match at least one of patterns, in whole. In a
-// pattern, * stands for any text, dots included, and everything else for itself. No patterns want everything.
+// Globs returns a Config.Filter that wants the event types that match at least one of the patterns as a whole. In a pattern, *
+// matches any text, dots included; everything else matches itself. Without patterns it wants everything.
 func Globs(patterns []string) func(eventType, source string) bool {
 	if len(patterns) == 0 {
 		return func(string, string) bool { return true }
@@ -43,8 +43,8 @@ func parseGlob(p string) glob {
 	return g
 }
 
-// match takes time linear in s for each middle part: the leftmost place of each part leaves most room for the rest, so
-// that nothing is ever tried again.
+// match takes time linear in s for each middle part. It never backtracks: the leftmost match of each part leaves the most text for
+// the parts after it.
 func (g glob) match(s string) bool {
 	if g.exact {
 		return s == g.first

@@ -13,26 +13,26 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Log answers single questions about topics and partitions. Every error means that the question has no answer yet, never that
-// the answer is "nothing".
+// Log answers single questions about topics and partitions. An error always means that the answer is not known yet, never that there
+// is nothing.
 type Log struct {
 	cl     *kgo.Client
 	adm    *kadm.Client
-	chunks *chunkReader // for a record's time, and a batch as it stands in the log
+	chunks *chunkReader // for AppendTime and Batch
 }
 
-// NewLog asks through cl, which must have the options of [ClientOptions].
+// NewLog makes a Log that asks through cl, which must have the options of [ClientOptions].
 func NewLog(cl *kgo.Client) *Log {
 	return &Log{cl: cl, adm: kadm.NewClient(cl), chunks: newChunkReader(cl, 64<<10, time.Second)}
 }
 
-// TopicPartition is a partition by name, whatever the topic's id.
+// TopicPartition is a partition by the topic's name, without its id.
 type TopicPartition struct {
 	Topic  string
 	Number int32
 }
 
-// At is a partition without its topic's id.
+// At returns a partition without its topic's id.
 func At(p ledger.Partition) TopicPartition { return TopicPartition{Topic: p.Topic, Number: p.Number} }
 
 // Topic is a topic's id and number of partitions.
@@ -47,13 +47,13 @@ func (l *Log) Topic(ctx context.Context, name string) (Topic, error) {
 	return t, err
 }
 
-// lookUp asks some broker, or the one that of is, for a topic and for the brokers that are up.
-func lookUp(ctx context.Context, of kmsg.Requestor, name string) (Topic, []int32, error) {
+// lookUp asks via for a topic and for the ids of the brokers that are up. via is a client, which asks any broker, or one broker.
+func lookUp(ctx context.Context, via kmsg.Requestor, name string) (Topic, []int32, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = new(name)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, of) // not kgo's cache: a recreated topic must show
+	resp, err := req.RequestWith(ctx, via) // not kgo's cache: a recreated topic must show
 	if err != nil {
 		return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, err)
 	}
@@ -73,23 +73,23 @@ func lookUp(ctx context.Context, of kmsg.Requestor, name string) (Topic, []int32
 	return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
-// Timestamps of ListOffsets that stand for places.
+// Special timestamps of ListOffsets.
 const (
 	atEnd   = -1
 	atStart = -2
 )
 
-// Start is the offset of the first record that a partition still has.
+// Start returns the offset of the first record that a partition still has.
 func (l *Log) Start(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atStart, false)
 }
 
-// End is a partition's high watermark.
+// End returns a partition's high watermark.
 func (l *Log) End(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, false)
 }
 
-// StableEnd is where readers of committed records stop.
+// StableEnd returns the last stable offset, at which readers of committed records stop.
 func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, true)
 }
@@ -123,11 +123,11 @@ func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, st
 	return got.Offset, nil
 }
 
-// OffsetAfter is the offset of the first record appended at or after a time; the end where there is none.
+// OffsetAfter returns the offset of the first record appended at or after a time; the end if there is none.
 func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time) (int64, error) {
 	all, err := l.adm.ListOffsetsAfterMilli(ctx, max(0, when.UnixMilli()), at.Topic)
 	got, ok := all.Lookup(at.Topic, at.Number)
-	switch { // other partitions' leaders may have failed; that is not ours
+	switch { // err may be about the leader of another partition
 	case ok && got.Err == nil && got.Offset >= 0:
 		return got.Offset, nil
 	case ok && got.Err != nil:
@@ -138,7 +138,7 @@ func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time
 	return 0, fmt.Errorf("list offsets of %s/%d by time: %w", at.Topic, at.Number, err)
 }
 
-// AppendTime is the append time of the first record at or behind an offset; zero where there is none.
+// AppendTime returns the append time of the first record at or behind an offset; zero if there is none.
 func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
 	for {
 		switch c := l.chunks.chunk(ctx, p, offset); {
@@ -154,7 +154,7 @@ func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) 
 	}
 }
 
-// Batch is the batch of records that an offset is in, as it stands in the log. It tries once.
+// Batch returns the record batch that an offset is in, undecoded. It tries once.
 func (l *Log) Batch(ctx context.Context, p ledger.Partition, offset int64) ([]byte, error) {
 	return l.chunks.batch(ctx, p, offset)
 }

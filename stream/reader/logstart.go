@@ -10,9 +10,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// outOfRange explains why a leader has no record at offset. Apache Kafka's refusal does not say where its log starts
-// (the embedded broker's does), so it is asked: below the start a record is gone for sure and at once, while beyond the
-// end a new leader may just not show it yet.
+// outOfRange explains why a leader refuses an offset. Below the log's start the record is certainly gone; above its end, a new leader
+// may just not show it yet. Apache Kafka's refusal does not name the log's start (the embedded broker's does), so the leader is asked.
 func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Partition, offset, start int64) error {
 	if start < 0 {
 		var err error
@@ -26,7 +25,7 @@ func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Pa
 	return absent("the log does not reach it")
 }
 
-// start is where the leader's log begins.
+// start returns where the leader's log begins.
 func (c *chunkReader) start(ctx context.Context, leader int32, at ledger.Partition) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1

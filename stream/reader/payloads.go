@@ -19,48 +19,48 @@ import (
 
 // PayloadsConfig describes a reader of payloads.
 type PayloadsConfig struct {
-	// Client is what reaches the brokers: seed brokers, TLS, SASL.
+	// Client has the options that every client shares: seed brokers, TLS, SASL.
 	Client []kgo.Opt
 	// ChunkBytes is how much one read asks for; a larger record comes whole. Default 256 KiB.
 	ChunkBytes int
-	// Chunks is how many chunks of distinct partitions are kept for the loads that follow. Default 16.
+	// Chunks is how many chunks are kept for later loads, at most one per partition. Default 16.
 	Chunks int
-	// MaxRecordBytes is what one record may weigh, decompressed batch included; default 64 MiB. What weighs more counts as lost.
+	// MaxRecordBytes is the largest record, with the decompressed record batch that it is in; default 64 MiB. A larger one counts as
+	// lost.
 	MaxRecordBytes int
-	// Certain is for how long brokers must say that a topic or the end of a log is not there before the payload counts
-	// as lost; default 10 s.
+	// Certain is for how long brokers must say that a topic does not exist, or that a log does not reach an offset, before the
+	// payload counts as lost; default 10 s.
 	Certain time.Duration
 }
 
 // LogPayloads loads events from the log through pointers. It implements [Payloads].
 //
-// Loads of one partition that wait at the same time are answered from one pass over it, in offset order, and the last
-// chunk of a partition is kept, so that a claim with thousands of open actions reads its log once. Safe for concurrent
-// use.
+// Loads of one partition that wait at the same time are answered in one pass over it, in offset order. The last chunk of a partition
+// is kept. So a claim with thousands of open actions reads its log once. Safe for concurrent use.
 type LogPayloads struct {
 	cfg  PayloadsConfig
 	cl   *kgo.Client
 	read *chunkReader
 
-	ctx  context.Context // of the readers; Close ends it
+	ctx  context.Context // ends the readers, by Close
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
 	queues map[ledger.Partition]*queue
-	used   []ledger.Partition // queues with a kept chunk, the longest unused first
+	used   []ledger.Partition // partitions with a kept chunk, the least recently used first
 	closed bool
 }
 
 // Payloads loads events through pointers. Each result is the event whose source, id and hash match the pointer, or an
-// AttemptError of ClassPayload where the log no longer has it.
+// AttemptError of ClassPayload if the log no longer has it.
 type Payloads interface {
 	Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error)
 }
 
 var _ Payloads = (*LogPayloads)(nil)
 
-// queue is what is wanted of one partition of one incarnation of a topic. A goroutine reads for it as long as waiting is not empty.
+// queue has the loads of one partition that wait, and its kept chunk. A goroutine reads for it while any load waits.
 type queue struct {
 	waiting []*load
 	reading bool
@@ -74,14 +74,14 @@ type load struct {
 	got    chan answer // capacity 1
 }
 
-// answer: a record, or that the log does not have it (absent says why), or err: not known.
+// answer is the answer to a load: a record, or why the log does not have it (absent), or why that is not known (err).
 type answer struct {
 	r      *kgo.Record
 	absent error
 	err    error
 }
 
-// NewPayloads makes a reader. It connects with the first load. Close gives it back.
+// NewPayloads makes a LogPayloads. It connects with the first load, and must be closed.
 func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.ChunkBytes == 0 {
 		cfg.ChunkBytes = 256 << 10
@@ -112,7 +112,7 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 		queues: map[ledger.Partition]*queue{}}, nil
 }
 
-// Close ends the readers; loads that wait fail. It returns when they have.
+// Close ends the readers and waits for them. Loads that wait fail.
 func (l *LogPayloads) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -124,12 +124,12 @@ func (l *LogPayloads) Close() {
 
 var errPayloadsClosed = errors.New("payload reader is closed")
 
-// Load is the event that p points to, verified by topic id, source, id and body hash. Where the log has other bytes
-// there, or none, that is a [sink.AttemptError] of class payload_lost; where the log cannot be read, Load tries until ctx ends and
+// Load returns the event that p points to, verified by topic id, source, id and body hash. If the log has another record there, or
+// none, the error is a [sink.AttemptError] of class payload_lost. If the log cannot be read, Load tries again until ctx ends, and
 // returns its error.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
-	if p.Offset < 0 { // the ledger has moved it out of the log: see outOfLogFrom there
-		return nil, gone(p, "its place is not in the log any more")
+	if p.Offset < 0 { // not in the log any more: see outOfLogFrom in stream/ledger
+		return nil, lostPayload(p, "its place is not in the log any more")
 	}
 	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
 	if err := l.enqueue(ledger.Partition{Topic: p.Topic, TopicID: p.TopicID, Number: p.Partition}, w); err != nil {
@@ -145,33 +145,33 @@ func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Even
 
 func at(p ledger.Pointer) string { return fmt.Sprintf("%s/%d@%d", p.Topic, p.Partition, p.Offset) }
 
-func gone(p ledger.Pointer, format string, args ...any) error {
+func lostPayload(p ledger.Pointer, format string, args ...any) error {
 	return &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
 }
 
-// verify lets no other event's bytes through.
+// verify returns the event of an answer, if it is the one that p points to.
 func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
 	switch {
 	case a.err != nil:
 		return nil, fmt.Errorf("load payload at %s: %w", at(p), a.err)
 	case a.absent != nil:
-		return nil, gone(p, "%w", a.absent)
+		return nil, lostPayload(p, "%w", a.absent)
 	}
 	e, err := record.Decode(a.r)
 	if err != nil {
-		return nil, gone(p, "another record is there: %w", err)
+		return nil, lostPayload(p, "another record is there: %w", err)
 	}
 	if e.Key() != p.Key {
-		return nil, gone(p, "another event is there: %s of %s", e.ID, e.Source)
+		return nil, lostPayload(p, "another event is there: %s of %s", e.ID, e.Source)
 	}
 	if e.Hash != p.Hash {
-		return nil, gone(p, "the event there has another body: %s, not %s", e.Hash, p.Hash)
+		return nil, lostPayload(p, "the event there has another body: %s, not %s", e.Hash, p.Hash)
 	}
-	e.Data = bytes.Clone(e.Data) // shared, it would keep the whole chunk in memory for as long as its lane holds the event
+	e.Data = bytes.Clone(e.Data) // otherwise a lane that holds the event would hold the whole chunk
 	return e, nil
 }
 
-// enqueue answers w from the kept chunk, or lets a reader do it.
+// enqueue answers w from the kept chunk, or queues it and starts a reader if none runs.
 func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,8 @@ func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 	return nil
 }
 
-// serve reads for a queue until nobody waits. Going up from the lowest offset, each chunk answers all it covers.
+// serve reads for a queue until no load waits. Each chunk begins at the lowest offset that is waited for, and answers all loads that
+// it covers.
 func (l *LogPayloads) serve(at ledger.Partition, q *queue) {
 	for {
 		offset, ok := l.lowest(at, q)
@@ -208,7 +209,7 @@ func (l *LogPayloads) serve(at ledger.Partition, q *queue) {
 	}
 }
 
-// lowest is the lowest offset that somebody still waits for. Without one, the reader ends.
+// lowest returns the lowest offset that a load waits for. If no load waits, it returns false, and the reader ends.
 func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +224,7 @@ func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
 	return slices.MinFunc(q.waiting, func(a, b *load) int { return int(max(-1, min(1, a.offset-b.offset))) }).offset, true
 }
 
-// deliver answers those who wait for records of a chunk, and keeps the chunk for who asks next unless it is too large.
+// deliver answers the loads that a chunk covers, and keeps the chunk for later loads unless it is too large.
 func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,11 +241,11 @@ func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 	}
 }
 
-// maxKept is how many times the size of a chunk one may weigh to be kept: a large record, or well compressed ones, may
-// bring more than was asked for.
+// maxKept times ChunkBytes is the largest chunk that is kept. A chunk may be larger than ChunkBytes: it may have one large record, or
+// compressed ones.
 const maxKept = 8
 
-// touch marks a place as used last, and lets go of the chunk that was not used for longest.
+// touch marks a partition's chunk as used last. If too many are kept, it drops the least recently used one.
 func (l *LogPayloads) touch(at ledger.Partition) {
 	if i := slices.Index(l.used, at); i >= 0 {
 		l.used = slices.Delete(l.used, i, i+1)

@@ -21,65 +21,65 @@ type Config struct {
 	Client []kgo.Opt
 	// Filter reports whether an event is wanted.
 	Filter         func(eventType, source string) bool
-	BatchRecords   int         // most records of a [Unit]
-	BatchBytes     int         // most bytes of one with more than one record
-	MaxRecordBytes int         // what one record may weigh, decompressed batch included
-	OnError        func(error) // is told of errors that are about no claimed partition
+	BatchRecords   int         // the most records of a [Unit]
+	BatchBytes     int         // the most bytes of a unit that has more than one record
+	MaxRecordBytes int         // the largest record, with the decompressed record batch that it is in
+	OnError        func(error) // called with errors that are about no claimed partition
 }
 
-// Reader reads claimed partitions from exact offsets and hands them over decoded, while the batch before is being committed.
-// It has a client of its own that knows nothing of the group, so that positions only ever come from the ledger: no reset
-// policy, no committed offset, no rebalance can move it.
+// Reader reads claimed partitions from exact offsets and hands their records over, decoded, while the previous batch is being
+// committed. Its client knows nothing of the group: positions come from the ledger alone, and no reset policy, committed offset or
+// rebalance can move them.
 //
-// Every claim has its own [Reading]: what was polled for a claim that has ended is told from what belongs to
-// its successor, which may have to start lower. Partitions are therefore added, removed and polled by one goroutine,
-// and a poll is labelled before the next change: removing a partition drops what kgo has buffered for it.
+// Every claim has its own [Reading], so that records which were polled for a claim that has ended are not taken for those of the
+// next claim, which may start lower. For that, one goroutine adds, removes and polls partitions, and knows for each poll which
+// readings there were. Removing a partition drops what kgo has buffered of it.
 //
-// Whatever goes wrong with a partition, it is read again from behind what was handed over last: kgo's own cursor may have
-// moved over records that nobody got.
+// After any error, a partition is read again from the first record that was not handed over: kgo's own cursor may have moved past
+// records that nobody got.
 type Reader struct {
 	cl      *kgo.Client
-	chunks  *chunkReader // for a batch as it stands in the log; nil in tests
+	chunks  *chunkReader // reads a record batch undecoded; nil in tests
 	filter  func(eventType, source string) bool
 	records int
 	bytes   int
-	most    int                                                   // bytes of a record
-	onError func(err error)                                       // about no claimed partition
+	most    int                                                   // the largest record, in bytes
+	onError func(err error)                                       // for errors that are about no claimed partition
 	count   func(ctx context.Context, name string) (Topic, error) // see counting
 
-	out     chan Unit   // unbuffered: at most one decoded poll waits to be taken. Never closed
-	cmds    chan func() // never closed
-	waiting atomic.Int32
-	wake    atomic.Pointer[context.CancelFunc]
+	out     chan Unit                          // unbuffered: at most one decoded poll waits. Never closed
+	calls   chan func()                        // never closed
+	waiting atomic.Int32                       // calls that wait for the poll under way to end
+	wake    atomic.Pointer[context.CancelFunc] // ends the poll under way
 
-	readings map[TopicPartition]*Reading // owned by Run
+	readings map[TopicPartition]*Reading // used by Run's goroutine only
 }
 
 // Reading is the reading of one claimed partition, from [Reader.Add] to [Reader.Drop].
 type Reading struct {
 	Partition  ledger.Partition
-	partitions int32 // of the topic: they say where a key belongs
+	partitions int32 // how many the topic has, which decides in which one a key belongs
 
-	next     ledger.Position // what was read up to
+	next     ledger.Position // the next record to read
 	failures int             // in a row
-	retryAt  time.Time       // when to read on after one; zero: it is being read
+	retryAt  time.Time       // when to read on after a failure; zero: it is being read
 }
 
 func (r *Reading) at() TopicPartition { return At(r.Partition) }
 
-// Part is what one poll brought of one partition.
+// Part is what one poll has read of one partition.
 type Part struct {
 	Of      *Reading
-	From    int64 // where what is in it begins to have been read
+	From    int64 // the part was read from here, up to Next
 	Records []ledger.Record
-	Events  []*schemas.Event // nil where undecodable; as long as Records
+	Events  []*schemas.Event // one for each of Records, nil if it cannot be decoded
 	Next    ledger.Position
 	Bytes   int
-	End     int64 // of the log for readers of committed records, as of the poll
-	Err     error // reading stands still at From: nothing else is set
+	End     int64 // the log's end for readers of committed records, at the time of the poll
+	Err     error // reading failed at From; only Of and From are set besides
 }
 
-// Unit is what fits a batch.
+// Unit is one or more parts that fit together into a batch.
 type Unit struct {
 	Parts   []Part
 	Records int
@@ -91,20 +91,20 @@ func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	return &Reader{
 		cl: cl, chunks: log.chunks, count: log.Count,
 		filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, most: cfg.MaxRecordBytes, onError: cfg.OnError,
-		out: make(chan Unit), cmds: make(chan func()), readings: map[TopicPartition]*Reading{},
+		out: make(chan Unit), calls: make(chan func()), readings: map[TopicPartition]*Reading{},
 	}
 }
 
-// Out brings what is read. Whoever takes a unit may have ended the claim of one of its parts since, and leaves that out.
+// Out returns the channel of units. The receiver must skip parts whose claim has ended meanwhile.
 func (f *Reader) Out() <-chan Unit { return f.out }
 
-// fetchBytes bounds what one fetch brings, as it is on the wire: bodies that compress well unpack to ten times as much,
-// and all of it is in memory at once.
+// fetchBytes bounds one fetch, in bytes on the wire. Bodies that compress well unpack to ten times as much, all of it in memory at
+// once.
 const fetchBytes = 4 << 20
 
-// ClientOptions make a client that reads committed records from where it is told and never moves by itself. Control
-// records are kept and dropped here, because they are what carries a position over the end of a transaction: without
-// them a partition that ends in an aborted batch would never be read to its end.
+// ClientOptions returns the options of a client that reads committed records from given offsets and never moves by itself. kgo keeps
+// control records, and the reader drops them after it has moved the position past them: otherwise a partition that ends with an
+// aborted transaction would never be read to its end.
 func ClientOptions(cfg Config) ([]kgo.Opt, error) {
 	maxRead := int32(cfg.MaxRecordBytes)
 	unpack, err := unpackOptions(cfg.MaxRecordBytes)
@@ -123,7 +123,7 @@ func ClientOptions(cfg Config) ([]kgo.Opt, error) {
 	), nil
 }
 
-// do runs fn between two polls and returns when it has run, or when ctx is done.
+// do runs fn on Run's goroutine, between two polls. It returns when fn has run, or when ctx is done.
 func (f *Reader) do(ctx context.Context, fn func()) {
 	f.waiting.Add(1)
 	if c := f.wake.Load(); c != nil {
@@ -131,27 +131,27 @@ func (f *Reader) do(ctx context.Context, fn func()) {
 	}
 	ran := make(chan struct{})
 	select {
-	case f.cmds <- func() { fn(); close(ran) }:
+	case f.calls <- func() { fn(); close(ran) }:
 		<-ran
 	case <-ctx.Done():
 		f.waiting.Add(-1)
 	}
 }
 
-// Add reads a partition of a topic of so many partitions from a position on, until it is dropped.
+// Add reads a partition from a position on until [Reader.Drop]. partitions is how many its topic has.
 func (f *Reader) Add(ctx context.Context, p ledger.Partition, partitions int32, from ledger.Position) *Reading {
 	r := &Reading{Partition: p, partitions: partitions, next: from}
 	f.do(ctx, func() {
 		f.remove(r.at())
 		f.readings[r.at()] = r
-		f.read(r.at(), from)
+		f.startReading(r.at(), from)
 	})
 	return r
 }
 
-// read has kgo read a partition from a position on. With the epoch, it checks for truncation before it reads, and again
-// whenever the leader changes.
-func (f *Reader) read(at TopicPartition, from ledger.Position) {
+// startReading lets kgo read a partition from a position on. If the position has a leader epoch, kgo checks for truncation before it
+// reads, and again whenever the leader changes.
+func (f *Reader) startReading(at TopicPartition, from ledger.Position) {
 	offset := kgo.NewOffset().At(from.Offset)
 	if from.LeaderEpoch >= 0 {
 		offset = offset.WithEpoch(from.LeaderEpoch)
@@ -159,7 +159,7 @@ func (f *Reader) read(at TopicPartition, from ledger.Position) {
 	f.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: {at.Number: offset}})
 }
 
-// Drop ends a reading. Parts of it may still come out.
+// Drop ends a reading. [Reader.Out] may still bring parts of it.
 func (f *Reader) Drop(ctx context.Context, r *Reading) {
 	f.do(ctx, func() {
 		if f.readings[r.at()] == r {
@@ -173,15 +173,15 @@ func (f *Reader) remove(at TopicPartition) {
 		return
 	}
 	delete(f.readings, at)
-	f.stop(at)
+	f.stopReading(at)
 }
 
-// stop has kgo read a partition no more, and drop what it has buffered of it.
-func (f *Reader) stop(at TopicPartition) {
+// stopReading lets kgo stop reading a partition, and drop what it has buffered of it.
+func (f *Reader) stopReading(at TopicPartition) {
 	f.cl.RemoveConsumePartitions(map[string][]int32{at.Topic: {at.Number}})
 }
 
-func (f *Reader) command(fn func()) {
+func (f *Reader) runCall(fn func()) {
 	f.waiting.Add(-1)
 	fn()
 }
@@ -191,12 +191,12 @@ func (f *Reader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		fetches := f.poll(ctx)
 		for _, u := range f.units(ctx, fetches) {
-			if !f.hand(ctx, u) {
+			if !f.handOver(ctx, u) {
 				return
 			}
 		}
 		if fetches.NumRecords() == 0 && fetches.Err() != nil && !isDone(fetches.Err()) {
-			f.pause(ctx)
+			f.pauseClient(ctx)
 		}
 	}
 }
@@ -206,14 +206,15 @@ func isDone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// pause keeps an error that comes back at once from spinning.
-func (f *Reader) pause(ctx context.Context) {
+// pauseClient waits a moment after a poll that brought nothing but errors, which may return at once each time. It runs calls
+// meanwhile.
+func (f *Reader) pauseClient(ctx context.Context) {
 	timer := time.NewTimer(200 * time.Millisecond)
 	defer timer.Stop()
 	for {
 		select {
-		case fn := <-f.cmds:
-			f.command(fn)
+		case fn := <-f.calls:
+			f.runCall(fn)
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -222,14 +223,15 @@ func (f *Reader) pause(ctx context.Context) {
 	}
 }
 
-// hand gives a unit away, and goes on taking commands while nobody takes it: who is to take it gives some of them.
-func (f *Reader) hand(ctx context.Context, u Unit) bool {
+// handOver sends a unit, and runs calls until somebody receives it: the receiver may be waiting for such a call. It returns false
+// once ctx is done.
+func (f *Reader) handOver(ctx context.Context, u Unit) bool {
 	for {
 		select {
 		case f.out <- u:
 			return true
-		case fn := <-f.cmds:
-			f.command(fn)
+		case fn := <-f.calls:
+			f.runCall(fn)
 		case <-ctx.Done():
 			return false
 		}
@@ -242,19 +244,20 @@ func (f *Reader) poll(ctx context.Context) kgo.Fetches {
 	f.wake.Store(&cancel)
 	for f.waiting.Load() > 0 || len(f.readings) == 0 {
 		select {
-		case fn := <-f.cmds:
-			f.command(fn)
+		case fn := <-f.calls:
+			f.runCall(fn)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 	if pctx.Err() != nil {
-		return nil // woken for a command that has run by now
+		return nil // woken for a call that has run by now
 	}
 	return f.cl.PollRecords(pctx, f.records)
 }
 
-// untilRetry reads partitions again whose pause is over, and gives the context of a poll that ends when the next one's is.
+// untilRetry reads on in partitions whose pause after an error is over. It returns a context for the next poll, which ends when the
+// next such pause does.
 func (f *Reader) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
 	var first time.Time
 	for _, in := range f.readings {
@@ -262,7 +265,7 @@ func (f *Reader) untilRetry(ctx context.Context) (context.Context, context.Cance
 		case in.retryAt.IsZero():
 		case !time.Now().Before(in.retryAt):
 			in.retryAt = time.Time{}
-			f.read(in.at(), in.next)
+			f.startReading(in.at(), in.next)
 		case first.IsZero() || in.retryAt.Before(first):
 			first = in.retryAt
 		}
@@ -273,40 +276,40 @@ func (f *Reader) untilRetry(ctx context.Context) (context.Context, context.Cance
 	return context.WithDeadline(ctx, first)
 }
 
-// failed stops the reading of a partition for a while, longer each time, and says why.
-func (f *Reader) failed(in *Reading, err error) Part {
-	f.stop(in.at())
+// pauseAfterError stops reading a partition for a while, longer after each failure, and returns the part that says why.
+func (f *Reader) pauseAfterError(in *Reading, err error) Part {
+	f.stopReading(in.at())
 	in.retryAt = time.Now().Add(min(200*time.Millisecond<<min(in.failures, 5), 5*time.Second))
 	in.failures++
 	return Part{Of: in, From: in.next.Offset, Err: err}
 }
 
-// units cuts a poll into what fits a batch each, in order. A record that is larger than a batch comes alone.
+// units cuts a poll into units, in order. A record that is larger than a batch is a unit alone.
 func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 	c := cutting{f: f, counts: counting{ask: f.count}}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		in := f.readings[TopicPartition{tp.Topic, tp.Partition}]
-		if in == nil { // an error about the client, or a partition given up
+		if in == nil { // an error about the client, or a partition that was dropped
 			if tp.Err != nil && !isDone(tp.Err) {
 				f.onError(tp.Err)
 			}
 			return
 		}
-		if !in.retryAt.IsZero() { // failed in this poll: it is read again from before this
+		if !in.retryAt.IsZero() { // failed earlier in this poll: these records are read again
 			return
 		}
-		if err := moved(fetches, tp.Topic, tp.Partition); err != nil {
-			c.Parts = append(c.Parts, f.failed(in, err)) // records beside it are not trusted: they may lie behind a truncation
+		if err := logMoved(fetches, tp.Topic, tp.Partition); err != nil {
+			c.Parts = append(c.Parts, f.pauseAfterError(in, err)) // the records of this poll are not used: they may be from after a truncation
 			return
 		}
-		if tp.LogStartOffset > in.next.Offset { // kgo moves an offset into the log where it had to look the partition up first
-			c.Parts = append(c.Parts, f.failed(in, kerr.OffsetOutOfRange))
+		if tp.LogStartOffset > in.next.Offset { // after it has looked up a partition, kgo may start at the log's start instead
+			c.Parts = append(c.Parts, f.pauseAfterError(in, kerr.OffsetOutOfRange))
 			return
 		}
 		c.part = nil
 		for _, r := range tp.Records {
 			if err := c.record(ctx, in, r, tp.LastStableOffset); err != nil {
-				c.Parts = append(c.Parts, f.failed(in, err))
+				c.Parts = append(c.Parts, f.pauseAfterError(in, err))
 				return
 			}
 		}
@@ -314,12 +317,12 @@ func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 		switch {
 		case large && e.NextOffset > in.next.Offset:
 			next := ledger.Position{Offset: e.NextOffset, LeaderEpoch: e.Epoch}
-			rec := f.unread(ctx, in, e) // before kgo goes on behind it
-			c.put(in, next, tp.LastStableOffset, 0)
+			rec := f.tooLargeRecord(ctx, in, e) // before skip
+			c.advance(in, next, tp.LastStableOffset, 0)
 			c.add(rec, nil)
 			f.skip(in, next)
-		case tp.Err != nil: // a batch that is broken: the records before it are good
-			c.Parts = append(c.Parts, f.failed(in, tp.Err))
+		case tp.Err != nil: // a broken batch; the records before it are good
+			c.Parts = append(c.Parts, f.pauseAfterError(in, tp.Err))
 		}
 	})
 	if len(c.Parts) > 0 {
@@ -328,23 +331,23 @@ func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 	return c.units
 }
 
-// cutting is a poll on its way into units.
+// cutting is the state of cutting one poll into units.
 type cutting struct {
 	f      *Reader
 	counts counting
 	units  []Unit
 	Unit
-	part *Part // of the partition at hand in the unit at hand; nil: none yet
+	part *Part // the current partition's part in the current unit; nil: none yet
 }
 
-// record takes one record of a partition. An error means that it cannot be decided yet.
+// record adds one record of a partition. An error means that it cannot be decided yet, so that the partition must be read again.
 func (c *cutting) record(ctx context.Context, in *Reading, r *kgo.Record, end int64) error {
 	if r.Offset < in.next.Offset {
 		return nil
 	}
 	size, next := weight(r), ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}
 	if r.Attrs.IsControl() {
-		c.put(in, next, end, size)
+		c.advance(in, next, end, size)
 		return nil
 	}
 	rec, event := decode(r, c.f.filter, bounds{partitions: in.partitions, bytes: c.f.most})
@@ -353,15 +356,15 @@ func (c *cutting) record(ctx context.Context, in *Reading, r *kgo.Record, end in
 			return err
 		}
 	}
-	c.put(in, next, end, size)
+	c.advance(in, next, end, size)
 	c.add(rec, event)
 	c.Bytes += size
 	c.part.Bytes += size
 	return nil
 }
 
-// put makes room for size bytes of a partition that is read up to next.
-func (c *cutting) put(in *Reading, next ledger.Position, end int64, size int) {
+// advance moves a partition's position to next. If size more bytes do not fit into the current unit, it begins another one.
+func (c *cutting) advance(in *Reading, next ledger.Position, end int64, size int) {
 	if c.Records >= c.f.records || c.Records > 0 && c.Bytes+size > c.f.bytes {
 		c.units, c.Unit, c.part = append(c.units, c.Unit), Unit{}, nil
 	}
@@ -378,18 +381,18 @@ func (c *cutting) add(rec ledger.Record, event *schemas.Event) {
 	c.Records++
 }
 
-// skip reads on behind a batch that cannot be read: kgo has stopped in front of it.
+// skip reads on after a batch that cannot be read, before which kgo has stopped.
 func (f *Reader) skip(in *Reading, to ledger.Position) {
-	f.stop(in.at())
-	f.read(in.at(), to)
+	f.stopReading(in.at())
+	f.startReading(in.at(), to)
 }
 
-// unreadTimeout bounds the reading of a batch as it stands in the log: the reader takes no commands meanwhile.
+// unreadTimeout bounds the read of a compressed batch. The reader runs no calls meanwhile.
 const unreadTimeout = 2 * time.Second
 
-// unread is the ledger's view of a batch that decompresses to more than is read: one row for all of its records, at
-// the first one's place, with the batch as it stands in the log where that can be had and kept.
-func (f *Reader) unread(ctx context.Context, in *Reading, e *kgo.ErrDecompressTooLarge) ledger.Record {
+// tooLargeRecord returns what the ledger stores of a batch that decompresses to more than is read: one row for all of its records, at
+// the first one's offset, with the compressed batch if it can be read and is not too large.
+func (f *Reader) tooLargeRecord(ctx context.Context, in *Reading, e *kgo.ErrDecompressTooLarge) ledger.Record {
 	from := max(e.Offset, in.next.Offset)
 	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
 	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read, or to more records than are; all of it is in the log for as long as the topic keeps it",
@@ -407,13 +410,13 @@ func (f *Reader) unread(ctx context.Context, in *Reading, e *kgo.ErrDecompressTo
 	return rec
 }
 
-// keptBatch is the largest batch that is kept as it is.
+// keptBatch is the largest compressed batch that is kept, in bytes.
 const keptBatch = 1 << 20
 
-// moved is the error of a partition in a poll that says that its log may not be what it was: the broker's own, or kgo's notes
-// about lost data, which come as fetches of their own, after those with records. An error of kgo's about a batch that it
-// could not decode says nothing against the records before it.
-func moved(fetches kgo.Fetches, topic string, number int32) (found error) {
+// logMoved returns the error in a poll that says that a partition's log may have changed: a broker's, or kgo's about lost data, which
+// comes as a fetch of its own, after those with records. It leaves out kgo's errors about a batch that it could not decode: the
+// records before that are good.
+func logMoved(fetches kgo.Fetches, topic string, number int32) (found error) {
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		if tp.Topic != topic || tp.Partition != number || tp.Err == nil {
 			return

@@ -13,10 +13,10 @@ type retention struct {
 	sized bool          // a partition is also cut where it grows beyond a size
 }
 
-// maxKeep is where a retention counts as for ever: more milliseconds than a Duration has room for.
+// maxKeep is the smallest retention in milliseconds that counts as for ever, since a Duration cannot hold it.
 const maxKeep = time.Duration(1<<63-1) / time.Millisecond
 
-// retention asks the broker what holds for a topic: an operator may have changed what the config says.
+// retention asks the broker for the retention of a topic: an operator may have changed it after the file was applied.
 func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	r := retention{keep: -1}
 	all, err := l.adm.DescribeTopicConfigs(ctx, topic)
@@ -47,8 +47,8 @@ func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	return r, nil
 }
 
-// endangered is the stretch [start, before) of a partition that a sweep takes care of: what is older than half of the
-// retention and, where the log is cut by size, the older half of what is there. What is below start is gone.
+// endangered returns the stretch [start, before) of a partition whose payloads a sweep copies: records older than half of the
+// retention and, if the log is also cut by size, the older half of the log. Records below start are deleted already.
 func (l *Log) endangered(ctx context.Context, at TopicPartition, r retention, now time.Time) (start, before int64, err error) {
 	if start, err = l.Start(ctx, at); err != nil {
 		return 0, 0, err

@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// unpackOptions bound what a compressed batch may come to: most bytes, and fourfold that in memory with what its records
-// and headers take there. A few kilobytes of the log unpack to millions of records without a byte in them, of 200 bytes each.
-// A batch over the bound is a [kgo.ErrDecompressTooLarge].
+// unpackOptions bounds what a compressed batch may become: most bytes decompressed, and four times that in memory as records and
+// headers. Otherwise a few kilobytes of the log may become millions of empty records, of 200 bytes each. A batch over a bound is a
+// [kgo.ErrDecompressTooLarge].
 func unpackOptions(most int) ([]kgo.Opt, error) {
 	cl, err := kgo.NewClient(kgo.MaxDecompressBatchBytes(most)) // the only way to a bounded decompressor; it never connects
 	if err != nil {
@@ -17,25 +17,25 @@ func unpackOptions(most int) ([]kgo.Opt, error) {
 	}
 	defer cl.Close()
 	inner := cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
-	return []kgo.Opt{kgo.WithDecompressor(&fewRecords{inner, 4 * most}), kgo.MaxDecompressBatchBytes(most)}, nil
+	return []kgo.Opt{kgo.WithDecompressor(&boundedDecompressor{inner, 4 * most}), kgo.MaxDecompressBatchBytes(most)}, nil
 }
 
-// fewRecords refuses batches that come to more than most bytes in memory, before there are any records of them.
-type fewRecords struct {
+// boundedDecompressor refuses batches that would become more than most bytes in memory, before kgo makes records of them.
+type boundedDecompressor struct {
 	kgo.Decompressor
 	most int
 }
 
-func (d *fewRecords) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+func (d *boundedDecompressor) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	out, err := d.Decompressor.Decompress(src, codec)
-	if err == nil && codec != kgo.CodecNone && len(out)*worstGrowth > d.most && unpacked(out) > d.most {
+	if err == nil && codec != kgo.CodecNone && len(out)*worstGrowth > d.most && memoryOf(out) > d.most {
 		return nil, kgo.ErrMaxDecompress
 	}
 	return out, err
 }
 
-// What kgo makes of a record and of a header. It believes a record that it has a header a byte, so that nothing grows more
-// than by one of those: batches below that are not looked at.
+// How many bytes kgo's structs for a record and a header take. It accepts a header count of up to one per byte of the record, so a
+// batch grows by worstGrowth at most; smaller batches are not counted.
 const (
 	recordBytes = 192
 	headerBytes = 40
@@ -43,8 +43,8 @@ const (
 	leastRecord = 6 // bytes, without its length
 )
 
-// unpacked is about what the records of a batch take in memory. What is no record ends it, as it ends kgo's reading.
-func unpacked(in []byte) (bytes int) {
+// memoryOf returns about how many bytes the records of a batch take in memory. It stops at the first broken record, as kgo does.
+func memoryOf(in []byte) (bytes int) {
 	bytes = len(in)
 	for len(in) > 0 {
 		length, n := binary.Varint(in)
@@ -57,7 +57,7 @@ func unpacked(in []byte) (bytes int) {
 	return bytes
 }
 
-// headersIn is how many headers a record says it has, but no more than could be.
+// headersIn returns how many headers a record claims to have, at most one per byte that is left in it.
 func headersIn(record []byte) int {
 	if len(record) == 0 {
 		return 0

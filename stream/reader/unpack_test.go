@@ -30,14 +30,14 @@ func TestUnpackedCountsRecordsAndHeaders(t *testing.T) {
 			k.Length = int32(len(k.AppendTo(nil)) - 1) // a length of 0 takes a byte
 			in = k.AppendTo(in)
 		}
-		if got, want := unpacked(in), len(in)+records*recordBytes+headers*headerBytes; got != want {
+		if got, want := memoryOf(in), len(in)+records*recordBytes+headers*headerBytes; got != want {
 			t.Fatalf("%d records with %d headers in %d bytes take %d, want %d", records, headers, len(in), got, want)
 		}
-		if len(in) > 0 && unpacked(in) > len(in)*worstGrowth {
-			t.Fatalf("%d bytes grow to %d", len(in), unpacked(in))
+		if len(in) > 0 && memoryOf(in) > len(in)*worstGrowth {
+			t.Fatalf("%d bytes grow to %d", len(in), memoryOf(in))
 		}
 		for _, cut := range [][]byte{in[:rapid.IntRange(0, len(in)).Draw(t, "cut")], rapid.SliceOf(rapid.Byte()).Draw(t, "garbage")} {
-			if n := unpacked(cut); n < len(cut) || n > len(cut)*worstGrowth {
+			if n := memoryOf(cut); n < len(cut) || n > len(cut)*worstGrowth {
 				t.Fatalf("%d bytes of garbage take %d", len(cut), n)
 			}
 		}

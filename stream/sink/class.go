@@ -40,7 +40,7 @@ type AttemptError struct {
 func (e *AttemptError) Error() string { return fmt.Sprintf("%s: %v", e.Class, e.Err) }
 func (e *AttemptError) Unwrap() error { return e.Err }
 
-// ClassOf is the class of the outermost AttemptError in err's tree; ClassBug for any other error.
+// ClassOf returns the class of the outermost AttemptError in err's tree; ClassBug for any other error.
 func ClassOf(err error) Class {
 	if err == nil {
 		return ClassOK

@@ -14,7 +14,7 @@ const (
 // Failure is a row of the failure table.
 type Failure struct {
 	What  string   // what came of the attempt, in words
-	Codes [][2]int // the HTTP statuses that it is about, from and to; none where no answer came
+	Codes [][2]int // the HTTP statuses that it is about, from and to; none if no answer came
 	Class Class
 	Then  Then
 	// Most is how many of these in a row are made at most, where that is less than the destination allows; 0 is no such bound.
@@ -58,10 +58,10 @@ var failures = []Failure{
 	{What: "a fault of Forebay's own", Class: ClassBug, Then: ThenRetried},
 }
 
-// Failures are the rows of the failure table.
+// Failures returns the rows of the failure table.
 func Failures() []Failure { return append([]Failure(nil), failures...) }
 
-// Classes are the classes of the failure table, [ClassOK] among them.
+// Classes returns the classes of the failure table, [ClassOK] among them.
 func Classes() (list []Class) {
 	seen := map[Class]bool{}
 	for _, f := range failures {
@@ -73,7 +73,7 @@ func Classes() (list []Class) {
 	return list
 }
 
-// ofStatus is the row of an HTTP status. Every status has one; 0, no answer at all, counts as rejected.
+// ofStatus returns the row of an HTTP status. Every status has one; 0, no answer at all, counts as rejected.
 func ofStatus(code int) Failure {
 	for _, f := range failures {
 		for _, c := range f.Codes {
@@ -85,7 +85,7 @@ func ofStatus(code int) Failure {
 	return Failure{Class: ClassRejected, Then: ThenDead}
 }
 
-// failureOf is the first row of a class. A class that is in no row is a bug of ours: it counts as ClassBug.
+// failureOf returns the first row of a class. A class that is in no row is a bug of ours: it counts as ClassBug.
 func failureOf(c Class) Failure {
 	for _, f := range failures {
 		if f.Class == c {
@@ -95,10 +95,10 @@ func failureOf(c Class) Failure {
 	return failureOf(ClassBug)
 }
 
-// ClassOfStatus is the class of an HTTP status.
+// ClassOfStatus returns the class of an HTTP status.
 func ClassOfStatus(code int) Class { return ofStatus(code).Class }
 
-// PauseAfter is after how many answers of this status in a row a destination that is an [Endpoint] is paused; 0 never.
+// PauseAfter returns after how many answers of this status in a row a destination that is an [Endpoint] is paused; 0 never.
 func PauseAfter(code int) int { return ofStatus(code).PauseAfter }
 
 // Holds reports whether an answer of this status that a sink gave the class c holds the whole destination for as long as
@@ -113,13 +113,13 @@ func Holds(c Class, code int) bool {
 // Retried reports whether the lane tries again after c.
 func (c Class) Retried() bool { return failureOf(c).Then == ThenRetried }
 
-// Most is how many attempts in a row are made at most when they end with c; 0: as many as the destination allows.
+// Most returns how many attempts in a row are made at most when they end with c; 0: as many as the destination allows.
 func (c Class) Most() int { return failureOf(c).Most }
 
-// Apart is how long it takes from an attempt that ends with c to the next at least.
+// Apart returns how long it takes from an attempt that ends with c to the next at least.
 func (c Class) Apart() time.Duration { return failureOf(c).Apart }
 
-// Mend is what an operator has to mend where actions are dead by c; empty for classes that nobody is told of.
+// Mend returns what an operator has to mend where actions are dead by c; empty for classes that nobody is told of.
 func (c Class) Mend() string { return failureOf(c).Mend }
 
 // Alerted reports whether an operator is told of an action that is dead by c.

@@ -8,8 +8,8 @@
 // the event was taken in until that was over. In each of these times it looks at no more than a thousand messages, issues or
 // comments.
 //
-// Where the look finds the action's id, Do returns without an error and sends nothing. Where it finds none, Do makes its
-// attempt. A look that fails ends the attempt with the class of that failure. Where it cannot tell, because there is too much
+// Where the look finds the action's id, Do returns without an error and sends nothing. If it finds none, Do makes its
+// attempt. A look that fails ends the attempt with the class of that failure. If it cannot tell, because there is too much
 // to look at, Do sends nothing and returns an error of [ClassRejected] that says what an operator can do, as sinks/slack/look.go
 // does: rather an operator's glance than a second message. Errors of a look are [AttemptError.Untouched].
 //
@@ -33,12 +33,12 @@ import (
 type Idempotency string
 
 const (
-	// Idempotent sinks do no harm by repeating: the destination acts once per key, or once anyway, or the sink looks first
-	// for what an earlier attempt did. Retried freely.
+	// Idempotent sinks may repeat an attempt without harm: the destination acts once per key, or repeating changes nothing, or the sink
+	// first looks for what an earlier attempt did. They are retried freely.
 	Idempotent Idempotency = "idempotent"
-	// Fenced sinks pass the owner's epoch on and the destination refuses lower ones. Retried freely.
+	// Fenced sinks pass the owner's epoch on, and the destination refuses lower ones. They are retried freely.
 	Fenced Idempotency = "fenced"
-	// Unsafe sinks may act twice: marked before the call, an unknown outcome is parked for an operator.
+	// Unsafe sinks may act twice. An attempt is marked before the call; if its outcome is unknown, the action waits for an operator.
 	Unsafe Idempotency = "unsafe"
 )
 
@@ -49,7 +49,7 @@ const (
 // with its class (see [ClassOf]) what the lane does next; the Outcome is recorded in both cases. Neither the error
 // text nor the Outcome may contain a secret of the destination.
 //
-// Close is called once, after the last Do has returned, and gives back what the sink holds. Closing again is no error.
+// Close is called once, after the last Do has returned, and frees what the sink holds. Closing again is no error.
 //
 // A sink may implement [Checker], [Endpoint] and [InLedger]; more such interfaces may follow, found by assertion.
 type Sink interface {
@@ -64,9 +64,9 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Endpoint is implemented by sinks whose destination is one place that every action goes to: an answer that the place is
-// gone is said of all of them and, by the failure table, pauses the destination. For others, an API with many things in
-// it, it is said of the one thing that the action is about.
+// Endpoint is implemented by sinks that send every action to one and the same URL. If an answer says that the URL is gone, that is so
+// for all actions, and the destination is paused by the failure table. For other sinks, such as those of an API, such an answer is
+// about one thing in the API.
 type Endpoint interface{ Endpoint() }
 
 // InLedger is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
@@ -94,32 +94,32 @@ type Action struct {
 	Destination  string // "<team>/<destination>"
 	Generation   int32
 	Attempt      int // 1 for the first
-	// FirstAt is when the first attempt that is recorded began; zero where this is the first, or it is not known.
+	// FirstAt is when the first attempt that is recorded began; zero if this is the first, or it is not known.
 	FirstAt time.Time
-	// Doubt says that an attempt may have been made before those that are recorded: an owner did not come to release its claim
-	// while this was the first open action of its entity. DoubtEnd is when that was over; zero: not known.
+	// Doubt says that there may have been an attempt that is not recorded: an owner ended without releasing its claim while this was
+	// the first open action of its entity. Such an attempt ended before DoubtEnd; zero: not known.
 	Doubt    bool
 	DoubtEnd time.Time
-	// Twice says that an operator runs it again and knows that it may be done twice: a look that cannot tell is no reason not to.
+	// Twice says that an operator replays the action and accepts that it may be done twice: if a look cannot tell, the attempt is made.
 	Twice   bool
 	Epoch   int64  // of the owner's fence
 	Late    bool   // delivered although newer versions have run
-	Reason  string // what the gate said of the event; empty where that was nothing
+	Reason  string // what the gate said of the event; empty if that was nothing
 	Event   *schemas.Event
 	Timeout time.Duration // the destination's; ctx ends with it
-	// Later is nil where the attempt's outcome is what Do brings back.
+	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
 	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;
-	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty where an earlier attempt has executed it.
+	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty if an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
 	Commit func(ctx context.Context, s Statement) (tag string, err error)
 }
 
-// Span is a stretch of time. Where To is zero, it lasts.
+// Span is a stretch of time. If To is zero, it has not ended.
 type Span struct{ From, To time.Time }
 
-// Earlier are the times in which attempts before this one may have acted, for a sink that can look for what they did; none
-// where there was surely no such attempt.
+// Earlier returns the times in which attempts before this one may have acted, for a sink that can look for what they did; none
+// if there was surely no such attempt.
 func (a Action) Earlier() (spans []Span) {
 	taken := a.Event.RecordedTime
 	if a.Doubt {
@@ -133,19 +133,19 @@ func (a Action) Earlier() (spans []Span) {
 	return spans
 }
 
-// Stops reports whether the error of a look for an earlier attempt keeps this one from being made. nil, of a look that
-// found nothing, does not.
+// Stops reports whether this attempt must not be made because the look for an earlier one has failed with an error. nil means that
+// the look found nothing: then the attempt is made.
 func (a Action) Stops(look error) bool {
 	class := ClassOf(look)
 	return class != ClassOK && !(a.Twice && (class == ClassRejected || class == ClassDenied))
 }
 
-// Outcome is what an attempt brought back.
+// Outcome is what is recorded of an attempt, beside its error.
 type Outcome struct {
 	Code       int           // HTTP status, or 0
 	Response   []byte        // the first MaxResponse bytes of the answer
 	RetryAfter time.Duration // as the destination asked; 0 when it did not
-	// Later says that the destination has taken the action and says later what came of it; only where Action.Later is given.
+	// Later says that the destination has accepted the action and reports the result later. It counts only if Action.Later was set.
 	Later bool
 }
 

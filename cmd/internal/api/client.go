@@ -136,12 +136,12 @@ func itemPath(team, subscription, source, eventID string) string {
 	return fmt.Sprintf("/v1/inbox/%s/%s/%s/%s", url.PathEscape(team), url.PathEscape(subscription), url.PathEscape(source), url.PathEscape(eventID))
 }
 
-// Item is one event with its actions and attempts.
+// Item returns one event with its actions and attempts.
 func (c *Client) Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error) {
 	return ask[*InboxDetail](ctx, c, itemPath(team, subscription, source, eventID), nil)
 }
 
-// Raw is an event's body, byte for byte.
+// Raw returns an event's body, byte for byte.
 func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID string) (*Raw, error) {
 	body, header, err := c.do(ctx, itemPath(team, subscription, source, eventID)+"/raw", nil)
 	if err != nil {

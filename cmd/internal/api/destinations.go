@@ -29,7 +29,7 @@ type DestinationItem struct {
 // PauseItem is why a destination is paused.
 type PauseItem struct {
 	Since  time.Time `json:"since"`
-	By     string    `json:"by"`    // forebay, where nobody asked for it
+	By     string    `json:"by"`    // forebay, if nobody asked for it
 	Class  string    `json:"class"` // of the last failure then
 	Reason string    `json:"reason"`
 }
@@ -41,7 +41,7 @@ type PauseRequest struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Destinations answers of destinations. Errors are *schemas.Error: Conflict where there is nothing to pause or to resume.
+// Destinations answers of destinations. Errors are *schemas.Error: Conflict if there is nothing to pause or to resume.
 type Destinations interface {
 	Destinations(ctx context.Context) ([]DestinationItem, error)
 	Destination(ctx context.Context, team, name string) (*DestinationItem, error)
@@ -85,7 +85,7 @@ func (c *Client) Destinations(ctx context.Context) (Page[DestinationItem], error
 	return ask[Page[DestinationItem]](ctx, c, "/v1/destinations", nil)
 }
 
-// Destination is one destination.
+// Destination returns one destination.
 func (c *Client) Destination(ctx context.Context, team, name string) (*DestinationItem, error) {
 	return ask[*DestinationItem](ctx, c, destinationPath(team, name), nil)
 }

@@ -169,12 +169,12 @@ func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page
 	return ask[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", deadQuery(f))
 }
 
-// DeadLetter is one of them.
+// DeadLetter returns one of them.
 func (c *Client) DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error) {
 	return ask[*DeadLetterDetail](ctx, c, "/v1/dlq/"+url.PathEscape(id), nil)
 }
 
-// DeadRecord is one of them as it is exported.
+// DeadRecord returns one of them as it is exported.
 func (c *Client) DeadRecord(ctx context.Context, id string) (*DeadRecord, error) {
 	return ask[*DeadRecord](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/record", nil)
 }

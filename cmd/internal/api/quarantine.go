@@ -66,7 +66,7 @@ func (p QuarantinePlace) path() string {
 	return fmt.Sprintf("/v1/quarantine/%s/%s/%d/%d", url.PathEscape(p.Team), url.PathEscape(p.Source), p.Partition, p.Offset)
 }
 
-// QuarantinedBody is a delivery's body, byte for byte.
+// QuarantinedBody returns a delivery's body, byte for byte.
 func (c *Client) QuarantinedBody(ctx context.Context, p QuarantinePlace) ([]byte, error) {
 	body, _, err := c.do(ctx, p.path()+"/raw", nil)
 	return body, err

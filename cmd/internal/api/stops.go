@@ -14,7 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// StopItem is what a partition stands still for. Times and records are as well as could be told.
+// StopItem is why a partition has stopped. Times and record counts are best effort.
 type StopItem struct {
 	ID           int64         `json:"id"` // 0: only the asked process knows of it
 	Kind         string        `json:"kind"`
@@ -105,7 +105,7 @@ func subscriptionPath(team, name string) string {
 	return fmt.Sprintf("/v1/subscriptions/%s/%s", url.PathEscape(team), url.PathEscape(name))
 }
 
-// Subscription is one subscription, with what is stopped in any process.
+// Subscription returns one subscription, with what is stopped in any process.
 func (c *Client) Subscription(ctx context.Context, team, name string) (*SubscriptionItem, error) {
 	return ask[*SubscriptionItem](ctx, c, subscriptionPath(team, name), nil)
 }

@@ -132,7 +132,7 @@ type PartitionItem struct {
 	Stopped *StopItem `json:"stopped,omitempty"`
 }
 
-// PositionItem is where a partition stands.
+// PositionItem is the position of a partition.
 type PositionItem struct {
 	NextOffset int64 `json:"next_offset"`
 	Seeks      int64 `json:"seeks"`   // how often it was moved

@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// longPolicy is how a destination may finish later; nil: it may not.
+// longPolicy returns how a destination may finish later. l is nil if it may not.
 func longPolicy(l *config.Long) lane.LongPolicy {
 	if l == nil {
 		return lane.LongPolicy{}
@@ -24,7 +24,8 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 	return lane.LongPolicy{Deadline: l.Deadline.Std(), Heartbeat: l.Heartbeat.Std(), Most: l.Most}
 }
 
-// later gives calls the URL and the token for their result; nil where nobody listens.
+// later returns the function that makes the URL and the token with which a destination reports the result of a call; nil if nobody
+// listens.
 func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
@@ -35,7 +36,7 @@ func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Late
 	}
 }
 
-// statusURL says where it can be asked what became of an event; nil where nobody listens. The token reads that and nothing
+// statusURL returns if it can be asked what became of an event; nil if nobody listens. The token reads that and nothing
 // else, so that the URL works as it is.
 func statusURL(c *config.Config) func(team, source, id string) string {
 	if c.Agents.PublicURL == "" {
@@ -48,13 +49,13 @@ func statusURL(c *config.Config) func(team, source, id string) string {
 	}
 }
 
-// bindAgents binds the listener of destinations that finish later, where this process has one.
+// bindAgents binds the listener for the reports of destinations that finish later, if this process has one.
 func (a *App) bindAgents() error {
 	if a.stream == nil || a.file().Listen.Agents == "" {
 		return nil
 	}
 	handler, err := callback.New(callback.Config{
-		Keys: callback.NewKeys(a.file().Agents.Secrets), Ledger: desk{a.stream}, Logger: a.log, Registerer: a.registry,
+		Keys: callback.NewKeys(a.file().Agents.Secrets), Ledger: reportLedger{a.stream}, Logger: a.log, Registerer: a.registry,
 	})
 	if err == nil {
 		a.agents, err = listen("agents", a.file().Listen.Agents, handler, a.log)
@@ -70,19 +71,19 @@ func (a *App) serveAgents(ctx context.Context) error {
 	return err
 }
 
-// stopAgents waits a moment for those who are being answered; they can ask another process.
+// stopAgents waits up to two seconds for requests in flight. Those that are cut off can be sent to another process.
 func (a *App) stopAgents(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	a.agents.shutdown(ctx)
 }
 
-// desk answers agents from the ledger.
-type desk struct{ s *streams }
+// reportLedger stores the reports of agents in the ledger and answers their questions from it.
+type reportLedger struct{ s *streams }
 
-var _ callback.Ledger = desk{}
+var _ callback.Ledger = reportLedger{}
 
-func (d desk) open() (*inbox.Inbox, error) {
+func (d reportLedger) open() (*inbox.Inbox, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.s.ledger == nil {
@@ -91,7 +92,7 @@ func (d desk) open() (*inbox.Inbox, error) {
 	return inbox.New(d.s.ledger), nil
 }
 
-func (d desk) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
+func (d reportLedger) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
 	box, err := d.open()
 	if err != nil {
 		return "", err
@@ -99,7 +100,7 @@ func (d desk) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, e
 	return box.Report(ctx, r)
 }
 
-func (d desk) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
+func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
 	box, err := d.open()
 	if err != nil {
 		return false, err
@@ -107,7 +108,7 @@ func (d desk) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
 	return box.Beat(ctx, r)
 }
 
-func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
+func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
 	box, err := d.open()
 	if err != nil {
 		return inbox.ActionState{}, err
@@ -116,7 +117,7 @@ func (d desk) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.Actio
 }
 
 // Event asks every subscription of the source.
-func (d desk) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
+func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
 	box, err := d.open()
 	if err != nil {
@@ -146,7 +147,7 @@ func (d desk) Event(ctx context.Context, team, source, id string) (callback.Even
 	return out, nil
 }
 
-// fromDone are the statuses of an event by how far from done they are; others are an end as done is.
+// fromDone ranks the statuses of an event by how far they are from done. Statuses that are not in it are final, like done.
 var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
 
 func eventIn(subscription string, i *inbox.Item) callback.EventInItem {

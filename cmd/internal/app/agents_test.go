@@ -208,7 +208,7 @@ func TestProcessWithoutLedgerSaysWhereToAsk(t *testing.T) {
 // Until Postgres has answered there is nothing to say.
 func TestLedgerIsNotOpenYet(t *testing.T) {
 	t.Parallel()
-	h, err := callback.New(callback.Config{Keys: keysOf(tokenSecret), Ledger: desk{&streams{}}})
+	h, err := callback.New(callback.Config{Keys: keysOf(tokenSecret), Ledger: reportLedger{&streams{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ type App struct {
 	intake   *intake  // nil without the role
 	stream   *streams // nil without the role
 	operator *listener
-	agents   *listener // nil without the role, or where nobody listens
+	agents   *listener // nil without the stream role, or if no agents listener is configured
 }
 
 // New compiles sources and destinations. Nothing starts and nothing is connected before Start.
@@ -86,7 +86,7 @@ func (a *App) file() *config.Config { return a.current.Load() }
 
 func (a *App) has(role config.Role) bool { return slices.Contains(a.cfg.Roles, role) }
 
-// Start binds the listeners, so that Addr tells real ports. It is optional: Run does it where it was not done.
+// Start binds the listeners, so that Addr returns real ports. It is optional: Run calls it if it was not called.
 func (a *App) Start() error {
 	handler, err := a.operatorHandler()
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *App) Start() error {
 	return nil
 }
 
-// Addr is where a started process listens: "intake", "operator" or "agents"; nil for what it does not have.
+// Addr returns the address of a listener of a started process: "intake", "operator" or "agents"; nil if it does not have that one.
 func (a *App) Addr(name string) net.Addr {
 	switch {
 	case name == "operator" && a.operator != nil:
@@ -126,18 +126,18 @@ func (a *App) Addr(name string) net.Addr {
 
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
-		Ready: a.ready.checks, Quarantine: &quarantine{a: a}, Gatherer: a.registry, Logger: a.log,
+		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
 		Sources:       func() []api.SourceItem { return sourceItems(a.file()) },
 		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
 	}
 	if a.stream != nil {
-		cfg.Inbox, cfg.Stops, cfg.Destinations = &events{a.stream}, &stops{a}, places{a.stream}
-		cfg.DeadLetters = &deadLetters{events{a.stream}}
+		cfg.Inbox, cfg.Stops, cfg.Destinations = &inboxAPI{a.stream}, &stopsAPI{a}, destinationsAPI{a.stream}
+		cfg.DeadLetters = &deadLettersAPI{inboxAPI{a.stream}}
 	}
 	return api.New(cfg)
 }
 
-// Run works until ctx is done or a part fails, then stops everything. It returns nil after a clean stop.
+// Run runs the process until ctx is done or a part fails, then stops everything. It returns nil after a clean stop.
 func (a *App) Run(ctx context.Context) error {
 	if a.operator == nil {
 		if err := a.Start(); err != nil {
@@ -145,7 +145,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
-	served := make(chan error, 1) // the operator listener's end; it outlives the rest, so that readiness is seen to go
+	served := make(chan error, 1) // how the operator listener ended; it is stopped last, so that it can say that the process is not ready
 	go func() { served <- a.operator.serve() }()
 
 	g, gctx := errgroup.WithContext(ctx)
@@ -164,18 +164,19 @@ func (a *App) Run(ctx context.Context) error {
 	if a.agents != nil {
 		g.Go(func() error { return a.serveAgents(gctx) })
 	}
-	g.Go(func() error { return a.work(gctx) })
+	g.Go(func() error { return a.runRoles(gctx) })
 
 	<-gctx.Done()
 	a.log.Info("stopping", "reason", context.Cause(gctx))
 	a.ready.set("running", errors.New("stopping"))
-	return a.end(ctx, g, served)
+	return a.stopWithin(ctx, g, served)
 }
 
 var errDrained = errors.New("the drain budget is used up")
 
-// end stops everything, within the budget: each step has a bound in it, and what keeps to none is left to the end of the process.
-func (a *App) end(ctx context.Context, g *errgroup.Group, served <-chan error) error {
+// stopWithin stops everything within the drain budget. Each step has a bound; if one does not keep it, stopWithin returns all the same,
+// and the process ends.
+func (a *App) stopWithin(ctx context.Context, g *errgroup.Group, served <-chan error) error {
 	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.cfg.Drain-min(2*time.Second, a.cfg.Drain/10), errDrained)
 	defer cancel()
 	late := time.NewTimer(a.cfg.Drain)
@@ -193,7 +194,7 @@ func (a *App) end(ctx context.Context, g *errgroup.Group, served <-chan error) e
 	}
 }
 
-// drain stops the parts: who sends first, what is shared last.
+// drain stops the parts: first those that take requests, last what the others use.
 func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error) error {
 	var intake sync.WaitGroup
 	if a.intake != nil {
@@ -214,8 +215,8 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 	return err
 }
 
-// work waits for what the process needs, then opens the intake and runs the subscriptions.
-func (a *App) work(ctx context.Context) error {
+// runRoles waits until the topics are there, then opens the intake and runs the subscriptions.
+func (a *App) runRoles(ctx context.Context) error {
 	client, err := kgo.NewClient(KafkaOptions(a.file())...)
 	if err != nil {
 		return err
@@ -242,8 +243,8 @@ func rolesText(roles []config.Role) string {
 	return strings.Join(names, ",")
 }
 
-// Reload takes a configuration that was read again. Sources change at once and as a whole; what cannot change live is
-// refused, by name, and nothing is changed.
+// Reload takes a new version of the configuration. All sources change at once. If something changed that needs a restart, Reload
+// returns an error that names it, and changes nothing.
 func (a *App) Reload(read *config.Config) error {
 	if paths := config.Live(a.file(), read); len(paths) > 0 {
 		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))

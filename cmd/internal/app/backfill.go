@@ -20,9 +20,9 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// fetches are what the stream asks of sources' APIs: what is missing, and the bodies of thin events. The fetchers are
-// shared by all subscriptions, so that a source's rate is kept by the process as a whole.
-type fetches struct {
+// fetchers has the fetchers that ask sources' APIs for missing events and for the bodies of thin events. All subscriptions share
+// them, so that the process as a whole keeps a source's rate.
+type fetchers struct {
 	metrics *backfill.Metrics
 	gaps    map[string]*backfill.Source  // by "/<team>/<source>"
 	bodies  map[string]*backfill.Fetcher // the same
@@ -30,9 +30,9 @@ type fetches struct {
 	clients []*guard.Client
 }
 
-// newFetches compiles them without connecting. m may be nil. Problems name the key of the file.
-func newFetches(c *config.Config, m *backfill.Metrics) (f *fetches, problems config.Problems) {
-	f = &fetches{metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
+// newFetches makes the fetchers without connecting. m may be nil. Problems name the key of the file.
+func newFetches(c *config.Config, m *backfill.Metrics) (f *fetchers, problems config.Problems) {
+	f = &fetchers{metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Sources) {
 			s, path := c.Teams[team].Sources[name], "teams."+team+".sources."+name
@@ -49,33 +49,33 @@ func newFetches(c *config.Config, m *backfill.Metrics) (f *fetches, problems con
 }
 
 // close closes idle connections.
-func (f *fetches) close() {
+func (f *fetchers) close() {
 	for _, c := range f.clients {
 		c.Close()
 	}
 }
 
-// enricher is what lanes complete thin events with; nil where no source has any.
-func (f *fetches) enricher() lane.Enricher {
+// enricher returns the enricher that completes thin events; nil if no source has thin events.
+func (f *fetchers) enricher() lane.Enricher {
 	if len(f.bodies) == 0 {
 		return nil
 	}
 	return f.thin
 }
 
-// runner makes a runner of the requests that a store has; it writes to log what it fetches. Run runs it.
-func (f *fetches) runner(store backfill.Store, log *producer.Producer, logger *slog.Logger) (*backfill.Runner, error) {
+// runner makes a runner that fills the requests of a store and produces what it fetches to log. The caller runs it.
+func (f *fetchers) runner(store backfill.Store, log *producer.Producer, logger *slog.Logger) (*backfill.Runner, error) {
 	return backfill.NewRunner(backfill.Config{Store: store, Log: synthetic{log}, Sources: f.gaps, Logger: logger, Metrics: f.metrics})
 }
 
-// synthetic is where synthetic events go: no provider waits for them.
+// synthetic produces synthetic events. It has no deadline, since no provider waits for them.
 type synthetic struct{ *producer.Producer }
 
 func (s synthetic) Append(ctx context.Context, topic string, e *schemas.Event) error {
 	return s.Producer.Append(ctx, time.Time{}, topic, e)
 }
 
-// backfillLog is the producer of synthetic events, with the intake's settings. It connects with the first event; the
+// backfillLog returns the producer of synthetic events, with the intake's settings. It connects with the first event; the
 // caller closes it.
 func backfillLog(c *config.Config) (*producer.Producer, error) {
 	var limits bodyLimits
@@ -83,7 +83,7 @@ func backfillLog(c *config.Config) (*producer.Producer, error) {
 	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: largestBody(c), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
 }
 
-func (f *fetches) gap(c *config.Config, team, name string, s *config.Source) error {
+func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) error {
 	b := s.Backfill
 	if b == nil {
 		return nil
@@ -106,7 +106,7 @@ func (f *fetches) gap(c *config.Config, team, name string, s *config.Source) err
 	return err
 }
 
-func (f *fetches) body(source string, t *config.Thin) error {
+func (f *fetchers) body(source string, t *config.Thin) error {
 	if t == nil {
 		return nil
 	}
@@ -119,8 +119,8 @@ func (f *fetches) body(source string, t *config.Thin) error {
 	return err
 }
 
-// fetcher completes cfg with a guarded client of its own and with the destinations' table of statuses.
-func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed []netip.Prefix) (*backfill.Fetcher, error) {
+// fetcher makes a fetcher from cfg, with a guarded client of its own and the failure table of destinations.
+func (f *fetchers) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed []netip.Prefix) (*backfill.Fetcher, error) {
 	// The fetcher's own limits are met first: the client's are a second line.
 	client, err := guard.New(guard.Config{AllowNetworks: allowed, Timeout: cfg.Timeout + time.Second, MaxResponse: cfg.MaxBytes + 1, MaxIdle: 8})
 	if err != nil {
@@ -135,8 +135,8 @@ func (f *fetches) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed []
 	return backfill.NewFetcher(cfg)
 }
 
-// naming compiles the mapping of a backfill's elements. The catalogue compiles whole sources only, so this is one that
-// takes elements for deliveries; its secret, which nobody knows, is never asked for.
+// naming compiles the mapping of the elements in a backfill's answer. The catalogue compiles whole sources only, so this makes a
+// source whose deliveries are elements. Its secret is random, and nothing verifies with it.
 func naming(c *config.Config, team, name string) (func(element []byte) (*schemas.Event, error), error) {
 	event := c.BackfillEvent(team, name)
 	ownID, ownEntity := event.ID != "", event.Entity != nil

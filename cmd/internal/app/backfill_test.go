@@ -87,7 +87,7 @@ func newBackfills(t *testing.T, github string) *backfills {
 }
 
 // run starts the runner.
-func (b *backfills) run(c *config.Config, f *fetches) {
+func (b *backfills) run(c *config.Config, f *fetchers) {
 	b.t.Helper()
 	b.store = &requestStore{requests: make(chan backfill.Request, 100), outcomes: make(chan backfill.Outcome, 100)}
 	log, err := backfillLog(c)

@@ -13,12 +13,12 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// asks reports whether a subscription asks its sources for anything that is missing.
-func asks(sub *config.Subscription) bool {
+// wantsBackfill reports whether a subscription's policy asks for backfills.
+func wantsBackfill(sub *config.Subscription) bool {
 	return sub.Gap.Then == string(gate.ThenBackfill) || sub.Start == string(gate.StartBackfill)
 }
 
-// backfill answers what a subscription asks for, until ctx is done.
+// backfill fills a subscription's requests for backfills until ctx is done.
 func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error {
 	log, err := backfillLog(s.a.file())
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error
 	if err == nil {
 		err = r.Run(ctx)
 	}
-	// What is not in the log by now is asked for again by the next owner.
+	// If a request is not filled when this ends, the next owner hands it out again.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if lost := log.Close(closing); lost != nil {
@@ -37,7 +37,7 @@ func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error
 	return err
 }
 
-// backfillRequests are the ledger's, as the runner of backfills takes them.
+// backfillRequests adapts the ledger's requests to the runner of backfills.
 type backfillRequests struct{ *batch.BackfillRequests }
 
 var _ backfill.Store = backfillRequests{}

@@ -8,8 +8,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// Check builds everything that a process with these roles would, without starting or connecting, and says what fails.
-// No roles means all.
+// Check builds everything that a process with these roles would build, without starting or connecting, and returns what fails. No
+// roles means all.
 func Check(c *config.Config, roles []config.Role) config.Problems {
 	if len(roles) == 0 {
 		roles = config.ServeRoles()

@@ -14,7 +14,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// policyOf is what the configuration says of a destination with this sink.
+// policyOf returns the policy that the configuration gives a destination with this sink.
 func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
 	_, endpoint := s.(sink.Endpoint)
 	p := destination.Policy{
@@ -28,7 +28,7 @@ func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
 	return p
 }
 
-// newKeeper makes a keeper that gets its store once that is open.
+// newKeeper makes a keeper. It gets its store, the ledger, when that is open.
 func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.Keeper {
 	k := &destination.Keeper{Destinations: map[string]*destination.Destination{}, Logger: log}
 	for name, d := range all {
@@ -37,10 +37,10 @@ func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.K
 	return k
 }
 
-// places answers of destinations as this process knows them, and pauses them in the ledger, for all.
-type places struct{ s *streams }
+// destinationsAPI answers questions about destinations by what this process knows, and pauses them in the ledger, for all processes.
+type destinationsAPI struct{ s *streams }
 
-func (p places) Destinations(context.Context) ([]api.DestinationItem, error) {
+func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, error) {
 	var items []api.DestinationItem
 	waiting := p.s.waiting()
 	c := p.s.a.file()
@@ -60,7 +60,7 @@ func (p places) Destinations(context.Context) ([]api.DestinationItem, error) {
 	return items, nil
 }
 
-// waiting is how many actions wait in the lanes of all subscriptions, by destination.
+// waiting returns how many actions wait in the lanes of all subscriptions, by destination.
 func (s *streams) waiting() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func pauseItem(p ledger.Pause) *api.PauseItem {
 	return &api.PauseItem{Since: p.At.UTC(), By: p.By, Class: p.Class, Reason: p.Reason}
 }
 
-func (p places) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {
+func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {
 	items, err := p.Destinations(ctx)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (p places) Destination(ctx context.Context, team, name string) (*api.Destin
 	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s is configured; `forebay destinations list -o id` lists them", team, name)
 }
 
-func (p places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	full, pause := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if now != nil {
@@ -120,7 +120,7 @@ func pausedAlready(name string, p ledger.Pause) error {
 	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, p.At.UTC().Format("2006-01-02 15:04:05"), p.By, p.Reason)
 }
 
-func (p places) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if r.DryRun && now == nil {
 			return schemas.Errorf(schemas.Conflict, "", "%s/%s is not paused", team, name)
@@ -133,9 +133,9 @@ func (p places) Resume(ctx context.Context, team, name string, r api.PauseReques
 	})
 }
 
-// change does something with the pause of a destination that stands in the ledger, and gives the destination as it then
-// is. The other processes follow within a second.
-func (p places) change(ctx context.Context, team, name string, dry bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
+// change calls do with the pause that the ledger has for a destination, nil if it is not paused, and returns the destination's state
+// after that. The other processes follow within a second.
+func (p destinationsAPI) change(ctx context.Context, team, name string, dry bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
 	if _, err := p.Destination(ctx, team, name); err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// deadLetters answers about actions that were given up, or whose outcome is unknown, from the ledger.
-type deadLetters struct{ events }
+// deadLettersAPI answers questions about dead letters and actions with an unknown outcome, from the ledger.
+type deadLettersAPI struct{ inboxAPI }
 
 // query completes a filter and opens the inbox for it. Destinations, like sources, may be named by their last part.
-func (d *deadLetters) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err error) {
+func (d *deadLettersAPI) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err error) {
 	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
 		if f.Team == "" {
 			return nil, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
@@ -29,7 +29,7 @@ func (d *deadLetters) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err erro
 	return box, err
 }
 
-func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
+func (d *deadLettersAPI) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
 	box, err := d.query(&f)
 	if err != nil {
 		return out, err
@@ -42,7 +42,7 @@ func (d *deadLetters) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (
 	return out, err
 }
 
-func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
+func (d *deadLettersAPI) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
 	box, err := d.query(&f)
 	if err == nil {
 		out.Items, out.More, err = box.DeadLetterGroups(ctx, f)
@@ -50,7 +50,7 @@ func (d *deadLetters) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilt
 	return out, err
 }
 
-func (d *deadLetters) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
+func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
 	box, _, err := d.open()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 }
 
 // AskDeadLetter asks the owner of an action's partition to run it again, to give it up, or to take it as done.
-func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
+func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
 	box, _, err := d.open()
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (d *deadLetters) AskDeadLetter(ctx context.Context, id, verb string, r api.
 	return out, nil
 }
 
-// stateOf says how far the owner is with a command.
+// stateOf returns the state of a command for the API, with details.
 func stateOf(s inbox.CommandStatus) (state, detail string) {
 	switch {
 	case s.EndedAt != nil:
@@ -126,8 +126,8 @@ func stateOf(s inbox.CommandStatus) (state, detail string) {
 	return api.StateAsked, s.Owner + " owns the partition and has not done it yet; if that process is gone, the next owner does it"
 }
 
-// DeadRecord is a dead letter as it is exported.
-func (d *deadLetters) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
+// DeadRecord returns a dead letter as it is exported.
+func (d *deadLettersAPI) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
 	box, payloads, err := d.open()
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	f := unowned(t, database(t))
-	d := &deadLetters{*f.inbox}
+	d := &deadLettersAPI{*f.inbox}
 	c := f.claim()
 	tests := []struct {
 		verb  string

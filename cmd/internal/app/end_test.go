@@ -76,7 +76,7 @@ func TestEndsWithoutAPartThatDoesNot(t *testing.T) {
 	g, _ := errgroup.WithContext(ctx)
 	g.Go(func() error { <-over; return nil })
 	stop()
-	if err := a.end(ctx, g, served); !errors.Is(err, errDrained) || !strings.Contains(fmt.Sprint(err), "50ms") {
+	if err := a.stopWithin(ctx, g, served); !errors.Is(err, errDrained) || !strings.Contains(fmt.Sprint(err), "50ms") {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// events answers operators' questions from the ledger, and from the log where the ledger has no copy of the bytes.
-type events struct{ s *streams }
+// inboxAPI answers operators' questions about events from the ledger, and reads bodies from the log if the ledger has no copy.
+type inboxAPI struct{ s *streams }
 
-func (i *events) open() (*inbox.Inbox, *reader.LogPayloads, error) {
+func (i *inboxAPI) open() (*inbox.Inbox, *reader.LogPayloads, error) {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	if i.s.ledger == nil || i.s.payloads == nil {
@@ -28,7 +28,7 @@ func (i *events) open() (*inbox.Inbox, *reader.LogPayloads, error) {
 }
 
 // Items lists events, newest decision first.
-func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
+func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
 	box, _, err := i.open()
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
@@ -40,8 +40,9 @@ func (i *events) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inb
 	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next}, err
 }
 
-// source is the CloudEvents source that operators name by its last part. Without a team it must be the only one.
-func (i *events) source(team, name string) (string, error) {
+// source returns the CloudEvents source of a configured source, which operators name by its last part. Without a team, only one
+// source may have that name.
+func (i *inboxAPI) source(team, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, "/") {
 		return name, nil
 	}
@@ -68,7 +69,7 @@ func (i *events) source(team, name string) (string, error) {
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
 // find finds an event, or the rejected record at a place.
-func (i *events) find(ctx context.Context, team, subscription, source, eventID string) (box *inbox.Inbox, item inbox.Item, err error) {
+func (i *inboxAPI) find(ctx context.Context, team, subscription, source, eventID string) (box *inbox.Inbox, item inbox.Item, err error) {
 	if box, _, err = i.open(); err != nil {
 		return nil, item, err
 	}
@@ -85,7 +86,7 @@ func (i *events) find(ctx context.Context, team, subscription, source, eventID s
 }
 
 // Item is one event with its actions and attempts.
-func (i *events) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
+func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
 	_, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func fullSource(team, source string) string {
 	return "/" + team + "/" + source
 }
 
-// actionOf tells an action with its attempts. The ledger keeps no row of an attempt that succeeded at once: the
-// action's own row tells it.
+// actionOf returns an action with its attempts for the API. The ledger keeps no row of a first attempt that succeeded, so that one is
+// made from the action.
 func actionOf(a *inbox.Action) api.ActionItem {
 	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
 		NextAt: a.NextAt, Attempts: attemptsOf(a.History)}
@@ -126,7 +127,7 @@ func attemptsOf(history []inbox.Attempt) []api.AttemptItem {
 }
 
 // Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
-func (i *events) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
+func (i *inboxAPI) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
 	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (i *events) Raw(ctx context.Context, team, subscription, source, eventID st
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the body", Err: err}
 }
 
-// unpacked is the body of a packed record; of one that cannot be read, the bytes themselves.
+// unpacked returns the body of a packed record. If the record cannot be read, it returns its bytes.
 func unpacked(packed []byte) *api.Raw {
 	r, err := record.Unpack(packed)
 	if err != nil {

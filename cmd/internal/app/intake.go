@@ -22,12 +22,12 @@ type intake struct {
 	a        *App
 	sources  sources
 	limits   bodyLimits
-	largest  int64 // body, as the producer and the handler were made for
+	largest  int64 // the largest body that the producer and the handler were made for
 	handler  *ingest.Handler
 	log      *producer.Producer
 	listener *listener
 	accepts  atomic.Bool                   // false answers 503: not started yet, or stopping
-	begun    map[sourceName]*ingest.Source // what it was started with, whose topics were there
+	begun    map[sourceName]*ingest.Source // the sources at the start, whose topics were checked
 	troubles []string                      // what the log was last told of topics; reachable's own
 }
 
@@ -62,10 +62,10 @@ func (in *intake) bind(a *App) (err error) {
 	return err
 }
 
-// bodyTimeout is how long a body may take: no provider waits for longer than ten seconds after it has sent one.
+// bodyTimeout is how long the intake waits for a body. Providers send theirs well within it.
 const bodyTimeout = 10 * time.Second
 
-// serveHTTP answers 503 until the topics have been checked and once the process stops: providers try again.
+// serveHTTP answers 503 until the topics have been checked, and while the process stops: providers try again.
 func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.Path; strings.HasPrefix(p, "/v1/actions/") || strings.HasPrefix(p, "/v1/events/") {
 		callback.NoLedger(w, in.a.file().Agents.PublicURL)
@@ -90,16 +90,16 @@ func (in *intake) serve(ctx context.Context) error {
 	return err
 }
 
-// open begins to accept. From here on the brokers are asked whether it is ready.
+// open begins to accept deliveries. From now on the intake is ready if the brokers can be reached.
 func (in *intake) open(a *App) {
 	in.accepts.Store(true)
 	a.ready.probe("intake", newReach(in.checkReachable).check)
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
-// checkReachable fails where no broker answers, or where not one source has a partition that takes its events. A single topic that
-// is away is logged and fails nothing: the other intakes see the same, and all of them would go out of service for it. Nor does a
-// quarantine topic, or a source that a reload has added and that may lack its topic still. Not for concurrent use.
+// checkReachable fails if no broker answers, or if no source has a partition that takes its events. If only some topics cannot be
+// reached, it logs that and does not fail: the other processes see the same, and all of them would be taken out of service. Quarantine
+// topics do not count, nor do sources that a reload has added, whose topics may not be there yet. Not for concurrent use.
 func (in *intake) checkReachable(ctx context.Context) error {
 	sources := *in.sources.current.Load()
 	names := make([]string, 0, 2*len(sources))
@@ -123,7 +123,7 @@ func (in *intake) checkReachable(ctx context.Context) error {
 	return err
 }
 
-// logTroubles logs what is wrong with topics when it has changed.
+// logTroubles logs which topics cannot be reached, if that has changed since the last call.
 func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 	const most = 20 // a broker that is away takes partitions of all topics with it
 	var troubles []string
@@ -142,8 +142,8 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 		"topics", len(troubles), "errors", troubles[:min(most, len(troubles))])
 }
 
-// stop ends accepting and waits for the requests in flight, each of which waits for its acks; at most half of what is
-// left of the budget. Then nobody uses the producer any more.
+// stop stops accepting and waits for the requests in flight, each of which waits for its acks, for at most half of the time that is
+// left. After that nothing uses the producer.
 func (in *intake) stop(ctx context.Context) {
 	defer in.close(ctx)
 	in.a.ready.set("intake", errors.New("stopping"))
@@ -163,7 +163,7 @@ func (in *intake) close(ctx context.Context) {
 	}
 }
 
-// reload compiles every source of c before it swaps any.
+// reload compiles all sources of c, and replaces the current ones only if none fails.
 func (in *intake) reload(c *config.Config) error {
 	before := *in.sources.current.Load()
 	compiled, problems := compileSources(c, before)

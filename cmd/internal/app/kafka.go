@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// KafkaOptions are what every Kafka client of a process shares.
+// KafkaOptions returns the options that every Kafka client of a process shares.
 func KafkaOptions(c *config.Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(c.Kafka.Brokers...),
@@ -23,8 +23,8 @@ func KafkaOptions(c *config.Config) []kgo.Opt {
 	}
 }
 
-// wantedTopics are the topics that a process with this configuration uses: the intake fills both of a source's, the
-// stream reads its events.
+// wantedTopics returns the topics that this process uses: for the intake each source's topics of events and of quarantine, for the
+// stream its events alone.
 func (a *App) wantedTopics() []topics.Topic {
 	all := topics.Wanted(a.file(), a.file().MaxBody)
 	if a.has(config.RoleIntake) {
@@ -39,12 +39,11 @@ func (a *App) wantedTopics() []topics.Topic {
 	return events
 }
 
-// topicGrace is how long a topic may be missing after the start: of several brokers, one that is asked may hear of a
-// topic later than the one that was asked to create it.
+// topicGrace is how long a topic may be missing after the start: right after a topic was created, not every broker knows of it.
 const topicGrace = 3 * time.Second
 
-// checkTopics ends the start where topics are missing, or have settings with which an acknowledged delivery could be lost. Brokers
-// that are away are waited for, and missing topics for topicGrace: somebody may be applying them.
+// checkTopics returns an error if topics are missing, or have settings with which an acknowledged delivery could be lost. It waits for
+// brokers that do not answer, and up to topicGrace for missing topics, which may just be being applied.
 func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
 	began := time.Now()
 	err := a.patiently(ctx, "topics", func(ctx context.Context) error {

@@ -9,15 +9,14 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 )
 
-// bodyLimits are the largest bodies of the topics that intake fills. They only ever grow by topics: the producer asks
-// once a partition and keeps the answer, so a limit that has been used stays until the process ends. Safe for
-// concurrent use.
+// bodyLimits has the largest body of each topic that the intake fills. Topics are added, but a limit never changes: the producer asks
+// for it once per partition and keeps the answer until the process ends. Safe for concurrent use.
 type bodyLimits struct {
 	mu    sync.Mutex
 	bytes map[string]int64 // by topic
 }
 
-// add takes in the topics of c that are new.
+// add adds the topics of c that are new.
 func (l *bodyLimits) add(c *config.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,14 +30,14 @@ func (l *bodyLimits) add(c *config.Config) {
 	}
 }
 
-// of is a topic's limit; 0 for one that nobody fills.
+// of returns a topic's limit; 0 if the intake does not fill it.
 func (l *bodyLimits) of(topic string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytes[topic]
 }
 
-// exceeded lists the topics that c wants larger bodies in than they can get, sorted.
+// exceeded returns the topics, sorted, for which c has a higher limit than the producer was given.
 func (l *bodyLimits) exceeded(c *config.Config) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 )
 
-// quarantine shows the quarantine topics, and redrives what can be read as an event by now.
-type quarantine struct{ a *App }
+// quarantineAPI lists the deliveries in quarantine topics, and redrives those that the mapping can read as events now.
+type quarantineAPI struct{ a *App }
 
-// Quarantined lists the newest deliveries that are kept aside, over all sources of the filter.
-func (q *quarantine) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
+// Quarantined lists the newest quarantined deliveries of all sources that match the filter.
+func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
 	opts := q.options()
 	var items []api.QuarantineItem
 	known := false
@@ -50,7 +50,7 @@ func (q *quarantine) Quarantined(ctx context.Context, f api.QuarantineFilter) ([
 	return items[:min(f.Limit, len(items))], nil
 }
 
-func (q *quarantine) options() []kgo.Opt {
+func (q *quarantineAPI) options() []kgo.Opt {
 	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
 }
 
@@ -59,8 +59,9 @@ func quarantineItem(at sourceName, k *producer.Item) api.QuarantineItem {
 		Bytes: k.Bytes, Topic: topics.Quarantine(at.team, at.name), Partition: k.Partition, Offset: k.Offset, ReceivedAt: k.Received.UTC()}
 }
 
-// read is one delivery as it is kept. Of a source that is not configured there is none, whatever else the cluster holds.
-func (q *quarantine) read(ctx context.Context, p api.QuarantinePlace) (*producer.Item, error) {
+// read returns one delivery as it was kept. For a source that is not configured it returns NotFound, even if the cluster has a topic
+// for it.
+func (q *quarantineAPI) read(ctx context.Context, p api.QuarantinePlace) (*producer.Item, error) {
 	team := q.a.file().Teams[p.Team]
 	if team == nil || team.Sources[p.Source] == nil {
 		return nil, schemas.Errorf(schemas.NotFound, "", "no source %s/%s is configured", p.Team, p.Source)
@@ -68,8 +69,8 @@ func (q *quarantine) read(ctx context.Context, p api.QuarantinePlace) (*producer
 	return producer.ReadOne(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
 }
 
-// QuarantinedBody is a delivery's body, byte for byte.
-func (q *quarantine) QuarantinedBody(ctx context.Context, p api.QuarantinePlace) ([]byte, error) {
+// QuarantinedBody returns a delivery's body, byte for byte.
+func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePlace) ([]byte, error) {
 	item, err := q.read(ctx, p)
 	if err != nil {
 		return nil, err
@@ -77,9 +78,9 @@ func (q *quarantine) QuarantinedBody(ctx context.Context, p api.QuarantinePlace)
 	return item.Body, nil
 }
 
-// RedriveQuarantined runs a delivery through its source's mapping of today and produces the event that it is by that. It
-// was authentic when it came. Done again it has the same id and body: the stream takes it for the duplicate that it is.
-func (q *quarantine) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
+// RedriveQuarantined maps a delivery with its source's mapping of today and produces the event. The signature was verified when it
+// came. If this is done twice, both events have the same id and body, and the stream decides the second as a duplicate.
+func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
 	const op = "redrive"
 	if q.a.intake == nil {
 		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it does not know what sources' deliveries mean; ask one that runs `forebay serve --roles intake`")
@@ -113,7 +114,7 @@ func (q *quarantine) RedriveQuarantined(ctx context.Context, p api.QuarantinePla
 // unusable is the kind of a delivery that was authentic.
 const unusable = "unusable"
 
-// understood is the event that a delivery is by its source's mapping.
+// understood returns the event that the source's mapping makes of a delivery.
 func understood(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
 	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body}
 	for _, h := range kept.Headers {

@@ -13,9 +13,9 @@ const (
 	reachTry  = time.Second
 )
 
-// reach is whether the brokers can be reached, asked by who wants to know and kept for a moment. Safe for concurrent use:
-// who comes while it is asked waits for that answer.
-type reach struct {
+// reachability knows whether the brokers can be reached. It asks them when it is asked, and keeps the answer for reachKept. Safe for
+// concurrent use: calls that come while the brokers are being asked wait for that answer.
+type reachability struct {
 	ask    func(ctx context.Context) error
 	turn   chan struct{} // full while it is asked; never closed
 	until  time.Time     // the answer is good for so long
@@ -23,13 +23,13 @@ type reach struct {
 	answer chan error // capacity 1; nil: no question is out. Who has the turn guards it
 }
 
-func newReach(ask func(ctx context.Context) error) *reach {
-	return &reach{ask: ask, turn: make(chan struct{}, 1)}
+func newReach(ask func(ctx context.Context) error) *reachability {
+	return &reachability{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// check asks twice: of several brokers, one that is gone without a word costs the first try and no more. The answer is
-// for everybody, so the asker's context does not end it.
-func (r *reach) check(ctx context.Context) error {
+// check asks the brokers, unless the last answer is still good. It tries twice, since the first try may have asked a broker that has
+// just gone. The caller's ctx does not end the question, because others wait for the same answer.
+func (r *reachability) check(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -51,9 +51,9 @@ func (r *reach) check(ctx context.Context) error {
 	return r.err
 }
 
-// try waits a little longer than it lets a question take, and no more: a client that is connecting to a broker that hangs
-// hears of no context. Such a question is left to come back, and none is asked beside it.
-func (r *reach) try(ctx context.Context) error {
+// try asks once, with a timeout. A client that is connecting to a broker that hangs does not heed its context: then try returns at the
+// timeout, and the next try waits for the answer to the same question instead of asking another one.
+func (r *reachability) try(ctx context.Context) error {
 	if len(r.answer) > 0 { // it came back too late
 		r.answer = nil
 	}

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// ownerPatience is how long a redrive waits for the partition's owner, who looks twice a second.
+	// ownerPatience is how long a redrive waits for the partition's owner, which looks for commands twice a second.
 	ownerPatience = 5 * time.Second
 	ownerLook     = 100 * time.Millisecond
 )
 
 // Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
-func (i *events) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
+func (i *inboxAPI) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
 	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 	out := &api.RedriveItem{InboxItem: item}
 	switch waits := item.Decision == gate.Buffered || item.Decision == gate.Parked; {
 	case waits:
-		err = i.ask(ctx, box, item, r, out)
+		err = i.askOwner(ctx, box, item, r, out)
 	case item.Decision == gate.Quarantined:
 		err = i.produce(ctx, box, item, r, out)
 	default:
@@ -50,7 +50,7 @@ func (i *events) Redrive(ctx context.Context, team, subscription, source, eventI
 	return out, nil
 }
 
-// notRedriven says why there is nothing to do for an event, and what there is instead.
+// notRedriven returns the error that says why an event cannot be redriven, and what can be done instead.
 func notRedriven(item inbox.Item) error {
 	const op = "redrive"
 	switch {
@@ -66,8 +66,8 @@ func notRedriven(item inbox.Item) error {
 	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)
 }
 
-// ask asks the owner of the partition about an event that waits or is held.
-func (i *events) ask(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+// askOwner writes a command about an event that waits or is held, and waits until the partition's owner has applied it.
+func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	kind, held := ledger.Release, item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
 	out.Action, out.Detail = api.ActionRelease, "everything that waits on its line runs, across the gap"
 	if held {
@@ -98,7 +98,7 @@ func (i *events) ask(ctx context.Context, box *inbox.Inbox, item inbox.Item, r a
 }
 
 // answer waits until a command has ended, as long as its partition's owner is given.
-func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
+func (i *inboxAPI) answer(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
 	until := time.NewTimer(ownerPatience)
 	defer until.Stop()
 	for {
@@ -120,7 +120,7 @@ func (i *events) answer(ctx context.Context, box *inbox.Inbox, id int64, noWait 
 }
 
 // produce writes a quarantined record to the partition of its key, where it is decided like any other.
-func (i *events) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	if r.Discard {
 		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
 	}
@@ -157,7 +157,7 @@ func (i *events) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item,
 	})
 }
 
-// unpack is the record in what is kept of a quarantined one, where it can be produced again and would not be
+// unpack returns the record in what is kept of a quarantined one, if it can be produced again and would not be
 // quarantined for what it is once more.
 func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	const op = "redrive"
@@ -182,7 +182,7 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
-// topicOf is the topic in which the subscription finds the record: its own, or its source's where that has another one
+// topicOf returns the topic in which the subscription finds the record: its own, or its source's where that has another one
 // by now.
 func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
@@ -205,7 +205,7 @@ func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error)
 	return "", schemas.Errorf(schemas.Invalid, "redrive", "%s.%s does not read %s any more, and none of its sources is the record's", item.Team, item.Subscription, item.Topic)
 }
 
-// writer is the producer of what is redriven, made when it is first asked for.
+// writer returns the producer for redriven records. It makes it on the first call.
 func (s *streams) writer() (*producer.Producer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

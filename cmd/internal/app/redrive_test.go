@@ -256,7 +256,7 @@ type idle struct {
 	t     *testing.T
 	l     *ledger.Ledger
 	ns    *ledger.Namespace
-	inbox *events
+	inbox *inboxAPI
 }
 
 func unowned(t *testing.T, url string) *idle {
@@ -284,7 +284,7 @@ func unowned(t *testing.T, url string) *idle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &idle{t: t, l: l, ns: ns, inbox: &events{a.stream}}
+	return &idle{t: t, l: l, ns: ns, inbox: &inboxAPI{a.stream}}
 }
 
 func (f *idle) claim() *ledger.Claim {

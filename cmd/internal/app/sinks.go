@@ -21,7 +21,7 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// buildVersion is the version that the binary was built as; empty for one that was built from a work tree without any.
+// buildVersion returns the version of the binary; empty if it was built from a work tree without one.
 func buildVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
 		return info.Main.Version

@@ -23,7 +23,7 @@ type sources struct {
 	current atomic.Pointer[map[sourceName]*ingest.Source]
 }
 
-// find is ingest's lookup.
+// find returns ingest's lookup.
 func (s *sources) find(team, name string) (*ingest.Source, bool) {
 	src, ok := (*s.current.Load())[sourceName{team, name}]
 	return src, ok
@@ -47,7 +47,7 @@ func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map
 	return compiled, problems
 }
 
-// sourceProblem says what is wrong with a source at the line of the key where it is, where the catalogue names one.
+// sourceProblem returns what is wrong with a source at the line of the key where it is, where the catalogue names one.
 func sourceProblem(c *config.Config, path string, err error) config.Problem {
 	if key, ok := errors.AsType[*provider.KeyError](err); ok {
 		return c.Problem(path+"."+key.Key, key.Err.Error())
@@ -65,7 +65,7 @@ func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 }
 
-// largestBody is the limit of all sources, for what is read of a stranger and for the clients' record size.
+// largestBody returns the limit of all sources, for what is read of a stranger and for the clients' record size.
 func largestBody(c *config.Config) int64 {
 	largest := int64(1 << 20)
 	for team, t := range c.Teams {

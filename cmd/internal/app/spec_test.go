@@ -58,7 +58,7 @@ func TestBacklogReachesTheLedger(t *testing.T) {
 		if got := specOf(c, sourceName{"acme", "first"}).Latest; got != want {
 			t.Errorf("backlog: %s: %v in the ledger", backlog, got)
 		}
-		s := &streams{a: &App{}, fetches: &fetches{}}
+		s := &streams{a: &App{}, fetches: &fetchers{}}
 		s.a.current.Store(c)
 		if got := s.lanes(sourceName{"acme", "first"}, nil, nil).Latest; got != want {
 			t.Errorf("backlog: %s: %v in the lanes", backlog, got)

@@ -14,10 +14,10 @@ import (
 	"github.com/forebay-io/forebay/stream/owner"
 )
 
-// stops answers what is stopped, from the ledger where every process reports it, and accepts it there.
-type stops struct{ a *App }
+// stopsAPI answers questions about stops, which every process reports to the ledger, and accepts them there.
+type stopsAPI struct{ a *App }
 
-func (s *stops) ledger() (*ledger.Ledger, error) {
+func (s *stopsAPI) ledger() (*ledger.Ledger, error) {
 	s.a.stream.mu.Lock()
 	defer s.a.stream.mu.Unlock()
 	if s.a.stream.ledger == nil {
@@ -26,9 +26,9 @@ func (s *stops) ledger() (*ledger.Ledger, error) {
 	return s.a.stream.ledger, nil
 }
 
-// Subscription is a configured subscription with the partitions that this process has and those that are stopped in
+// Subscription returns a configured subscription with the partitions that this process has and those that are stopped in
 // another one.
-func (s *stops) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
+func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
 	for _, item := range s.a.subscriptionItems() {
 		if item.Team != team || item.Subscription != name {
 			continue
@@ -55,7 +55,7 @@ func (s *stops) Subscription(ctx context.Context, team, name string) (*api.Subsc
 	return nil, schemas.Errorf(schemas.NotFound, "", "no subscription %s.%s is configured; `forebay subscriptions list -o id` lists them", team, name)
 }
 
-// addPositions says where the ledger stands in each partition. Of a topic that was created again the newest counts.
+// addPositions adds the ledger's position in each partition. If a topic was created again, the newest one counts.
 func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
 	status, err := inbox.New(l).Subscriptions(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionI
 	return nil
 }
 
-// addStop puts a stop of the ledger into the item. A partition that runs here was mended or accepted since.
+// addStop adds a stop from the ledger to the item, unless the partition runs here: then the stop has ended since it was read.
 func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 	stopped := stopItem(s)
 	for i := range item.Partitions {
@@ -94,8 +94,8 @@ func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 		State: string(owner.Stopped), Detail: stopped.Text, Stopped: &stopped})
 }
 
-// Accept accepts what is stopped.
-func (s *stops) Accept(ctx context.Context, team, name string, r api.AcceptRequest) ([]api.StoppedItem, error) {
+// Accept accepts the stops of a subscription that the request names.
+func (s *stopsAPI) Accept(ctx context.Context, team, name string, r api.AcceptRequest) ([]api.StoppedItem, error) {
 	l, err := s.ledger()
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func stopItem(s ledger.Stop) api.StopItem {
 	return item
 }
 
-// stopOf is what a partition's error says of a stop; nil where it is none.
+// stopOf returns the stop in a partition's error; nil if the error is not a stop.
 func stopOf(err error) *api.StopItem {
 	if e, ok := errors.AsType[*owner.StopError](err); ok {
 		item := stopItem(*e.Stop)

@@ -28,15 +28,15 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// futureSkew is how far ahead of its append time an event may claim to be. Not configurable yet.
+// futureSkew is how far an event's timestamp may be ahead of its append time. It is not configurable yet.
 const futureSkew = 5 * time.Minute
 
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
 	a            *App
 	destinations map[string]lane.Destination
-	keeper       *destination.Keeper // of what destinations share with other processes
-	fetches      *fetches
+	keeper       *destination.Keeper // keeps pauses in step with the other processes
+	fetches      *fetchers
 	payloads     *reader.LogPayloads
 
 	mu       sync.Mutex
@@ -71,7 +71,7 @@ func newStreams(a *App) (*streams, error) {
 	return s, nil
 }
 
-// ledgerConfig is what the file says of the ledger.
+// ledgerConfig returns what the file says of the ledger.
 func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	return ledger.Config{
 		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()),
@@ -79,7 +79,8 @@ func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	}
 }
 
-// open waits for Postgres. A schema that is behind, or a configuration that cannot work, ends the process.
+// open waits for Postgres and opens the ledger. A schema that is behind, or a configuration that cannot work, is an error that ends
+// the process.
 func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	file := s.a.file()
 	var opened *ledger.Ledger
@@ -114,11 +115,11 @@ func (s *streams) run(ctx context.Context) error {
 	s.mu.Lock()
 	s.payloads = payloads
 	s.mu.Unlock()
-	// Nothing is attempted before it is known what is paused.
+	// No attempt may start before this process knows which destinations are paused.
 	if err := s.a.patiently(ctx, "destinations", s.keeper.Sync); err != nil {
 		return err
 	}
-	if err := s.keeper.LoadEndedPauses(ctx); err != nil { // tried again by its Run, and nothing waits for it
+	if err := s.keeper.LoadEndedPauses(ctx); err != nil { // the keeper's Run tries again
 		s.a.log.Warn("what destinations were paused before cannot be read yet", "error", err)
 	}
 	s.a.ready.set("destinations", nil)
@@ -133,10 +134,10 @@ func (s *streams) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// sweepEvery is how often the ledger is asked to forget what nobody needs any more. Any process may do it for all.
+// sweepEvery is how often each process sweeps the ledger, for all processes.
 const sweepEvery = 5 * time.Minute
 
-// sweep turns and drops dedupe windows until ctx is done. What fails now is done the next time.
+// sweep opens new dedupe windows and drops old ones, until ctx is done. After an error it tries again at the next tick.
 func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -156,12 +157,12 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// recordBytes is the largest record that a topic of ours may hold, with room for its batch.
+// recordBytes returns the largest record that a topic of ours may hold, with room for its batch.
 func (s *streams) recordBytes() int {
 	return max(64<<20, int(largestBody(s.a.file()))+topics.HeaderRoom+1<<20)
 }
 
-// subscription registers and runs one subscription, and its lanes for as long as it needs them.
+// subscription registers one subscription in the ledger, and runs it with its lanes until ctx is done or it fails.
 func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceName) error {
 	group := at.team + "." + at.name
 	var ns *ledger.Namespace
@@ -173,7 +174,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 		return err
 	}
 	cfg := s.config(at, ns)
-	if asks(s.a.file().Teams[at.team].Subscriptions[at.name]) {
+	if wantsBackfill(s.a.file().Teams[at.team].Subscriptions[at.name]) {
 		cfg.Backfills = batch.NewBackfillRequests(ns)
 	}
 	sub, err := stream.New(cfg)
@@ -209,7 +210,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	return nil
 }
 
-// specOf is a subscription as the ledger takes it.
+// specOf returns the ledger's spec of a subscription.
 func specOf(c *config.Config, at sourceName) ledger.Spec {
 	sub := c.Teams[at.team].Subscriptions[at.name]
 	host, err := os.Hostname()
@@ -226,7 +227,7 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 			BackfillWait: sub.Gap.Within.Std(), Otherwise: gate.Then(sub.Gap.Otherwise),
 			MaxPerEntity: sub.Gap.MaxEvents.Entity, MaxBuffered: sub.Gap.MaxEvents.Subscription,
 			MaxBytesPerEntity: int64(sub.Gap.MaxBytes.Entity), MaxBytes: int64(sub.Gap.MaxBytes.Subscription), FutureSkew: futureSkew,
-		}.Share(len(sub.Sources)), // the ledger shares among partitions
+		}.Share(len(sub.Sources)), // the ledger divides each share among the partitions
 	}
 	for _, act := range sub.Actions {
 		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: at.team + "/" + act.To, OnDead: ledger.OnDead(act.OnDead)})
@@ -251,7 +252,7 @@ func (s *streams) lanes(at sourceName, ns *ledger.Namespace, sub *stream.Subscri
 	}
 }
 
-// codec packs events by way of the record that the log holds.
+// codec packs an event as the record that it is in the log.
 var codec = lane.Codec{
 	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
 	Unpack: func(b []byte) (*schemas.Event, error) {
@@ -280,12 +281,13 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace) stream.Config {
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
-		// The rest of the budget is for what ends before and after the lanes.
+		// The rest of the budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}
 }
 
-// close ends what the subscriptions shared; they have ended. One part that hangs does not take another's time.
+// close closes what the subscriptions shared, after they have ended. All parts close at the same time, so that one that hangs takes
+// no time from the others.
 func (s *streams) close(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()

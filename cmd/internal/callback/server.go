@@ -78,7 +78,7 @@ func New(cfg Config) (http.Handler, error) {
 	return mux, nil
 }
 
-// refusal is an answer that says no.
+// refusal is an answer that refuses a request.
 type refusal struct {
 	status int
 	detail string
@@ -95,8 +95,8 @@ func notAllowed(method string) error {
 	return &refusal{status: http.StatusMethodNotAllowed, detail: "only " + method + " is understood here", allow: method}
 }
 
-// unauthorized is the same for a token that is missing, wrong, or of something else, and for what there is not: nobody learns
-// from it what there is.
+// unauthorized is the answer for a token that is missing, wrong, or for something else, and for actions and events that do not exist, so
+// that it does not show which ones exist.
 var unauthorized = &refusal{status: http.StatusUnauthorized, detail: "the token is missing or does not open this"}
 
 // statuses maps kinds of errors to HTTP.
@@ -105,7 +105,7 @@ var statuses = map[schemas.Kind]int{
 	schemas.Unavailable: http.StatusServiceUnavailable,
 }
 
-// answering writes what ask gives.
+// answering makes a handler that answers with what ask returns.
 func (s *server) answering(name string, ask func(*http.Request) (int, any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
@@ -114,15 +114,15 @@ func (s *server) answering(name string, ask func(*http.Request) (int, any, error
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		status, body, err := ask(r)
 		if err != nil {
-			status, body = s.no(w, name, err)
+			status, body = s.errorAnswer(w, name, err)
 		}
 		s.requests.WithLabelValues(name, strconv.Itoa(status)).Inc()
 		write(w, status, body)
 	}
 }
 
-// no is the answer to an error.
-func (s *server) no(w http.ResponseWriter, name string, err error) (int, problem) {
+// errorAnswer returns the answer for an error.
+func (s *server) errorAnswer(w http.ResponseWriter, name string, err error) (int, problem) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
 		status, known := statuses[schemas.KindOf(err)]
@@ -164,7 +164,7 @@ func write(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// NoLedger answers a question to the ledger in a place that has none. where is the public URL of one that has; may be empty.
+// NoLedger answers a question that needs the ledger, in a process that has none. where is the public URL of one that has, or empty.
 func NoLedger(w http.ResponseWriter, where string) {
 	if where == "" {
 		where = "the address of listen.agents"
@@ -174,7 +174,7 @@ func NoLedger(w http.ResponseWriter, where string) {
 		Detail: "this is the intake, which has no ledger; ask " + where + ", of a process with the stream role (forebay serve --roles stream)"})
 }
 
-// bearer is the token of a request; empty where it has none.
+// bearer returns the token of a request; empty if it has none.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -183,7 +183,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// attempt is the attempt whose token the request has, and where its action stands. The token is looked at before anything else.
+// attempt returns the attempt of the request's token, and the state of its action. The token is checked before anything else.
 func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.ActionState, err error) {
 	id := r.PathValue("id")
 	ref, ok := s.Keys.OpenAction(bearer(r), id)
@@ -228,7 +228,7 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, item, nil
 }
 
-// ended says why an attempt is past.
+// ended returns why an attempt is past.
 func ended(ref ledger.AttemptRef, s *inbox.ActionState) string {
 	if s.Attempts > ref.Attempt {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
@@ -289,7 +289,7 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// statusName is a status as destinations write it.
+// statusName returns a status as destinations write it.
 func statusName(s ledger.Status) string {
 	if s == ledger.Dead {
 		return "dead"
@@ -334,7 +334,7 @@ func readJSON(r *http.Request, to any) error {
 	return nil
 }
 
-// report checks a result and brings it to the ledger's form, without the token, which agents may echo.
+// report checks a result and returns it as a report for the ledger. It removes the token, which agents may echo.
 func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, error) {
 	r := ledger.Report{AttemptRef: ref, Code: body.Code}
 	switch body.Status {
@@ -367,7 +367,7 @@ func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, 
 	return r, nil
 }
 
-// textOf is a JSON text without its quotes, anything else as it was written.
+// textOf returns a JSON text without its quotes, anything else as it was written.
 func textOf(raw json.RawMessage) []byte {
 	var text string
 	if string(raw) == "null" {

@@ -17,7 +17,7 @@ import (
 //	fba1_ base64url(fence, lane_seq, attempt, mac)   one attempt of one action
 //	fbe1_ base64url(mac)                             the status of one event, to read
 //
-// That an action's token says where the action is in the ledger saves an index by action id.
+// An action's token has the place of the action in the ledger, which saves an index by action id.
 type Keys struct{ keys [][]byte }
 
 const (
@@ -35,7 +35,7 @@ func NewKeys(secrets []schemas.Secret) *Keys {
 	return k
 }
 
-// Action is the token of an attempt.
+// Action returns the token of an attempt.
 func (k *Keys) Action(r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
 	place := binary.BigEndian.AppendUint32(make([]byte, 0, refSize+sha256.Size), uint32(r.Fence))
 	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
@@ -44,7 +44,7 @@ func (k *Keys) Action(r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
-// OpenAction gives the attempt whose token it is, if it is one of action id.
+// OpenAction returns the attempt that a token is for, if it is an attempt of action id.
 func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
@@ -61,7 +61,7 @@ func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
 	return r, true
 }
 
-// Event is the token that reads the status of an event.
+// Event returns the token that reads the status of an event.
 func (k *Keys) Event(team, source, id string) string {
 	return eventPrefix + encoding.EncodeToString(mac(k.keys[0], "event", team, source, id))
 }
@@ -73,7 +73,7 @@ func (k *Keys) OpenEvent(token, team, source, id string) bool {
 	return prefixed && err == nil && k.made(sum, "event", team, source, id)
 }
 
-// made compares with every key, in a time that does not tell which part differs.
+// made reports whether one of the keys makes this sum of parts. It compares in constant time.
 func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
 	for _, key := range k.keys {
 		ok = hmac.Equal(sum, mac(key, parts...)) || ok
@@ -84,7 +84,7 @@ func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
 // encoding is strict, so that a token has one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// mac is over parts that cannot run into each other; the first one says what it is for.
+// mac returns the HMAC of parts, each with its length. The first part says what the token is for.
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	for _, p := range append([]string{"forebay token 1"}, parts...) {

@@ -9,12 +9,12 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Ledger is what the listener asks. Errors are *schemas.Error.
+// Ledger is what the listener needs of the ledger. Errors are *schemas.Error.
 type Ledger interface {
 	Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error)
 	Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error)
 	ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error)
-	// Event says what became of an event of a source, in all subscriptions that know it.
+	// Event returns what became of an event of a source, in all subscriptions that know it.
 	Event(ctx context.Context, team, source, id string) (EventItem, error)
 }
 
@@ -37,7 +37,7 @@ type ResultItem struct {
 	State   string `json:"state"` // recorded, or repeated: the same was said before
 }
 
-// ActionItem is where an action stands.
+// ActionItem is the state of an action.
 type ActionItem struct {
 	ID           string        `json:"id"`
 	Name         string        `json:"name"`

@@ -193,7 +193,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// report says what went wrong and gives the exit code.
+// report prints what went wrong and returns the exit code.
 func (e *env) report(err error) int {
 	if err == nil {
 		return exitOK

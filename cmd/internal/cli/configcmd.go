@@ -100,7 +100,7 @@ func (c *configCheckCmd) Run(e *env) error {
 	return nil
 }
 
-// problemCount is "1 problem", "2 problems".
+// problemCount returns "1 problem", "2 problems".
 func problemCount(n int) string {
 	if n == 1 {
 		return "1 problem"

@@ -33,7 +33,7 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 
 func destinationID(i api.DestinationItem) string { return i.Team + "/" + i.Destination }
 
-// untilText is when attempts go on by themselves, where that is known.
+// untilText returns when attempts go on by themselves, if that is known.
 func untilText(i api.DestinationItem) string {
 	switch {
 	case i.Paused != nil:
@@ -137,7 +137,7 @@ func (c *destinationsResumeCmd) Run(e *env, client *api.Client) error {
 
 type pauseCall = func(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
 
-// change pauses or resumes, and says what that means.
+// change pauses or resumes a destination, and prints what follows from that.
 func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	team, name, err := c.names()
 	if err != nil {

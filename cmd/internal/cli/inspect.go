@@ -71,7 +71,7 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 		column[item]{"event", false, func(i item) string { return i.EventID }})
 }
 
-// countText is a count, or how far it came; empty where nobody has counted.
+// countText returns a count, or how far it came; empty if nobody has counted.
 func countText(exact, least *int64) string {
 	switch {
 	case exact != nil:

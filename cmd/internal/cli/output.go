@@ -101,7 +101,7 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// printYAML goes by JSON, so that both forms have the same names; numbers stay exact.
+// printYAML converts v to JSON and that to YAML, so that both forms have the same names; numbers stay exact.
 func printYAML(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -38,7 +38,7 @@ func quarantineID(i api.QuarantineItem) string {
 	return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
 }
 
-// quarantinePlace is the place that quarantineID wrote: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
+// quarantinePlace returns the place that quarantineID wrote: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
 func quarantinePlace(id string) (p api.QuarantinePlace, err error) {
 	topic, at, _ := strings.Cut(id, "/")
 	partition, offset, _ := strings.Cut(at, "@")

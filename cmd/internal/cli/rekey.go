@@ -115,7 +115,7 @@ func showSteps(e *env, steps []rekeyStep) error {
 		column[rekeyStep]{"detail", false, func(s rekeyStep) string { return s.Detail }})
 }
 
-// subscriptions are those that read the topic.
+// subscriptions returns those that read the topic.
 func (r *rekeying) subscriptions() (names []string) {
 	for name, s := range r.cfg.Teams[r.team].Subscriptions {
 		if slices.Contains(s.Sources, r.source) {
@@ -174,7 +174,7 @@ func (r *rekeying) look(ctx context.Context) error {
 	return nil
 }
 
-// drained looks whether anything is open that nobody would run after the switch.
+// drained checks whether actions are open that nobody would run after the switch to the copy.
 func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
 	status, err := inbox.New(r.ledger).Subscriptions(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
 	return r.drain(status, stops), nil
 }
 
-// drain is the step: actions that are open block it. What is unread is read from the copy, and what waits goes along.
+// drain returns the step: actions that are open block it. What is unread is read from the copy, and what waits goes along.
 func (r *rekeying) drain(status []inbox.SubscriptionStatus, blocked []string) rekeyStep {
 	left, waits := r.open(status)
 	detail := []string{"nothing is open"}
@@ -213,7 +213,7 @@ func (r *rekeying) drain(status []inbox.SubscriptionStatus, blocked []string) re
 	return rekeyStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
 }
 
-// open says where actions of the topic are open, and counts the events that wait.
+// open returns where actions of the topic are open, and counts the events that wait.
 func (r *rekeying) open(status []inbox.SubscriptionStatus) (left []string, waits int64) {
 	for _, s := range status {
 		if s.Topic != r.cmd.Topic {
@@ -228,7 +228,7 @@ func (r *rekeying) open(status []inbox.SubscriptionStatus) (left []string, waits
 	return left, waits
 }
 
-// stops says which subscriptions are stopped.
+// stops returns which subscriptions are stopped.
 func (r *rekeying) stops(ctx context.Context) (list []string, err error) {
 	for _, name := range r.subscriptions() {
 		stops, err := r.ledger.Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
@@ -250,7 +250,7 @@ func (r *rekeying) unreadBy(reader ledger.Reader) (n int64) {
 	return n
 }
 
-// stopped looks whether the subscriptions' groups have no members.
+// stopped checks that the subscriptions' groups have no members.
 func (r *rekeying) stopped(ctx context.Context) (rekeyStep, error) {
 	step := rekeyStep{Step: "stop", State: stepDone, Detail: "no process reads the topic"}
 	names := r.subscriptions()
@@ -338,7 +338,7 @@ func (r *rekeying) unread(ctx context.Context) error {
 	return nil
 }
 
-// handOver has every reader go on in the copy.
+// handOver moves every reader to the copy.
 func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handedOver, error) {
 	done := []handedOver{}
 	for _, reader := range r.readers {

@@ -75,7 +75,7 @@ func (c *sendCmd) Run(e *env) error {
 	return c.post(e, r)
 }
 
-// request is the delivery before it is signed.
+// request returns the delivery before it is signed.
 func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
 	r := &verify.Request{Method: http.MethodPost, URL: url, Header: http.Header{"Content-Type": {"application/json"}}}
 	switch {

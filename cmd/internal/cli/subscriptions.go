@@ -135,7 +135,7 @@ func recordsText(s *api.StopItem) string {
 	return strconv.FormatInt(*s.Records, 10)
 }
 
-// betweenText is an interval whose ends may not be known.
+// betweenText returns an interval whose ends may not be known.
 func betweenText(s *api.StopItem) string {
 	if s.FirstAt == nil && s.LastAt == nil {
 		return "not known"
@@ -203,7 +203,7 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	return nil
 }
 
-// whoAmI is who gives a reason, as far as this machine knows.
+// whoAmI returns who gives a reason, as far as this machine knows.
 func whoAmI() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

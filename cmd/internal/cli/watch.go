@@ -16,7 +16,7 @@ import (
 const watchInterval = 5 * time.Second
 
 // seen is what a configuration was read from: files, secrets that it refers to, the directory of teams. Each is as it was
-// just before it was read, nil where there was none.
+// just before it was read, nil if there was none.
 type seen map[string]os.FileInfo
 
 // see is for [config.Options.See].

@@ -14,8 +14,8 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// checker holds the configuration against what its keys mean together. What is unresolved, because this process does
-// not use it or because it was reported already, is left alone.
+// checker checks the values of the configuration against each other. It leaves out values that are unresolved, because this process does
+// not use them or because they were reported already.
 type checker struct {
 	c        *Config
 	options  *Options
@@ -46,7 +46,7 @@ func (ck *checker) run() {
 	topics := map[string]string{} // the source's path by its topic
 	for _, name := range slices.Sorted(maps.Keys(ck.c.Teams)) {
 		ck.team("teams."+name, ck.c.Teams[name])
-		ck.eventTopics("teams."+name, name, topics)
+		ck.checkEventTopics("teams."+name, name, topics)
 	}
 	ck.statements()
 }
@@ -73,7 +73,7 @@ func (ck *checker) kafka() {
 // instanceID is what Kafka takes, with room for the member id that it makes of it.
 var instanceID = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 
-// address reports what is wrong with host:port; port 0 is allowed where it says so.
+// address checks a host:port and reports what is wrong with it.
 func (ck *checker) address(path, s string) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {

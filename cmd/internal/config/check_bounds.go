@@ -2,14 +2,14 @@ package config
 
 import "time"
 
-// most bounds numbers that only a slip makes larger.
+// most reports a number that is so large that it must be a typing error.
 func (ck *checker) most(path string, n, limit int) {
 	if !ck.skip(path) && n > limit {
 		ck.problem(path, "%d is more than %d", n, limit)
 	}
 }
 
-// bounds checks what keeps attempts from a destination.
+// bounds checks the keys that bound the attempts at a destination: rate, breaker and pauses.
 func (ck *checker) bounds(path string, d *Destination) {
 	day := Duration(24 * time.Hour)
 	ck.most(path+".concurrency", d.Concurrency, 1000)
@@ -30,8 +30,7 @@ func (ck *checker) bounds(path string, d *Destination) {
 	ck.between(path+".pause.after", d.Pause.After, 0, 365*day)
 }
 
-// dropped reports an action whose destination drops what is over its rate: a dead head would park the entity, which is
-// not what dropping means.
+// dropped reports an action with on_dead: park whose destination drops actions over its rate: each dropped one would park its entity.
 func (ck *checker) dropped(path string, a Action, d *Destination) {
 	if d.Rate != nil && d.Rate.OnLimit == "drop" && a.OnDead != "continue" {
 		ck.problem(path+".on_dead", "must be continue: destination %s drops what is over its rate, and with park that would stop the entity", a.To)

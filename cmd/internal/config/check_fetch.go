@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/backfill"
 )
 
-// fetches checks what a source can be asked for.
+// fetches checks the keys of a source that say how its API is asked: backfill and thin.
 func (ck *checker) fetches(path string, s *Source) {
 	if b := s.Backfill; b != nil {
 		path := path + ".backfill"
@@ -98,7 +98,7 @@ func froms(e *provider.EventConfig) []fromKey {
 	return list
 }
 
-// backfilled checks that what a subscription wants backfilled can be asked for.
+// backfilled checks that the sources of a subscription that wants backfills have one configured.
 func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	if !sub.backfills() {
 		for _, key := range []string{"within", "otherwise"} {

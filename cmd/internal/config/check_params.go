@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
-// params compiles the parameters at path. What is missing is said of actions, where all that is given comes together.
+// params compiles the parameters at path. It does not report missing ones: actions may give them, and actionParams checks that.
 func (ck *checker) params(path string, declared []template.Param, given Params) {
 	if len(declared) == 0 || ck.skipBelow(path) {
 		return
@@ -57,7 +57,7 @@ func (ck *checker) skipBelow(path string) bool {
 	})
 }
 
-// ActionParams are the parameters that actions of a team give in the place of their destination's, by
+// ActionParams returns the parameters that actions of a team give instead of their destination's, by
 // "<team>.<subscription>/<action>".
 func (c *Config) ActionParams(team, destination string) map[string]map[string]any {
 	all := map[string]map[string]any{}

@@ -40,18 +40,18 @@ func (ck *checker) source(path string, s *Source) {
 	}
 }
 
-// topicName is what Kafka takes.
+// topicName matches the topic names that Kafka accepts.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// eventTopics holds each source to a topic of its own.
-func (ck *checker) eventTopics(path, team string, taken map[string]string) {
+// checkEventTopics checks that the topic of each source has a valid name and is no other source's. taken has the topics of all teams.
+func (ck *checker) checkEventTopics(path, team string, taken map[string]string) {
 	sources := ck.c.Teams[team].Sources
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		at, topic := path+".sources."+name, sources[name].Topic
 		if ck.skip(at + ".topic") {
 			continue
 		}
-		if prefix := eventTopics(team); !topicName.MatchString(topic) || !strings.HasPrefix(topic, prefix) {
+		if prefix := eventTopicPrefix(team); !topicName.MatchString(topic) || !strings.HasPrefix(topic, prefix) {
 			ck.problem(at+".topic", "%q is not a topic's name that begins with %s, as the team's rights do", clip(topic), prefix)
 		} else if other, ok := taken[topic]; ok {
 			ck.problem(at+".topic", "%s is the topic of %s, too", topic, other)
@@ -60,7 +60,7 @@ func (ck *checker) eventTopics(path, team string, taken map[string]string) {
 	}
 }
 
-// generic names what only the user can know of a sender without a preset.
+// generic checks a source with preset generic: the file must say how it is verified, and its event's id, type and entity.
 func (ck *checker) generic(path string, s *Source) {
 	if s.Verify == nil {
 		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")

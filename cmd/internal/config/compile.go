@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// Source is the catalogue's view of a source. It must exist.
+// Source returns the catalogue's view of a source. It must exist.
 func (c *Config) Source(team, name string) provider.Config {
 	s := c.Teams[team].Sources[name]
 	return provider.Config{
@@ -15,13 +15,13 @@ func (c *Config) Source(team, name string) provider.Config {
 	}
 }
 
-// BackfillEvent is the mapping of an element of a backfill's answer: its own, completed from the source's. The source
-// must have a backfill. Where elements need not say their entity, or have no id, those are empty.
+// BackfillEvent returns the mapping of an element of a backfill's answer: its own, completed from the source's. The source must have a
+// backfill. Entity and id are empty if elements need not have them.
 func (c *Config) BackfillEvent(team, name string) *provider.EventConfig {
 	return c.Teams[team].Sources[name].element()
 }
 
-// element is what maps an element. Ids are never the source's: those of deliveries are not in an answer.
+// element returns the mapping of an element. It never takes the source's id: the ids of deliveries are not in an answer.
 func (s *Source) element() *provider.EventConfig {
 	own, of := provider.EventConfig{}, provider.EventConfig{}
 	if s.Backfill.Event != nil {
@@ -44,7 +44,7 @@ func (s *Source) element() *provider.EventConfig {
 	return e
 }
 
-// MaxBody is the largest body of a source in bytes: its own, else its preset's.
+// MaxBody returns the largest body of a source in bytes: its own, else its preset's.
 func (c *Config) MaxBody(team, name string) int64 {
 	s := c.Teams[team].Sources[name]
 	if s.MaxBody > 0 {
@@ -54,7 +54,7 @@ func (c *Config) MaxBody(team, name string) int64 {
 	return info.MaxBody
 }
 
-// Problem is a problem at a path of the file, for checks that other packages make.
+// Problem returns a problem at a path of the file, for checks that other packages make.
 func (c *Config) Problem(path, message string) Problem {
 	at := c.at(path)
 	return Problem{File: at.file, Line: at.line, Path: path, Message: message}

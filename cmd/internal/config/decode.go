@@ -157,8 +157,8 @@ func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// sinkType gives a destination the keys of its type, wherever in the mapping that is written. What is wrong with the type
-// is said when it is decoded.
+// sinkType gives a destination the keys of its type before its mapping is decoded, since type may be written last. A wrong type is
+// reported when it is decoded.
 func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != "type" {
@@ -171,8 +171,8 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 	}
 }
 
-// unknown reports a key that is none of the list. Where a destination's type is not known, which has been said, or this
-// process does not resolve it, it may be any type's.
+// unknown reports a key that is not in the list. In a destination whose type is not known, because it is wrong or not resolved here, the
+// keys of all types are allowed.
 func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list []member) {
 	var names []string
 	for _, m := range list {
@@ -227,7 +227,7 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 // envForm is what a variable's name may be here.
 var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// secretNames says what names a table of secrets takes, and of what.
+// secretNames returns which names a table of secrets may have, and what they are names of.
 func secretNames(t reflect.Type) (form *regexp.Regexp, what string) {
 	if t == envType {
 		return envForm, "a variable"
@@ -306,7 +306,7 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// setScalar parses text into v and holds it against the closed list of f.
+// setScalar parses text into v and checks it against the closed list of f.
 func setScalar(v reflect.Value, text string, f field) error {
 	switch {
 	case v.Type() == secretType:

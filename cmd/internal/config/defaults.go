@@ -63,7 +63,7 @@ func (c *Config) fillComputed() {
 	for name, team := range c.Teams {
 		for source, s := range team.Sources {
 			if s.Topic == "" {
-				s.Topic = eventTopics(name) + source
+				s.Topic = eventTopicPrefix(name) + source
 			}
 			s.fill(c.Topics)
 		}
@@ -87,7 +87,7 @@ func (c *Config) fillComputed() {
 	}
 }
 
-// fillMemory lets a destination know for as long as it has to which actions are done, where nothing is written.
+// fillMemory sets the default of a destination's keys that say how long it remembers which actions are done: as long as it has to.
 func (c *Config) fillMemory(path string, d *Destination, least Duration) {
 	m := d.about().Memory
 	if m == nil {
@@ -98,7 +98,7 @@ func (c *Config) fillMemory(path string, d *Destination, least Duration) {
 	}
 }
 
-// attempted is how long an action of any subscription may be attempted at a destination, which must know of it so long.
+// attempted returns for how long an action of any subscription may be attempted at a destination, which must remember it as long.
 func (t *Team) attempted(destination string) (longest Duration) {
 	d := t.Destinations[destination]
 	for _, sub := range t.Subscriptions {
@@ -109,12 +109,13 @@ func (t *Team) attempted(destination string) (longest Duration) {
 	return longest
 }
 
-// attempted is the retries' time, and that for which a dead letter can be replayed.
+// attempted returns for how long the subscription may attempt an action: the time of the retries, plus that in which a dead letter can be
+// replayed.
 func (sub *Subscription) attempted(d *Destination) Duration {
 	return d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window)
 }
 
-// Statements is how many statements of actions may be under way in the ledger's database at once, of all teams.
+// Statements returns how many statements of actions may be under way in the ledger's database at once, of all teams.
 func (c *Config) Statements() (n int) {
 	for _, t := range c.Teams {
 		for _, d := range t.Destinations {
@@ -126,11 +127,11 @@ func (c *Config) Statements() (n int) {
 	return n
 }
 
-// maxDelay is the last bound where none is written: those before it fit into what it leaves of the time.
+// maxDelay returns the default of the longest delay: five sixths of within, so that the delays before it fit into the rest.
 func maxDelay(r Retry) Duration { return max(r.Min, min(r.Within/6*5, longestDelay)) }
 
-// eventTopics is what the names of a team's topics of events begin with: rights go by it.
-func eventTopics(team string) string { return "events." + team + "." }
+// eventTopicPrefix returns the prefix of the topics of a team's sources, which access rights go by.
+func eventTopicPrefix(team string) string { return "events." + team + "." }
 
 func minInsync(replication int) int {
 	if replication >= 3 {
@@ -171,7 +172,7 @@ func (s *Source) fill(top Topics) {
 	}
 }
 
-// rates are the token buckets of a source.
+// rates returns the token buckets of a source.
 func (s *Source) rates() (list []*Rate) {
 	if s.Rate != nil {
 		list = append(list, s.Rate)
@@ -210,7 +211,7 @@ func (sub *Subscription) fill(c *Config, team *Team) {
 	}
 }
 
-// backfills reports whether the subscription asks for what is missing.
+// backfills reports whether the subscription's policy asks for backfills.
 func (sub *Subscription) backfills() bool {
 	return sub.Gap.Then == "backfill" || sub.Start == "backfill"
 }
@@ -233,7 +234,7 @@ func (sub *Subscription) anySequence(team *Team) bool {
 	return false
 }
 
-// minWindow is the least time for which events must be remembered: as long as one may still be read or sent again.
+// minWindow returns the least time for which events must be remembered: as long as one may still be read or sent again.
 func (sub *Subscription) minWindow(c *Config, team *Team) Duration {
 	longest := Duration(0)
 	for _, name := range sub.Sources {

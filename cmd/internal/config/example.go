@@ -5,5 +5,5 @@ import _ "embed"
 //go:embed example.yaml
 var example []byte
 
-// Example is the commented file that `config init` writes. It passes `config check` once its variables exist.
+// Example returns the commented file that `config init` writes. It passes `config check` once its variables exist.
 func Example() []byte { return example }

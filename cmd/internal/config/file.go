@@ -137,7 +137,7 @@ type Rate struct {
 // Destination is a configured sink.
 type Destination struct {
 	Type string `yaml:"type"`
-	// Keys are those of its type, which the file has beside the others; nil where there is no such type.
+	// Keys are those of its type, which the file has beside the others; nil if there is no such type.
 	Keys          spec.Config
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
@@ -213,7 +213,7 @@ const BacklogLatest = "latest"
 type Gap struct {
 	Wait Duration `yaml:"wait"`
 	Then string   `yaml:"then"`
-	// Within and Otherwise are zero where nothing is backfilled.
+	// Within and Otherwise are zero if nothing is backfilled.
 	Within    Duration `yaml:"within"`
 	Otherwise string   `yaml:"otherwise"`
 	// MaxWait is zero where only each gap's own wait is bounded.

@@ -25,7 +25,7 @@ const (
 	RoleSend    Role = "send"    // `forebay send`: signs as the provider does
 )
 
-// ServeRoles are the roles of `forebay serve`, in the order in which they are started.
+// ServeRoles returns the roles of `forebay serve`, in the order in which they are started.
 func ServeRoles() []Role { return []Role{RoleStream, RoleIntake} }
 
 // part names what a path belongs to; "" is what every process uses.
@@ -179,7 +179,7 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 	return true
 }
 
-// teams merges the team files, where there is a directory of them.
+// teams merges the team files, if there is a directory of them.
 func (l *loader) teams(c *Config) {
 	dir := l.options.TeamsDir
 	if dir == "" && c.TeamsDir != "" {
@@ -232,10 +232,10 @@ func (l *loader) teamFile(c *Config, file string) {
 	}
 }
 
-// Notes are remarks on what is allowed and has no effect.
+// Notes returns remarks on what is allowed and has no effect.
 func (c *Config) Notes() []Problem { return slices.Clone(c.notes) }
 
-// at is where path, or the nearest mapping around it, was written.
+// at returns where path, or the nearest mapping around it, was written.
 func (c *Config) at(path string) place {
 	for p := path; p != ""; {
 		if at, ok := c.places[p]; ok {

@@ -16,7 +16,7 @@ type Params map[string]any
 // paramText is a string of params. What its references lead to may be a secret and is never shown.
 type paramText struct{ value, written string }
 
-// Values are the parameters as sinks/template compiles them.
+// Values returns the parameters as sinks/template compiles them.
 func (p Params) Values() map[string]any {
 	if p == nil {
 		return nil
@@ -53,7 +53,7 @@ func (d *decoder) params(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// param is one value; nil where there is a problem.
+// param returns one value; nil if there is a problem.
 func (d *decoder) param(n *yaml.Node, path string) any {
 	d.places[path] = place{d.file, n.Line}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {

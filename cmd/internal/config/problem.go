@@ -10,7 +10,7 @@ import (
 // Problem is one thing that is wrong with the configuration.
 type Problem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"` // 0 where the problem has no line
+	Line    int    `json:"line"` // 0 if the problem has no line
 	Path    string `json:"path"` // "teams.acme.sources.github.preset"
 	Message string `json:"message"`
 }
@@ -54,7 +54,7 @@ type place struct {
 	line int
 }
 
-// nearest is the name among names that a typing slip may have meant, or "".
+// nearest returns the name among names that a typing slip may have meant, or "".
 func nearest(word string, names []string) string {
 	best, bestDistance := "", 1+max(2, len(word)/3)
 	for _, name := range names {
@@ -65,7 +65,7 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance is Damerau's: insertions, deletions, substitutions and swaps of neighbours.
+// distance returns Damerau's: insertions, deletions, substitutions and swaps of neighbours.
 func distance(a, b string) int {
 	if len(a) > 80 || len(b) > 80 {
 		return 80

@@ -30,10 +30,10 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(days + d), nil
 }
 
-// Std is the standard library's form.
+// Std returns the standard library's form.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String is the shortest form that [ParseDuration] reads back: whole days first, no zero parts behind.
+// String returns the shortest form that [ParseDuration] reads back: whole days first, no zero parts behind.
 func (d Duration) String() string {
 	const day = 24 * time.Hour
 	t := time.Duration(d)

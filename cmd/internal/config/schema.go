@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// reference is what may stand in the place of any scalar.
+// reference is what may stand instead of any scalar.
 var reference = map[string]any{"type": "string", "pattern": `\$\{(env|file):.+\}`}
 
-// Schema is the JSON Schema (2020-12) of the file, generated from the same declaration that decodes it.
+// Schema returns the JSON Schema (2020-12) of the file, generated from the same declaration that decodes it.
 func Schema() ([]byte, error) {
 	root := schemaOf(reflect.TypeFor[Config](), field{})
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -14,9 +14,9 @@ import (
 type field struct {
 	name     string
 	doc      string
-	def      string   // as it would be written; empty where there is none or it is computed
+	def      string   // as it would be written; empty if there is none or it is computed
 	computed string   // in words, where the default depends on other keys
-	values   []string // the closed list, where there is one
+	values   []string // the closed list, if there is one
 	later    []string // values that are known and not built yet
 	required bool
 	minimum  int64 // of numbers
@@ -36,7 +36,7 @@ var plannedPresets = []string{
 	"sentry", "shopify", "sns", "square", "svix", "telegram", "twilio", "vercel", "zoom",
 }
 
-// presetNames are what a source may be: the catalogue.
+// presetNames returns what a source may be: the catalogue.
 func presetNames() (names []string) {
 	for _, info := range provider.Presets() {
 		names = append(names, info.Name)
@@ -298,7 +298,7 @@ type member struct {
 	value reflect.Value
 }
 
-// members are the keys of a mapping, in declared order. Those of a destination's type stand behind the type.
+// members returns the keys of a mapping, in declared order. Those of a destination's type stand behind the type.
 func members(v reflect.Value) []member {
 	byTag := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -324,13 +324,13 @@ func ownMembers(d *Destination) (list []member) {
 	return list
 }
 
-// fieldOf is the declaration of a type's own key. What is required is missed by the checks: that depends on the type, which
+// fieldOf returns the declaration of a type's own key. What is required is missed by the checks: that depends on the type, which
 // stands elsewhere in the mapping.
 func fieldOf(f spec.Field) field {
 	return field{name: f.Name, doc: f.Doc, def: f.Default, computed: f.Computed, values: f.Values}
 }
 
-// valueOf is where the value of a type's own key goes.
+// valueOf returns where the value of a type's own key goes.
 func valueOf(f spec.Field) reflect.Value { return reflect.ValueOf(f.To).Elem() }
 
 // isEmpty reports whether a value is written and nothing.

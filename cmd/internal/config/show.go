@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML is the effective configuration with every default filled in and secrets redacted, in declared order. It is
+// YAML returns the effective configuration with every default filled in and secrets redacted, in declared order. It is
 // to be read; it loads again once its secrets are written back.
 func (c *Config) YAML() ([]byte, error) {
 	var b strings.Builder
@@ -23,14 +23,14 @@ func (c *Config) YAML() ([]byte, error) {
 	return []byte(b.String()), err
 }
 
-// Value is the effective configuration as plain maps, for other output formats.
+// Value returns the effective configuration as plain maps, for other output formats.
 func (c *Config) Value() (any, error) {
 	var v any
 	err := nodeOf(reflect.ValueOf(c).Elem()).Decode(&v)
 	return v, err
 }
 
-// nodeOf is v as a YAML node; nil leaves a key out.
+// nodeOf returns v as a YAML node; nil leaves a key out.
 func nodeOf(v reflect.Value) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Pointer:

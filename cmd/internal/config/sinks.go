@@ -32,7 +32,7 @@ var sinkTypes = []spec.Type{
 	logsink.Spec(),
 }
 
-// sinkNames are the names of the types, sorted.
+// sinkNames returns the names of the types, sorted.
 func sinkNames() []string {
 	var names []string
 	for _, t := range sinkTypes {
@@ -42,7 +42,7 @@ func sinkNames() []string {
 	return names
 }
 
-// newKeys are the keys of a type, nothing written; nil where there is no such type.
+// newKeys returns the keys of a type, nothing written; nil if there is no such type.
 func newKeys(name string) spec.Config {
 	for _, t := range sinkTypes {
 		if t.Name == name {
@@ -52,7 +52,7 @@ func newKeys(name string) spec.Config {
 	return nil
 }
 
-// sinkKeys are the keys that some types have of their own, by key and then by type.
+// sinkKeys returns the keys that some types have of their own, by key and then by type.
 func sinkKeys() map[string]map[string]spec.Field {
 	all := map[string]map[string]spec.Field{}
 	for _, t := range sinkTypes {
@@ -74,7 +74,7 @@ func (d *Destination) about() spec.Description {
 	return d.Keys.Describe()
 }
 
-// sinkKeys checks the keys of a destination's type.
+// sinkKeys checks the keys that belong to a destination's type.
 func (ck *checker) sinkKeys(path string, d *Destination) {
 	about := d.Keys.Describe()
 	for key, has := range map[string]bool{"params": len(about.Params) > 0, "allow_networks": about.Networks, "long": about.Later} {
@@ -102,7 +102,7 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 	ck.params(path+".params", about.Params, d.Params)
 }
 
-// report is where a destination's own checks say what is wrong, and learn what they need of the rest of the file. What this
+// report returns where a destination's own checks say what is wrong, and learn what they need of the rest of the file. What this
 // process does not know of that counts as granted.
 func (ck *checker) report(path string, d *Destination) *spec.Report {
 	team, _, _ := strings.Cut(strings.TrimPrefix(path, "teams."), ".")

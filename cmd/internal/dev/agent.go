@@ -109,7 +109,7 @@ func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
 	w.Write(text)
 }
 
-// seen is what the agent did so far and how many calls came again under a known key.
+// seen returns what the agent did so far and how many calls came again under a known key.
 func (a *agent) seen() ([]call, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -78,7 +78,7 @@ func (p ports) free() (ports, error) {
 	return p, nil
 }
 
-// freeAddress is addr when nobody listens there, else one with a port that the system chose.
+// freeAddress returns addr when nobody listens there, else one with a port that the system chose.
 func freeAddress(addr string) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -63,7 +63,7 @@ func (e *expectation) release(line string, waiting map[string][]int) {
 	}
 }
 
-// skipGaps ends every wait: the lowest that waits runs, then what follows it.
+// skipGaps ends every wait: of each line the lowest waiting version runs, then those that follow it.
 func (e *expectation) skipGaps(waiting map[string][]int) {
 	for line := range waiting {
 		for len(waiting[line]) > 0 {
@@ -87,7 +87,7 @@ func last(v []int) int {
 	return v[len(v)-1]
 }
 
-// actions is how many actions run in all.
+// actions returns how many actions run in all.
 func (e *expectation) actions() int {
 	n := 0
 	for _, v := range e.run {

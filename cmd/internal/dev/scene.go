@@ -39,7 +39,7 @@ type delivery struct {
 	body    []byte
 }
 
-// scene is what is sent, in the order in which it is sent. It is the same at every play with the same run id, which
+// scene returns what is sent, in the order in which it is sent. It is the same at every play with the same run id, which
 // only keeps the delivery ids of two plays apart.
 func scene(run string) ([]delivery, error) {
 	all, err := lines(run)

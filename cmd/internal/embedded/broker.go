@@ -105,7 +105,7 @@ func StartBroker(ctx context.Context, cfg BrokerConfig) (_ *Broker, err error) {
 	return b, nil
 }
 
-// options are kfake's. Topics are created by "topics apply" only, as on a real cluster.
+// options returns kfake's. Topics are created by "topics apply" only, as on a real cluster.
 func options(cfg BrokerConfig) []kfake.Opt {
 	return []kfake.Opt{
 		kfake.Ports(cfg.Port),
@@ -126,10 +126,10 @@ func options(cfg BrokerConfig) []kfake.Opt {
 	}
 }
 
-// Addr is host:port for clients.
+// Addr returns host:port for clients.
 func (b *Broker) Addr() string { return b.addr }
 
-// Addrs is Addr as the list that clients and configuration take.
+// Addrs returns Addr as the list that clients and configuration take.
 func (b *Broker) Addrs() []string { return []string{b.addr} }
 
 // Close saves the state, stops serving and gives the directory back. Close clients first: their calls fail from here on.

@@ -39,7 +39,7 @@ func healLogs(dir string, logger *slog.Logger) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// wholeEntries is the length of the prefix that holds whole entries: little-endian length and CRC-32C of what follows,
+// wholeEntries returns the length of the prefix that holds whole entries: little-endian length and CRC-32C of what follows,
 // four bytes each, then a version of two bytes and the data (kfake, persist.go, "append log entries").
 func wholeEntries(raw []byte) int {
 	at := 0

@@ -19,7 +19,7 @@ import (
 	"github.com/xi2/xz"
 )
 
-// What is downloaded where nothing is installed: zonky's builds of PostgreSQL on Maven Central, 15 MB on Linux and 30 on macOS,
+// What is downloaded if nothing is installed: zonky's builds of PostgreSQL on Maven Central, 15 MB on Linux and 30 on macOS,
 // about 50 MB unpacked.
 const (
 	downloadVersion = "17.7.0"
@@ -64,7 +64,7 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 	return inspect(ctx, filepath.Join(place, "bin"), "downloaded")
 }
 
-// usableCache is the first cache directory that we can write and the server's user can enter.
+// usableCache returns the first cache directory that we can write and the server's user can enter.
 func usableCache(cfg PostgresConfig, as *account) (string, error) {
 	dirs, err := cacheDirs(cfg)
 	if err != nil {

@@ -112,7 +112,7 @@ func (p *Postgres) createDatabase(ctx context.Context) error {
 	return err
 }
 
-// dataMajor is the major version that made the cluster, "" when there is none.
+// dataMajor returns the major version that made the cluster, "" when there is none.
 func dataMajor(data string) string {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err != nil {

@@ -86,7 +86,7 @@ func gone(ctx context.Context, data string) error {
 }
 
 // processesIn lists the processes whose working directory is the data directory. All of PostgreSQL's are: the server
-// changes there at start and its children stay. Unlike a pid file this cannot be stale. Where there is no /proc (not
+// changes there at start and its children stay. Unlike a pid file this cannot be stale. If there is no /proc (not
 // Linux) the pid file has to do.
 func processesIn(data string) ([]int, error) {
 	want, err := filepath.EvalSymlinks(data)
@@ -117,7 +117,7 @@ func processesIn(data string) ([]int, error) {
 	return found, nil
 }
 
-// pidFile is the server's process id by its own pid file, 0 when there is none.
+// pidFile returns the server's process id by its own pid file, 0 when there is none.
 func pidFile(data string) int {
 	f, err := os.Open(filepath.Join(data, "postmaster.pid"))
 	if err != nil {

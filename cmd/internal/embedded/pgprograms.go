@@ -23,7 +23,7 @@ func (p programs) path(name string) string { return filepath.Join(p.bin, name) }
 
 func (p programs) major() string { return strings.SplitN(p.version, ".", 2)[0] }
 
-// environ is a plain environment: no PG* variable and no locale of the user reaches the server.
+// environ returns a plain environment: no PG* variable and no locale of the user reaches the server.
 func (p programs) environ() []string {
 	return []string{"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 }
@@ -67,7 +67,7 @@ func installed(ctx context.Context) []programs {
 	return found
 }
 
-// binDirs are the places where distributions put the server programs; Debian keeps them out of PATH.
+// binDirs returns the places where distributions put the server programs; Debian keeps them out of PATH.
 func binDirs(ctx context.Context) []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -108,7 +108,7 @@ func inspect(ctx context.Context, bin, origin string) (programs, error) {
 	return p, nil
 }
 
-// number is the major version as a number; 0 for what has none, like a development build.
+// number returns the major version as a number; 0 for what has none, like a development build.
 func (p programs) number() int {
 	n, err := strconv.Atoi(p.major())
 	if err != nil {
@@ -117,7 +117,7 @@ func (p programs) number() int {
 	return n
 }
 
-// cacheDirs are where downloaded programs may be kept, best first.
+// cacheDirs returns where downloaded programs may be kept, best first.
 func cacheDirs(cfg PostgresConfig) ([]string, error) {
 	if cfg.Cache != "" {
 		return []string{cfg.Cache}, nil

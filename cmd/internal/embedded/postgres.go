@@ -198,20 +198,20 @@ func (p *Postgres) arguments() []string {
 	return args
 }
 
-// URL is the connection string of the database "forebay" for its owner. It holds the password.
+// URL returns the connection string of the database "forebay" for its owner. It holds the password.
 func (p *Postgres) URL() schemas.Secret { return schemas.NewSecret(p.url("forebay")) }
 
 func (p *Postgres) url(database string) string {
 	return fmt.Sprintf("postgres://forebay:%s@127.0.0.1:%d/%s?sslmode=disable", p.password, p.port, database)
 }
 
-// Port is where it listens on 127.0.0.1.
+// Port returns where it listens on 127.0.0.1.
 func (p *Postgres) Port() int { return p.port }
 
 // Origin says for a banner which PostgreSQL runs and where its programs come from.
 func (p *Postgres) Origin() string { return p.programs.String() }
 
-// DataDir is where the data lie, under Dir or, for a root whose Dir is closed to others, elsewhere.
+// DataDir returns where the data lie, under Dir or, for a root whose Dir is closed to others, elsewhere.
 func (p *Postgres) DataDir() string { return p.data() }
 
 // Done is closed when the server process has ended, for whatever reason.
@@ -266,7 +266,7 @@ func (p *Postgres) kill(signal syscall.Signal) {
 	}
 }
 
-// logTail is the end of the server's log for an error message.
+// logTail returns the end of the server's log for an error message.
 func (p *Postgres) logTail() string {
 	text, err := os.ReadFile(p.serverLog())
 	if err != nil {

@@ -72,7 +72,7 @@ func trim(ctx context.Context, addr string, fallback time.Duration, now time.Tim
 	return nil
 }
 
-// retention is the topic's retention.ms; negative means for ever, as in Kafka.
+// retention returns the topic's retention.ms; negative means for ever, as in Kafka.
 func retention(config kadm.ResourceConfig, fallback time.Duration) (time.Duration, error) {
 	if config.Err != nil {
 		return 0, fmt.Errorf("%s: %w", config.Name, config.Err)

@@ -38,7 +38,7 @@ func Tune() {
 	}
 }
 
-// percent is how much a heap of which so many bytes live may grow before it is collected.
+// percent returns how much a heap of which so many bytes live may grow before it is collected.
 func percent(live uint64) int {
 	if live == 0 {
 		return most
@@ -67,7 +67,7 @@ func follow(set int) {
 // sentinel dies with the next collection; the field keeps it out of the allocator's tiny blocks, which have no finalizers.
 type sentinel struct{ _ [32]byte }
 
-// available is the container's memory, else the machine's, in bytes; 0 where neither can be read.
+// available returns the container's memory, else the machine's, in bytes; 0 if neither can be read.
 func available(read func(string) ([]byte, error)) int64 {
 	if b, err := read("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil { // else "max"

@@ -45,7 +45,7 @@ func StartChild(ctx context.Context, environ []string, args ...string) (*Child, 
 	return c, nil
 }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Stop has the process end by itself.

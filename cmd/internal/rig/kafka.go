@@ -48,7 +48,7 @@ func (k *KafkaBrokers) start(ctx context.Context, brokers int) error {
 // Bootstrap implements [Broker].
 func (k *KafkaBrokers) Bootstrap() string { return k.bootstrap }
 
-// PID is that of a broker's process, 0 where it cannot be read.
+// PID returns that of a broker's process, 0 if it cannot be read.
 func (k *KafkaBrokers) PID(n int) int {
 	text, _ := os.ReadFile(filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -89,7 +89,7 @@ type KafkaCluster struct {
 	shared bool
 }
 
-// Kafka starts an Apache Kafka of one or three brokers for this test. Where it cannot be had the test fails, except where the
+// Kafka starts an Apache Kafka of one or three brokers for this test. If it cannot be had the test fails, except where the
 // Makefile allowed skipping (FOREBAY_ALLOW_SKIP_KAFKA=1, never set by .ci/run) and this is not CI.
 func Kafka(t T, brokers int) *KafkaCluster {
 	t.Helper()
@@ -106,7 +106,7 @@ func Kafka(t T, brokers int) *KafkaCluster {
 // kafkaHere is asked once a process: it starts a Java and reads all jars.
 var kafkaHere = sync.OnceValues(installed)
 
-// installed is the script where Kafka can be started; jars that are not here yet are fetched.
+// installed returns the script where Kafka can be started; jars that are not here yet are fetched.
 func installed() (script string, err error) {
 	root, err := checkout()
 	if err != nil {
@@ -121,7 +121,7 @@ func installed() (script string, err error) {
 	return script, nil
 }
 
-// checkout is the nearest parent of the test's directory that has a go.mod.
+// checkout returns the nearest parent of the test's directory that has a go.mod.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -196,7 +196,7 @@ func (k *KafkaCluster) Groups(args ...string) string {
 	return k.run(append([]string{"groups"}, args...)...)
 }
 
-// TryGroups is Groups that may be refused; the error has what the tool printed.
+// TryGroups returns Groups that may be refused; the error has what the tool printed.
 func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
 	return k.command(context.Background(), append([]string{"groups"}, args...)...)
 }

@@ -51,7 +51,7 @@ type rewriter struct {
 func (r *rewriter) frames(from, to *link, change func([]byte) ([]byte, error)) {
 	defer func() {
 		from.end()
-		if !to.hangs() {
+		if !to.isHung() {
 			to.Conn.Close()
 		}
 	}()

@@ -51,7 +51,7 @@ func Postgres(t T) *PostgresServer {
 	return p
 }
 
-// OpenDir is a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
+// OpenDir returns a temporary directory that PostgreSQL's user can enter when the tests run as root, unlike t.TempDir.
 func OpenDir(t T) string {
 	t.Helper()
 	dir, err := openDir("")
@@ -81,7 +81,7 @@ func (p *PostgresServer) start() {
 	}
 }
 
-// URL is the connection string; it survives Kill and Restart.
+// URL returns the connection string; it survives Kill and Restart.
 func (p *PostgresServer) URL() string { return p.url }
 
 // Kill ends the server and all its processes with SIGKILL.

@@ -43,7 +43,7 @@ func startProxy(t T, target string, pass func(client, server *link)) *Proxy {
 	return p
 }
 
-// Addr is where processes find the server.
+// Addr returns where processes find the server.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Hang has the connections that there are hear nothing any more, for good. New ones work.
@@ -70,12 +70,12 @@ func (p *Proxy) Answer() {
 	p.deaf = false
 }
 
-// Hanging is how many connections of clients that have not been closed hang.
+// Hanging returns how many connections of clients that have not been closed hang.
 func (p *Proxy) Hanging() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.open {
-		if l.client && !l.ended() && l.hangs() {
+		if l.client && !l.ended() && l.isHung() {
 			n++
 		}
 	}
@@ -108,7 +108,7 @@ func (p *Proxy) serve(c net.Conn) {
 	if client == nil {
 		return
 	}
-	if client.hangs() {
+	if client.isHung() {
 		_, _ = io.Copy(io.Discard, c)
 		p.leave(client)
 		return
@@ -124,13 +124,13 @@ func (p *Proxy) serve(c net.Conn) {
 	}
 	p.pass(client, server)
 	p.leave(client)
-	if server.hangs() { // whose client's end it never hears of
+	if server.isHung() { // whose client's end it never hears of
 		_, _ = io.Copy(io.Discard, s)
 	}
 	p.leave(server)
 }
 
-// enter notes one end of a connection; nil: the proxy has been closed.
+// enter registers one end of a connection. It closes the connection and returns nil if the proxy is closed.
 func (p *Proxy) enter(c net.Conn, client bool) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,14 +160,14 @@ type link struct {
 	over bool // nothing comes from it any more
 }
 
-// hang returns when nothing more is written to this end.
+// hang drops everything that is written to this end from now on.
 func (l *link) hang() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hung = true
 }
 
-func (l *link) hangs() bool {
+func (l *link) isHung() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hung
@@ -185,7 +185,7 @@ func (l *link) ended() bool {
 	return l.over
 }
 
-// Write swallows what a link that hangs is told.
+// Write drops the bytes if the link hangs.
 func (l *link) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,11 +195,11 @@ func (l *link) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// copy passes on what comes at l to the other end, and its end, unless they hang.
+// copy copies from l to the other end until l ends, and then closes the other end, unless that hangs.
 func (l *link) copy(to *link) {
 	_, _ = io.Copy(to, l.Conn)
 	l.end()
-	if !to.hangs() {
+	if !to.isHung() {
 		to.Conn.Close()
 	}
 }

@@ -43,7 +43,7 @@ var (
 	_ Broker = (*FakeBroker)(nil)
 )
 
-// FreeAddress is a loopback address at which nothing listens.
+// FreeAddress returns a loopback address at which nothing listens.
 func FreeAddress(t T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

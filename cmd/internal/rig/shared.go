@@ -14,7 +14,7 @@ var shared struct {
 	brokers *KafkaBrokers // nil: not started, or not startable
 }
 
-// SharedKafka is a one-broker Apache Kafka that lives as long as this test process. Tests keep apart by names of
+// SharedKafka returns a one-broker Apache Kafka that lives as long as this test process. Tests keep apart by names of
 // their own for topics and groups, and may not kill it. The package's TestMain calls [StopShared].
 func SharedKafka(t T) *KafkaCluster {
 	t.Helper()

@@ -53,7 +53,7 @@ func Lookup(name string) (Sample, error) {
 	return s, nil
 }
 
-// headers are those that name the event, where its body does not, by the sample's name.
+// headers returns, by the sample's name, the headers that name the event if its body does not.
 func headers() map[string]map[string]string {
 	raw, err := files.ReadFile("headers.json")
 	var byName map[string]map[string]string

@@ -11,12 +11,12 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// unsafe are the settings without which an acknowledged event can be lost or refused, or the time of a record is its producer's word:
-// versions are clamped against it, and dedupe windows and retention go by it.
+// unsafe lists the settings that Check requires. With other values an acknowledged event can be lost or refused, or the timestamp of a
+// record is the producer's: versions are clamped against it, and dedupe windows and retention depend on it.
 var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
-// Check is asked before a process starts: every topic but spare ones must exist, keep P1 and have the broker's times. The error names the command that mends
-// it; file is the configuration's path.
+// Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
+// (P1) and the broker's append times. The error names the command to run; file is the configuration's path.
 func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) error {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
 	changes, err := Plan(ctx, adm, wanted)

@@ -10,8 +10,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// digest is what a topic holds, for comparison: of each key how many records and, in order, which. It takes about a
-// hundred bytes a key. Two digests compare within one process only.
+// digest is a digest of a topic's records, to compare two topics: for each key the number of records, and a hash of them in their order.
+// It takes about a hundred bytes per key. Digests of different processes cannot be compared.
 type digest struct {
 	keys    map[[16]byte]line
 	keyless line // of records without a key: any order
@@ -29,6 +29,8 @@ var seed = maphash.MakeSeed()
 
 func newDigest() *digest { return &digest{keys: map[[16]byte]line{}} }
 
+// add adds a record. The order of the records of one key counts; that of records without a key does not.
+// add adds a record. The order of the records of one key counts; that of records without a key does not.
 func (d *digest) add(r *kgo.Record) {
 	d.records++
 	d.bytes += int64(len(r.Key) + len(r.Value))
@@ -48,7 +50,7 @@ func (d *digest) add(r *kgo.Record) {
 	d.keys[key] = l
 }
 
-// sumOf is over all that a copy must keep, with lengths, and nil told from empty.
+// sumOf returns a hash of everything that a copy must keep of a record. It includes lengths, and tells nil from empty.
 func sumOf(r *kgo.Record) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -75,7 +77,7 @@ func sumOf(r *kgo.Record) uint64 {
 	return h.Sum64()
 }
 
-// compare says how d, which was read of a topic, differs from what was sent to it.
+// compare returns an error if d, the digest of what was read of a topic, differs from that of what was sent to it.
 func (d *digest) compare(sent *digest, topic string) error {
 	op := "check " + topic
 	if d.records != sent.records {

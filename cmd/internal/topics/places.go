@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// places finds where readers of the copied topic go on in the copy.
+// places finds the offsets in the copy at which the readers of the copied topic go on.
 type places struct {
 	next map[string]map[int32]int64 // where they stand in the old topic
 
@@ -22,7 +22,7 @@ func newPlaces(readers map[string]map[int32]int64) *places {
 	return p
 }
 
-// put is told where the record of an offset went.
+// put notes that the record at an offset was copied, and to where.
 func (p *places) put(number int32, offset int64, copied *kgo.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *places) put(number int32, offset int64, copied *kgo.Record) {
 	}
 }
 
-// rest has the readers go on at the end where nothing is left to read.
+// rest sets the readers that have nothing left to read to the end of the copy.
 func (p *places) rest(all map[int32]span) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -102,7 +102,7 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 	return out, nil
 }
 
-// compareTopic holds an existing topic against what it should be.
+// compareTopic returns what has to change in an existing topic.
 func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
 	var reasons []string
@@ -116,7 +116,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
 			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
 	}
-	if half(have) && !half(w.Configs) {
+	if unfinishedCopy(have) && !unfinishedCopy(w.Configs) {
 		note(Refused, "looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
 			"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
 			timestampType, have[timestampType], retention, have[retention], w.Name, timestampType, w.Configs[timestampType])
@@ -138,7 +138,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 		if was == w.Configs[key] {
 			continue
 		}
-		if why := keep(key, was, w.Configs[key], copies); why != "" {
+		if why := whyKeep(key, was, w.Configs[key], copies); why != "" {
 			note(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
 			continue
 		}
@@ -154,8 +154,9 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	return c
 }
 
-// half reports whether a topic has the settings of a copy that [Rekey] is at. To mend them would make it look finished.
-func half(configs map[string]string) bool {
+// unfinishedCopy reports whether a topic has the settings of a copy that [Rekey] has not finished. If they were corrected, the copy would
+// look finished.
+func unfinishedCopy(configs map[string]string) bool {
 	for key, value := range copying {
 		if configs[key] != value {
 			return false
@@ -164,7 +165,7 @@ func half(configs map[string]string) bool {
 	return true
 }
 
-// fewestCopies is how many copies each partition has at least.
+// fewestCopies returns how many copies each partition has at least.
 func fewestCopies(ps kadm.PartitionDetails) int64 {
 	fewest := int64(math.MaxInt64)
 	for _, p := range ps {
@@ -173,9 +174,9 @@ func fewestCopies(ps kadm.PartitionDetails) int64 {
 	return fewest
 }
 
-// keep says why a difference is left alone, or "" where altering it is safe: it makes the topic hold more, for longer,
-// or safer, or lets it be written again.
-func keep(key, was, want string, copies int64) string {
+// whyKeep returns why a setting is not changed, or "" if changing it is safe: the topic then keeps more, or for longer, or is safer, or
+// can be written again.
+func whyKeep(key, was, want string, copies int64) string {
 	a, errA := strconv.ParseInt(was, 10, 64)
 	b, errB := strconv.ParseInt(want, 10, 64)
 	if errA != nil || errB != nil {
@@ -198,8 +199,8 @@ func keep(key, was, want string, copies int64) string {
 	return ""
 }
 
-// Apply creates and alters what [Plan] says, and returns the changes made. A refused topic is left alone and is no
-// error of the others; see [Problems].
+// Apply makes the changes of [Plan] and returns them. A topic whose change is refused is left as it is, and does not affect the others;
+// see [Problems].
 func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) ([]Change, error) {
 	changes, err := Plan(ctx, adm, wanted)
 	if err != nil || dryRun {
@@ -219,8 +220,8 @@ func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) (
 	return changes, waitForLeaders(ctx, adm, changes)
 }
 
-// create makes the topic. A broker that does not know a setting of ours, as the embedded one does not know unclean
-// election, gets the topic without it.
+// create creates the topic. If the broker does not know one of the settings, as the embedded one does not know unclean election, the
+// topic is created without it.
 func create(ctx context.Context, adm *kadm.Client, c *Change) error {
 	configs := map[string]*string{}
 	for k, v := range c.want.Configs {
@@ -260,7 +261,7 @@ func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	return nil
 }
 
-// Problems joins what was refused, nil where nothing was.
+// Problems joins what was refused, nil if nothing was.
 func Problems(changes []Change) error {
 	var errs []error
 	for _, c := range changes {

@@ -17,13 +17,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// Rekey copies a topic to one with another number of partitions: the only way to have another, since a key's records
-// must stay in one partition to keep their order. Records keep key, value, headers and timestamp, and come in order per
-// key: that of their partition, and of their timestamps where a topic has grown and a key is in two.
+// Rekey copies a topic to one with another number of partitions. A topic's own number must not change, since a key's records must stay
+// in one partition to keep their order. Records keep key, value, headers and timestamp. Those of one key are copied in the order of
+// their partition; if the topic has grown and a key is in two partitions, in the order of their timestamps.
 //
-// Nothing may write to the topic meanwhile; that is checked at the end. A copy that was broken off, anywhere, is deleted and made
-// again by the next Run: it is known by the settings that a target has until all is done, and by holding nothing that the
-// topic does not. Any other target must be empty.
+// Nothing may write to the topic meanwhile; that is checked at the end. If a copy was interrupted, the next Run deletes it and begins
+// again. It recognises such a copy by the settings that a target has until all is done, and because it has no record that the topic
+// does not have. Any other target must be empty.
 type Rekey struct {
 	From string
 	To   Topic // as it is to be; created where it is missing
@@ -31,12 +31,12 @@ type Rekey struct {
 	Client []kgo.Opt
 	// RecordBytes is the topics' max.message.bytes.
 	RecordBytes int32
-	// Readers are where somebody stands in the topic, by name and partition; one that is not in it stands at 0.
+	// Readers are the offsets of the topic's readers, by name and partition; a partition that is not in it is at 0.
 	Readers map[string]map[int32]int64
-	// HandOver, where set, is what else belongs to the move. It runs once the copy is known to be whole; only after it is the
-	// target finished, so that a Run that comes after a failure in it begins again, with another ID.
+	// HandOver, if set, does what else belongs to the move. It runs once the copy is known to be complete, and before the target is
+	// finished. So if it fails, the next Run begins again, with a target of another ID.
 	HandOver func(Copied) error
-	// Progress is told now and then how many records of how many have been copied, then checked; nil is not.
+	// Progress, if set, is called now and then with how many records were copied, and later checked, of how many.
 	Progress func(doing string, done, of int64)
 }
 
@@ -46,20 +46,20 @@ type Copied struct {
 	ID                   [16]byte // of the target
 	// Ends is where the partitions of the topic ended.
 	Ends map[int32]int64
-	// Begins is where each of the readers goes on, by name and partition of the target: at the first record that it has not
-	// read, the end where there is none. What it has read may come again behind that.
+	// Begins is the offset at which each reader goes on, by name and partition of the target: the first record that it has not read, or
+	// the end if there is none. After it there may be records that it has read already.
 	Begins map[string]map[int32]int64
 }
 
 // span is a stretch [start, end) of a partition.
 type span struct{ start, end int64 }
 
-// PartitionOf is where a key's records are in a topic of count partitions: where the intake's producer puts them.
+// PartitionOf returns the partition of a key in a topic of count partitions, as the intake's producer chooses it.
 func PartitionOf(key []byte, count int32) int32 {
 	return record.PartitionOf(key, count)
 }
 
-// Holds is what a topic holds: how many records, and where each partition ends.
+// Holds returns what a topic holds: how many records, and where each partition ends.
 func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, ends map[int32]int64, err error) {
 	all, err := spans(ctx, adm, topic)
 	ends = make(map[int32]int64, len(all))
@@ -120,7 +120,7 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 // While it is copied, the target keeps the timestamps that it is given and everything that is old by them.
 var copying = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
-// prepare makes the target, removes a copy that was broken off first, or finds it made and empty.
+// prepare creates the target, unless it exists and is empty. It first deletes an interrupted copy.
 func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {
@@ -162,14 +162,14 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: copying})
 }
 
-// brokenOff says whether the target is what an earlier Run left: with the settings of a copy, which differ from those that it is to
-// have, and not one record that is not in the topic. It takes some forty bytes a record.
+// brokenOff reports whether the target is an interrupted copy of an earlier Run: it has the settings of a copy, and no record that is not
+// in the topic. It takes about forty bytes of memory per record.
 func (r Rekey) brokenOff(ctx context.Context, adm *kadm.Client, from map[int32]span) (bool, error) {
 	have, err := describe(ctx, adm, []string{r.To.Name})
 	if err != nil {
 		return false, err
 	}
-	if !half(have[r.To.Name]) || half(r.To.Configs) { // then a finished one looks the same
+	if !unfinishedCopy(have[r.To.Name]) || unfinishedCopy(r.To.Configs) { // then a finished one looks the same
 		return false, nil
 	}
 	to, err := spans(ctx, adm, r.To.Name)
@@ -205,7 +205,7 @@ func (r Rekey) scan(ctx context.Context, topic string, all map[int32]span, each 
 	return nil
 }
 
-// remove deletes a topic and waits until the brokers do not tell of it any more.
+// remove deletes a topic and waits until the brokers no longer list it.
 func remove(ctx context.Context, adm *kadm.Client, topic string) error {
 	if _, err := adm.DeleteTopic(ctx, topic); err != nil {
 		return unavailable("delete topic "+topic, err)
@@ -227,7 +227,7 @@ func remove(ctx context.Context, adm *kadm.Client, topic string) error {
 	}
 }
 
-// finish gives the target the settings that it is to have.
+// finish gives the target its final settings.
 func (r Rekey) finish(ctx context.Context, adm *kadm.Client) error {
 	final := map[string]string{}
 	for key := range copying {
@@ -274,7 +274,7 @@ func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int3
 	return got, r.check(ctx, to, sent)
 }
 
-// copy produces every record of the topic's spans to the target, and says what it was and where it went.
+// copy produces every record of the topic's spans to the target. It returns their digest, and notes in to where they went.
 func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*digest, error) {
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),

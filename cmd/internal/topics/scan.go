@@ -35,7 +35,7 @@ func newScanner(r Rekey, topic string, all map[int32]span) (*scanner, error) {
 
 func (s *scanner) done() bool { return len(s.left) == 0 }
 
-// poll gives each what the brokers have next, control records aside.
+// poll calls each with the next records, without control records.
 func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 	fetches := s.cl.PollRecords(ctx, 10_000)
 	for _, e := range fetches.Errors() {
@@ -73,7 +73,7 @@ func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 	return ctx.Err()
 }
 
-// queue is what was read of one partition and waits for its turn.
+// queue has records of one partition that wait for their turn.
 type queue struct {
 	number  int32
 	records []*kgo.Record
@@ -82,14 +82,14 @@ type queue struct {
 	paused  bool
 }
 
-// turn is the time by which the queue's first record takes its turn.
+// turn returns the time that orders the queue's first record among those of other queues.
 func (q *queue) turn() int64 { return max(q.time, q.records[0].Timestamp.UnixMilli()) }
 
 // waitingBytes bounds what waits for its turn, over all partitions; each may hold one fetch more.
 const waitingBytes = 64 << 20
 
-// merged gives each every record of the topic's spans: in the order of its partition, and over partitions in the order of
-// timestamps. A key that is in two, after a topic has grown, comes in order that way.
+// merged calls each with every record of the topic's spans: in the order of its partition and, across partitions, of timestamps. So the
+// records of a key that is in two partitions, because the topic has grown, come in order.
 func (r Rekey) merged(ctx context.Context, all map[int32]span, each func(*kgo.Record)) error {
 	s, err := newScanner(r, r.From, all)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Rekey) merged(ctx context.Context, all map[int32]span, each func(*kgo.Re
 	return nil
 }
 
-// take gives turns for as long as no partition that may still bring an older record has nothing waiting.
+// take calls each with the oldest waiting record, as long as every partition that is not read to its end has a record waiting.
 func (s *scanner) take(queues map[int32]*queue, each func(*kgo.Record)) {
 	for {
 		var first *queue

@@ -31,16 +31,16 @@ const (
 	timestampType = "message.timestamp.type"
 )
 
-// Quarantine is the topic of a source's unusable deliveries.
+// Quarantine returns the topic of a source's unusable deliveries.
 func Quarantine(team, source string) string { return "quarantine." + team + "." + source }
 
-// Topic is a topic as it should be.
+// Topic is a topic with the settings that it should have.
 type Topic struct {
 	Name        string
 	Partitions  int32
 	Replication int16
 	Configs     map[string]string
-	// Spare topics may be missing: a process starts without them, and what goes there waits.
+	// Spare topics may be missing: a process starts without them, and writes to them once they are there.
 	Spare bool
 }
 
@@ -64,7 +64,7 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 	return list
 }
 
-// dead is the topic of a subscription's dead letters: kept as long as the ledger keeps them, and as safe as the safest of
+// dead returns the topic of a subscription's dead letters: kept as long as the ledger keeps them, and as safe as the safest of
 // its sources.
 func dead(t *config.Team, team, name string, maxBody func(team, source string) int64) Topic {
 	sub, like, body := t.Subscriptions[name], config.Topics{}, int64(0)

@@ -168,7 +168,7 @@ func TestHalfACopyIsRefused(t *testing.T) {
 		t.Errorf("apply to half a copy: %v, %v", Problems(changes), err)
 	}
 	have, err := describe(t.Context(), adm, []string{"events.acme.small"})
-	if err != nil || !half(have["events.acme.small"]) {
+	if err != nil || !unfinishedCopy(have["events.acme.small"]) {
 		t.Errorf("apply has changed it: %v, %v", have, err)
 	}
 }

@@ -177,7 +177,7 @@ func versionValue(kind schemas.VersionKind, text string) (int64, error) {
 	return 0, fmt.Errorf("the index's version %q is no time that this runner reads", text)
 }
 
-// text is a string's content or a number's exact text; ok is false for null.
+// text returns a string's content or a number's exact text; ok is false for null.
 func (l located) text() (text string, ok bool) {
 	if len(l.Value) == 0 || bytes.Equal(l.Value, []byte("null")) {
 		return "", false

@@ -82,7 +82,7 @@ func (c signatureCase) run(dir string) error {
 	return c.runPreset(params, secrets, req)
 }
 
-// verdict is nil, a refusal, or why there is no scheme to ask.
+// verdict returns nil, a refusal, or why there is no scheme to ask.
 func verdict(p verify.Params, secrets []schemas.Secret, r *verify.Request, now time.Time) error {
 	scheme, err := verify.New(p, secrets)
 	if err != nil {
@@ -108,13 +108,13 @@ func (c signatureCase) runPreset(params verify.Params, secrets []schemas.Secret,
 	return nil
 }
 
-// preset is what the provider's preset says is signed; ok is false where there is none, or it is of another scheme.
+// preset returns what the provider's preset says is signed; ok is false if there is none, or it is of another scheme.
 func (c signatureCase) preset() (p verify.Params, ok bool) {
 	info, ok := provider.Lookup(c.Provider)
 	return info.Verify, ok && info.Scheme == c.Scheme
 }
 
-// params joins the case's own with what it says about keys and time.
+// params returns the case's parameters and options, with the key encoding and tolerance that its keys and clock need.
 func (c signatureCase) params() (verify.Params, error) {
 	var p verify.Params
 	for _, raw := range []json.RawMessage{c.Params, c.Options} {
@@ -136,7 +136,7 @@ func (c signatureCase) params() (verify.Params, error) {
 	return p, nil
 }
 
-// clock is the case's clock, to the millisecond; without one, a time that every stamp is within 292 years of.
+// clock returns the case's clock, to the millisecond; without one, a time that every stamp is within 292 years of.
 func clock(now *float64) time.Time {
 	if now == nil {
 		return time.Unix(1<<31, 0)

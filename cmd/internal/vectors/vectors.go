@@ -16,7 +16,7 @@ type Result struct {
 	Passed, Failed, Skipped int
 }
 
-// String is the last line of a report.
+// String returns the last line of a report.
 func (r Result) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)
 }

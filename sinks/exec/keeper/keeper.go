@@ -68,7 +68,7 @@ func New(ctx context.Context) (*Group, error) {
 	return g, nil
 }
 
-// self is this program, which on Linux is found though its file has been replaced since.
+// self returns this program, which on Linux is found though its file has been replaced since.
 func self() (string, error) {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil

@@ -64,7 +64,7 @@ func NewRig(t *testing.T, partitions int32, opts ...kfake.Opt) *Rig {
 	return r
 }
 
-// Seed is what leads a client to the brokers.
+// Seed returns what leads a client to the brokers.
 func (r *Rig) Seed() kgo.Opt { return kgo.SeedBrokers(r.Cluster.ListenAddrs()...) }
 
 // NewClient is closed with the test.
@@ -85,7 +85,7 @@ func (r *Rig) Ctx() context.Context {
 	return ctx
 }
 
-// Event is event i of one entity.
+// Event returns event i of one entity.
 func Event(i int) *schemas.Event {
 	body := []byte(fmt.Sprintf(`{"n":%d}`, i))
 	now := time.Unix(1_700_000_000, 0).UTC()
@@ -108,7 +108,7 @@ func (r *Rig) Produce(partition int32, ids ...int) {
 	}
 }
 
-// EntityIn is an entity whose events belong in a partition; [Event]'s own where there is only one.
+// EntityIn returns an entity whose events belong in a partition; [Event]'s own if there is only one.
 func EntityIn(partition, parts int32) schemas.EntityKey {
 	for n := 1; ; n++ {
 		if e := fmt.Sprintf("order/%d", n); record.PartitionOf([]byte(e), parts) == partition {
@@ -125,7 +125,7 @@ func (r *Rig) Send(recs ...*kgo.Record) {
 	}
 }
 
-// TopicID is that of [Topic].
+// TopicID returns that of [Topic].
 func (r *Rig) TopicID() ledger.TopicID { return r.Cluster.TopicInfo(Topic).TopicID }
 
 // Commit sets the group's position as an operator's tool does: outside of any member, without metadata.
@@ -138,7 +138,7 @@ func (r *Rig) Commit(partition int32, at int64, metadata string) {
 	}
 }
 
-// Committed is the group's position, if it has one.
+// Committed returns the group's position, if it has one.
 func (r *Rig) Committed(partition int32) (kadm.OffsetResponse, bool) {
 	r.T.Helper()
 	all, err := r.Adm.FetchOffsets(r.Ctx(), r.Group)
@@ -156,7 +156,7 @@ func (r *Rig) Stamp(i int) {
 	r.Send(rec)
 }
 
-// AppendTime is that of a record of [Rig.Stamp].
+// AppendTime returns that of a record of [Rig.Stamp].
 func (r *Rig) AppendTime(i int) time.Time {
 	return time.Now().Truncate(24 * time.Hour).Add(time.Duration(i) * time.Minute)
 }
@@ -177,7 +177,7 @@ func (r *Rig) OnMetadata(topic string, questions chan<- struct{}) {
 	})
 }
 
-// Placed is an event of an entity whose place is one partition of so many, and another of so many others.
+// Placed returns an event of an entity whose place is one partition of so many, and another of so many others.
 func Placed(i int, partition, parts, was, of int32) *kgo.Record {
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("order/%d", n)
@@ -240,7 +240,7 @@ func (r *Rig) Grow(to int32) {
 	r.Client = r.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// Knowing is the answer of a broker that knows of so many partitions of the topic.
+// Knowing returns the answer of a broker that knows of so many partitions of the topic.
 func (r *Rig) Knowing(req *kmsg.MetadataRequest, partitions int32, code int16) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	for i, addr := range r.Cluster.ListenAddrs() {

@@ -25,18 +25,18 @@ var (
 	Hanging        = Fault{Name: "hangs after acting", act: true, hang: true}
 )
 
-// Refused is an answer with a status in place of acting.
+// Refused returns an answer with a status in place of acting.
 func Refused(status int) Fault {
 	return Fault{Name: fmt.Sprintf("%d before acting", status), status: status}
 }
 
-// ActedThen is an answer with a status after acting all the same, as proxies give it.
+// ActedThen returns an answer with a status after acting all the same, as proxies give it.
 func ActedThen(status int) Fault {
 	return Fault{Name: fmt.Sprintf("%d after acting", status), act: true, status: status}
 }
 
-// Faults stands in front of a fake and breaks its calls as scripted, one after the other; then all is well. Safe for
-// concurrent use.
+// Faults wraps a fake and breaks its calls as scripted, one after the other. After the last fault it breaks none. Safe for concurrent
+// use.
 type Faults struct {
 	Fake http.Handler
 
@@ -52,7 +52,7 @@ func (f *Faults) Break(faults ...*Fault) {
 	f.next = faults
 }
 
-// Calls is how many have come.
+// Calls returns how many have come.
 func (f *Faults) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

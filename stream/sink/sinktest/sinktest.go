@@ -61,7 +61,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("NoSecretLeaks", h.testLeaks)
 }
 
-// Action is a well-formed action; n tells actions apart.
+// Action returns a well-formed action; n tells actions apart.
 func Action(n int) sink.Action {
 	e := &schemas.Event{
 		ID: fmt.Sprintf("delivery-%d", n), Source: "/acme/orders", Type: "com.example.order.changed", Entity: "orders/7",

@@ -128,7 +128,7 @@ func (h Harness) testResponse(t *testing.T) {
 	}
 }
 
-// expected is the class of a status, written down here on its own so that it checks the table of the sinks.
+// expected returns the class of a status, written down here on its own so that it checks the table of the sinks.
 func expected(code int) sink.Class {
 	switch {
 	case code >= 200 && code < 300:
