@@ -4,8 +4,8 @@
 //
 // The owner attaches each claimed partition as a [Partition], which tells it why its run ended.
 //
-// Each slice of a batch says from which offset to which it was read. A slice that does not begin at the ledger's next offset is a
-// bug of Forebay: it is refused, counted (forebay_stream_discontinuities_total) and logged as an error, and the partition is read
+// Each slice of a batch says from which offset to which it was read. A slice that does not begin at the ledger's next offset is the
+// fault of Forebay itself: it is refused, counted (forebay_stream_discontinuities_total) and logged as an error, and the partition is read
 // again from the ledger's offset. The same happens if two parts of one partition in a batch do not join.
 //
 // # A topic that grows while it is read
