@@ -27,9 +27,7 @@ func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
 	return out, nil
 }
 
-func stops(ctx context.Context, from interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, f StopFilter, lock string) ([]Stop, error) {
+func stops(ctx context.Context, from querier, f StopFilter, lock string) ([]Stop, error) {
 	rows, err := from.Query(ctx, `SELECT `+stopColumns+stopTables+`WHERE k.ended_at IS NULL
 		AND ($1 = '' OR s.name = $1) AND ($2 = '' OR k.topic = $2) AND ($3::int IS NULL OR k.partition = $3) AND ($4::bigint = 0 OR k.id = $4)
 		ORDER BY s.name, s.generation, k.topic, k.partition, k.id`+lock, f.Subscription, f.Topic, f.Partition, f.ID)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -19,12 +17,13 @@ import (
 
 // checkCopies refuses a claim of a topic whose copy is read, and of a copy whose hand-over is void. A claim that it lets pass
 // voids the hand-overs to copies of its topic. The lock on their fences, which their first claims hold, lets one of both through.
-func (n *Namespace) checkCopies(ctx context.Context, tx pgx.Tx, c *Claim) error {
+func (t *claimTx) checkCopies(ctx context.Context) error {
+	tx, c := t.tx, t.c
 	if c.copyVoid {
-		return n.refuseCopy(ctx, tx, c)
+		return t.refuseCopy(ctx)
 	}
 	copied := [][16]byte{c.Partition.TopicID, c.former}
-	unread, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, n.id, copied)
+	unread, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, t.n.id, copied)
 	if err == nil && len(unread) > 0 {
 		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE id = ANY ($1)`, unread)
 	}
@@ -32,22 +31,22 @@ func (n *Namespace) checkCopies(ctx context.Context, tx pgx.Tx, c *Claim) error 
 		return err
 	}
 	var reads *string
-	err = tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch > 0`, n.id, copied).Scan(&reads)
+	err = tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch > 0`, t.n.id, copied).Scan(&reads)
 	if err != nil || reads == nil {
 		return err
 	}
-	return schemas.Errorf(schemas.Conflict, n.claims(c), "the subscription has gone over to %[1]s, a copy of %[2]s that `forebay topics rekey` made, and what waited is there: "+
+	return schemas.Errorf(schemas.Conflict, t.op, "the subscription has gone over to %[1]s, a copy of %[2]s that `forebay topics rekey` made, and what waited is there: "+
 		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *reads, c.Partition.Topic)
 }
 
 // refuseCopy says which topic is to be copied again.
-func (n *Namespace) refuseCopy(ctx context.Context, tx pgx.Tx, c *Claim) error {
-	from, err := n.copiedFrom(ctx, tx, c)
+func (t *claimTx) refuseCopy(ctx context.Context) error {
+	from, err := t.copiedFrom(ctx)
 	if err != nil {
 		return err
 	}
-	return schemas.Errorf(schemas.Conflict, n.claims(c), "%s is a copy of %s, and the subscription has read on in %[2]s since, or was handed over to another copy: %s",
-		c.Partition.Topic, from, CopyAgain(from, c.Partition.Topic))
+	return schemas.Errorf(schemas.Conflict, t.op, "%s is a copy of %s, and the subscription has read on in %[2]s since, or was handed over to another copy: %s",
+		t.c.Partition.Topic, from, CopyAgain(from, t.c.Partition.Topic))
 }
 
 // CopyAgain is the way out of a copy that lacks what came to its topic since.
@@ -57,15 +56,11 @@ func CopyAgain(from, to string) string {
 }
 
 // copiedFrom is the name of the topic that a claim's topic is a copy of.
-func (n *Namespace) copiedFrom(ctx context.Context, tx pgx.Tx, c *Claim) (string, error) {
+func (t *claimTx) copiedFrom(ctx context.Context) (string, error) {
 	var from *string
-	err := tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, n.id, c.copyOf).Scan(&from)
+	err := t.tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, t.n.id, t.c.copyOf).Scan(&from)
 	if err != nil || from == nil {
 		return "TOPIC", err
 	}
 	return *from, nil
-}
-
-func (n *Namespace) claims(c *Claim) string {
-	return fmt.Sprintf("claim %s/%d for %s", c.Partition.Topic, c.Partition.Number, n.spec.Name)
 }

@@ -186,7 +186,7 @@ ON CONFLICT DO NOTHING`
 
 // restoreLines is for a claim that has found a line's row gone: without it what comes next would be taken for a first event. The
 // caller has locked the fence.
-func (n *Namespace) restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
+func restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
 	windows, err := windowsOf(ctx, tx, fence)
 	if err != nil {
 		return 0, err

@@ -70,14 +70,15 @@ func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) erro
 	if err != nil {
 		return err
 	}
-	if err := n.readWindows(ctx, tx); err != nil {
+	win, err := n.windows.read(ctx, tx)
+	if err != nil {
 		return err
 	}
 	for _, fence := range fences {
 		if err := foldLines(ctx, tx, fence); err != nil {
 			return err
 		}
-		if err := markLow(ctx, tx, n.windows.Load(), fence); err != nil {
+		if err := markLow(ctx, tx, win, fence); err != nil {
 			return err
 		}
 	}

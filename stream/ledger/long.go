@@ -102,14 +102,6 @@ func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r Open
 	return r, err
 }
 
-// finished reports whether an action without a row is done.
-func (c *Claim) finished(laneSeq int64) bool {
-	c.mu.Lock()
-	below := laneSeq < c.marks.low
-	c.mu.Unlock()
-	return below || c.ended(laneSeq)
-}
-
 // EndReport notes of a report that it changed nothing.
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt)

@@ -41,10 +41,6 @@ func migrationSums() (map[int64]string, error) {
 	return sums, nil
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // checkMigrations compares what was run in a schema with this binary's migrations. found says whether there is a ledger. An error
 // of kind Conflict says that the schema is none that this binary can bring on; have and want are the latest versions of both.
 func checkMigrations(ctx context.Context, from querier, schema, op string) (have, want int64, found bool, err error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	binding "github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // `topics rekey` hands a subscription over to a copy of its topic. What waits for a gap moves to the copy too, because the
@@ -19,7 +18,8 @@ import (
 
 // moveWaiting moves to a partition that is claimed for the first time what waits for its entities in the topic that it was
 // handed over from. Nobody writes there: the hand-over has fenced its owners, and checkCopies lets nobody claim it.
-func moveWaiting(ctx context.Context, tx *pg.Tx, c *Claim) error {
+func (t *claimTx) moveWaiting(ctx context.Context) error {
+	tx, c := t.tx, t.c
 	if c.Epoch > 1 || c.copyOf == nil {
 		return nil
 	}
@@ -31,15 +31,16 @@ func moveWaiting(ctx context.Context, tx *pg.Tx, c *Claim) error {
 	if err := tx.Unbounded(ctx); err != nil {
 		return err
 	}
-	fences, entities, err := waitingFor(ctx, tx, c, old)
+	fences, entities, err := t.waitingFor(ctx, old)
 	if err != nil || len(fences) == 0 {
 		return err
 	}
-	return moveRows(ctx, tx, c, fences, entities)
+	return t.moveRows(ctx, fences, entities)
 }
 
 // waitingFor lists the entities of a claim's partition for which events wait in the old partitions, and in which.
-func waitingFor(ctx context.Context, tx pgx.Tx, c *Claim, old []int32) (fences []int32, entities []string, err error) {
+func (t *claimTx) waitingFor(ctx context.Context, old []int32) (fences []int32, entities []string, err error) {
+	tx, c := t.tx, t.c
 	var count int32 // of the copy's partitions when it was made
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM fences t JOIN fences f ON f.subscription = t.subscription AND f.topic_id = t.topic_id AND f.copy_of = t.copy_of
 		WHERE t.id = $1`, c.ID).Scan(&count)
@@ -80,7 +81,8 @@ const moving = `WITH e AS (SELECT unnest($2::int[]) AS fence, unnest($3::text[])
 
 // moveRows moves what waits with all that belongs to it: events, open commands and backfill requests. Deadlines stay as
 // they are. The buffer comes last, because the other statements use it to find what moves.
-func moveRows(ctx context.Context, tx pgx.Tx, c *Claim, fences []int32, entities []string) error {
+func (t *claimTx) moveRows(ctx context.Context, fences []int32, entities []string) error {
+	tx, c := t.tx, t.c
 	windows, err := ints(ctx, tx, `SELECT DISTINCT b.window_id FROM unnest($1::int[], $2::text[]) AS e(fence, entity)
 		JOIN buffer b ON b.fence = e.fence AND b.entity = e.entity ORDER BY b.window_id`, fences, entities)
 	if err != nil {

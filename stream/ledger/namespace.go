@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -21,7 +20,7 @@ type Namespace struct {
 	spec    Spec
 	effects []int32 // ids, as spec.Actions
 	plan    int32   // all of them, in that order
-	windows atomic.Pointer[windowSet]
+	windows liveWindows
 	maxLag  int64 // MaxLag, but in tests
 	recent  *recentKeys
 
@@ -46,6 +45,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	n := &Namespace{ledger: l, spec: spec, effects: make([]int32, len(spec.Actions)), maxLag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
 	err := l.transact(ctx, func(tx pgx.Tx) error { return n.register(ctx, tx) })
 	if err == nil {
+		n.windows.subscription = n.id
 		err = n.loadWindows(ctx)
 	}
 	if err != nil {

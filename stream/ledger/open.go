@@ -91,14 +91,6 @@ func (c *Claim) plain(after int64, limit int) lanesByWindow {
 	return out
 }
 
-// ended says that a completion of the action is recorded, or about to be.
-func (c *Claim) ended(laneSeq int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.marks.buckets[laneSeq>>bucketBits]
-	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
-}
-
 const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_text, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta`
 

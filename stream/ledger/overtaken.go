@@ -119,9 +119,7 @@ func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any
 
 // newerThan runs a query for events of a's version line and returns the keys of those whose versions are newer than a's. The
 // query selects kind, epoch, value, version_text, sub and event_key.
-func newerThan(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, a Action, sql string, args ...any) (keys [][16]byte, err error) {
+func newerThan(ctx context.Context, db querier, a Action, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err == nil {
 		v := schemas.Version{Clock: a.Version.Clock}
@@ -167,15 +165,6 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 const staleWrite = `UPDATE actions_w{w} SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
 	error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
 	WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`
-
-// held locks the claim's fence against the next claim, until tx ends, and says whether it is still the claim's.
-func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT true FROM fences WHERE id = $1 AND epoch = $2 AND token = $3 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return held, err
-}
 
 func (n *Namespace) overtakenFailed(ctx context.Context, err error) error {
 	if err == nil {

@@ -16,62 +16,63 @@ import (
 // partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
 
 // adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that.
-func (n *Namespace) adoptRecreatedTopic(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
+func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error {
 	var before, accepted bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
+	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
-		n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
+		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
 	switch {
 	case err != nil:
 		return err
 	case before:
 		// Brokers do not learn of a new topic all at once.
-		return schemas.Errorf(schemas.Unavailable, op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
+		return schemas.Errorf(schemas.Unavailable, t.op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
 	}
-	if err := n.countOpen(ctx, tx, req, e, op); err != nil {
+	if err := t.countOpen(ctx, e); err != nil {
 		return err
 	}
 	if accepted {
-		return exactly(tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
-			n.id, e.Topic, [16]byte(e.ID), req.Partitions))
+		return exactly(t.tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
+			t.n.id, e.Topic, [16]byte(e.ID), t.req.Partitions))
 	}
-	if e.Next, e.ProcessedAt, err = n.formerPosition(ctx, tx, e.Known, req.Partition.Number); err != nil {
+	if e.Next, e.ProcessedAt, err = t.formerPosition(ctx, e.Known); err != nil {
 		return err
 	}
-	return &schemas.Error{Kind: schemas.Conflict, Op: op, Err: e}
+	return &schemas.Error{Kind: schemas.Conflict, Op: t.op, Err: e}
 }
 
 // countOpen counts what is open or waits in the partition, for the report. It refuses a topic with fewer partitions than
 // the old one if a missing partition still has something open. A partition counts as it was last claimed.
-func (n *Namespace) countOpen(ctx context.Context, tx pgx.Tx, req ClaimRequest, e *TopicError, op string) error {
-	if err := n.readWindows(ctx, tx); err != nil {
+func (t *claimTx) countOpen(ctx context.Context, e *TopicError) error {
+	win, err := t.n.windows.read(ctx, t.tx)
+	if err != nil {
 		return err
 	}
 	var lost, waits int64
-	err := tx.QueryRow(ctx, n.windows.Load().own(`SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
+	err = t.tx.QueryRow(ctx, win.own(`SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
 		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
 		FROM (SELECT f.partition, `+OpenCount+` + `+HeldCount+` AS open, `+WaitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
 		      WHERE f.subscription = $1 AND f.topic = $2 AND (f.partition = $3 OR f.partition >= $4) AND f.epoch > 0 AND NOT EXISTS (SELECT FROM fences u
 		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`),
-		n.id, e.Topic, req.Partition.Number, req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
+		t.n.id, e.Topic, t.req.Partition.Number, t.req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)
 	if err == nil && lost+waits > 0 {
-		return schemas.Errorf(schemas.Conflict, op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
+		return schemas.Errorf(schemas.Conflict, t.op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
 			"that are open and %d events that wait: give it %d (kafka-topics --alter --topic %s --partitions %d), then they go on",
 			e.Topic, e.Count, e.Counts, lost, waits, e.Counts, e.Topic, e.Counts)
 	}
 	return err
 }
 
-// formerPosition is the next offset of a partition of the former topic; -1 where it was never claimed.
-func (n *Namespace) formerPosition(ctx context.Context, tx pgx.Tx, id TopicID, number int32) (next int64, at time.Time, err error) {
+// formerPosition is the next offset of the partition in the former topic; -1 where it was never claimed.
+func (t *claimTx) formerPosition(ctx context.Context, id TopicID) (next int64, at time.Time, err error) {
 	var fence int32
-	err = tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
-		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, n.id, [16]byte(id), number).Scan(&fence, &next)
+	err = t.tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
+		WHERE f.subscription = $1 AND f.topic_id = $2 AND f.partition = $3`, t.n.id, [16]byte(id), t.req.Partition.Number).Scan(&fence, &next)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return -1, at, nil
 	}
 	if err == nil {
-		_, at, err = processed(ctx, tx, fence)
+		_, at, err = processed(ctx, t.tx, fence)
 	}
 	return next, at, err
 }
@@ -79,17 +80,17 @@ func (n *Namespace) formerPosition(ctx context.Context, tx pgx.Tx, id TopicID, n
 // inherit makes the former topic's fence the fence of the partition to be claimed, if that has none. Offsets of older
 // actions and rejected records belong to the former topic from here on; see claimState. The claim fences the former owner
 // as usual.
-func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, error) {
-	p := c.Partition
+func (t *claimTx) inherit(ctx context.Context) (bool, error) {
+	p := t.c.Partition
 	var fence int32
-	err := tx.QueryRow(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND partition = $3 AND topic_id <> $4 AND epoch > 0
+	err := t.tx.QueryRow(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic = $2 AND partition = $3 AND topic_id <> $4 AND epoch > 0
 		AND NOT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $4 AND partition = $3)
-		ORDER BY id DESC LIMIT 1 FOR UPDATE`, n.id, p.Topic, p.Number, [16]byte(p.TopicID)).Scan(&fence)
+		ORDER BY id DESC LIMIT 1 FOR UPDATE`, t.n.id, p.Topic, p.Number, [16]byte(p.TopicID)).Scan(&fence)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err == nil {
-		err = exactly(tx.Exec(ctx, `UPDATE fences f SET topic_id = $2, former = f.topic_id, lanes_from = p.next_lane_seq, places = greatest(f.places, p.high_offset)
+		err = exactly(t.tx.Exec(ctx, `UPDATE fences f SET topic_id = $2, former = f.topic_id, lanes_from = p.next_lane_seq, places = greatest(f.places, p.high_offset)
 			FROM progress p WHERE f.id = $1 AND p.fence = f.id`, fence, [16]byte(p.TopicID)))
 	}
 	return err == nil, err
@@ -97,7 +98,11 @@ func (n *Namespace) inherit(ctx context.Context, tx pgx.Tx, c *Claim) (bool, err
 
 // startAtZero resets the position of an inherited fence and deletes its version lines, except those on which events wait.
 // These events get places outside of the log.
-func startAtZero(ctx context.Context, tx pgx.Tx, c *Claim) error {
+func (t *claimTx) startAtZero(ctx context.Context) error {
+	tx, c := t.tx, t.c
+	if err := tx.Unbounded(ctx); err != nil {
+		return err
+	}
 	if err := foldLines(ctx, tx, c.ID); err != nil {
 		return err
 	}
@@ -119,21 +124,11 @@ SELECT coalesce((SELECT log_offset + 1 FROM {rejected_records} d WHERE fence = $
 
 // lowerPlaces lowers a claim's places to the rejected records of the former topic that still exist: filtered ones, until
 // their window is dropped. Below places each batch looks for rejected records that it replaces.
-func lowerPlaces(ctx context.Context, from interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, win *windowSet, c *Claim) error {
+func lowerPlaces(ctx context.Context, from querier, win *windowSet, c *Claim) error {
 	if c.places == 0 {
 		return nil
 	}
 	return from.QueryRow(ctx, win.own(usedPlaces), c.ID, c.places).Scan(&c.places)
-}
-
-// topicOf is the id that the topic had when an action was given.
-func (c *Claim) topicOf(laneSeq int64) TopicID {
-	if laneSeq < c.lanesFrom && c.former != (TopicID{}) {
-		return c.former
-	}
-	return c.Partition.TopicID
 }
 
 // TopicAtLaneSeq is topicOf in SQL, of a fence in f, by a lane_seq.

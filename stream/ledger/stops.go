@@ -119,9 +119,9 @@ func scanStop(row pgx.CollectableRow) (Stop, error) {
 }
 
 // openStop is the stop of a partition that stands, whatever incarnation of the topic it is of.
-func (n *Namespace) openStop(ctx context.Context, tx pgx.Tx, p Partition, lock string) (*Stop, error) {
+func openStop(ctx context.Context, tx pgx.Tx, subscription int32, p Partition, lock string) (*Stop, error) {
 	rows, err := tx.Query(ctx, `SELECT `+stopColumns+stopTables+
-		`WHERE k.subscription = $1 AND k.topic = $2 AND k.partition = $3 AND k.ended_at IS NULL`+lock, n.id, p.Topic, p.Number)
+		`WHERE k.subscription = $1 AND k.topic = $2 AND k.partition = $3 AND k.ended_at IS NULL`+lock, subscription, p.Topic, p.Number)
 	if err != nil {
 		return nil, err
 	}
@@ -133,15 +133,16 @@ func (n *Namespace) openStop(ctx context.Context, tx pgx.Tx, p Partition, lock s
 }
 
 // readStanding reads under the fence's lock.
-func (n *Namespace) readStanding(ctx context.Context, tx pgx.Tx, c *Claim) (Standing, error) {
+func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
+	tx, c := t.tx, t.c
 	st := Standing{Epoch: c.Epoch - 1}
 	var err error
-	if st.Stop, err = n.openStop(ctx, tx, c.Partition, ""); err != nil {
+	if st.Stop, err = openStop(ctx, tx, t.n.id, c.Partition, ""); err != nil {
 		return st, err
 	}
 	if st.Epoch == 0 && c.copyEnds != nil {
 		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
-		if st.CopyOf.Topic, err = n.copiedFrom(ctx, tx, c); err != nil {
+		if st.CopyOf.Topic, err = t.copiedFrom(ctx); err != nil {
 			return st, err
 		}
 	}
@@ -153,7 +154,7 @@ func (n *Namespace) readStanding(ctx context.Context, tx pgx.Tx, c *Claim) (Stan
 	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
 		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
-		n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
+		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
 	if err == nil && since != nil {
 		st.Remembers = *since
 	}
@@ -175,18 +176,19 @@ func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until t
 }
 
 // endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.
-func (n *Namespace) endStop(ctx context.Context, tx pgx.Tx, c *Claim, s *Stop, accepted int64) error {
+func (t *claimTx) endStop(ctx context.Context, s *Stop, accepted int64) error {
+	c := t.c
 	if s == nil {
 		return nil
 	}
 	if cutKinds[s.Kind] && s.Partition == c.Partition {
-		if err := moveOutOfLog(ctx, tx, c, s.From); err != nil {
+		if err := moveOutOfLog(ctx, t.tx, c, s.From); err != nil {
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), ended_epoch = $4, outcome = CASE WHEN id = $5 THEN 'accepted' ELSE 'moved' END
+	_, err := t.tx.Exec(ctx, `UPDATE stops SET ended_at = now(), ended_epoch = $4, outcome = CASE WHEN id = $5 THEN 'accepted' ELSE 'moved' END
 		WHERE subscription = $1 AND topic = $2 AND partition = $3 AND ended_at IS NULL`,
-		n.id, c.Partition.Topic, c.Partition.Number, c.Epoch, accepted)
+		t.n.id, c.Partition.Topic, c.Partition.Number, c.Epoch, accepted)
 	return err
 }
 
@@ -221,7 +223,7 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 	if now != epoch {
 		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, op, "the partition was claimed since"))
 	}
-	old, err := n.openStop(ctx, tx, p, " FOR UPDATE OF k")
+	old, err := openStop(ctx, tx, n.id, p, " FOR UPDATE OF k")
 	if err != nil || old.Same(&s) {
 		return old, err
 	}
@@ -237,7 +239,7 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 	if err != nil {
 		return nil, err
 	}
-	return n.openStop(ctx, tx, p, "")
+	return openStop(ctx, tx, n.id, p, "")
 }
 
 func timeOrNull(t time.Time) *time.Time {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // swallow has the database leave out rows that are written to a table, without an error; event is INSERT or UPDATE, and where says
@@ -98,7 +99,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 		"the topic of a fence": {none, "UPDATE", "fences", "true", inTx(func(f *fixture, _ *Claim, tx pgx.Tx) error {
 			newer := &Claim{Partition: partition(0)}
 			newer.Partition.TopicID = TopicID{2}
-			_, err := f.n.inherit(f.t.Context(), tx, newer)
+			_, err := (&claimTx{n: f.n, tx: tx.(*pg.Tx), c: newer}).inherit(f.t.Context())
 			return err
 		}), notOne},
 		"a topic that is taken up": {func(f *fixture, _ *Claim) { f.reportRecreated(TopicID{2}) }, "UPDATE", "topics", "true", func(f *fixture, _ *Claim) error {
@@ -106,7 +107,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 			return err
 		}, notOne},
 		"the position in a new topic": {none, "UPDATE", "progress", "NEW.next_offset = 0", inTx(func(f *fixture, c *Claim, tx pgx.Tx) error {
-			return startAtZero(f.t.Context(), tx, c)
+			return (&claimTx{n: f.n, tx: tx.(*pg.Tx), c: c}).startAtZero(f.t.Context())
 		}), notOne},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -31,15 +32,26 @@ func (w *windowSet) same(current int32, live []int32) bool {
 // own is a statement on the subscription's windows; see OfWindows.
 func (w *windowSet) own(sql string) string { return OfWindows(w.live, sql) }
 
-// loadWindows reads the rotation of the subscription.
-func (n *Namespace) loadWindows(ctx context.Context) error { return n.readWindows(ctx, n.ledger.hot) }
-
-func (n *Namespace) readWindows(ctx context.Context, from interface {
+// querier is a pool, a transaction or a connection.
+type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}) error {
-	rows, err := from.Query(ctx, windowsRead.SQL, n.id)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// liveWindows are the windows of a subscription as they were last read. Safe for concurrent use.
+type liveWindows struct {
+	subscription int32
+	set          atomic.Pointer[windowSet]
+}
+
+// Load is what was read last.
+func (w *liveWindows) Load() *windowSet { return w.set.Load() }
+
+// read reads which windows are live now.
+func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error) {
+	rows, err := from.Query(ctx, windowsRead.SQL, w.subscription)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var (
 		current int32
@@ -55,12 +67,20 @@ func (n *Namespace) readWindows(ctx context.Context, from interface {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if old := n.windows.Load(); old == nil || !old.same(current, live) {
-		n.windows.Store(newWindowSet(current, live))
+	set := w.set.Load()
+	if set == nil || !set.same(current, live) {
+		set = newWindowSet(current, live)
+		w.set.Store(set)
 	}
-	return nil
+	return set, nil
+}
+
+// loadWindows reads the rotation of the subscription.
+func (n *Namespace) loadWindows(ctx context.Context) error {
+	_, err := n.windows.read(ctx, n.ledger.hot)
+	return err
 }
 
 // inWindows runs f, and again where the windows have turned since they were last read.
@@ -89,9 +109,7 @@ func (w *windowSet) windowOf(c *Claim, laneSeq int64) int32 {
 }
 
 // windowsOf reads the live windows of a fence's subscription; pgx.ErrNoRows where there is no such fence.
-func windowsOf(ctx context.Context, from interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, fence int32) (windows []int32, err error) {
+func windowsOf(ctx context.Context, from querier, fence int32) (windows []int32, err error) {
 	err = from.QueryRow(ctx, `SELECT array_agg(w.id ORDER BY w.id) FROM fences f JOIN windows w ON w.subscription = f.subscription AND w.state <> 'ahead'
 		WHERE f.id = $1 GROUP BY f.id`, fence).Scan(&windows)
 	return windows, err

@@ -1,0 +1,26 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+// Release gives the fence back after a drain, so that the next claim is clean; c.DoubtTo goes to it. Not an error when fenced
+// already.
+func (n *Namespace) Release(ctx context.Context, c *Claim) error {
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true, doubt_to = $5 WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id),
+			hit AS (UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM held WHERE p.fence = held.id RETURNING 1)
+			SELECT 1 / (count(*) = (SELECT count(*) FROM held))::int FROM hit`,
+			c.ID, c.Epoch, c.Token, c.low(), c.DoubtTo)
+		return pg.OrMissed("release", err)
+	})
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "release the fence of " + c.Partition.Topic, Err: pg.Redact(err)}
+	}
+	return nil
+}
