@@ -3,9 +3,10 @@ package ledger
 import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
-// What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that live, the SQL that both
+// What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that are live, the SQL that both
 // say, and how errors are told.
 
 // ReadPools are the pools of what operators read and ask: read for what takes its time, quick for probes by key that somebody
@@ -22,6 +23,21 @@ func Redact(err error) error { return pg.Redact(err) }
 
 // Clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
 func Clean(s string, limit int) string { return pg.Clean(s, limit) }
+
+// OfAll is a statement on the windows of all subscriptions, which says {actions} of a table that rotates.
+func OfAll(sql string) string { return window.OfAll(sql) }
+
+// OfWindows is a statement on some windows, at least one; see window.OfMany.
+func OfWindows(windows []int32, sql string) string { return window.OfMany(windows, sql) }
+
+// OfWindow is a statement on one window, which it says as {w}.
+func OfWindow(id int32, sql string) string { return window.Of(id, sql) }
+
+// What an action's lane does; see window.ParksLane.
+const (
+	DeadClass = window.DeadClass
+	ParksLane = window.ParksLane
+)
 
 // ActionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
 // ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went

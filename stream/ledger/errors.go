@@ -28,6 +28,9 @@ func troubleOf(err error) pg.Trouble {
 	return pg.TroubleOf(err)
 }
 
+// exactly is [pg.Exactly].
+func exactly(tag interface{ RowsAffected() int64 }, err error) error { return pg.Exactly(tag, err) }
+
 // ContinuityError says that a slice does not begin at the ledger's next offset, or that the ledger has moved on without this
 // claim. Something between the log and the ledger was lost or came twice. The partition must be claimed again, and read
 // from the stored offset.

@@ -4,9 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/forebay-io/forebay/stream/ledger/internal/retention"
 )
+
+// SweepConfig says how long things are kept beyond what dedupe needs.
+type SweepConfig = retention.Config
+
+// Swept is what a sweep did, by window id.
+type Swept = retention.Swept
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
@@ -25,7 +34,7 @@ type Ledger struct {
 	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
 
 	listeners listeners
-	sweeps    sweeps
+	sweeper   *retention.Sweeper
 
 	walkWithin time.Duration // overtakenWithin
 }
@@ -57,7 +66,19 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		l.Close()
 		return nil, err
 	}
+	l.sweeper = retention.New(l.hot, l.read, cfg.Logger)
 	return l, nil
+}
+
+// Sweep opens and drops dedupe windows of all subscriptions; see [retention.Sweeper.Sweep]. Run it every few minutes, in every
+// process.
+func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
+	return l.sweeper.Sweep(ctx, cfg)
+}
+
+// transact is [pg.Pool.Transact] on the hot path's pool.
+func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {
+	return l.hot.Transact(ctx, l.cfg.Logger, f)
 }
 
 // Close releases the pools. It waits for what is in flight, but not for a server that does not answer.

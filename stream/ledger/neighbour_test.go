@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
 // lockNeighbour makes another subscription and keeps everybody from its windows until the test ends. Whoever wants to
@@ -31,7 +32,7 @@ func (f *fixture) lockNeighbour() {
 		t.Fatal(windows, err)
 	}
 	for _, w := range windows {
-		for _, table := range rotated {
+		for _, table := range window.Tables {
 			if _, err := tx.Exec(t.Context(), fmt.Sprintf(`LOCK TABLE %s_w%d IN ACCESS EXCLUSIVE MODE`, table, w)); err != nil {
 				t.Fatal(err)
 			}

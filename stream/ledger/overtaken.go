@@ -11,14 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// exactly is err, or that a statement has not changed one row.
-func exactly(tag interface{ RowsAffected() int64 }, err error) error {
-	if err == nil && tag.RowsAffected() != 1 {
-		return pg.Refuse(fmt.Errorf("%d rows were written, not one", tag.RowsAffected()))
-	}
-	return err
-}
-
 // overtakenLine finds the version line of an action's event, in its own row or in those of the events that it is behind:
 // nearly always it says already that nothing newer has come.
 const overtakenLine = `-- overtakenLine

@@ -247,15 +247,8 @@ SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.pac
 FROM (SELECT true AS dead, unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::uuid[]) AS event_key,
              unnest($4::int[]) AS effect, unnest($5::bytea[]) AS packed) AS u`
 
-// DeadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
-// what follows was asked to go on.
-const DeadClass = "gap"
-
 const deadColumns = `CASE WHEN u.dead THEN '` + DeadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,
        CASE WHEN u.dead THEN now() END`
-
-// ParksLane is whether an action in a and its effect in x keep their lane from going on.
-const ParksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`
 
 const duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n

@@ -207,12 +207,8 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 }
 
 // ints reads the one column of a query.
-func ints(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]int32, error) {
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int32])
+func ints(ctx context.Context, db querier, sql string, args ...any) ([]int32, error) {
+	return pg.Int32s(db.Query(ctx, sql, args...))
 }
 
 // handLines copies the lines of one old fence to where their entities are now.

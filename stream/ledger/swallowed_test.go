@@ -93,7 +93,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 			f.exec(`UPDATE windows SET opened_at = opened_at - interval '100 days' WHERE state = 'current'`)
 		}, "UPDATE", "windows", "NEW.state = 'closed'",
 			func(f *fixture, _ *Claim) error {
-				_, err := f.l.rotate(f.t.Context(), f.n.id)
+				_, err := f.l.Sweep(f.t.Context(), SweepConfig{})
 				return err
 			}, notOne},
 		"the topic of a fence": {none, "UPDATE", "fences", "true", inTx(func(f *fixture, _ *Claim, tx pgx.Tx) error {

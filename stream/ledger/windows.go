@@ -2,16 +2,11 @@ package ledger
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 )
-
-//go:embed window.sql
-var windowTemplate string
 
 // windowSet is what a batch knows of the rotation: which children it reads and writes, and the statements for them.
 // Every transaction checks it in its first round trip and reads it again when the windows have turned.
@@ -77,25 +72,6 @@ func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error
 	return set, nil
 }
 
-// loadWindows reads the rotation of the subscription.
-func (n *Namespace) loadWindows(ctx context.Context) error {
-	_, err := n.windows.read(ctx, n.ledger.hot)
-	return err
-}
-
-// inWindows runs f, and again where the windows have turned since they were last read.
-func (n *Namespace) inWindows(ctx context.Context, f func(win *windowSet) error) error {
-	for refreshed := 0; ; refreshed++ {
-		err := f(n.windows.Load())
-		if err == nil || troubleOf(err) != oldWindows || refreshed >= maxRefresh {
-			return err
-		}
-		if unread := n.loadWindows(ctx); unread != nil {
-			return errors.Join(err, unread)
-		}
-	}
-}
-
 // windowOf is the live window in which an action of a claim has its row, if it has one; 0: the claim never had the action, or the
 // window has been dropped.
 func (w *windowSet) windowOf(c *Claim, laneSeq int64) int32 {
@@ -127,21 +103,4 @@ func (l *Ledger) InWindowsOf(ctx context.Context, fence int32, f func(windows []
 			return err
 		}
 	}
-}
-
-// addWindow creates a window and its children; the subscription's row is locked by the caller. It never touches what
-// batches use.
-func addWindow(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error {
-	state := "ahead"
-	if current {
-		state = "current"
-	}
-	var id int32
-	err := tx.QueryRow(ctx, `INSERT INTO windows (subscription, state, opened_at)
-		VALUES ($1, $2, CASE WHEN $2 = 'current' THEN now() END) RETURNING id`, subscription, state).Scan(&id)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, OfWindow(id, windowTemplate))
-	return err
 }

@@ -63,6 +63,14 @@ var rules = []rule{
 		reason: "how one speaks to Postgres is a leaf: what is said, of fences and events, is the ledger's",
 	},
 	{
+		scope: []string{"stream/ledger/internal/window"}, forbid: []string{"stream"}, deep: true,
+		reason: "what the tables that rotate are called is a leaf",
+	},
+	{
+		scope: []string{"stream/ledger/internal/retention"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg", "stream/ledger/internal/window"},
+		reason: "what opens and drops windows needs the pools and the tables, and no claim",
+	},
+	{
 		scope: []string{"stream/reader"}, forbid: []string{"stream"}, allow: []string{"stream/gate", "stream/ledger", "stream/sink", "stream/internal/retry"},
 		reason: "the reader knows the log: who owns a partition, and what becomes of its records, is above it",
 	},

@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/jackc/pgx/v5"
+)
+
+// Now is the database's clock.
+func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
+	if err := n.ledger.quick.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: pg.Redact(err)}
+	}
+	return now, nil
+}
+
+// CaughtUp notes that the claims' partitions were processed to their end as of at. An idle partition has no records that
+// show it, and would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] gave
+// before the ends were asked for. A time in the future counts as now. Fenced claims are left out.
+func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
+	err := n.giveRowsNow(ctx, claims)
+	if err == nil {
+		err = n.caughtUp(ctx, at, claims)
+	}
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: pg.Redact(err)}
+	}
+	return nil
+}
+
+var processedWrite = pg.NewCountedAs(`-- processedWrite
+UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
+FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
+
+func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
+	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		for _, c := range claimsSorted(claims) {
+			_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
+			if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,108 @@
+package retention
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/forebay-io/forebay/stream/ledger/internal/window"
+)
+
+// A DROP waits for readers too, of the window and of all windows, which may take as long as operators' questions do, and all
+// that comes after it waits: it is tried a few times, and again with the next sweep.
+const (
+	dropLock  = `SET LOCAL lock_timeout = '50ms'`
+	dropTries = 4
+)
+
+// retiredWindows are closed windows that dedupe no longer needs and that were kept long enough: every partition of the
+// subscription's topics has processed past their end plus the horizon, and no event of them waits.
+const retiredWindows = `-- retiredWindows: one row per closed window
+SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
+WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
+  AND w.closed_at + greatest(s.dedupe, $2::interval, coalesce(s.keep_done, $3::interval)) <= now()
+  AND NOT EXISTS (SELECT FROM fences f LEFT JOIN progress p ON p.fence = f.id LEFT JOIN topics t ON t.subscription = f.subscription AND t.topic = f.topic
+                   WHERE f.subscription = w.subscription AND NOT f.copy_void AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
+                     AND NOT coalesce(t.topic_id <> f.topic_id OR t.left_at >= coalesce(f.claimed_at, '-infinity'), false))
+  AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
+ORDER BY w.id`
+
+// droppable says whether such a window can be dropped: nothing of it is open, no dirty line needs its events, and its dead
+// letters were kept long enough. lane_low must be past all of it, rows included: a claim takes any action from lane_low on
+// that has neither ended nor a row for open.
+const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
+SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
+                   WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
+                     AND (` + window.ParksLane + ` OR a.finished_at > now() - coalesce(s.keep_dead, $2::interval)))
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id
+                    CROSS JOIN LATERAL (SELECT lane_seq + actions AS upto FROM events_w{w}
+                         WHERE fence = f.id AND lane_seq IS NOT NULL AND lane_window IS NULL
+                         ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
+                   WHERE f.subscription = s.id AND e.upto > least(p.lane_low, p.dirty_lines_from))
+  AND NOT EXISTS (SELECT FROM fences f JOIN progress p ON p.fence = f.id JOIN actions_w{w} a ON a.fence = f.id AND a.lane_seq >= p.lane_low
+                   WHERE f.subscription = s.id)
+FROM subscriptions s WHERE s.id = $1`
+
+func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Config) (dropped []int32, err error) {
+	ids, err := s.windowIDs(ctx, retiredWindows, subscription, cfg.Horizon, cfg.Done)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	for _, id := range ids {
+		may, err := s.mayDrop(ctx, subscription, id, cfg)
+		if err == nil && may {
+			may, err = s.drop(ctx, id)
+		}
+		if err != nil {
+			return dropped, err
+		}
+		if !may {
+			continue
+		}
+		dropped = append(dropped, id)
+		s.log.InfoContext(ctx, "dedupe window dropped", "window", id)
+	}
+	return dropped, nil
+}
+
+// drop drops a window, unless a reader holds it for longer than others may be made to wait.
+func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) {
+	for try := range dropTries {
+		if err := pg.Backoff(ctx, try); err != nil {
+			return false, err
+		}
+		err = pgx.BeginFunc(ctx, s.hot, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, dropLock); err != nil {
+				return err
+			}
+			return window.Drop(ctx, tx, id)
+		})
+		if t := pg.TroubleOf(err); err == nil || !pg.Locked(err) && t != pg.Transient && t != pg.Lost {
+			return err == nil, err
+		}
+	}
+	if !pg.Locked(err) {
+		return false, err
+	}
+	s.log.InfoContext(ctx, "dedupe window is being read; a later sweep will drop it", "window", id)
+	return false, nil
+}
+
+// mayDrop asks droppable. False where another process has dropped the window meanwhile.
+func (s *Sweeper) mayDrop(ctx context.Context, subscription, id int32, cfg Config) (may bool, err error) {
+	live, err := s.windowIDs(ctx, `SELECT id FROM windows WHERE subscription = $1 ORDER BY id`, subscription)
+	if err != nil || !slices.Contains(live, id) {
+		return false, err
+	}
+	err = s.read.QueryRow(ctx, window.Of(id, window.OfMany(live, droppable)), subscription, cfg.Dead).Scan(&may)
+	if pg.TroubleOf(err) == pg.NoTable {
+		return false, nil
+	}
+	return may, err
+}
+
+func (s *Sweeper) windowIDs(ctx context.Context, sql string, args ...any) ([]int32, error) {
+	return pg.Int32s(s.read.Query(ctx, sql, args...))
+}

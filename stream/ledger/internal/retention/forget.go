@@ -1,0 +1,21 @@
+package retention
+
+import "context"
+
+// maxDeleted bounds how many rows one sweep deletes from each table of commands, results and backfills.
+const maxDeleted = 10_000
+
+// forget deletes commands, results and backfill requests that ended long ago. These tables have a row per request, not per
+// event, and an index by their end: nothing is scanned.
+func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) error {
+	for _, table := range []string{"backfills", "commands", "results"} {
+		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
+			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
+			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t
+			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, maxDeleted)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

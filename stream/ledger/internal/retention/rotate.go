@@ -1,0 +1,73 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/forebay-io/forebay/stream/ledger/internal/window"
+)
+
+// forever is how long a window of a subscription that never forgets is written.
+const forever = 90 * 24 * time.Hour
+
+// rotateLock is how long a rotation waits for batches, which end soon; all that comes after it waits too.
+const rotateLock = `SET LOCAL lock_timeout = '500ms'`
+
+// rotate opens the next window once the current one has been written for its time, and creates the one after it. Batches
+// wait meanwhile: those in flight end first, those that come later see the new window.
+func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
+	err = s.hot.Transact(ctx, s.log, func(tx pgx.Tx) error {
+		opened = 0
+		if _, err := tx.Exec(ctx, rotateLock); err != nil {
+			return err
+		}
+		var width *time.Duration
+		err := tx.QueryRow(ctx, `SELECT dedupe FROM subscriptions WHERE id = $1 FOR UPDATE`, subscription).Scan(&width)
+		if err != nil {
+			return err
+		}
+		if width == nil {
+			width = new(forever)
+		}
+		var (
+			current int32
+			due     bool
+		)
+		err = tx.QueryRow(ctx, `SELECT id, opened_at + $2 <= now() FROM windows WHERE subscription = $1 AND state = 'current'`,
+			subscription, *width).Scan(&current, &due)
+		if err != nil || !due {
+			return err
+		}
+		opened, err = openNextWindow(ctx, tx, subscription, current)
+		return err
+	})
+	if err == nil && opened != 0 {
+		s.log.InfoContext(ctx, "dedupe window opened", "window", opened)
+	}
+	return opened, err
+}
+
+func openNextWindow(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
+	// Sorted locks: sweeps of other processes and registrations wait at the subscription's row already.
+	if _, err := tx.Exec(ctx, `SELECT id FROM windows WHERE subscription = $1 FOR UPDATE`, subscription); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`LOCK TABLE events_w%d IN SHARE MODE`, current)); err != nil {
+		return 0, err
+	}
+	err = pg.Exactly(tx.Exec(ctx, `UPDATE windows SET state = 'closed', closed_at = now() WHERE id = $1`, current))
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, `UPDATE windows SET state = 'current', opened_at = now()
+		WHERE subscription = $1 AND state = 'ahead' RETURNING id`, subscription).Scan(&opened)
+	if err != nil {
+		return 0, err
+	}
+	err = window.Add(ctx, tx, subscription, false)
+	return opened, err
+}

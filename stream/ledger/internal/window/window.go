@@ -1,0 +1,90 @@
+// Package window is the tables that rotate: what they are called, made and dropped as, and SQL that names them.
+//
+// Every subscription has windows of its own, and a window has a child of each table that rotates. A statement that names the
+// parent table is planned over the children of all subscriptions, and locks them: with 3 to 57 children a claim spent a
+// quarter of a second on that on average. So statements for one subscription name the children of its windows; operators'
+// questions about the whole ledger name the parents. A statement says {actions} for either.
+package window
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Tables are those that rotate.
+var Tables = []string{"events", "rejected_records", "actions", "completions", "attempts"}
+
+// OfAll is a statement on the windows of all subscriptions.
+func OfAll(sql string) string {
+	for _, table := range Tables {
+		sql = strings.ReplaceAll(sql, "{"+table+"}", table)
+	}
+	return sql
+}
+
+// OfMany is a statement on some windows, at least one. A table in braces has an alias behind it: of several windows it
+// is a subquery, which the planner takes apart into scans of the children.
+func OfMany(windows []int32, sql string) string {
+	for _, table := range Tables {
+		if !strings.Contains(sql, "{"+table+"}") {
+			continue
+		}
+		children := make([]string, len(windows))
+		for i, w := range windows {
+			children[i] = table + "_w" + strconv.Itoa(int(w))
+		}
+		from := children[0]
+		if len(children) > 1 {
+			from = "(SELECT * FROM " + strings.Join(children, " UNION ALL SELECT * FROM ") + ")"
+		}
+		sql = strings.ReplaceAll(sql, "{"+table+"}", from)
+	}
+	return sql
+}
+
+// Of is a statement on one window, which it says as {w}.
+func Of(window int32, sql string) string {
+	return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window)))
+}
+
+//go:embed window.sql
+var tables string
+
+// Add makes a window with its tables, as the current one or as the one ahead. The caller has locked the subscription's row. It
+// touches nothing that batches use.
+func Add(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error {
+	state := "ahead"
+	if current {
+		state = "current"
+	}
+	var id int32
+	err := tx.QueryRow(ctx, `INSERT INTO windows (subscription, state, opened_at)
+		VALUES ($1, $2, CASE WHEN $2 = 'current' THEN now() END) RETURNING id`, subscription, state).Scan(&id)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, Of(id, tables))
+	return err
+}
+
+// Drop drops a window with its tables. Its row goes with them, so that batches that still know it look again.
+func Drop(ctx context.Context, tx pgx.Tx, id int32) error {
+	for _, table := range Tables {
+		if _, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+table+`_w`+strconv.Itoa(int(id))); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM windows WHERE id = $1`, id)
+	return err
+}
+
+// DeadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
+// what follows was asked to go on.
+const DeadClass = "gap"
+
+// ParksLane is whether an action in a and its effect in x keep their lane from going on.
+const ParksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`
