@@ -23,7 +23,7 @@ func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	err := n.giveRowsNow(ctx, claims)
 	if err == nil {
-		err = n.caughtUp(ctx, at, claims)
+		err = n.ledger.transact(ctx, func(tx pgx.Tx) error { return caughtUp(ctx, tx, at, claims) })
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: pg.Redact(err)}
@@ -35,14 +35,12 @@ var processedWrite = pg.NewCountedAs(`-- processedWrite
 UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
 
-func (n *Namespace) caughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
-	return n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		for _, c := range claimsSorted(claims) {
-			_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
-			if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
-				return err
-			}
+func caughtUp(ctx context.Context, tx pgx.Tx, at time.Time, claims []*Claim) error {
+	for _, c := range claimsSorted(claims) {
+		_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
+		if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -50,8 +50,10 @@ func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, before int
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
-	err = n.inWindows(ctx, func(win *windowSet) (err error) {
-		page, err = n.withoutCopy(ctx, win, c, after, before, limit)
+	err = n.inWindows(ctx, func(win *windowSet) error {
+		r := withoutCopyRead{n.ledger.hot, win, c}
+		walked, err := r.walk(ctx, after, limit+1)
+		page = pageOf(walked, before, limit)
 		return err
 	})
 	if err != nil {
@@ -60,21 +62,30 @@ func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, before int
 	return page, nil
 }
 
-func (n *Namespace) withoutCopy(ctx context.Context, win *windowSet, c *Claim, after, before int64, limit int) (WithoutCopyPage, error) {
-	plain := c.plain(after, limit+1)
-	walked, err := n.withoutCopyRows(ctx, win, c, after, limit+1)
+// withoutCopyRead looks at what is open of a claim, by two queries: one of the rows in actions, one of the events whose actions
+// have none.
+type withoutCopyRead struct {
+	db  *Pool
+	win *windowSet
+	c   *Claim
+}
+
+// walk looks at so many open actions, ascending. It may give more, where both queries find some.
+func (r withoutCopyRead) walk(ctx context.Context, after int64, limit int) ([]lookedAt, error) {
+	plain := r.c.plain(after, limit) // first: see openRead.page
+	walked, err := r.rows(ctx, after, limit)
 	if err != nil {
-		return WithoutCopyPage{}, err
+		return nil, err
 	}
 	for window, seqs := range plain {
-		some, err := n.withoutCopyPlain(ctx, win, c, window, seqs)
+		some, err := r.plain(ctx, window, seqs)
 		if err != nil {
-			return WithoutCopyPage{}, err
+			return nil, err
 		}
 		walked = append(walked, some...)
 	}
 	slices.SortFunc(walked, func(a, b lookedAt) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
-	return pageOf(walked, before, limit), nil
+	return walked, nil
 }
 
 // lookedAt is an open action; bare means that it needs a copy.
@@ -113,8 +124,8 @@ func withoutCopyRowsRead(live []int32) string {
 WITH walked AS MATERIALIZED (
     SELECT * FROM (`+strings.Join(walks, "UNION ALL\n")+`) w ORDER BY lane_seq LIMIT $3
 )
-SELECT w.lane_seq, w.bare AND e.log_offset IS NOT NULL, coalesce(e.log_offset, 0), coalesce(e.leader_epoch, -1),
-       w.event_key, coalesce(e.hash, w.event_key)
+SELECT w.lane_seq, w.bare AND e.log_offset IS NOT NULL AS bare, coalesce(e.log_offset, 0) AS log_offset, coalesce(e.leader_epoch, -1) AS leader_epoch,
+       w.event_key, coalesce(e.hash, w.event_key) AS hash
 FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM {events} v
     WHERE w.bare AND window_id = w.event_window AND event_key = w.event_key OFFSET 0) e ON true
 ORDER BY w.lane_seq`)
@@ -124,43 +135,42 @@ const withoutCopyWalk = `(SELECT lane_seq, event_window, event_key, packed IS NU
   FROM actions_w{w} WHERE fence = $1 AND lane_seq > $2 AND open ORDER BY fence, lane_seq LIMIT $3)
 `
 
-// withoutCopyRows looks at open actions that have a row; withoutCopyPlain at those that have none.
-func (n *Namespace) withoutCopyRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]lookedAt, error) {
-	rows, err := n.ledger.hot.Query(ctx, withoutCopyRowsRead(win.live), c.ID, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	return scanWithoutCopy(rows, c)
+func (r withoutCopyRead) rows(ctx context.Context, after int64, limit int) ([]lookedAt, error) {
+	return r.scan(r.db.Query(ctx, withoutCopyRowsRead(r.win.live), r.c.ID, after, limit))
 }
 
 const withoutCopyPlainRead = `-- withoutCopyPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, true, e.log_offset, e.leader_epoch, e.event_key, e.hash
+SELECT u.lane_seq, true AS bare, e.log_offset, e.leader_epoch, e.event_key, e.hash
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash FROM events_w{w}
     WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT 1) e`
 
-func (n *Namespace) withoutCopyPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]lookedAt, error) {
-	if !slices.Contains(win.live, window) {
+func (r withoutCopyRead) plain(ctx context.Context, window int32, seqs []int64) ([]lookedAt, error) {
+	if !slices.Contains(r.win.live, window) {
 		return nil, errRotated
 	}
-	rows, err := n.ledger.hot.Query(ctx, OfWindow(window, withoutCopyPlainRead), c.ID, seqs)
+	return r.scan(r.db.Query(ctx, OfWindow(window, withoutCopyPlainRead), r.c.ID, seqs))
+}
+
+type withoutCopyRow struct {
+	LaneSeq     int64    `db:"lane_seq"`
+	Bare        bool     `db:"bare"`
+	Offset      int64    `db:"log_offset"`
+	LeaderEpoch int32    `db:"leader_epoch"`
+	EventKey    [16]byte `db:"event_key"`
+	Hash        [16]byte `db:"hash"`
+}
+
+func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scanWithoutCopy(rows, c)
-}
-
-func scanWithoutCopy(rows pgx.Rows, c *Claim) ([]lookedAt, error) {
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (lookedAt, error) {
-		var (
-			l         lookedAt
-			key, hash [16]byte
-		)
-		p := &l.Pointer
-		err := r.Scan(&l.LaneSeq, &l.bare, &p.Offset, &p.LeaderEpoch, &key, &hash)
-		p.TopicID, p.Topic, p.Partition = c.topicOf(l.LaneSeq), c.Partition.Topic, c.Partition.Number
-		p.Key, p.Hash = key, hash
-		return l, err
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (lookedAt, error) {
+		o, err := pgx.RowToStructByName[withoutCopyRow](row)
+		return lookedAt{bare: o.Bare, WithoutCopy: WithoutCopy{LaneSeq: o.LaneSeq, Pointer: Pointer{
+			TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
+			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash,
+		}}}, err
 	})
 }
 
@@ -187,7 +197,8 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 		}
 		copies = copies[len(group):]
 		var one int
-		if one, fenced, err = n.copyUntilDone(ctx, c, group); err != nil {
+		t := &copyTx{n: n, c: c, group: group}
+		if one, fenced, err = t.untilDone(ctx); err != nil {
 			return stored, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 		}
 		stored += one
@@ -195,30 +206,39 @@ func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored i
 	return stored, fenced, nil
 }
 
-// copyUntilDone stores one group, and tries again until it is known to be committed.
-func (n *Namespace) copyUntilDone(ctx context.Context, c *Claim, group []Copy) (stored int, fenced bool, err error) {
+// copyTx stores a group of copies in one transaction: it locks the fence, updates the rows that are there, and makes those that
+// are not from their events.
+type copyTx struct {
+	n     *Namespace
+	c     *Claim
+	group []Copy
+}
+
+// untilDone runs the transaction again until it is known to be committed.
+func (t *copyTx) untilDone(ctx context.Context) (stored int, fenced bool, err error) {
 	var last error
 	for try, refreshed := 0, 0; ; try++ {
 		if err := pg.Backoff(ctx, try); err != nil {
 			return 0, false, errors.Join(err, last)
 		}
-		stored, fenced, last = n.copy(ctx, c, group)
-		switch t := troubleOf(last); {
+		stored, fenced, last = t.run(ctx)
+		switch trouble := troubleOf(last); {
 		case last == nil:
 			return stored, fenced, nil
-		case ctx.Err() != nil, t == pg.Permanent, t == pg.BadData:
+		case ctx.Err() != nil, trouble == pg.Permanent, trouble == pg.BadData:
 			return 0, false, last
-		case t == oldWindows:
+		case trouble == oldWindows:
 			if refreshed++; refreshed > maxRefresh {
 				return 0, false, last
 			}
-			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
+			_ = t.n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", pg.Redact(last))
+		t.n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", t.n.spec.Name, "try", try+1, "error", pg.Redact(last))
 	}
 }
 
-func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored int, fenced bool, err error) {
+func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
+	n, c := t.n, t.c
 	conn, err := n.ledger.hot.Acquire(ctx)
 	if err != nil {
 		return 0, false, err
@@ -232,7 +252,7 @@ func (n *Namespace) copy(ctx context.Context, c *Claim, group []Copy) (stored in
 	}()
 	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
-	w, err := copiesOf(c, group)
+	w, err := copiesOf(c, t.group)
 	if err != nil {
 		return 0, false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -61,9 +62,11 @@ func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 // OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
 func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
 	old.window = n.windows.Load().current
-	var after gate.VersionLineKey
+	r := oldLinesRead{db: n.ledger.read, fence: c.ID, subscription: n.id, kept: n.spec.Forget, page: n.forgetPage}
 	for more := true; more && err == nil && len(old.Keys) < forgetLines; {
-		after, more, err = n.oldLines(ctx, c, after, &old)
+		var some []gate.VersionLineKey
+		some, more, err = r.next(ctx, forgetLines-len(old.Keys))
+		old.Keys = append(old.Keys, some...)
 	}
 	if err != nil {
 		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
@@ -72,23 +75,34 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 	return old, nil
 }
 
-// oldLines looks at one page of lines. more says that another page follows, behind upto.
-func (n *Namespace) oldLines(ctx context.Context, c *Claim, after gate.VersionLineKey, old *OldLines) (upto gate.VersionLineKey, more bool, err error) {
-	var entity, clock *string // null: the last page
-	err = n.ledger.read.QueryRow(ctx, forgetUpto, c.ID, string(after.Entity), after.Clock, n.forgetPage-1).Scan(&entity, &clock)
+// oldLinesRead walks a partition's lines, page by page.
+type oldLinesRead struct {
+	db                  *Pool
+	fence, subscription int32
+	kept                time.Duration
+	page                int                 // lines
+	after               gate.VersionLineKey // where the last page ended
+}
+
+// next finds the lines of the next page that may be forgotten, at most limit. more says that another page follows.
+func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.VersionLineKey, more bool, err error) {
+	entity, clock := string(r.after.Entity), r.after.Clock
+	var lastEntity, lastClock *string // null: the last page
+	err = r.db.QueryRow(ctx, forgetUpto, r.fence, entity, clock, r.page-1).Scan(&lastEntity, &lastClock)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return upto, false, err
+		return nil, false, err
 	}
-	rows, err := n.ledger.read.Query(ctx, linesForgettable, c.ID, n.id, n.spec.Forget, forgetLines-len(old.Keys), string(after.Entity), after.Clock, entity, clock)
+	rows, err := r.db.Query(ctx, linesForgettable, r.fence, r.subscription, r.kept, limit, entity, clock, lastEntity, lastClock)
 	if err != nil {
-		return upto, false, err
+		return nil, false, err
 	}
-	keys, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (k gate.VersionLineKey, err error) { return k, r.Scan(&k.Entity, &k.Clock) })
-	old.Keys = append(old.Keys, keys...)
-	if entity != nil {
-		upto, more = gate.VersionLineKey{Entity: schemas.EntityKey(*entity), Clock: *clock}, true
+	keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k gate.VersionLineKey, err error) {
+		return k, row.Scan(&k.Entity, &k.Clock)
+	})
+	if lastEntity != nil {
+		r.after, more = gate.VersionLineKey{Entity: schemas.EntityKey(*lastEntity), Clock: *lastClock}, true
 	}
-	return upto, more, err
+	return keys, more, err
 }
 
 // ForgetLines deletes those lines that no event has moved meanwhile. The caller is the goroutine that applies.

@@ -51,7 +51,7 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 			return err
 		}
 		for _, id := range gone {
-			if err := n.leave(ctx, tx, id); err != nil {
+			if err := leaveTopic(ctx, tx, &n.windows, id); err != nil {
 				return err
 			}
 		}
@@ -63,14 +63,14 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	return nil
 }
 
-// leave writes what the last owners of a topic's partitions left to the next claim, dirty lines and lane_low, and notes that
+// leaveTopic writes what the last owners of a topic's partitions left to the next claim, dirty lines and lane_low, and notes that
 // the topic was left.
-func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) error {
-	fences, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, n.id, topicID)
+func leaveTopic(ctx context.Context, tx pgx.Tx, windows *liveWindows, topicID [16]byte) error {
+	fences, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, windows.subscription, topicID)
 	if err != nil {
 		return err
 	}
-	win, err := n.windows.read(ctx, tx)
+	win, err := windows.read(ctx, tx) // under the lock: an owner may have written into a window that was opened meanwhile
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (n *Namespace) leave(ctx context.Context, tx pgx.Tx, topicID [16]byte) erro
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, `UPDATE topics SET left_at = now() WHERE subscription = $1 AND topic_id = $2`, n.id, topicID)
+	_, err = tx.Exec(ctx, `UPDATE topics SET left_at = now() WHERE subscription = $1 AND topic_id = $2`, windows.subscription, topicID)
 	return err
 }
 

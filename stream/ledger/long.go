@@ -147,7 +147,8 @@ func (r *Result) resultParams() [][]byte {
 const (
 	silenceLeftColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`
 	// leftColumns are Action.Left, SilenceLeft and Silence, in microseconds.
-	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint, ` + silenceLeftColumn + `, coalesce(a.silence_us, 0)`
+	leftColumns = `greatest(0, coalesce(extract(epoch FROM a.result_by - now()) * 1000000, 0))::bigint AS result_in,
+       ` + silenceLeftColumn + ` AS silence_left, coalesce(a.silence_us, 0) AS silence`
 )
 
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

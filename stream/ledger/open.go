@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -24,20 +25,32 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 		return nil, false, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
 	err = n.inWindows(ctx, func(win *windowSet) (err error) {
-		actions, more, err = n.open(ctx, win, c, after, limit)
+		r := openRead{n.ledger.hot, win, c}
+		actions, more, err = r.page(ctx, after, limit)
 		return err
 	})
 	if err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
+	for i := range actions {
+		a := &actions[i]
+		a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, a.Name)
+	}
 	return actions, more, nil
 }
 
-// open reads what has a row and what has none, and merges them. The plain ones are listed first: one that gets its row
+// openRead reads what is open of a claim, by two queries: one of the rows in actions, one of the events whose actions have none.
+type openRead struct {
+	db  *Pool
+	win *windowSet
+	c   *Claim
+}
+
+// page reads what has a row and what has none, and merges them. The plain ones are listed first: one that gets its row
 // in between is then found in both, and never in neither.
-func (n *Namespace) open(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]Action, bool, error) {
-	plain := c.plain(after, limit+1)
-	withRow, err := n.openRows(ctx, win, c, after, limit+1)
+func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, bool, error) {
+	plain := r.c.plain(after, limit+1)
+	withRow, err := r.rows(ctx, after, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -51,7 +64,7 @@ func (n *Namespace) open(ctx context.Context, win *windowSet, c *Claim, after in
 	}
 	all := withRow
 	for window, seqs := range plain {
-		some, err := n.openPlain(ctx, win, c, window, seqs)
+		some, err := r.plain(ctx, window, seqs)
 		if err != nil {
 			return nil, false, err
 		}
@@ -102,95 +115,127 @@ WITH found AS (
        AND ` + ParksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
-SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint,
-       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint,
-       ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0,
-       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END,
-       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint, (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint, a.spent, a.forced, a.twice, ` + eventColumns + `
+SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint AS first_ago,
+       greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint AS next_in,
+       ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
+       CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
+       x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint AS doubt_ago,
+       (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint AS replayed_ago, a.spent, a.forced, a.twice, ` + eventColumns + `
 FROM found CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.window_id = found.window_id AND r.fence = $1 AND r.lane_seq = found.lane_seq OFFSET 0) a
 JOIN effects x ON x.id = a.effect
 CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
-func (n *Namespace) openRows(ctx context.Context, win *windowSet, c *Claim, after int64, limit int) ([]Action, error) {
-	rows, err := n.ledger.hot.Query(ctx, win.own(openRowsRead), c.ID, after, limit, maxCopies)
+func (r openRead) rows(ctx context.Context, after int64, limit int) ([]Action, error) {
+	rows, err := r.db.Query(ctx, r.win.own(openRowsRead), r.c.ID, after, limit, maxCopies)
 	if err != nil {
 		return nil, err
 	}
-	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
+	actions, err := r.actions(rows, pgx.RowToStructByName[openRow])
 	// A completion has the last word: where a write was in doubt, a row may be left that says pending.
-	return slices.DeleteFunc(actions, func(a Action) bool { return c.ended(a.LaneSeq) }), err
+	return slices.DeleteFunc(actions, func(a Action) bool { return r.c.ended(a.LaneSeq) }), err
 }
 
-// openPlainRead finds the events of actions that have no row.
+// openPlainRead finds the events of actions that have no row: nothing but the event and the action's name.
 const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, 'pending', 0, NULL::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, false, NULL::bytea, x.name, x.destination, x.on_dead,
-       NULL::bigint, NULL::bigint, 0, false, false, ` + eventColumns + `
+SELECT u.lane_seq, 'pending' AS status, x.name, x.destination, x.on_dead, ` + eventColumns + `
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
 JOIN plans p ON p.id = e.plan JOIN effects x ON x.id = p.effects[u.lane_seq - e.lane_seq + 1]`
 
-func (n *Namespace) openPlain(ctx context.Context, win *windowSet, c *Claim, window int32, seqs []int64) ([]Action, error) {
+func (r openRead) plain(ctx context.Context, window int32, seqs []int64) ([]Action, error) {
 	if len(seqs) == 0 {
 		return nil, nil
 	}
-	if !slices.Contains(win.live, window) {
+	if !slices.Contains(r.win.live, window) {
 		return nil, errRotated
 	}
-	sql := OfWindow(window, openPlainRead)
-	rows, err := n.ledger.hot.Query(ctx, sql, c.ID, seqs)
+	rows, err := r.db.Query(ctx, OfWindow(window, openPlainRead), r.c.ID, seqs)
 	if err != nil {
 		return nil, err
 	}
-	actions, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Action, error) { return n.scanOpen(r, c) })
+	actions, err := r.actions(rows, pgx.RowToStructByNameLax[openRow])
 	if err == nil && len(actions) != len(seqs) {
-		err = pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", c.ID, len(seqs)-len(actions), len(seqs)))
+		err = pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", r.c.ID, len(seqs)-len(actions), len(seqs)))
 	}
 	return actions, err
 }
 
-func (n *Namespace) scanOpen(r pgx.CollectableRow, c *Claim) (Action, error) {
-	a := Action{Claim: c.ID, Record: -1}
-	p := &a.Pointer
-	var (
-		first, doubt    *int64 // how long ago, as all times here
-		wait            int64
-		left, quiet     int64
-		silence         int64
-		decision        string
-		replayed        *int64
-		replay          ReplayRequest
-		key, hash       [16]byte
-		name, eventType string
-		delta           *bool
-	)
-	err := r.Scan(&a.LaneSeq, &a.Status, &a.Attempts, &first, &wait, &left, &quiet, &silence, &a.HasCopy, &a.Packed, &name, &a.Destination, &a.OnDead,
-		&doubt, &replayed, &replay.Spent, &replay.Force, &replay.Twice,
-		&a.Entity, &a.Version.Clock, &a.Version.Kind, &a.Version.Epoch, &a.Version.Value, &a.Version.Text, &a.Version.Sub, &decision, &a.Reason,
-		&p.Offset, &p.LeaderEpoch, &key, &hash, &a.Source, &a.EventID, &eventType, &delta)
-	if err != nil {
-		return a, err
+// openRow is a row of openRowsRead, or of openPlainRead. Times are how long ago, or in how long, in microseconds.
+type openRow struct {
+	LaneSeq     int64               `db:"lane_seq"`
+	Status      Status              `db:"status"`
+	Attempts    int                 `db:"attempts"`
+	FirstAgo    *int64              `db:"first_ago"`
+	NextIn      int64               `db:"next_in"`
+	ResultIn    int64               `db:"result_in"`
+	SilenceLeft int64               `db:"silence_left"`
+	Silence     int64               `db:"silence"`
+	HasCopy     bool                `db:"has_copy"`
+	Packed      []byte              `db:"packed"`
+	Name        string              `db:"name"`
+	Destination string              `db:"destination"`
+	OnDead      OnDead              `db:"on_dead"`
+	DoubtAgo    *int64              `db:"doubt_ago"`
+	ReplayedAgo *int64              `db:"replayed_ago"`
+	Spent       int                 `db:"spent"`
+	Forced      bool                `db:"forced"`
+	Twice       bool                `db:"twice"`
+	Entity      schemas.EntityKey   `db:"entity"`
+	Clock       string              `db:"clock"`
+	Kind        schemas.VersionKind `db:"kind"`
+	Epoch       int64               `db:"epoch"`
+	Value       int64               `db:"value"`
+	VersionText string              `db:"version_text"`
+	Sub         int32               `db:"sub"`
+	Decision    string              `db:"decision"`
+	Reason      gate.Reason         `db:"reason"`
+	Offset      int64               `db:"log_offset"`
+	LeaderEpoch int32               `db:"leader_epoch"`
+	EventKey    [16]byte            `db:"event_key"`
+	Hash        [16]byte            `db:"hash"`
+	Source      string              `db:"source"`
+	EventID     string              `db:"event_id"`
+	Type        string              `db:"type"`
+	Delta       *bool               `db:"delta"`
+}
+
+func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
+		o, err := scan(row)
+		if err != nil {
+			return Action{}, err
+		}
+		return r.action(&o), nil
+	})
+}
+
+// action is what a row says. The ID is left to the caller.
+func (r openRead) action(o *openRow) Action {
+	a := Action{
+		Claim: r.c.ID, Record: -1, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, NextIn: micros(o.NextIn),
+		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
+		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
+		Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
+		Version: schemas.Version{Clock: o.Clock, Kind: o.Kind, Epoch: o.Epoch, Value: o.Value, Text: o.VersionText, Sub: o.Sub},
+		Pointer: Pointer{TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
+			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash},
 	}
-	if first != nil {
-		a.FirstAt = ago(*first)
+	if o.FirstAgo != nil {
+		a.FirstAt = ago(*o.FirstAgo)
 	}
-	if doubt != nil {
-		a.DoubtEnd = ago(*doubt)
+	if o.DoubtAgo != nil {
+		a.DoubtEnd = ago(*o.DoubtAgo)
 	}
-	if delta != nil {
-		a.Payload = kindOfPayload(*delta)
+	if o.Delta != nil {
+		a.Payload = kindOfPayload(*o.Delta)
 	}
-	if replayed != nil {
-		replay.At = ago(*replayed)
-		a.Replay = &replay
+	if o.ReplayedAgo != nil {
+		a.Replay = &ReplayRequest{At: ago(*o.ReplayedAgo), Spent: o.Spent, Force: o.Forced, Twice: o.Twice}
 	}
-	a.Name, a.EventType, a.NextIn, a.Late = name, eventType, time.Duration(wait)*time.Microsecond, decision == "late"
-	a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, name)
-	a.Left, a.SilenceLeft, a.Silence = micros(left), micros(quiet), micros(silence)
-	p.TopicID, p.Topic, p.Partition, p.Key, p.Hash = c.topicOf(a.LaneSeq), c.Partition.Topic, c.Partition.Number, key, hash
-	return a, nil
+	return a
 }
 
 // ago is when something was, by this process's clock, as it is later compared with. How long ago, the database has said by

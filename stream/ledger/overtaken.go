@@ -52,25 +52,11 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 	if a.Version.Kind == schemas.None {
 		return false, nil
 	}
-	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
-	defer cancel()
-	keys, err := n.newer(soon, a, overtakenLine, c.ID, string(a.Entity), a.Version.Clock)
-	// The line of a topic that was there before is gone with it, or has begun again.
-	if err != nil || len(keys) == 0 && a.LaneSeq >= c.lanesFrom {
-		return false, n.overtakenFailed(soon, err)
+	overtaken, err := overtaking{n, c, &a}.find(ctx)
+	if err != nil {
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer actions of " + n.spec.Name, Err: pg.Redact(err)}
 	}
-	args := []any{c.ID, a.LaneSeq, string(a.Entity), a.Version.Clock, a.Name, c.DoubtTo}
-	started, err := n.newer(soon, a, newestBy, append(args, keys)...)
-	if err != nil || len(started) > 0 {
-		return err == nil, n.overtakenFailed(soon, err)
-	}
-	select {
-	case n.ledger.walking <- struct{}{}:
-		defer func() { <-n.ledger.walking }()
-	case <-soon.Done():
-		return false, n.overtakenFailed(soon, soon.Err())
-	}
-	return n.walk(ctx, a, args)
+	return overtaken, nil
 }
 
 const overtakenWithin = 5 * time.Second
@@ -80,16 +66,64 @@ var errOvertakenLater = errors.New("it takes longer than 5 s, or has to wait for
 // ErrTooFar says that Overtaken cannot tell, however often it is asked.
 var ErrTooFar = errors.New("so many have come since that 5 s do not tell whether a newer one of its entity has been started; forced (`dlq replay --force`) it runs without asking")
 
-// walk asks for all that stands behind an action. It is the server that ends it: one that is not heard of has not said that it is too far.
-func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.ledger.walkWithin+overtakenWithin, errOvertakenLater)
+// overtaking asks what has overtaken an action.
+type overtaking struct {
+	n *Namespace
+	c *Claim
+	a *Action
+}
+
+// find asks the version line first, then its newest event, and only then all that stands behind the action.
+func (o overtaking) find(ctx context.Context) (bool, error) {
+	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
 	defer cancel()
-	err = n.inWindows(ctx, func(win *windowSet) error {
-		return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, n.ledger.walkWithin.Milliseconds())); err != nil {
+	keys, err := o.newer(soon, overtakenLine, o.c.ID, string(o.a.Entity), o.a.Version.Clock)
+	// The line of a topic that was there before is gone with it, or has begun again.
+	if err != nil || len(keys) == 0 && o.a.LaneSeq >= o.c.lanesFrom {
+		return false, orCause(soon, err)
+	}
+	args := []any{o.c.ID, o.a.LaneSeq, string(o.a.Entity), o.a.Version.Clock, o.a.Name, o.c.DoubtTo}
+	started, err := o.newer(soon, newestBy, append(args, keys)...)
+	if err != nil || len(started) > 0 {
+		return err == nil, orCause(soon, err)
+	}
+	select {
+	case o.n.ledger.walking <- struct{}{}:
+		defer func() { <-o.n.ledger.walking }()
+	case <-soon.Done():
+		return false, context.Cause(soon)
+	}
+	return o.walk(ctx, args)
+}
+
+// orCause is err, or why ctx has ended: then err only says that it has.
+func orCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+// newer runs a query and returns the keys of the events that it finds whose versions are newer than the action's.
+func (o overtaking) newer(ctx context.Context, sql string, args ...any) (keys [][16]byte, err error) {
+	err = o.n.inWindows(ctx, func(win *windowSet) (err error) {
+		keys, err = o.newerIn(ctx, o.n.ledger.hot, win.own(sql), args...)
+		return err
+	})
+	return keys, err
+}
+
+// walk asks for all that stands behind the action. It is the server that ends it: one that is not heard of has not said that it is too far.
+func (o overtaking) walk(ctx context.Context, args []any) (overtaken bool, err error) {
+	within := o.n.ledger.walkWithin
+	ctx, cancel := context.WithTimeoutCause(ctx, within+overtakenWithin, errOvertakenLater)
+	defer cancel()
+	err = o.n.inWindows(ctx, func(win *windowSet) error {
+		return pgx.BeginFunc(ctx, o.n.ledger.hot, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, within.Milliseconds())); err != nil {
 				return err
 			}
-			started, err := newerThan(ctx, tx, a, win.own(overtakenBy), args...)
+			started, err := o.newerIn(ctx, tx, win.own(overtakenBy), args...)
 			overtaken = len(started) > 0
 			return err
 		})
@@ -97,73 +131,34 @@ func (n *Namespace) walk(ctx context.Context, a Action, args []any) (overtaken b
 	if pg.StatementTimeout(err) {
 		err = ErrTooFar
 	}
-	return overtaken, n.overtakenFailed(ctx, err)
+	return overtaken, orCause(ctx, err)
 }
 
-// newer is newerIn in a transaction of its own.
-func (n *Namespace) newer(ctx context.Context, a Action, sql string, args ...any) (keys [][16]byte, err error) {
-	err = n.inWindows(ctx, func(win *windowSet) (err error) {
-		keys, err = newerThan(ctx, n.ledger.hot, a, win.own(sql), args...)
-		return err
-	})
-	return keys, err
+// newerVersion is a row of overtakenLine, overtakenBy and newestBy: a version of the action's line, and its event.
+type newerVersion struct {
+	Kind  schemas.VersionKind `db:"kind"`
+	Epoch int64               `db:"epoch"`
+	Value int64               `db:"value"`
+	Text  string              `db:"version_text"`
+	Sub   int32               `db:"sub"`
+	Key   [16]byte            `db:"event_key"`
 }
 
-// newerThan runs a query for events of a's version line and returns the keys of those whose versions are newer than a's. The
-// query selects kind, epoch, value, version_text, sub and event_key.
-func newerThan(ctx context.Context, db querier, a Action, sql string, args ...any) (keys [][16]byte, err error) {
+func (o overtaking) newerIn(ctx context.Context, db querier, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := db.Query(ctx, sql, args...)
-	if err == nil {
-		v := schemas.Version{Clock: a.Version.Clock}
-		var key [16]byte
-		_, err = pgx.ForEachRow(rows, []any{&v.Kind, &v.Epoch, &v.Value, &v.Text, &v.Sub, &key}, func() error {
-			if v.Comparable(a.Version) && v.Compare(a.Version) > 0 {
-				keys = append(keys, key)
-			}
-			return nil
-		})
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
-}
-
-// EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
-// changes nothing.
-func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenced bool, err error) {
-	op := "end a stale action of " + n.spec.Name
-	for try := 0; ; try++ {
-		if wait := pg.Backoff(ctx, try); wait != nil {
-			return false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
+	defer rows.Close()
+	for rows.Next() {
+		f, err := pgx.RowToStructByName[newerVersion](rows)
+		if err != nil {
+			return nil, err
 		}
-		err = n.inWindows(ctx, func(win *windowSet) error {
-			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
-				held, err := c.held(ctx, tx)
-				w := win.windowOf(c, laneSeq)
-				if fenced = !held; err != nil || fenced || w == 0 {
-					return err
-				}
-				_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)
-				return err
-			})
-		})
-		switch {
-		case err == nil:
-			return fenced, nil
-		case ctx.Err() == nil && (troubleOf(err) == pg.Permanent || troubleOf(err) == pg.BadData):
-			return false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
+		v := schemas.Version{Clock: o.a.Version.Clock, Kind: f.Kind, Epoch: f.Epoch, Value: f.Value, Text: f.Text, Sub: f.Sub}
+		if v.Comparable(o.a.Version) && v.Compare(o.a.Version) > 0 {
+			keys = append(keys, f.Key)
 		}
 	}
-}
-
-const staleWrite = `UPDATE actions_w{w} SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
-	error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
-	WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`
-
-func (n *Namespace) overtakenFailed(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	return &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer actions of " + n.spec.Name, Err: pg.Redact(err)}
+	return keys, rows.Err()
 }

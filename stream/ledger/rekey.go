@@ -208,7 +208,7 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 
 // ints reads the one column of a query.
 func ints(ctx context.Context, db querier, sql string, args ...any) ([]int32, error) {
-	return pg.Int32s(db.Query(ctx, sql, args...))
+	return pg.CollectInt32(db.Query(ctx, sql, args...))
 }
 
 // handLines copies the lines of one old fence to where their entities are now.

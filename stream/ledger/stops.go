@@ -41,30 +41,6 @@ func (s *Stop) Same(o *Stop) bool {
 	return s != nil && o != nil && s.Kind == o.Kind && s.Partition == o.Partition && s.From == o.From && s.To == o.To
 }
 
-// Standing is what a claim may have to weigh besides the stored position.
-type Standing struct {
-	Epoch int64 // of the fence, before this claim
-	// Stop stands until it is accepted or the position is moved; nil where there is none.
-	Stop *Stop
-	// High is the highest next offset that the ledger ever had; 0 before the first claim.
-	High int64
-	// ProcessedAt is the broker's append time up to which the partition has been processed; zero: never.
-	ProcessedAt time.Time
-	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
-	Remembers time.Time
-	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
-	CopyOf *Copied
-	// TopicAdopted says that the topic was created again and accepted.
-	TopicAdopted bool
-}
-
-// Copied is a topic when it was copied.
-type Copied struct {
-	Topic string
-	ID    TopicID
-	Ends  []int64 // by partition
-}
-
 // TopicError is why a topic is not what the ledger's positions are of. It comes with kind Conflict.
 type TopicError struct {
 	Topic         string
@@ -90,32 +66,56 @@ func (e *TopicError) Error() string {
 }
 
 const stopColumns = `k.id, s.name, s.generation, k.topic, k.topic_id, k.partition, k.kind, k.from_offset, k.to_offset, k.resume_offset,
-	coalesce(k.records, -1), k.first_at, k.last_at, k.detail, k.found_at, k.found_by, k.accepted_at, coalesce(k.accepted_by, ''),
-	coalesce(k.accepted_reason, '')`
+	coalesce(k.records, -1) AS records, k.first_at, k.last_at, k.detail, k.found_at, k.found_by, k.accepted_at, coalesce(k.accepted_by, '') AS accepted_by,
+	coalesce(k.accepted_reason, '') AS accepted_reason`
 
 const stopTables = ` FROM stops k JOIN subscriptions s ON s.id = k.subscription `
 
+type stopRow struct {
+	ID             int64      `db:"id"`
+	Subscription   string     `db:"name"`
+	Generation     int32      `db:"generation"`
+	Topic          string     `db:"topic"`
+	TopicID        [16]byte   `db:"topic_id"`
+	Partition      int32      `db:"partition"`
+	Kind           string     `db:"kind"`
+	From           int64      `db:"from_offset"`
+	To             int64      `db:"to_offset"`
+	Resume         int64      `db:"resume_offset"`
+	Records        int64      `db:"records"`
+	FirstAt        *time.Time `db:"first_at"`
+	LastAt         *time.Time `db:"last_at"`
+	Detail         string     `db:"detail"`
+	FoundAt        time.Time  `db:"found_at"`
+	FoundBy        string     `db:"found_by"`
+	AcceptedAt     *time.Time `db:"accepted_at"`
+	AcceptedBy     string     `db:"accepted_by"`
+	AcceptedReason string     `db:"accepted_reason"`
+}
+
+// scanStop reads a row of stopColumns.
 func scanStop(row pgx.CollectableRow) (Stop, error) {
-	var (
-		s                     Stop
-		id                    [16]byte
-		first, last, accepted *time.Time
-		a                     Acceptance
-	)
-	err := row.Scan(&s.ID, &s.Subscription, &s.Generation, &s.Partition.Topic, &id, &s.Partition.Number, &s.Kind, &s.From, &s.To, &s.Resume,
-		&s.Records, &first, &last, &s.Detail, &s.FoundAt, &s.FoundBy, &accepted, &a.By, &a.Reason)
-	s.Partition.TopicID = id
-	if first != nil {
-		s.FirstAt = *first
+	r, err := pgx.RowToStructByName[stopRow](row)
+	if err != nil {
+		return Stop{}, err
 	}
-	if last != nil {
-		s.LastAt = *last
+	s := Stop{
+		ID: r.ID, Subscription: r.Subscription, Generation: r.Generation, Partition: Partition{r.Topic, r.TopicID, r.Partition},
+		Kind: r.Kind, From: r.From, To: r.To, Resume: r.Resume, Records: r.Records, FirstAt: orZero(r.FirstAt), LastAt: orZero(r.LastAt),
+		Detail: r.Detail, FoundAt: r.FoundAt, FoundBy: r.FoundBy,
 	}
-	if accepted != nil {
-		a.At = *accepted
-		s.Accepted = &a
+	if r.AcceptedAt != nil {
+		s.Accepted = &Acceptance{At: *r.AcceptedAt, By: r.AcceptedBy, Reason: r.AcceptedReason}
 	}
-	return s, err
+	return s, nil
+}
+
+// orZero is the zero time for null.
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }
 
 // openStop is the stop of a partition that stands, whatever incarnation of the topic it is of.
@@ -132,74 +132,24 @@ func openStop(ctx context.Context, tx pgx.Tx, subscription int32, p Partition, l
 	return &s, err
 }
 
-// readStanding reads under the fence's lock.
-func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
-	tx, c := t.tx, t.c
-	st := Standing{Epoch: c.Epoch - 1}
-	var err error
-	if st.Stop, err = openStop(ctx, tx, t.n.id, c.Partition, ""); err != nil {
-		return st, err
-	}
-	if st.Epoch == 0 && c.copyEnds != nil {
-		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
-		if st.CopyOf.Topic, err = t.copiedFrom(ctx); err != nil {
-			return st, err
-		}
-	}
-	if st.High, st.ProcessedAt, err = processed(ctx, tx, c.ID); err != nil {
-		return st, err
-	}
-	// The first window opens with the subscription: where the oldest is younger, others were dropped.
-	var since *time.Time
-	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
-		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
-		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
-		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
-	if err == nil && since != nil {
-		st.Remembers = *since
-	}
-	return st, err
-}
-
-// processed is up to which offset and append time a partition was ever processed; zero where it never was.
-func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until time.Time, err error) {
-	var at *time.Time
-	err = tx.QueryRow(ctx, `SELECT high_offset, CASE WHEN isfinite(processed_at) THEN processed_at END FROM progress WHERE fence = $1`,
-		fence).Scan(&high, &at)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, until, nil
-	}
-	if err == nil && at != nil {
-		until = *at
-	}
-	return high, until, err
-}
-
-// endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.
-func (t *claimTx) endStop(ctx context.Context, s *Stop, accepted int64) error {
-	c := t.c
-	if s == nil {
-		return nil
-	}
-	if cutKinds[s.Kind] && s.Partition == c.Partition {
-		if err := moveOutOfLog(ctx, t.tx, c, s.From); err != nil {
-			return err
-		}
-	}
-	_, err := t.tx.Exec(ctx, `UPDATE stops SET ended_at = now(), ended_epoch = $4, outcome = CASE WHEN id = $5 THEN 'accepted' ELSE 'moved' END
-		WHERE subscription = $1 AND topic = $2 AND partition = $3 AND ended_at IS NULL`,
-		t.n.id, c.Partition.Topic, c.Partition.Number, c.Epoch, accepted)
-	return err
-}
-
 // Report stores a stop, for operators of any process and for the claims that come: it stands until it is accepted or the
 // position is moved. The same stop is stored once; another one replaces what stood, its acceptance included. epoch is
 // Standing.Epoch of the claim that found it: after a claim that went through, the report is of the past and kind Conflict.
 func (n *Namespace) Report(ctx context.Context, s Stop, epoch int64) (Stop, error) {
 	op := fmt.Sprintf("report the stop of %s/%d for %s", s.Partition.Topic, s.Partition.Number, n.spec.Name)
 	var stored *Stop
-	err := n.ledger.transact(ctx, func(tx pgx.Tx) (err error) {
-		stored, err = n.report(ctx, tx, s, epoch, op)
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		var now int64
+		// A claim under way is waited for, by the lock on its fence.
+		err := tx.QueryRow(ctx, `SELECT epoch FROM fences WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR SHARE`,
+			n.id, [16]byte(s.Partition.TopicID), s.Partition.Number).Scan(&now)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if now != epoch {
+			return pg.Refuse(schemas.Errorf(schemas.Conflict, op, "the partition was claimed since"))
+		}
+		stored, err = s.report(ctx, tx, n.id, n.spec.Owner)
 		return err
 	})
 	if _, ok := errors.AsType[*schemas.Error](err); ok {
@@ -211,20 +161,11 @@ func (n *Namespace) Report(ctx context.Context, s Stop, epoch int64) (Stop, erro
 	return *stored, nil
 }
 
-func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, op string) (*Stop, error) {
+// report stores the stop, unless the same one stands, and returns the one that stands. owner is who found it.
+func (s *Stop) report(ctx context.Context, tx pgx.Tx, subscription int32, owner string) (*Stop, error) {
 	p := s.Partition
-	var now int64
-	// A claim under way is waited for, by the lock on its fence.
-	err := tx.QueryRow(ctx, `SELECT epoch FROM fences WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR SHARE`,
-		n.id, [16]byte(p.TopicID), p.Number).Scan(&now)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, err
-	}
-	if now != epoch {
-		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, op, "the partition was claimed since"))
-	}
-	old, err := openStop(ctx, tx, n.id, p, " FOR UPDATE OF k")
-	if err != nil || old.Same(&s) {
+	old, err := openStop(ctx, tx, subscription, p, " FOR UPDATE OF k")
+	if err != nil || old.Same(s) {
 		return old, err
 	}
 	if old != nil {
@@ -233,13 +174,17 @@ func (n *Namespace) report(ctx context.Context, tx pgx.Tx, s Stop, epoch int64, 
 		}
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO stops (subscription, topic, topic_id, partition, kind, from_offset, to_offset, resume_offset, records,
-		first_at, last_at, detail, found_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, -1), $10, $11, $12, $13)`,
-		n.id, p.Topic, [16]byte(p.TopicID), p.Number, s.Kind, s.From, s.To, s.Resume, s.Records, timeOrNull(s.FirstAt), timeOrNull(s.LastAt),
-		pg.Clean(s.Detail, 2000), pg.Clean(n.spec.Owner, 200))
+			first_at, last_at, detail, found_by)
+		VALUES (@subscription, @topic, @topic_id, @partition, @kind, @from, @to, @resume, nullif(@records::bigint, -1),
+			@first_at, @last_at, @detail, @found_by)`, pgx.NamedArgs{
+		"subscription": subscription, "topic": p.Topic, "topic_id": [16]byte(p.TopicID), "partition": p.Number,
+		"kind": s.Kind, "from": s.From, "to": s.To, "resume": s.Resume, "records": s.Records,
+		"first_at": timeOrNull(s.FirstAt), "last_at": timeOrNull(s.LastAt), "detail": pg.Clean(s.Detail, 2000), "found_by": pg.Clean(owner, 200),
+	})
 	if err != nil {
 		return nil, err
 	}
-	return openStop(ctx, tx, n.id, p, "")
+	return openStop(ctx, tx, subscription, p, "")
 }
 
 func timeOrNull(t time.Time) *time.Time {

@@ -36,8 +36,8 @@ func Exactly(tag interface{ RowsAffected() int64 }, err error) error {
 	return err
 }
 
-// Int32s reads the one column of a query.
-func Int32s(rows pgx.Rows, err error) ([]int32, error) {
+// CollectInt32 reads the one column of a query.
+func CollectInt32(rows pgx.Rows, err error) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}

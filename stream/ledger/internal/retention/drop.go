@@ -104,5 +104,5 @@ func (s *Sweeper) mayDrop(ctx context.Context, subscription, id int32, cfg Confi
 }
 
 func (s *Sweeper) windowIDs(ctx context.Context, sql string, args ...any) ([]int32, error) {
-	return pg.Int32s(s.read.Query(ctx, sql, args...))
+	return pg.CollectInt32(s.read.Query(ctx, sql, args...))
 }

@@ -1,0 +1,88 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standing is what a claim may have to weigh besides the stored position.
+type Standing struct {
+	Epoch int64 // of the fence, before this claim
+	// Stop stands until it is accepted or the position is moved; nil where there is none.
+	Stop *Stop
+	// High is the highest next offset that the ledger ever had; 0 before the first claim.
+	High int64
+	// ProcessedAt is the broker's append time up to which the partition has been processed; zero: never.
+	ProcessedAt time.Time
+	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
+	Remembers time.Time
+	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
+	CopyOf *Copied
+	// TopicAdopted says that the topic was created again and accepted.
+	TopicAdopted bool
+}
+
+// Copied is a topic when it was copied.
+type Copied struct {
+	Topic string
+	ID    TopicID
+	Ends  []int64 // by partition
+}
+
+// readStanding reads under the fence's lock.
+func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
+	tx, c := t.tx, t.c
+	st := Standing{Epoch: c.Epoch - 1}
+	var err error
+	if st.Stop, err = openStop(ctx, tx, t.n.id, c.Partition, ""); err != nil {
+		return st, err
+	}
+	if st.Epoch == 0 && c.copyEnds != nil {
+		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
+		if st.CopyOf.Topic, err = t.copiedFrom(ctx); err != nil {
+			return st, err
+		}
+	}
+	if st.High, st.ProcessedAt, err = processed(ctx, tx, c.ID); err != nil {
+		return st, err
+	}
+	// The first window opens with the subscription: where the oldest is younger, others were dropped.
+	var since *time.Time
+	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
+		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
+		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
+	st.Remembers = orZero(since)
+	return st, err
+}
+
+// processed is up to which offset and append time a partition was ever processed; zero where it never was.
+func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until time.Time, err error) {
+	var at *time.Time
+	err = tx.QueryRow(ctx, `SELECT high_offset, CASE WHEN isfinite(processed_at) THEN processed_at END FROM progress WHERE fence = $1`,
+		fence).Scan(&high, &at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, time.Time{}, nil
+	}
+	return high, orZero(at), err
+}
+
+// endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.
+func (t *claimTx) endStop(ctx context.Context, s *Stop, accepted int64) error {
+	c := t.c
+	if s == nil {
+		return nil
+	}
+	if cutKinds[s.Kind] && s.Partition == c.Partition {
+		if err := moveOutOfLog(ctx, t.tx, c, s.From); err != nil {
+			return err
+		}
+	}
+	_, err := t.tx.Exec(ctx, `UPDATE stops SET ended_at = now(), ended_epoch = $4, outcome = CASE WHEN id = $5 THEN 'accepted' ELSE 'moved' END
+		WHERE subscription = $1 AND topic = $2 AND partition = $3 AND ended_at IS NULL`,
+		t.n.id, c.Partition.Topic, c.Partition.Number, c.Epoch, accepted)
+	return err
+}
