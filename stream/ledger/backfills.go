@@ -26,16 +26,17 @@ CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity =
 
 // Backfill is an open question for what is missing on a line.
 type Backfill struct {
-	ID       int64
-	Claim    int32  // fence row
-	Source   string // "/<team>/<source>"
-	Line     gate.VersionLineKey
-	Kind     schemas.VersionKind
-	Epoch    int64 // of the line; 0: its provider does not say
-	From, To int64 // closed range of kind sequence; 0 otherwise
-	Reason   gate.Reason
+	ID     int64
+	Claim  int32               `db:"fence"`
+	Source string              // "/<team>/<source>"
+	Line   gate.VersionLineKey `db:"-"`
+	Kind   schemas.VersionKind
+	Epoch  int64 // of the line; 0: its provider does not say
+	From   int64 `db:"from_value"` // closed range of kind sequence; 0 otherwise
+	To     int64 `db:"to_value"`
+	Reason gate.Reason
 	// Left is how long its answer is still waited for, by the database's clock.
-	Left time.Duration
+	Left time.Duration `db:"-"`
 }
 
 // BackfillEnd is what came of a question.
@@ -46,26 +47,26 @@ type BackfillEnd struct {
 	Produced int
 }
 
+type backfillRow struct {
+	Backfill
+	Entity  schemas.EntityKey
+	Clock   string
+	AskedIn int64 // microseconds; negative, since it was asked before
+}
+
 // Backfills reads the open questions of claims with an id above after, oldest first, at most limit.
 func (n *Namespace) Backfills(ctx context.Context, claims []*Claim, after int64, limit int) ([]Backfill, error) {
-	ids := make([]int32, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
 	rows, err := n.ledger.hot.Query(ctx, `-- backfills
 SELECT f.id, f.fence, f.source, f.entity, f.clock, f.kind, f.epoch, f.from_value, f.to_value, f.reason,
-       (extract(epoch FROM f.asked_at - now()) * 1000000)::bigint
-FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 ORDER BY f.id LIMIT $3`, ids, after, limit)
+       (extract(epoch FROM f.asked_at - now()) * 1000000)::bigint AS asked_in
+FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 ORDER BY f.id LIMIT $3`, idsOf(claims), after, limit)
 	var list []Backfill
 	if err == nil {
-		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Backfill, error) {
-			var (
-				b  Backfill
-				us int64
-			)
-			err := r.Scan(&b.ID, &b.Claim, &b.Source, &b.Line.Entity, &b.Line.Clock, &b.Kind, &b.Epoch, &b.From, &b.To, &b.Reason, &us)
-			b.Left = n.spec.Policy.BackfillWait + time.Duration(us)*time.Microsecond
-			return b, err
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Backfill, error) {
+			r, err := pgx.RowToStructByName[backfillRow](row)
+			r.Line = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
+			r.Left = n.spec.Policy.BackfillWait + micros(r.AskedIn)
+			return r.Backfill, err
 		})
 	}
 	if err != nil {

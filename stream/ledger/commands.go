@@ -27,33 +27,37 @@ const (
 // Command is one such request, for the owner.
 type Command struct {
 	ID     int64
-	Claim  int32 // fence row
+	Claim  int32 `db:"fence"`
 	Kind   CommandKind
-	Offset int64 // of the event in the buffer
-	Line   gate.VersionLineKey
+	Offset int64               `db:"log_offset"` // of the event in the buffer
+	Line   gate.VersionLineKey `db:"-"`
 	// LaneSeq is the action that the command is about; 0: it is about an event in the buffer.
 	LaneSeq int64
 	Detail  CommandDetail
-	By      string
+	By      string `db:"asked_by"`
 	Reason  string
 }
 
 // MaxCommands is how many commands are read at once.
 const MaxCommands = 100
 
+type commandRow struct {
+	Command
+	Entity schemas.EntityKey
+	Clock  string
+}
+
 // Commands reads what is asked of the owner of claims, oldest first, at most MaxCommands with an ID above after.
 func (n *Namespace) Commands(ctx context.Context, claims []*Claim, after int64) ([]Command, error) {
-	ids := make([]int32, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
 	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
-SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0), c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0), coalesce(c.detail, '{}') FROM commands c
-WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMIT $3`, ids, after, MaxCommands)
+SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0) AS log_offset, c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0) AS lane_seq, coalesce(c.detail, '{}') AS detail FROM commands c
+WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMIT $3`, idsOf(claims), after, MaxCommands)
 	var list []Command
 	if err == nil {
-		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (c Command, err error) {
-			return c, r.Scan(&c.ID, &c.Claim, &c.Kind, &c.Offset, &c.Line.Entity, &c.Line.Clock, &c.By, &c.Reason, &c.LaneSeq, &c.Detail)
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Command, error) {
+			r, err := pgx.RowToStructByName[commandRow](row)
+			r.Line = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
+			return r.Command, err
 		})
 	}
 	if err != nil {

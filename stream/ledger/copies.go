@@ -153,12 +153,12 @@ func (r withoutCopyRead) plain(ctx context.Context, window int32, seqs []int64) 
 }
 
 type withoutCopyRow struct {
-	LaneSeq     int64    `db:"lane_seq"`
-	Bare        bool     `db:"bare"`
-	Offset      int64    `db:"log_offset"`
-	LeaderEpoch int32    `db:"leader_epoch"`
-	EventKey    [16]byte `db:"event_key"`
-	Hash        [16]byte `db:"hash"`
+	LaneSeq     int64
+	Bare        bool
+	Offset      int64 `db:"log_offset"`
+	LeaderEpoch int32
+	EventKey    [16]byte
+	Hash        [16]byte
 }
 
 func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {

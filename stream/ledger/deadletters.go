@@ -16,16 +16,16 @@ const FlaggedDeaths = 3
 
 // DeadLetter is an action that was given up, or whose outcome nobody knows.
 type DeadLetter struct {
-	ID           schemas.ActionID
-	Team         string
+	ID           schemas.ActionID `db:"-"`
+	Team         string           `db:"-"`
 	Subscription string
 	Generation   int32
 	Source       string
 	EventID      string
 	Type         string
 	Entity       schemas.EntityKey
-	Version      string
-	Action       string
+	Version      string `db:"-"`
+	Action       string `db:"name"`
 	Destination  string
 	OnDead       OnDead
 	Status       Status
@@ -41,15 +41,15 @@ type DeadLetter struct {
 	LaneSeq      int64
 	Topic        string
 	Partition    int32
-	Offset       int64
+	Offset       int64  `db:"log_offset"`
 	Owner        string // of its partition; empty where nobody owns it
 	// HasCommand says that a command about it has not been applied yet.
-	HasCommand bool
+	HasCommand bool `db:"asked"`
 	// Parks says that its entity stands still behind it.
 	Parks bool
 	Fence int32
 	// Pointer is where its bytes are, if the ledger has no copy.
-	Pointer Pointer
+	Pointer Pointer `db:"-"`
 }
 
 // Flagged says that it has died so often that it is run again by its name only.
@@ -69,22 +69,25 @@ var DeadSelect = `SELECT * FROM (
     FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect
     JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key`
 
+// deadRow is a row of DeadSelect; its subscription has the team before it.
+type deadRow struct {
+	DeadLetter
+	versionColumns
+	TopicID     [16]byte
+	LeaderEpoch int32
+	EventKey    [16]byte
+	Hash        [16]byte
+}
+
 // ScanDeadLetter reads a row of DeadSelect.
-func ScanDeadLetter(r pgx.CollectableRow) (d DeadLetter, err error) {
-	var (
-		name      string
-		v         schemas.Version
-		topicID   [16]byte
-		key, hash [16]byte
-		p         = &d.Pointer
-	)
-	err = r.Scan(&name, &d.Generation, &d.Source, &d.EventID, &d.Type, &d.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
-		&d.Action, &d.Destination, &d.OnDead, &d.Status, &d.Class, &d.Fingerprint, &d.Code, &d.Error, &d.Response, &d.Attempts, &d.Deaths, &d.FirstAt,
-		&d.DiedAt, &d.LaneSeq, &d.Topic, &topicID, &d.Partition, &d.Offset, &p.LeaderEpoch, &key, &hash, &d.Owner, &d.HasCommand, &d.Parks, &d.Fence)
-	d.ID = schemas.NewActionID(name, d.Generation, d.Source, d.EventID, d.Action)
-	d.Team, d.Subscription, _ = strings.Cut(name, ".")
+func ScanDeadLetter(row pgx.CollectableRow) (DeadLetter, error) {
+	r, err := pgx.RowToStructByName[deadRow](row)
+	d := r.DeadLetter
+	d.ID = schemas.NewActionID(d.Subscription, d.Generation, d.Source, d.EventID, d.Action)
+	d.Team, d.Subscription, _ = strings.Cut(d.Subscription, ".")
+	v := r.version()
 	d.Version = v.Sortable()
-	p.TopicID, p.Topic, p.Partition, p.Offset, p.Key, p.Hash = topicID, d.Topic, d.Partition, d.Offset, key, hash
+	d.Pointer = Pointer{TopicID: r.TopicID, Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, LeaderEpoch: r.LeaderEpoch, Key: r.EventKey, Hash: r.Hash}
 	return d, err
 }
 

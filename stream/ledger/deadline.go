@@ -13,13 +13,9 @@ import (
 // one (negative when overdue). Expire then ends only what was overdue at this moment, so that the caller can observe
 // the end of the log in between.
 func (n *Namespace) NextDeadline(ctx context.Context, claims []*Claim) (map[int32]time.Duration, error) {
-	ids := make([]int32, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
 	rows, err := n.ledger.hot.Query(ctx, `-- nextDeadline: one step into buffer_by_deadline per fence
 SELECT c.id, (extract(epoch FROM b.deadline - now()) * 1000000)::bigint, now() FROM unnest($1::int[]) AS c(id)
-CROSS JOIN LATERAL (SELECT deadline FROM buffer WHERE fence = c.id AND deadline IS NOT NULL ORDER BY fence, deadline LIMIT 1) b`, ids)
+CROSS JOIN LATERAL (SELECT deadline FROM buffer WHERE fence = c.id AND deadline IS NOT NULL ORDER BY fence, deadline LIMIT 1) b`, idsOf(claims))
 	out := map[int32]time.Duration{}
 	if err == nil {
 		var (

@@ -30,36 +30,37 @@ type Pause struct {
 // failing.
 func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState, error) {
 	const op = "read the pauses of destinations"
-	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination), d.failing_since, p.paused_at,
-		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0), coalesce(p.paused_by, ''), coalesce(p.class, ''), coalesce(p.reason, '')
+	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, p.paused_at,
+		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0) AS paused_ago,
+		coalesce(p.paused_by, '') AS paused_by, coalesce(p.class, '') AS class, coalesce(p.reason, '') AS reason
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
 		ON p.destination = d.name`)
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
-	states := map[string]DestinationState{}
-	var (
-		name        string
-		failing, at *time.Time
-		paused      int64 // how long ago
-		p           Pause
-	)
-	_, err = pgx.ForEachRow(rows, []any{&name, &failing, &at, &paused, &p.By, &p.Class, &p.Reason}, func() error {
-		var s DestinationState
-		if failing != nil {
-			s.Failing = *failing
-		}
-		if at != nil {
-			p.At = *at
-			s.Paused, s.PausedFrom = new(p), ago(paused)
-		}
-		states[name] = s
-		return nil
-	})
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[destinationRow])
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
+	states := map[string]DestinationState{}
+	for _, r := range found {
+		s := DestinationState{Failing: orZero(r.FailingSince)}
+		if r.PausedAt != nil {
+			s.Paused, s.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, ago(r.PausedAgo)
+		}
+		states[r.Name] = s
+	}
 	return states, nil
+}
+
+type destinationRow struct {
+	Name         string
+	FailingSince *time.Time
+	PausedAt     *time.Time
+	PausedAgo    int64 // microseconds
+	PausedBy     string
+	Class        string
+	Reason       string
 }
 
 // Span is a time from From to To.

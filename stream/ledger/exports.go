@@ -20,13 +20,9 @@ WITH keys AS MATERIALIZED (SELECT k.fence, k.lane_seq FROM unnest($1::int[]) AS 
 // Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
 // limit. What runs again or was discarded meanwhile is among them.
 func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) ([]DeadLetter, error) {
-	ids := make([]int32, len(claims))
-	for i, c := range claims {
-		ids[i] = c.ID
-	}
 	var list []DeadLetter
 	err := n.inWindows(ctx, func(win *windowSet) error {
-		rows, err := n.ledger.quick.Query(ctx, win.own(unexportedRead), ids, limit)
+		rows, err := n.ledger.quick.Query(ctx, win.own(unexportedRead), idsOf(claims), limit)
 		if err == nil {
 			list, err = pgx.CollectRows(rows, ScanDeadLetter)
 		}

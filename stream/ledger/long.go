@@ -60,46 +60,63 @@ const reportPage = 1000
 
 // Reports reads what is to be applied of what was said to the owner of claims, oldest first.
 func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenReport, err error) {
-	ids, own := make([]int32, len(claims)), make(map[int32]*Claim, len(claims))
-	for i, c := range claims {
-		ids[i], own[c.ID] = c.ID, c
+	own := make(map[int32]*Claim, len(claims))
+	for _, c := range claims {
+		own[c.ID] = c
 	}
 	for last, got := int64(0), reportPage; got == reportPage; {
-		var page []OpenReport
+		var page []reportRow
 		err := n.inWindows(ctx, func(win *windowSet) error {
-			rows, err := n.ledger.hot.Query(ctx, win.own(reportsRead), ids, last, reportPage)
+			rows, err := n.ledger.hot.Query(ctx, win.own(reportsRead), idsOf(claims), last, reportPage)
 			if err == nil {
-				page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenReport, error) { return scanReport(row, own, &last) })
+				page, err = pgx.CollectRows(rows, pgx.RowToStructByName[reportRow])
 			}
 			return err
 		})
 		if err != nil {
 			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: pg.Redact(err)}
 		}
-		list, got = append(list, page...), len(page)
+		for i := range page {
+			r := &page[i]
+			list, last = append(list, r.report(own[r.Fence])), r.ID
+		}
+		got = len(page)
 	}
 	return list, nil
 }
 
 const reportsRead = `-- reports: one look into results_open per fence
-SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response, coalesce(a.status, ''), coalesce(a.attempts, 0), coalesce(e.entity, '')
+SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response,
+    coalesce(a.status, '') AS action_status, coalesce(a.attempts, 0) AS action_attempts, coalesce(e.entity, '') AS entity
 FROM results r LEFT JOIN LATERAL (SELECT * FROM {actions} s WHERE s.fence = r.fence AND s.lane_seq = r.lane_seq OFFSET 0) a ON true
 LEFT JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
 WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
 
-func scanReport(row pgx.CollectableRow, own map[int32]*Claim, id *int64) (r OpenReport, err error) {
-	var (
-		wait     int64
-		status   Status
-		attempts int
-	)
-	err = row.Scan(id, &r.Fence, &r.LaneSeq, &r.Attempt, &r.Status, &wait, &r.Code, &r.Error, &r.Response, &status, &attempts, &r.Entity)
-	r.Wait, r.Claim = micros(wait), own[r.Fence]
-	if status == "" && r.Claim.finished(r.LaneSeq) {
+type reportRow struct {
+	ID             int64
+	Fence          int32
+	LaneSeq        int64
+	Attempt        int
+	Status         Status
+	WaitUS         int64
+	Code           int
+	Error          string
+	Response       []byte
+	ActionStatus   Status // empty: it has no row
+	ActionAttempts int
+	Entity         schemas.EntityKey
+}
+
+// report is what a row says to the claim that owns its action.
+func (r *reportRow) report(c *Claim) OpenReport {
+	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt}, Status: r.Status,
+		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response}}
+	status := r.ActionStatus
+	if status == "" && c.finished(r.LaneSeq) {
 		status = Done
 	}
-	r.Past = r.Late(status, attempts)
-	return r, err
+	o.Past = o.Late(status, r.ActionAttempts)
+	return o
 }
 
 // EndReport notes of a report that it changed nothing.

@@ -165,41 +165,36 @@ func (r openRead) plain(ctx context.Context, window int32, seqs []int64) ([]Acti
 
 // openRow is a row of openRowsRead, or of openPlainRead. Times are how long ago, or in how long, in microseconds.
 type openRow struct {
-	LaneSeq     int64               `db:"lane_seq"`
-	Status      Status              `db:"status"`
-	Attempts    int                 `db:"attempts"`
-	FirstAgo    *int64              `db:"first_ago"`
-	NextIn      int64               `db:"next_in"`
-	ResultIn    int64               `db:"result_in"`
-	SilenceLeft int64               `db:"silence_left"`
-	Silence     int64               `db:"silence"`
-	HasCopy     bool                `db:"has_copy"`
-	Packed      []byte              `db:"packed"`
-	Name        string              `db:"name"`
-	Destination string              `db:"destination"`
-	OnDead      OnDead              `db:"on_dead"`
-	DoubtAgo    *int64              `db:"doubt_ago"`
-	ReplayedAgo *int64              `db:"replayed_ago"`
-	Spent       int                 `db:"spent"`
-	Forced      bool                `db:"forced"`
-	Twice       bool                `db:"twice"`
-	Entity      schemas.EntityKey   `db:"entity"`
-	Clock       string              `db:"clock"`
-	Kind        schemas.VersionKind `db:"kind"`
-	Epoch       int64               `db:"epoch"`
-	Value       int64               `db:"value"`
-	VersionText string              `db:"version_text"`
-	Sub         int32               `db:"sub"`
-	Decision    string              `db:"decision"`
-	Reason      gate.Reason         `db:"reason"`
-	Offset      int64               `db:"log_offset"`
-	LeaderEpoch int32               `db:"leader_epoch"`
-	EventKey    [16]byte            `db:"event_key"`
-	Hash        [16]byte            `db:"hash"`
-	Source      string              `db:"source"`
-	EventID     string              `db:"event_id"`
-	Type        string              `db:"type"`
-	Delta       *bool               `db:"delta"`
+	LaneSeq     int64
+	Status      Status
+	Attempts    int
+	FirstAgo    *int64
+	NextIn      int64
+	ResultIn    int64
+	SilenceLeft int64
+	Silence     int64
+	HasCopy     bool
+	Packed      []byte
+	Name        string
+	Destination string
+	OnDead      OnDead
+	DoubtAgo    *int64
+	ReplayedAgo *int64
+	Spent       int
+	Forced      bool
+	Twice       bool
+	Entity      schemas.EntityKey
+	versionColumns
+	Decision    string
+	Reason      gate.Reason
+	Offset      int64 `db:"log_offset"`
+	LeaderEpoch int32
+	EventKey    [16]byte
+	Hash        [16]byte
+	Source      string
+	EventID     string
+	Type        string
+	Delta       *bool
 }
 
 func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action, error) {
@@ -219,7 +214,7 @@ func (r openRead) action(o *openRow) Action {
 		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
 		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
 		Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
-		Version: schemas.Version{Clock: o.Clock, Kind: o.Kind, Epoch: o.Epoch, Value: o.Value, Text: o.VersionText, Sub: o.Sub},
+		Version: o.version(),
 		Pointer: Pointer{TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
 			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash},
 	}

@@ -136,12 +136,12 @@ func (o overtaking) walk(ctx context.Context, args []any) (overtaken bool, err e
 
 // newerVersion is a row of overtakenLine, overtakenBy and newestBy: a version of the action's line, and its event.
 type newerVersion struct {
-	Kind  schemas.VersionKind `db:"kind"`
-	Epoch int64               `db:"epoch"`
-	Value int64               `db:"value"`
-	Text  string              `db:"version_text"`
-	Sub   int32               `db:"sub"`
-	Key   [16]byte            `db:"event_key"`
+	Kind  schemas.VersionKind
+	Epoch int64
+	Value int64
+	Text  string `db:"version_text"`
+	Sub   int32
+	Key   [16]byte `db:"event_key"`
 }
 
 func (o overtaking) newerIn(ctx context.Context, db querier, sql string, args ...any) (keys [][16]byte, err error) {

@@ -72,25 +72,25 @@ const stopColumns = `k.id, s.name, s.generation, k.topic, k.topic_id, k.partitio
 const stopTables = ` FROM stops k JOIN subscriptions s ON s.id = k.subscription `
 
 type stopRow struct {
-	ID             int64      `db:"id"`
-	Subscription   string     `db:"name"`
-	Generation     int32      `db:"generation"`
-	Topic          string     `db:"topic"`
-	TopicID        [16]byte   `db:"topic_id"`
-	Partition      int32      `db:"partition"`
-	Kind           string     `db:"kind"`
-	From           int64      `db:"from_offset"`
-	To             int64      `db:"to_offset"`
-	Resume         int64      `db:"resume_offset"`
-	Records        int64      `db:"records"`
-	FirstAt        *time.Time `db:"first_at"`
-	LastAt         *time.Time `db:"last_at"`
-	Detail         string     `db:"detail"`
-	FoundAt        time.Time  `db:"found_at"`
-	FoundBy        string     `db:"found_by"`
-	AcceptedAt     *time.Time `db:"accepted_at"`
-	AcceptedBy     string     `db:"accepted_by"`
-	AcceptedReason string     `db:"accepted_reason"`
+	ID             int64
+	Subscription   string `db:"name"`
+	Generation     int32
+	Topic          string
+	TopicID        [16]byte
+	Partition      int32
+	Kind           string
+	From           int64 `db:"from_offset"`
+	To             int64 `db:"to_offset"`
+	Resume         int64 `db:"resume_offset"`
+	Records        int64
+	FirstAt        *time.Time
+	LastAt         *time.Time
+	Detail         string
+	FoundAt        time.Time
+	FoundBy        string
+	AcceptedAt     *time.Time
+	AcceptedBy     string
+	AcceptedReason string
 }
 
 // scanStop reads a row of stopColumns.

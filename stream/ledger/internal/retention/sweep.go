@@ -62,8 +62,8 @@ func New(hot, read *pg.Pool, log *slog.Logger) *Sweeper {
 }
 
 type subscription struct {
-	ID   int32  `db:"id"`
-	Name string `db:"name"`
+	ID   int32
+	Name string
 }
 
 // Sweep opens new dedupe windows for all subscriptions and drops the tables of windows that are no longer needed: the
