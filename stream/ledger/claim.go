@@ -255,7 +255,7 @@ func (t *claimTx) take(ctx context.Context) error {
 		return err
 	}
 	if doubt != nil {
-		c.DoubtAt = ago(*doubt)
+		c.DoubtAt = pg.Ago(*doubt)
 	}
 	c.revision++
 	err = exactly(t.tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)

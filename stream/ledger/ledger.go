@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/ledger/internal/retention"
 )
@@ -16,6 +17,14 @@ type SweepConfig = retention.Config
 
 // Swept is what a sweep did, by window id.
 type Swept = retention.Swept
+
+// What is kept of destinations.
+type (
+	DestinationState = pauses.State
+	Pause            = pauses.Pause
+	Span             = pauses.Span // from when to when a destination was paused
+	destinations     = pauses.Store
+)
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
@@ -35,6 +44,7 @@ type Ledger struct {
 
 	listeners listeners
 	sweeper   *retention.Sweeper
+	*destinations
 
 	walkWithin time.Duration // overtakenWithin
 }
@@ -66,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		l.Close()
 		return nil, err
 	}
-	l.sweeper = retention.New(l.hot, l.read, cfg.Logger)
+	l.sweeper, l.destinations = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick)
 	return l, nil
 }
 

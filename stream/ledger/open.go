@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -219,20 +218,16 @@ func (r openRead) action(o *openRow) Action {
 			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash},
 	}
 	if o.FirstAgo != nil {
-		a.FirstAt = ago(*o.FirstAgo)
+		a.FirstAt = pg.Ago(*o.FirstAgo)
 	}
 	if o.DoubtAgo != nil {
-		a.DoubtEnd = ago(*o.DoubtAgo)
+		a.DoubtEnd = pg.Ago(*o.DoubtAgo)
 	}
 	if o.Delta != nil {
 		a.Payload = kindOfPayload(*o.Delta)
 	}
 	if o.ReplayedAgo != nil {
-		a.Replay = &ReplayRequest{At: ago(*o.ReplayedAgo), Spent: o.Spent, Force: o.Forced, Twice: o.Twice}
+		a.Replay = &ReplayRequest{At: pg.Ago(*o.ReplayedAgo), Spent: o.Spent, Force: o.Forced, Twice: o.Twice}
 	}
 	return a
 }
-
-// ago is when something was, by this process's clock, as it is later compared with. How long ago, the database has said by
-// its own: the two need not agree.
-func ago(us int64) time.Time { return time.Now().Add(-micros(us)) }

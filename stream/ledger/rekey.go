@@ -86,7 +86,8 @@ func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err err
 		return 0, schemas.Errorf(schemas.Conflict, op, "the subscription reads %s already; to have another number of partitions, copy that one", *reads)
 	}
 	if err == nil {
-		lines, err = l.handOver(ctx, h.Reader.id, h)
+		t := &handing{HandOver: h, l: l, subscription: h.Reader.id}
+		lines, err = t.run(ctx)
 	}
 	if err != nil {
 		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
@@ -102,78 +103,65 @@ func columnsOf(m map[int32]int64) (numbers []int32, offsets []int64) {
 	return numbers, offsets
 }
 
-// handOver moves one generation. Lines first: the begins say that it is done.
-func (l *Ledger) handOver(ctx context.Context, subscription int32, h HandOver) (lines int64, err error) {
-	fences, columns, err := l.newFences(ctx, subscription, h)
-	if err != nil {
+// handing is one hand-over under way. Lines go first, in transactions of their own: the begins say that it is done.
+type handing struct {
+	HandOver
+	l            *Ledger
+	subscription int32
+
+	fences  []int32 // of the new partitions, by number
+	columns string  // of a version line that go over as they are
+}
+
+func (t *handing) run(ctx context.Context) (lines int64, err error) {
+	if err := t.l.transact(ctx, func(tx pgx.Tx) error { return t.prepare(ctx, tx) }); err != nil {
 		return 0, err
 	}
-	rows, err := l.read.Query(ctx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id`, subscription, [16]byte(h.From.TopicID))
-	if err != nil {
-		return 0, err
-	}
-	old, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	old, err := ints(ctx, t.l.read, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id`, t.subscription, [16]byte(t.From.TopicID))
 	if err != nil {
 		return 0, err
 	}
 	for _, fence := range old {
-		n, err := l.handLines(ctx, fence, fences, columns, int32(len(h.Begins)))
+		n, err := t.handLines(ctx, fence)
 		if lines += n; err != nil {
 			return lines, err
 		}
 	}
-	numbers, offsets := columnsOf(h.Begins)
-	return lines, l.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'moved' WHERE subscription = $1 AND topic = $2 AND ended_at IS NULL`,
-			subscription, h.From.Topic)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE topics SET left_at = now() WHERE subscription = $1 AND topic_id = $2`, subscription, [16]byte(h.From.TopicID)); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
-			SELECT $1, $2, $3, u.partition, u.log_offset FROM unnest($4::int[], $5::bigint[]) AS u(partition, log_offset)
-			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET log_offset = EXCLUDED.log_offset`,
-			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, offsets)
-		return err
-	})
+	return lines, t.l.transact(ctx, func(tx pgx.Tx) error { return t.finish(ctx, tx) })
 }
 
-// newFences makes the fences of the new topic's partitions, unclaimed, and names the columns of a line that go over as they
-// are. as_of does not: it counts the old partition's lane_seqs, and the new one's begin at 1.
-func (l *Ledger) newFences(ctx context.Context, subscription int32, h HandOver) (fences []int32, columns string, err error) {
-	numbers, _ := columnsOf(h.Begins)
-	_, ends := columnsOf(h.Ends)
-	err = l.transact(ctx, func(tx pgx.Tx) error {
-		// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
-		_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
-			subscription, [16]byte(h.From.TopicID))
-		if err != nil {
-			return err
-		}
-		if err := forgetCopies(ctx, tx, subscription, h.To); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE subscription = $1 AND copy_of = $2 AND topic_id <> $3 AND epoch = 0`,
-			subscription, [16]byte(h.From.TopicID), [16]byte(h.To.TopicID)) // the last hand-over counts
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of, copy_ends) SELECT $1, $2, $3, unnest($4::int[]), $5, $6
-			ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of, copy_ends = EXCLUDED.copy_ends, copy_void = false`,
-			subscription, h.To.Topic, [16]byte(h.To.TopicID), numbers, [16]byte(h.From.TopicID), ends)
-		if err != nil {
-			return err
-		}
-		fences, err = ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, subscription, [16]byte(h.To.TopicID))
-		if err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-			WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&columns)
-	})
-	return fences, columns, err
+// prepare fences the old topic's owners, voids earlier hand-overs, and makes the fences of the new topic's partitions, unclaimed.
+func (t *handing) prepare(ctx context.Context, tx pgx.Tx) error {
+	from, to := [16]byte(t.From.TopicID), [16]byte(t.To.TopicID)
+	// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
+	_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
+		t.subscription, from)
+	if err != nil {
+		return err
+	}
+	if err := forgetCopies(ctx, tx, t.subscription, t.To); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE subscription = $1 AND copy_of = $2 AND topic_id <> $3 AND epoch = 0`,
+		t.subscription, from, to) // the last hand-over counts
+	if err != nil {
+		return err
+	}
+	numbers, _ := columnsOf(t.Begins)
+	_, ends := columnsOf(t.Ends)
+	_, err = tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition, copy_of, copy_ends) SELECT $1, $2, $3, unnest($4::int[]), $5, $6
+		ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET copy_of = EXCLUDED.copy_of, copy_ends = EXCLUDED.copy_ends, copy_void = false`,
+		t.subscription, t.To.Topic, to, numbers, from, ends)
+	if err != nil {
+		return err
+	}
+	t.fences, err = ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, t.subscription, to)
+	if err != nil {
+		return err
+	}
+	// as_of does not go over: it counts the old partition's lane_seqs, and the new one's begin at 1.
+	return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+		WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&t.columns)
 }
 
 // copyReplaced are the fences of an earlier hand-over to a copy of the same name that was never read and has been made again
@@ -206,20 +194,14 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 	return nil
 }
 
-// ints reads the one column of a query.
-func ints(ctx context.Context, db querier, sql string, args ...any) ([]int32, error) {
-	return pg.CollectInt32(db.Query(ctx, sql, args...))
-}
-
-// handLines copies the lines of one old fence to where their entities are now.
-func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns string, partitions int32) (lines int64, err error) {
-	if err := l.transact(ctx, func(tx pgx.Tx) error { return foldLines(ctx, tx, from) }); err != nil {
+// handLines copies the lines of one old fence to where their entities are now, some thousand entities at a time.
+func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err error) {
+	if err := t.l.transact(ctx, func(tx pgx.Tx) error { return foldLines(ctx, tx, from) }); err != nil {
 		return 0, err
 	}
-	page := `SELECT DISTINCT entity FROM version_lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`
-	after := ""
+	page, after := `SELECT DISTINCT entity FROM version_lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`, ""
 	for {
-		rows, err := l.read.Query(ctx, page, from, after, handBatch)
+		rows, err := t.l.read.Query(ctx, page, from, after, handBatch)
 		if err != nil {
 			return lines, err
 		}
@@ -229,23 +211,46 @@ func (l *Ledger) handLines(ctx context.Context, from int32, to []int32, columns 
 		}
 		page = strings.Replace(page, ">=", ">", 1)
 		after = entities[len(entities)-1]
-		fences := make([]int32, len(entities))
-		for i, e := range entities {
-			fences[i] = to[partitionOf(e, partitions)]
-		}
-		err = l.transact(ctx, func(tx pgx.Tx) error {
-			// When repeated, the hand-over moves these lines again.
-			_, err := tx.Exec(ctx, `DELETE FROM version_lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, fences, entities)
-			if err != nil {
-				return err
-			}
-			tag, err := tx.Exec(ctx, `INSERT INTO version_lines (fence, `+columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
-				CROSS JOIN LATERAL (SELECT `+columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, fences, entities)
-			lines += tag.RowsAffected()
+		var moved int64
+		err = t.l.transact(ctx, func(tx pgx.Tx) (err error) {
+			moved, err = t.handEntities(ctx, tx, from, entities)
 			return err
 		})
-		if err != nil {
+		if lines += moved; err != nil {
 			return lines, err
 		}
 	}
+}
+
+// handEntities copies the lines of some entities. When repeated, the hand-over moves them again.
+func (t *handing) handEntities(ctx context.Context, tx pgx.Tx, from int32, entities []string) (int64, error) {
+	to := make([]int32, len(entities))
+	for i, e := range entities {
+		to[i] = t.fences[partitionOf(e, int32(len(t.Begins)))]
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM version_lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, to, entities)
+	if err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
+		CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, to, entities)
+	return tag.RowsAffected(), err
+}
+
+// finish ends the stops of the old topic, notes that it was left, and stores where the new one begins.
+func (t *handing) finish(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'moved' WHERE subscription = $1 AND topic = $2 AND ended_at IS NULL`,
+		t.subscription, t.From.Topic)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE topics SET left_at = now() WHERE subscription = $1 AND topic_id = $2`, t.subscription, [16]byte(t.From.TopicID)); err != nil {
+		return err
+	}
+	numbers, offsets := columnsOf(t.Begins)
+	_, err = tx.Exec(ctx, `INSERT INTO begins (subscription, topic, topic_id, partition, log_offset)
+		SELECT $1, $2, $3, u.partition, u.log_offset FROM unnest($4::int[], $5::bigint[]) AS u(partition, log_offset)
+		ON CONFLICT (subscription, topic_id, partition) DO UPDATE SET log_offset = EXCLUDED.log_offset`,
+		t.subscription, t.To.Topic, [16]byte(t.To.TopicID), numbers, offsets)
+	return err
 }

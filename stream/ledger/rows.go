@@ -1,6 +1,11 @@
 package ledger
 
-import "github.com/forebay-io/forebay/schemas"
+import (
+	"context"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
 
 // Rows of questions are read into structs by their columns' names (pgx.RowToStructByName): lane_seq is the field LaneSeq, and a
 // tag names a column that is called otherwise.
@@ -26,4 +31,9 @@ func idsOf(claims []*Claim) []int32 {
 		ids[i] = c.ID
 	}
 	return ids
+}
+
+// ints reads the one column of a query.
+func ints(ctx context.Context, db querier, sql string, args ...any) ([]int32, error) {
+	return pg.CollectInt32(db.Query(ctx, sql, args...))
 }

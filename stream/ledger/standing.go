@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // Standing is what a claim may have to weigh besides the stored position.
@@ -55,7 +57,7 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
 		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
 		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
-	st.Remembers = orZero(since)
+	st.Remembers = pg.TimeOrZero(since)
 	return st, err
 }
 
@@ -67,7 +69,7 @@ func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until t
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, time.Time{}, nil
 	}
-	return high, orZero(at), err
+	return high, pg.TimeOrZero(at), err
 }
 
 // endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.

@@ -101,21 +101,13 @@ func scanStop(row pgx.CollectableRow) (Stop, error) {
 	}
 	s := Stop{
 		ID: r.ID, Subscription: r.Subscription, Generation: r.Generation, Partition: Partition{r.Topic, r.TopicID, r.Partition},
-		Kind: r.Kind, From: r.From, To: r.To, Resume: r.Resume, Records: r.Records, FirstAt: orZero(r.FirstAt), LastAt: orZero(r.LastAt),
+		Kind: r.Kind, From: r.From, To: r.To, Resume: r.Resume, Records: r.Records, FirstAt: pg.TimeOrZero(r.FirstAt), LastAt: pg.TimeOrZero(r.LastAt),
 		Detail: r.Detail, FoundAt: r.FoundAt, FoundBy: r.FoundBy,
 	}
 	if r.AcceptedAt != nil {
 		s.Accepted = &Acceptance{At: *r.AcceptedAt, By: r.AcceptedBy, Reason: r.AcceptedReason}
 	}
 	return s, nil
-}
-
-// orZero is the zero time for null.
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }
 
 // openStop is the stop of a partition that stands, whatever incarnation of the topic it is of.

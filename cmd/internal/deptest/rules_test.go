@@ -67,6 +67,10 @@ var rules = []rule{
 		reason: "what the tables that rotate are called is a leaf",
 	},
 	{
+		scope: []string{"stream/ledger/internal/pauses"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg"},
+		reason: "the pauses of destinations are two tables of their own",
+	},
+	{
 		scope: []string{"stream/ledger/internal/retention"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg", "stream/ledger/internal/window"},
 		reason: "what opens and drops windows needs the pools and the tables, and no claim",
 	},

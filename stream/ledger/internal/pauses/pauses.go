@@ -1,4 +1,6 @@
-package ledger
+// Package pauses is what all processes know of destinations: which are paused, by whom and why, and since when nothing gets
+// through. Two small tables, a row a destination and a pause; nothing else of the ledger rests on them.
+package pauses
 
 import (
 	"context"
@@ -11,8 +13,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DestinationState is what is kept of a destination.
-type DestinationState struct {
+// Store keeps them. Safe for concurrent use.
+type Store struct{ db *pg.Pool }
+
+// New is a store on a pool.
+func New(db *pg.Pool) *Store { return &Store{db} }
+
+// State is what is kept of a destination.
+type State struct {
 	Paused     *Pause    // nil: it is not paused
 	PausedFrom time.Time // when it was, by our clock; Paused.At is the database's
 	Failing    time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
@@ -28,9 +36,9 @@ type Pause struct {
 
 // Destinations reads what is kept of destinations, by "<team>/<destination>". What is not in it is neither paused nor
 // failing.
-func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState, error) {
+func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
-	rows, err := l.quick.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, p.paused_at,
+	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, p.paused_at,
 		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0) AS paused_ago,
 		coalesce(p.paused_by, '') AS paused_by, coalesce(p.class, '') AS class, coalesce(p.reason, '') AS reason
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
@@ -42,13 +50,13 @@ func (l *Ledger) Destinations(ctx context.Context) (map[string]DestinationState,
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
-	states := map[string]DestinationState{}
+	states := map[string]State{}
 	for _, r := range found {
-		s := DestinationState{Failing: orZero(r.FailingSince)}
+		state := State{Failing: pg.TimeOrZero(r.FailingSince)}
 		if r.PausedAt != nil {
-			s.Paused, s.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, ago(r.PausedAgo)
+			state.Paused, state.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, pg.Ago(r.PausedAgo)
 		}
-		states[r.Name] = s
+		states[r.Name] = state
 	}
 	return states, nil
 }
@@ -68,8 +76,8 @@ type Span struct{ From, To time.Time }
 
 // EndedPauses reads when destinations were paused, by our clock and "<team>/<destination>", of pauses that have ended within
 // 30 days.
-func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
-	rows, err := l.quick.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
+func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
+	rows, err := s.db.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
 		(extract(epoch FROM now() - ended_at) * 1000000)::bigint FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
 	ended := map[string][]Span{}
 	var (
@@ -78,7 +86,7 @@ func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 	)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&name, &from, &to}, func() error {
-			ended[name] = append(ended[name], Span{ago(from), ago(to)})
+			ended[name] = append(ended[name], Span{pg.Ago(from), pg.Ago(to)})
 			return nil
 		})
 	}
@@ -90,13 +98,13 @@ func (l *Ledger) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 
 // PauseDestination pauses a destination, in all processes. One that is paused already stays so as it is: what comes back
 // is the pause that stands. Its time is the database's.
-func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
+func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
 	op := "pause destination " + name
 	if p.By == "" || p.Reason == "" {
 		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	}
 	// The update changes nothing: it makes the row that stands come back.
-	err := l.quick.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
+	err := s.db.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
 		RETURNING paused_at, paused_by, class, reason`, name, pg.Clean(p.By, 200), pg.Clean(p.Class, 100), pg.Clean(p.Reason, 1000)).
 		Scan(&p.At, &p.By, &p.Class, &p.Reason)
@@ -108,12 +116,12 @@ func (l *Ledger) PauseDestination(ctx context.Context, name string, p Pause) (Pa
 
 // ResumeDestination ends the pause of a destination, and forgets since when it fails (table destinations). It returns the pause that
 // it ended. Kinds: Conflict where the destination is not paused, Invalid without who asks and why, Unavailable.
-func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
+func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
 	if by == "" || reason == "" {
 		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	}
-	err = pgx.BeginFunc(ctx, l.quick, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `UPDATE pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
 			WHERE destination = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, class, reason`,
 			name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Class, &p.Reason)
@@ -134,12 +142,12 @@ func (l *Ledger) ResumeDestination(ctx context.Context, name, by, reason string)
 
 // FailDestination keeps since when nothing gets through to a destination; an earlier time that is kept stays. Zero:
 // something has got through.
-func (l *Ledger) FailDestination(ctx context.Context, name string, since time.Time) error {
+func (s *Store) FailDestination(ctx context.Context, name string, since time.Time) error {
 	var err error
 	if since.IsZero() {
-		_, err = l.quick.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+		_, err = s.db.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
 	} else {
-		_, err = l.quick.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
+		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}
