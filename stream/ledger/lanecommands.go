@@ -35,21 +35,29 @@ func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
 		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
 	}
+	err = n.untilDone(ctx, op, func(tx pgx.Tx, win *windowSet) error {
+		o = CommandResult{}
+		return o.apply(ctx, tx, win, c, cmd)
+	})
+	return o, err
+}
+
+// untilDone runs a transaction that can be repeated, again and again until it is known to be committed, ctx ends, or it can never be.
+func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *windowSet) error) (err error) {
 	for try := 0; ; try++ {
 		if wait := pg.Backoff(ctx, try); wait != nil {
-			return o, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
+			return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
 		}
 		err = n.inWindows(ctx, func(win *windowSet) error {
-			o = CommandResult{}
-			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return o.apply(ctx, tx, win, c, cmd) })
+			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return f(tx, win) })
 		})
 		switch {
 		case err == nil:
-			return o, nil
+			return nil
 		case ctx.Err() == nil && (troubleOf(err) == pg.Permanent || troubleOf(err) == pg.BadData):
-			return o, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
+			return &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "command again", "subscription", n.spec.Name, "command", cmd.ID, "try", try+1, "error", pg.Redact(err))
+		n.ledger.cfg.Logger.WarnContext(ctx, "ledger transaction failed; trying again", "of", op, "try", try+1, "error", pg.Redact(err))
 	}
 }
 

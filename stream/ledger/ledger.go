@@ -18,13 +18,17 @@ type SweepConfig = retention.Config
 // Swept is what a sweep did, by window id.
 type Swept = retention.Swept
 
-// What is kept of destinations.
-type (
-	DestinationState = pauses.State
-	Pause            = pauses.Pause
-	Span             = pauses.Span // from when to when a destination was paused
-	destinations     = pauses.Store
-)
+// DestinationState is what is kept of a destination.
+type DestinationState = pauses.State
+
+// Pause keeps every process from attempting anything at a destination until it is resumed.
+type Pause = pauses.Pause
+
+// Span is from when to when a destination was paused.
+type Span = pauses.Span
+
+// destinations has the methods of Ledger that read and write them.
+type destinations = pauses.Store
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool

@@ -2,40 +2,24 @@ package ledger
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
 // changes nothing.
 func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenced bool, err error) {
 	op := "end a stale action of " + n.spec.Name
-	for try := 0; ; try++ {
-		if wait := pg.Backoff(ctx, try); wait != nil {
-			return false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
+	err = n.untilDone(ctx, op, func(tx pgx.Tx, win *windowSet) error {
+		held, err := c.held(ctx, tx)
+		w := win.windowOf(c, laneSeq)
+		if fenced = !held; err != nil || fenced || w == 0 {
+			return err
 		}
-		err = n.inWindows(ctx, func(win *windowSet) error {
-			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error {
-				held, err := c.held(ctx, tx)
-				w := win.windowOf(c, laneSeq)
-				if fenced = !held; err != nil || fenced || w == 0 {
-					return err
-				}
-				_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)
-				return err
-			})
-		})
-		switch {
-		case err == nil:
-			return fenced, nil
-		case ctx.Err() == nil && (troubleOf(err) == pg.Permanent || troubleOf(err) == pg.BadData):
-			return false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
-		}
-	}
+		_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)
+		return err
+	})
+	return fenced && err == nil, err
 }
 
 const staleWrite = `UPDATE actions_w{w} SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
