@@ -1,5 +1,20 @@
 package ledger
 
+// A claim is one transaction. Kafka is asked in the middle of it, so each statement has a deadline of its own. Its steps:
+//
+//	checkTopic    the topic is the recorded one, or is recorded now              topics
+//	inherit       a topic that was created again gets the former one's fence     fences: locked, written (recreated.go)
+//	lockFence     the former owner's transactions end first                      fences: locked
+//	checkCopies   of a topic and its copy one is read, never both                fences of copies: locked, written (checkcopies.go)
+//	restoreLines  after a try that found a version line gone: it is made again   version_lines, events (dirtylines.go)
+//	readPosition  where the partition stands, ...                                progress
+//	readStanding  ... what stops it, and since when dedupe remembers             stops, progress, windows (standing.go)
+//	confirm       Kafka: this process owns the partition; where it starts        (confirm.go)
+//	take          the new owner, the position, the seek                          fences, progress, seeks
+//	endStop       a stop that was accepted, or was left behind, ends             stops (standing.go)
+//	moveWaiting   what waits in the topic that this one is a copy of comes here  buffer, events, commands, backfills (movewaiting.go)
+//	load          what the gate and the lanes go on with                         version_lines, buffer, windows, actions, completions
+
 import (
 	"context"
 	"crypto/rand"
@@ -12,20 +27,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// A claim is one transaction. Kafka is asked in the middle of it, so each statement has a deadline of its own. Its steps:
-//
-//	checkTopic    the topic is the recorded one, or is recorded now              topics
-//	inherit       a topic that was created again gets the former one's fence     fences: locked, written (recreated.go)
-//	lockFence     the former owner's transactions end first                      fences: locked
-//	checkCopies   of a topic and its copy one is read, never both                fences of copies: locked, written
-//	restoreLines  after a try that found a version line gone: it is made again   version_lines, events
-//	readPosition  where the partition stands, ...                                progress
-//	readStanding  ... what stops it, and since when dedupe remembers             stops, progress, windows (standing.go)
-//	confirm       Kafka: this process owns the partition; where it starts        (confirm.go)
-//	take          the new owner, the position, the seek                          fences, progress, seeks
-//	endStop       a stop that was accepted, or was left behind, ends             stops (standing.go)
-//	moveWaiting   what waits in the topic that this one is a copy of comes here  buffer, events, commands, backfills (movewaiting.go)
-//	load          what the gate and the lanes go on with                         version_lines, buffer, windows, actions, completions
+// claimTx is that transaction.
 type claimTx struct {
 	n   *Namespace
 	req ClaimRequest
