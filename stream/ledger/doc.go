@@ -7,7 +7,10 @@
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim
 //
-// It knows pgx (internal/pg speaks to the server), as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
+// Beside it, and knowing nothing of claims: internal/pg speaks to the server, internal/window is the tables that rotate,
+// internal/retention opens and drops them, internal/pauses is which destinations are paused.
+//
+// It knows pgx, as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
 // door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,
 // actions, each sorted; events of one batch are written in record order.
 //
