@@ -2,7 +2,7 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -28,27 +28,50 @@ var TestInbox struct {
 	ActionState    func(ctx context.Context, l *Ledger, r AttemptRef) (any, error)
 }
 
-// seenAs reads what the inbox has said by the names of its JSON.
+// seenAs reads what the inbox has said, by the names of its fields.
 func seenAs[T any](t testing.TB, said any) (v T) {
 	t.Helper()
-	text, err := json.Marshal(said)
-	if err == nil {
-		err = json.Unmarshal(text, &v)
-	}
-	if err != nil {
-		t.Fatal(err)
+	if said != nil {
+		copyFields(t, reflect.ValueOf(&v).Elem(), reflect.ValueOf(said))
 	}
 	return v
+}
+
+// copyFields copies a value into one of the same shape: structs field by field, a slice element by element. A field that from does not
+// have fails the test.
+func copyFields(t testing.TB, to, from reflect.Value) {
+	t.Helper()
+	switch {
+	case from.Type().ConvertibleTo(to.Type()):
+		to.Set(from.Convert(to.Type()))
+	case to.Kind() == reflect.Slice && from.Len() > 0:
+		to.Set(reflect.MakeSlice(to.Type(), from.Len(), from.Len()))
+		for i := range from.Len() {
+			copyFields(t, to.Index(i), from.Index(i))
+		}
+	case to.Kind() == reflect.Struct:
+		for i := range to.NumField() {
+			f := to.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			source := from.FieldByName(f.Name)
+			if !source.IsValid() {
+				t.Fatalf("%s has no field %s", from.Type(), f.Name)
+			}
+			copyFields(t, to.Field(i), source)
+		}
+	}
 }
 
 // seen is what the inbox says of an event.
 type seen struct {
 	Team, Subscription, Source, Version, Status, Topic string
-	EventID                                            string `json:"event_id"`
+	EventID                                            string
 	Partition                                          int32
 	Reason                                             gate.Reason
 	Attempts                                           int
-	NextActionAt                                       *time.Time `json:"next_action_at"`
+	NextActionAt                                       *time.Time
 	Actions                                            []seenAction
 
 	of any // the item
@@ -56,15 +79,15 @@ type seen struct {
 
 type seenAction struct {
 	Name       string
-	LaneSeq    int64 `json:"lane_seq"`
+	LaneSeq    int64
 	Status     Status
 	Attempts   int
 	Class      string
 	Code       int
 	Error      string
 	Response   []byte
-	NextAt     *time.Time `json:"next_at"`
-	FinishedAt *time.Time `json:"finished_at"`
+	NextAt     *time.Time
+	FinishedAt *time.Time
 	History    []seenAttempt
 }
 
@@ -73,10 +96,10 @@ type seenAttempt struct {
 	Status    Status
 	Class     string
 	Code      int
-	LatencyMS float64 `json:"latency_ms"`
+	LatencyMS float64
 	Error     string
 	Response  []byte
-	TraceID   string `json:"trace_id"`
+	TraceID   string
 }
 
 // item is what the inbox says of an event of acme.triage.
@@ -108,16 +131,16 @@ func (f *fixture) bytes(s seen) ([]byte, Pointer, error) {
 // seenPartition is where a partition stands.
 type seenPartition struct {
 	Seeks, Skipped int64
-	OpenActions    int64      `json:"open_actions"`
-	LastSeeks      []seenSeek `json:"last_seeks"`
+	OpenActions    int64
+	LastSeeks      []seenSeek
 }
 
 type seenSeek struct {
-	From    int64 `json:"from_offset"`
-	To      int64 `json:"to_offset"`
+	From    int64
+	To      int64
 	Skipped int64
 	Owner   string
-	FoundAt time.Time `json:"found_at"`
+	FoundAt time.Time
 }
 
 func (f *fixture) partitions() ([]seenPartition, error) {
@@ -130,7 +153,7 @@ func (f *fixture) partitions() ([]seenPartition, error) {
 type seenCommand struct {
 	Kind        CommandKind
 	By, Outcome string
-	EndedAt     *time.Time `json:"ended_at"`
+	EndedAt     *time.Time
 }
 
 func (f *fixture) commandStatus(id int64) (seenCommand, error) {
