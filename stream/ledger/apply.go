@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -185,7 +184,7 @@ func (t *txAttempt) write(ctx context.Context) error {
 			continue
 		}
 		out.add(w, t.seenAt, duplicates)
-		t.progress(out, w)
+		out.addProgress(w)
 		w.applied.Actions = t.newActions(w)
 	}
 	p := &pg.Pipeline{Conn: t.conn}
@@ -203,23 +202,6 @@ func (t *txAttempt) write(ctx context.Context) error {
 	}
 	t.commitSent = true
 	return p.Commit(ctx)
-}
-
-func (t *txAttempt) progress(out *writer, w *partitionBatch) {
-	c, next := out.progress, w.Next
-	if w.expire {
-		next = w.Claim.Next
-	}
-	var processed time.Time
-	if len(w.Records) > 0 {
-		processed = w.Records[len(w.Records)-1].AppendTime
-	}
-	c[0].Int32(w.Claim.ID)
-	c[1].Int64(next.Offset)
-	c[2].Int32(next.LeaderEpoch)
-	c[3].Int64(w.laneEnd)
-	c[4].Time(processed)
-	c[5].Int64(w.firstUnwritten())
 }
 
 // newActions are a partition's new open actions, in lane_seq order.

@@ -13,14 +13,14 @@ import (
 // backfillsReplace ends the open requests of lines for which a new one comes.
 var backfillsReplace = pg.NewFresh(`-- backfillsReplace
 UPDATE backfills f SET ended_at = now(), failure = 'replaced'
-FROM unnest($1::int[], $2::text[], $3::text[]) AS u(fence, entity, clock)
+FROM ` + newBackfillRows().line().from(1, "u") + `
 WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ended_at IS NULL`)
 
 // backfillsInsert puts a question. The source is that of what waits on the line.
 var backfillsInsert = pg.NewCounted(`-- backfillsInsert
 INSERT INTO backfills (fence, entity, clock, kind, epoch, from_value, to_value, reason, source)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.from_value, u.to_value, u.reason, b.source
-FROM `+zip(1, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "from_value bigint", "to_value bigint", "reason text")+`
+FROM `+newBackfillRows().zip(1)+`
 CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
     AND decision = 'buffered' LIMIT 1) b`, "$1::int[]").Planned()
 

@@ -115,12 +115,8 @@ func newSinkTx(conn *pgxpool.Conn, r *Result) *sinkTx {
 	c.mu.Lock()
 	window := c.windowOf(r.LaneSeq) // writeOf has seen it
 	c.mu.Unlock()
-	ids, epochs, tokens := pg.Int32Column(1), pg.Int64Column(1), pg.UUIDColumn(1)
-	ids.Int32(c.ID)
-	epochs.Int64(c.Epoch)
-	tokens.UUID(c.Token)
 	return &sinkTx{
-		conn: conn, r: r, fence: [][]byte{ids.Param(), epochs.Param(), tokens.Param()},
+		conn: conn, r: r, fence: fencesOf(c).params(),
 		done: pg.NewStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
 			pg.Int32Param(c.ID), pg.Int64Param(r.LaneSeq), pg.Int64Param(r.LaneSeq >> bucketBits), pg.Int32Param(int32(r.LaneSeq & (bucketSize - 1))),

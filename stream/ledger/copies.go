@@ -260,11 +260,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 	if err = p.Add(ctx, pg.Begin, nil); err != nil {
 		return 0, false, err
 	}
-	id, epoch, token := pg.Int32Column(1), pg.Int64Column(1), pg.UUIDColumn(1)
-	id.Int32(c.ID)
-	epoch.Int64(c.Epoch)
-	token.UUID(c.Token)
-	held := [][]byte{id.Param(), epoch.Param(), token.Param()}
+	held := fencesOf(c).params()
 	fenced = true
 	if err = p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, held...); err != nil {
 		return 0, false, err
@@ -285,7 +281,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 			}
 		}
 		if made := w.windows[window][1]; made.n() > 0 {
-			if err = p.Add(ctx, win.q.standing[window], nil, append(made[:2].params(), held...)...); err != nil {
+			if err = p.Add(ctx, win.q.standing[window], nil, append(made.action().params(), held...)...); err != nil {
 				return 0, false, err
 			}
 		}
@@ -303,7 +299,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 // copyWrite is what one transaction of copies writes: by window, rows that are there and rows that are not.
 type copyWrite struct {
 	claim   *Claim
-	windows map[int32][2]rows
+	windows map[int32][2]*copyColumns
 	withRow []int64 // marked as recorded once it is committed
 }
 
@@ -312,7 +308,7 @@ type copyWrite struct {
 func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := &copyWrite{claim: c, windows: map[int32][2]rows{}}
+	w := &copyWrite{claim: c, windows: map[int32][2]*copyColumns{}}
 	for _, one := range group {
 		window := c.windowOf(one.LaneSeq)
 		if window == 0 {
@@ -320,8 +316,7 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 		}
 		cols, ok := w.windows[window]
 		if !ok {
-			n := len(group)
-			cols = [2]rows{{pg.Int32Column(n), pg.Int64Column(n), pg.BytesColumn(n)}, {pg.Int32Column(n), pg.Int64Column(n), pg.BytesColumn(n)}}
+			cols = [2]*copyColumns{newCopyColumns(), newCopyColumns()}
 			w.windows[window] = cols
 		}
 		to := cols[0]
@@ -339,9 +334,9 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 				to = cols[1]
 			}
 		}
-		to[0].Int32(c.ID)
-		to[1].Int64(one.LaneSeq)
-		to[2].Bytes(one.Packed)
+		to.fence.Add(c.ID)
+		to.laneSeq.Add(one.LaneSeq)
+		to.packed.Add(one.Packed)
 	}
 	return w, nil
 }
@@ -355,11 +350,26 @@ func (w *copyWrite) markCommitted() {
 	w.claim.marks.advance()
 }
 
-var copyRowsOf = zip(4, "fence int", "lane_seq bigint", "packed bytea")
+// copyColumns are copies: copyUpdate and copyInsert, behind the fence.
+type copyColumns struct {
+	columns
+	fence   pg.Int32s
+	laneSeq pg.Int64s
+	packed  pg.Blobs
+}
+
+func newCopyColumns() *copyColumns {
+	r := &copyColumns{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"packed", &r.packed}}
+	return r
+}
+
+// action is the columns that name the action.
+func (r *copyColumns) action() columns { return r.columns[:2] }
 
 var copyUpdate = `-- copyUpdate: one probe of actions_w{w}_lane per copy
 UPDATE actions_w{w} a SET packed = u.packed
-FROM ` + copyRowsOf + `
+FROM ` + newCopyColumns().zip(4) + `
 WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.open AND a.packed IS NULL
   AND u.fence = ANY (ARRAY(` + fencesHeld + `))
 RETURNING a.lane_seq`
@@ -367,7 +377,7 @@ RETURNING a.lane_seq`
 var copyInsert = `-- copyInsert: one probe of events_w{w}_lane per copy
 INSERT INTO actions_w{w} AS a (window_id, fence, lane_seq, event_key, event_window, effect, created_at, packed)
 SELECT {w}, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.packed
-FROM ` + copyRowsOf + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
+FROM ` + newCopyColumns().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET packed = EXCLUDED.packed WHERE a.open AND a.packed IS NULL
 RETURNING a.lane_seq`

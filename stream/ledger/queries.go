@@ -12,10 +12,6 @@ import (
 // holds to index scans by whole keys. A generic plan made while a table was tiny may walk the table and probe the batch;
 // reads say LATERAL ... OFFSET 0, which leaves the planner no such choice, and rare writes are planned each time.
 
-// lineColumns are the parameters of linesUpdate and linesInsert behind the window; see lineRows.
-var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", "epoch bigint", "value bigint", "sub int",
-	"event_key uuid", "filtered boolean", "parked text", "skipped text", "version_text text", "as_of bigint")
-
 // Not counted (see [pg.NewCounted]) is what
 //
 //   - makes a row of every element, or an error: linesInsert, bufferInsert, eventsInsert, rejectedInsert, rejectedReplace, actionsDead;
@@ -27,7 +23,7 @@ var lineColumns = zip(2, "fence int", "entity text", "clock text", "kind text", 
 var (
 	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
 	fenceCheck = pg.NewStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
-SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
+SELECT f.id FROM ` + fencesOf().from(1, "c") + `
 JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token
 ORDER BY f.id FOR KEY SHARE OF f`)
 
@@ -40,13 +36,13 @@ SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> '
 
 	linesRead = pg.NewStatement(`-- linesRead
 SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.version_text, l.sub, l.event_key, l.filtered, l.parked, l.skipped
-FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
+FROM ` + newLineKeyRows().from(1, "k") + `
 CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, skipped FROM version_lines
     WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
 	bufferRead = pg.NewFresh(`-- bufferRead
 SELECT ` + waitingColumns + `
-FROM unnest($1::int[], $2::text[], $3::text[]) AS k(fence, entity, clock)
+FROM ` + newLineKeyRows().from(1, "k") + `
 JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'
 ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset`)
 
@@ -55,7 +51,7 @@ ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset`)
 	bufferedRowsRead = pg.NewFresh(`-- bufferedRowsRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
        CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
-FROM unnest($1::int[], $2::bigint[]) AS k(fence, log_offset)
+FROM ` + newPlaceRows().from(1, "k") + `
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
 	// $2 is when NextDeadline last said so, or infinity: what became overdue since then waits for another reading.
@@ -65,21 +61,21 @@ GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
 
 	linesAdvance = pg.NewCounted(`-- linesAdvance: one probe of version_lines_pkey per line
 UPDATE version_lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
-FROM `+zip(2, "fence int", "entity text", "clock text", "epoch bigint", "value bigint", "sub int", "event_key uuid", "as_of bigint")+`
+FROM `+newMovedLineRows().zip(2)+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = pg.NewCounted(`-- linesUpdate: one probe of version_lines_pkey per line
 UPDATE version_lines l SET kind = u.kind, epoch = u.epoch, value = u.value, version_text = u.version_text, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
-FROM `+lineColumns+`
+FROM `+newLineRows().zip(2)+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
 	linesInsert = pg.NewStatement(`-- linesInsert
 INSERT INTO version_lines (seen_in, fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, as_of, skipped)
 SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.version_text, u.sub, u.event_key, u.filtered, u.parked, u.as_of,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
-FROM ` + lineColumns)
+FROM ` + newLineRows().zip(2))
 
 	// $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and for both together (by age).
 	bufferInsert = pg.NewStatement(`-- bufferInsert
@@ -90,27 +86,23 @@ SELECT u.fence, u.log_offset, $4, u.leader_epoch, u.append_time, u.received_at,
        CASE u.decision WHEN 'buffered' THEN ` + deadline("now()") + ` END,
        u.event_key, u.hash, u.epoch, u.value, u.version_text, u.sub, u.first, u.deleted, u.filtered, u.backfill, u.decision, u.stage,
        u.payload, u.kind, u.entity, u.clock, u.source, u.event_id, u.type, u.packed
-FROM ` + zip(5, "fence int", "log_offset bigint", "leader_epoch int", "append_time timestamptz", "received_at timestamptz",
-		"event_key uuid", "hash uuid", "epoch bigint", "value bigint", "version_text text", "sub int", "first bigint", "deleted boolean",
-		"filtered boolean", "backfill boolean", "decision text", "stage text", "payload text", "kind text", "entity text",
-		"clock text", "source text", "event_id text", "type text", "packed bytea"))
+FROM ` + newBufferRows().zip(5))
 
 	bufferUpdate = pg.NewCounted(`-- bufferUpdate
 UPDATE buffer b SET decision = u.decision, stage = u.stage,
        deadline = CASE u.decision WHEN 'buffered' THEN `+deadline("b.buffered_at")+` END
-FROM `+zip(4, "fence int", "log_offset bigint", "decision text", "stage text")+`
+FROM `+newBufferChangeRows().zip(4)+`
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$4::int[]").Planned()
 
 	bufferDelete = pg.NewCounted(`-- bufferDelete
-DELETE FROM buffer b USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+DELETE FROM buffer b USING `+newPlaceRows().from(1, "u")+`
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$1::int[]").Planned()
 
 	progressWrite = pg.NewCounted(`-- progressWrite
 UPDATE progress p SET next_offset = u.next_offset, leader_epoch = u.leader_epoch,
        high_offset = greatest(p.high_offset, u.next_offset), next_lane_seq = u.next_lane_seq, dirty_lines_from = u.dirty_lines_from,
        processed_at = greatest(p.processed_at, least(u.processed_at, now())), revision = p.revision + 1, updated_at = now()
-FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bigint[])
-     AS u(fence, next_offset, leader_epoch, next_lane_seq, processed_at, dirty_lines_from)
+FROM `+newProgressRows().from(1, "u")+`
 WHERE p.fence = u.fence`, "$1::int[]")
 )
 
@@ -123,17 +115,6 @@ const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time,
 func deadline(since string) string {
 	return `least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
            ` + since + ` + $3::bigint * interval '1 microsecond')`
-}
-
-// zip is a subquery named u whose rows are the arrays $first, $first+1, ... in lockstep; cols are "name type". Unnest in
-// a select list streams; in FROM each array would be stored first (a fifth more CPU).
-func zip(first int, cols ...string) string {
-	parts := make([]string, len(cols))
-	for i, c := range cols {
-		name, kind, _ := strings.Cut(c, " ")
-		parts[i] = fmt.Sprintf("unnest($%d::%s[]) AS %s", first+i, kind, name)
-	}
-	return "(SELECT " + strings.Join(parts, ", ") + ") AS u"
 }
 
 // windowQueries are the statements on rotated tables, for one set of live windows.
@@ -170,7 +151,7 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	// Rotation takes SHARE on the current window's events: it waits for the batches that hold this, and the batches
 	// that come later see the windows it left.
 	q.lock = of(current, `LOCK TABLE events_w{w} IN ROW EXCLUSIVE MODE`)
-	q.eventsInsert, q.eventsText = of(current, eventsInsert), of(current, eventsText)
+	q.eventsInsert, q.eventsText = of(current, eventsInsert("eventsInsert", false)), of(current, eventsInsert("eventsText", true))
 	q.actionsDead = fresh(current, actionsDead)
 	q.rejectedInsert, q.rejectedReplace = of(current, rejectedInsert), fresh(current, rejectedReplace(live))
 	q.bufferedActions = pg.NewCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").Planned()
@@ -202,68 +183,52 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	return q
 }
 
-// eventsInsert is the statement of an eventSet.
-var eventsInsert = `-- eventsInsert
-INSERT INTO events_w{w} (window_id, decided_at, plan, fence, leader_epoch, epoch, sub, duplicates, actions, decision, reason, kind, clock,
-    source, type, delta, log_offset, event_key, hash, received_at, lane_seq, value, entity, event_id)
-SELECT {w}, now(), $1::int, ($2::int[])[u.class], ($3::int[])[u.class], ($4::bigint[])[u.class], ($5::int[])[u.class],
-    ($6::int[])[u.class], ($7::int[])[u.class]::smallint, ($8::text[])[u.class], ($9::text[])[u.class], ($10::text[])[u.class],
-    ($11::text[])[u.class], ($12::text[])[u.class], ($13::text[])[u.class], ($14::boolean[])[u.class],
-    u.log_offset, u.event_key, u.hash, u.received_at, u.lane_seq, u.value, u.entity, u.event_id
-FROM ` + zip(15, eventRowColumns...)
+// eventsInsert is the statement of an eventSet; name is eventsInsert, or eventsText where the versions are texts.
+func eventsInsert(name string, text bool) string {
+	classes, rows := newClassRows().columns, newEventRows(text).columns
+	own := rows[1:] // behind the number of the class
+	return "-- " + name + `
+INSERT INTO events_w{w} (window_id, decided_at, plan, ` + classes.names("") + ", " + own.names("") + `)
+SELECT {w}, now(), $1::int, ` + classes.picked(2, "u.class") + ", " + own.names("u.") + `
+FROM ` + rows.zip(2+len(classes))
+}
 
-var eventRowColumns = []string{"class int", "log_offset bigint", "event_key uuid", "hash uuid", "received_at timestamptz", "lane_seq bigint",
-	"value bigint", "entity text", "event_id text"}
-
-// eventsWords has one column more, which nearly no event needs.
-var eventsText = strings.NewReplacer("-- eventsInsert", "-- eventsText", "event_id)", "event_id, version_text)", "u.event_id", "u.event_id, u.version_text",
-	zip(15, eventRowColumns...), zip(15, append(eventRowColumns, "version_text text")...)).Replace(eventsInsert)
-
-const rejectedInsert = `-- rejectedInsert
-INSERT INTO rejected_records_w{w} (window_id, fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decided_at,
-    decision, reason, kind, epoch, value, version_text, sub, clock, entity, source, event_id, type, error, raw)
-SELECT {w}, u.fence, u.log_offset, u.leader_epoch, u.event_key, u.hash, u.first_hash, u.received_at, now(),
-    u.decision, u.reason, u.kind, u.epoch, u.value, u.version_text, u.sub, u.clock, u.entity, u.source, u.event_id, u.type, u.error, u.raw
-FROM unnest($1::int[], $2::bigint[], $3::int[], $4::uuid[], $5::uuid[], $6::uuid[], $7::timestamptz[], $8::text[],
-            $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::int[], $15::text[], $16::text[], $17::text[],
-            $18::text[], $19::text[], $20::text[], $21::bytea[])
-     AS u(fence, log_offset, leader_epoch, event_key, hash, first_hash, received_at, decision, reason, kind, epoch,
-          value, version_text, sub, clock, entity, source, event_id, type, error, raw)`
+var rejectedInsert = `-- rejectedInsert
+INSERT INTO rejected_records_w{w} (window_id, decided_at, ` + newRejectedRows().names("") + `)
+SELECT {w}, now(), ` + newRejectedRows().names("u.") + `
+FROM ` + newRejectedRows().from(1, "u")
 
 // The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
 // letters is dead from the start; see DeadClass.
-const bufferedActionsInsert = `-- bufferedActionsInsert
+var bufferedActionsInsert = `-- bufferedActionsInsert
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
        CASE WHEN u.dead THEN 'dead_letter' ELSE 'pending' END, ` + deadColumns + `
-FROM unnest($1::int[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], $6::bigint[], $7::boolean[])
-     AS u(fence, lane_seq, event_key, event_window, effect, log_offset, dead)
+FROM ` + newBufferedActionRows().from(1, "u") + `
 JOIN buffer b ON b.fence = u.fence AND b.log_offset = u.log_offset`
 
 // actionsDead is the same for events of the batch itself.
-const actionsDead = `-- actionsDead
+var actionsDead = `-- actionsDead
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.packed, ''), 'dead_letter', ` + deadColumns + `
-FROM (SELECT true AS dead, unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::uuid[]) AS event_key,
-             unnest($4::int[]) AS effect, unnest($5::bytea[]) AS packed) AS u`
+FROM (SELECT true AS dead, u.* FROM ` + newDeadActionRows().zip(1) + `) AS u`
 
 const deadColumns = `CASE WHEN u.dead THEN '` + DeadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,
        CASE WHEN u.dead THEN now() END`
 
-const duplicatesUpdate = `-- duplicatesUpdate
+var duplicatesUpdate = `-- duplicatesUpdate
 UPDATE events_w{w} e SET duplicates = e.duplicates + u.n
-FROM unnest($1::uuid[], $2::int[]) AS u(event_key, n) WHERE e.event_key = u.event_key`
+FROM ` + newDuplicateRows().from(1, "u") + ` WHERE e.event_key = u.event_key`
 
-const decidedUpdate = `-- decidedUpdate
+var decidedUpdate = `-- decidedUpdate
 UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value, plan = $2::int,
        lane_seq = u.lane_seq, actions = u.actions, lane_window = CASE WHEN u.actions > 0 THEN $1::int END
-FROM unnest($3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[])
-     AS u(event_key, decision, reason, epoch, value, lane_seq, actions)
+FROM ` + newDecidedRows().from(3, "u") + `
 WHERE e.event_key = u.event_key`
 
 // After a rewind a place in the log is decided again: the rejected record there is deleted.
-const rejectedDelete = `-- rejectedDelete
-DELETE FROM rejected_records_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+var rejectedDelete = `-- rejectedDelete
+DELETE FROM rejected_records_w{w} a USING ` + newPlaceRows().from(1, "u") + `
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
 // rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window: that one was redriven stays
@@ -271,7 +236,7 @@ WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 func rejectedReplace(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
-		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM rejected_records_w{w} a USING unnest($1::int[], $2::bigint[]) AS u(fence, log_offset)
+		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM rejected_records_w{w} a USING `+newPlaceRows().from(1, "u")+`
     WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`))
 		all = append(all, OfWindow(w, "SELECT * FROM g{w}"))
 	}
@@ -289,10 +254,6 @@ const completionInsert = `-- completionInsert
 INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response, superseded)
 SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
 
-// resultColumns are the parameters of actionsUpdate and actionsInsert; see newResultRows.
-var resultColumns = zip(4, "fence int", "lane_seq bigint", "status text", "attempt int", "next_in bigint", "class text", "code int",
-	"latency_us int", "error text", "response bytea", "packed bytea", "left_us bigint", "silence_us bigint", "action_id uuid", "doubt_us bigint", "since_us bigint")
-
 // The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
 // on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
 var actionsUpdate = `-- actionsUpdate
@@ -304,7 +265,7 @@ UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'su
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
        response = u.response, packed = CASE WHEN u.status NOT IN ('done', 'superseded') THEN coalesce(a.packed, u.packed) END,
        ` + processingSet + `
-FROM ` + resultColumns + `
+FROM ` + newResultRows().zip(4) + `
 WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done', 'superseded') AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
 
 // actionsInsert gives a row to actions that had none; what it says is taken from the event. A row that has come to be
@@ -317,7 +278,7 @@ SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
        u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
-FROM ` + resultColumns + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
+FROM ` + newResultRows().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
     attempts = greatest(a.attempts, EXCLUDED.attempts), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
@@ -329,15 +290,15 @@ WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
 // actionsStand fails where an action has no row that must have one: it has had one, or actionsInsert or copyInsert was to give it
 // one and has not found its event. They cannot be counted: what is done they leave alone.
-const actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action` + actionsMissing
+var actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action` + actionsMissing
 
 // actionsKnown fails where an action below lane_low neither has a row nor is done: its result would be written nowhere.
-const actionsKnown = `-- actionsKnown: beside, one probe of completions_w{w} by fence and bucket` + actionsMissing + `
+var actionsKnown = `-- actionsKnown: beside, one probe of completions_w{w} by fence and bucket` + actionsMissing + `
   AND NOT EXISTS (SELECT FROM completions_w{w} c WHERE c.fence = u.fence AND c.bucket = u.lane_seq >> 10
                      AND (u.lane_seq & 1023)::smallint = ANY (c.lanes))`
 
-const actionsMissing = `
-SELECT 1 / (count(*) = 0)::int FROM unnest($1::int[], $2::bigint[]) AS u(fence, lane_seq)
+var actionsMissing = `
+SELECT 1 / (count(*) = 0)::int FROM ` + newActionRows().from(1, "u") + `
 WHERE u.fence IN (` + fencesHeldIn + `) AND NOT EXISTS (SELECT FROM actions_w{w} a WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq)`
 
 // What a row says of long work; see Result.Left.
@@ -348,8 +309,8 @@ const (
 )
 
 // firstAt is when an attempt began by the database's clock. The results may have waited for the ledger, in this process since the
-// write was decided ($20) and before.
-const firstAt = `now() - (u.since_us + $20::bigint) * interval '1 microsecond'`
+// write was decided (the parameter behind resultRows) and before.
+var firstAt = fmt.Sprintf(`now() - (u.since_us + $%d::bigint) * interval '1 microsecond'`, 4+len(newResultRows().columns))
 
 // doubtEnd is Result.DoubtEnd by the database's clock.
 const doubtEnd = `now() - u.doubt_us * interval '1 microsecond'`
@@ -366,18 +327,17 @@ WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld
 // fenceHeld is 1 where the claim of $1 to $3 holds its fence, and 0 where it is fenced: nothing is written for it then.
 const fenceHeld = `(SELECT count(*) FROM fences WHERE id = $1 AND epoch = $2 AND token = $3)`
 
-const fencesHeldIn = `SELECT f.id FROM unnest($3::int[], $4::bigint[], $5::uuid[]) AS c(id, epoch, token)
+var fencesHeldIn = `SELECT f.id FROM ` + fencesOf().from(3, "c") + `
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
-const fencesHeld = `SELECT f.id FROM unnest($1::int[], $2::bigint[], $3::uuid[]) AS c(id, epoch, token)
+var fencesHeld = `SELECT f.id FROM ` + fencesOf().from(1, "c") + `
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
 // attemptsInsert keeps attempts. The end of one that was marked before its call takes the mark's place; else what stands there stays.
-const attemptsInsert = `-- attemptsInsert
+var attemptsInsert = `-- attemptsInsert
 INSERT INTO attempts_w{w} AS a (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, trace)
 SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response, u.trace
-FROM unnest($4::int[], $5::bigint[], $6::text[], $7::int[], $8::text[], $9::int[], $10::int[], $11::text[], $12::bytea[], $13::uuid[])
-     AS u(fence, lane_seq, status, attempt, class, code, latency_us, error, response, trace)
+FROM ` + newAttemptRows().from(4, "u") + `
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq, attempt) DO UPDATE SET ended_at = EXCLUDED.ended_at, status = EXCLUDED.status, class = EXCLUDED.class,
     code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, error = EXCLUDED.error, response = EXCLUDED.response, trace = EXCLUDED.trace

@@ -90,22 +90,20 @@ func (t *txAttempt) readAll(ctx context.Context) error {
 
 // addFences queues the lock of the fences and the read of their positions. A partition whose fence is not found is fenced.
 func (t *txAttempt) addFences(ctx context.Context, p *pg.Pipeline, byFence map[int32]*partitionBatch) error {
-	ids, epochs, tokens := pg.Int32Column(len(t.parts)), pg.Int64Column(len(t.parts)), pg.UUIDColumn(len(t.parts))
-	for _, w := range t.parts {
-		w.fenced = true
+	claims := make([]*Claim, len(t.parts))
+	for i, w := range t.parts {
+		w.fenced, claims[i] = true, w.Claim
 		byFence[w.Claim.ID] = w
-		ids.Int32(w.Claim.ID)
-		epochs.Int64(w.Claim.Epoch)
-		tokens.UUID(w.Claim.Token)
 	}
-	err := p.Add(ctx, fenceCheck, func(r *pg.Row) { byFence[r.Int32()].fenced = false }, ids.Param(), epochs.Param(), tokens.Param())
+	fences := fencesOf(claims...)
+	err := p.Add(ctx, fenceCheck, func(r *pg.Row) { byFence[r.Int32()].fenced = false }, fences.params()...)
 	if err != nil {
 		return err
 	}
 	return p.Add(ctx, progressRead, func(r *pg.Row) {
 		w := byFence[r.Int32()]
 		w.stored = storedProgress{next: r.Int64(), high: r.Int64(), revision: r.Int64()}
-	}, ids.Param())
+	}, fences.id.Param())
 }
 
 // addSeen queues the reads of events that were decided before.
@@ -132,7 +130,7 @@ func (t *txAttempt) addSeen(ctx context.Context, p *pg.Pipeline) error {
 
 // addLines queues the read of the lines that are not cached, and of what waits on them.
 func (t *txAttempt) addLines(ctx context.Context, p *pg.Pipeline, byFence map[int32]*partitionBatch) error {
-	fences, entities, clocks := pg.Int32Column(64), pg.TextColumn(64), pg.TextColumn(64)
+	lines := newLineKeyRows()
 	waiting := false
 	for _, w := range t.parts {
 		for i, k := range w.keys {
@@ -140,15 +138,15 @@ func (t *txAttempt) addLines(ctx context.Context, p *pg.Pipeline, byFence map[in
 				continue
 			}
 			waiting = waiting || w.Claim.waiting > 0
-			fences.Int32(w.Claim.ID)
-			entities.Text(string(k.Entity))
-			clocks.Text(k.Clock)
+			lines.fence.Add(w.Claim.ID)
+			lines.entity.Add(string(k.Entity))
+			lines.clock.Add(k.Clock)
 		}
 	}
-	if fences.Len() == 0 {
+	if lines.n() == 0 {
 		return nil
 	}
-	params := [][]byte{fences.Param(), entities.Param(), clocks.Param()}
+	params := lines.params()
 	if err := p.Add(ctx, linesRead, func(r *pg.Row) { readLine(r, byFence) }, params...); err != nil || !waiting {
 		return err
 	}
@@ -190,13 +188,12 @@ func waitingOf(r *pg.Row) gate.Waiting {
 // readBufferedRows reads the buffer's rows of the events that leave it or change in it.
 func (t *txAttempt) readBufferedRows(ctx context.Context) error {
 	byFence := map[int32]*partitionBatch{}
-	fences, offsets := pg.Int32Column(64), pg.Int64Column(64)
+	places := newPlaceRows()
 	for _, w := range t.parts {
 		byFence[w.Claim.ID] = w
 		w.bufferedRows = map[int64]bufferedRow{}
 		for i := range w.left {
-			fences.Int32(w.Claim.ID)
-			offsets.Int64(w.left[i].waited.Offset)
+			places.add(w.Claim.ID, w.left[i].waited.Offset)
 		}
 	}
 	p := &pg.Pipeline{Conn: t.conn}
@@ -204,7 +201,7 @@ func (t *txAttempt) readBufferedRows(ctx context.Context) error {
 		w, offset := byFence[r.Int32()], r.Int64()
 		w.bufferedRows[offset] = bufferedRow{window: r.Int32(), leaderEpoch: r.Int32(), source: r.Text(), id: r.Text(), eventType: r.Text(),
 			copied: r.Int32() > 0, packed: r.Bytes()}
-	}, fences.Param(), offsets.Param(), pg.Int64Param(maxCopies))
+	}, append(places.params(), pg.Int64Param(maxCopies))...)
 	if err != nil {
 		return err
 	}

@@ -66,8 +66,9 @@ func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
 // keys returns the event keys that the current window is asked for, and all keys.
-func (t *txAttempt) keys() (toLookUp, all *pg.Column) {
-	toLookUp, all = pg.UUIDColumn(0), pg.UUIDColumn(t.records())
+func (t *txAttempt) keys() (toLookUp, all *pg.UUIDs) {
+	toLookUp, all = &pg.UUIDs{}, &pg.UUIDs{}
+	all.Grow(t.records())
 	k := t.n.recent
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,14 +79,14 @@ func (t *txAttempt) keys() (toLookUp, all *pg.Column) {
 				continue
 			}
 			r := &w.Records[i]
-			all.UUID(r.Key)
+			all.Add(r.Key)
 			known := k.remember(r.Key)
 			if known {
 				t.recent++
 			}
 			// What is filtered gets no row.
 			if w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.lookedUp[i] {
-				toLookUp.UUID(r.Key)
+				toLookUp.Add(r.Key)
 			}
 		}
 	}

@@ -138,14 +138,10 @@ func (n *Namespace) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	if err = p.Add(ctx, pg.Begin, nil); err != nil {
 		return nil, err
 	}
-	ids, epochs, tokens := pg.Int32Column(len(w.claims)), pg.Int64Column(len(w.claims)), pg.UUIDColumn(len(w.claims))
 	for _, c := range w.claims {
 		fenced[c.ID] = true
-		ids.Int32(c.ID)
-		epochs.Int64(c.Epoch)
-		tokens.UUID(c.Token)
 	}
-	held := [][]byte{ids.Param(), epochs.Param(), tokens.Param()}
+	held := fencesOf(w.claims...).params()
 	err = p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(fenced, r.Int32()) }, held...)
 	if err != nil {
 		return nil, err

@@ -28,19 +28,20 @@ type laneRef struct {
 
 // windowResults are the rows for one window.
 type windowResults struct {
-	completions              []*completions
-	open                     map[completionKey]*completions
-	updates, inserts, failed rows // rows that are there, that are not, attempts
-	made                     rows // actions that must have a row then
-	known                    rows // actions that must have a row, or be done
+	completions      []*completions
+	open             map[completionKey]*completions
+	updates, inserts *resultRows // of actions whose rows are there, that have none
+	attempts         *attemptRows
+	made             *actionRows // actions that must have a row then
+	known            *actionRows // actions that must have a row, or be done
 }
 
 // completions is one row of the table.
 type completions struct {
 	key       completionKey
-	lanes     *pg.Column
-	latencies *pg.Column
-	responses *pg.Column
+	lanes     pg.Int16s
+	latencies pg.Int32s
+	responses pg.Blobs
 	answered  bool
 	size      int
 }
@@ -103,7 +104,7 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 			w.action(wr, r)
 		}
 		if r.kept() && !slices.ContainsFunc(results[first:i], func(o *Result) bool { return o.Attempt == r.Attempt && o.kept() }) {
-			wr.attempt(r)
+			wr.attempts.add(r)
 		}
 		if r.Reported {
 			w.reported = append(w.reported, *r)
@@ -119,24 +120,19 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
-		wr = &windowResults{open: map[completionKey]*completions{}, updates: resultRows(0), inserts: resultRows(0), failed: rows{pg.Int32Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0),
-			pg.TextColumn(0), pg.Int32Column(0), pg.Int32Column(0), pg.TextColumn(0), pg.BytesColumn(0), pg.UUIDColumn(0)}, made: rows{pg.Int32Column(0), pg.Int64Column(0)}, known: rows{pg.Int32Column(0), pg.Int64Column(0)}}
+		wr = &windowResults{open: map[completionKey]*completions{}, updates: newResultRows(), inserts: newResultRows(), attempts: newAttemptRows(),
+			made: newActionRows(), known: newActionRows()}
 		w.windows[id] = wr
 	}
 	return wr
-}
-
-func resultRows(n int) rows {
-	return rows{pg.Int32Column(n), pg.Int64Column(n), pg.TextColumn(n), pg.Int32Column(n), pg.Int64Column(n), pg.TextColumn(n), pg.Int32Column(n), pg.Int32Column(n),
-		pg.TextColumn(n), pg.BytesColumn(n), pg.BytesColumn(n), pg.Int64Column(n), pg.Int64Column(n), pg.UUIDColumn(n), pg.Int64Column(n), pg.Int64Column(n)}
 }
 
 // action decides where a result is written. An action that has ended does not change.
 func (w *resultWrite) action(wr *windowResults, r *Result) {
 	m := &r.Claim.marks
 	if r.LaneSeq < m.low { // it is done, or it has a row
-		wr.row(wr.updates, r)
-		wr.known.action(r)
+		wr.updates.add(r)
+		wr.known.add(r.Claim.ID, r.LaneSeq)
 		return
 	}
 	b, i := m.at(r.LaneSeq)
@@ -145,8 +141,8 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 	case b.ended.has(i):
 		return
 	case b.withRow.has(i) && b.recorded.has(i):
-		wr.row(wr.updates, r)
-		wr.made.action(r)
+		wr.updates.add(r)
+		wr.made.add(r.Claim.ID, r.LaneSeq)
 		return
 	case !b.withRow.has(i) && r.plain():
 		b.ended.set(i)
@@ -168,63 +164,76 @@ func (wr *windowResults) complete(r *Result) {
 	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
 	if c == nil || c.size > maxResponses {
-		c = &completions{key: key, lanes: pg.Int16Column(64), latencies: pg.Int32Column(64), responses: pg.BytesColumn(0)}
+		c = &completions{key: key}
 		wr.open[key] = c
 		wr.completions = append(wr.completions, c)
 	}
-	c.lanes.Int16(int16(r.LaneSeq & (bucketSize - 1)))
-	c.latencies.Int32(microseconds(r.Latency))
+	c.lanes.Add(int16(r.LaneSeq & (bucketSize - 1)))
+	c.latencies.Add(microseconds(r.Latency))
 	answer := response(r)
-	c.responses.Bytes(answer)
+	c.responses.Add(answer)
 	c.answered = c.answered || answer != nil
 	c.size += len(answer)
 }
 
 // insert gives an action a row, which must be there then.
 func (wr *windowResults) insert(r *Result) {
-	wr.row(wr.inserts, r)
-	wr.made.action(r)
+	wr.inserts.add(r)
+	wr.made.add(r.Claim.ID, r.LaneSeq)
 }
 
-// action names the action of a result.
-func (r rows) action(of *Result) {
-	r[0].Int32(of.Claim.ID)
-	r[1].Int64(of.LaneSeq)
+// resultRows are what results make of actions' rows: actionsUpdate and actionsInsert, behind the fences.
+type resultRows struct {
+	columns
+	fence, attempt, code, latency         pg.Int32s
+	laneSeq, nextIn, left, silence, doubt pg.Int64s
+	since                                 pg.Int64s
+	status, class, errors                 pg.Texts
+	response, packed                      pg.Blobs
+	id                                    pg.UUIDs
 }
 
-func (wr *windowResults) row(c rows, r *Result) {
-	c[0].Int32(r.Claim.ID)
-	c[1].Int64(r.LaneSeq)
-	c[2].Text(string(r.Status))
-	c[3].Int32(int32(r.Attempt))
-	c[4].Int64(r.NextIn.Microseconds())
-	c[5].Text(pg.Clean(r.Class, 40))
-	c[6].Int32(int32(r.Code))
-	c[7].Int32(microseconds(r.Latency))
-	c[8].Text(pg.Clean(r.Error, MaxErrorText))
-	c[9].Bytes(response(r))
+func newResultRows() *resultRows {
+	r := &resultRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
+		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
+		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}}
+	return r
+}
+
+func (c *resultRows) add(r *Result) {
+	c.fence.Add(r.Claim.ID)
+	c.laneSeq.Add(r.LaneSeq)
+	c.status.Add(string(r.Status))
+	c.attempt.Add(int32(r.Attempt))
+	c.nextIn.Add(r.NextIn.Microseconds())
+	c.class.Add(pg.Clean(r.Class, 40))
+	c.code.Add(int32(r.Code))
+	c.latency.Add(microseconds(r.Latency))
+	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
+	c.response.Add(response(r))
 	if r.Status == Done || r.Status == Superseded {
-		c[10].Null()
+		c.packed.Null()
 	} else {
-		c[10].Bytes(r.Packed)
+		c.packed.Add(r.Packed)
 	}
-	c[11].Int64(r.Left.Microseconds())
-	c[12].Int64(r.Silence.Microseconds())
+	c.left.Add(r.Left.Microseconds())
+	c.silence.Add(r.Silence.Microseconds())
 	if id, ok := r.ID.Hash(); ok {
-		c[13].UUID(id)
+		c.id.Add(id)
 	} else {
-		c[13].Null()
+		c.id.Null()
 	}
 	if r.DoubtEnd.IsZero() {
-		c[14].Null()
+		c.doubt.Null()
 	} else {
-		c[14].Int64(time.Since(r.DoubtEnd).Microseconds())
+		c.doubt.Add(time.Since(r.DoubtEnd).Microseconds())
 	}
 	since := r.Latency
 	if !r.Began.IsZero() {
 		since = max(since, time.Since(r.Began))
 	}
-	c[15].Int64(since.Microseconds())
+	c.since.Add(since.Microseconds())
 }
 
 // kept reports whether an attempt gets a row: it has ended or is marked, and is not a first one that simply succeeded.
@@ -232,71 +241,69 @@ func (r *Result) kept() bool {
 	return r.Attempt > 0 && r.Status != Processing && (r.Attempt > 1 || r.Status != Done || r.Marked)
 }
 
-// attempt adds the row of an attempt. Of an attempt a write has one row at most; see attemptsInsert.
-func (wr *windowResults) attempt(r *Result) {
-	c := wr.failed
-	c[0].Int32(r.Claim.ID)
-	c[1].Int64(r.LaneSeq)
-	c[2].Text(string(r.Status))
-	c[3].Int32(int32(r.Attempt))
-	c[4].Text(pg.Clean(r.Class, 40))
-	c[5].Int32(int32(r.Code))
-	c[6].Int32(microseconds(r.Latency))
-	c[7].Text(pg.Clean(r.Error, MaxErrorText))
-	c[8].Bytes(response(r))
-	if r.Trace == ([16]byte{}) {
-		c[9].Null()
-	} else {
-		c[9].UUID(r.Trace)
-	}
+// attemptRows are attempts that get a row: attemptsInsert, behind the fences. Of an attempt a write has one row at most.
+type attemptRows struct {
+	columns
+	fence, attempt, code, latency pg.Int32s
+	laneSeq                       pg.Int64s
+	status, class, errors         pg.Texts
+	response                      pg.Blobs
+	trace                         pg.UUIDs
 }
 
-// queue adds the statements; windows, and in them lanes, ascend.
-func (w *resultWrite) queue(ctx context.Context, p *pg.Pipeline, win *windowSet, held [][]byte) error {
-	age := [][]byte{pg.Int64Param(time.Since(w.decided).Microseconds())}
+func newAttemptRows() *attemptRows {
+	r := &attemptRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"class", &r.class},
+		{"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"trace", &r.trace}}
+	return r
+}
+
+func (c *attemptRows) add(r *Result) {
+	c.fence.Add(r.Claim.ID)
+	c.laneSeq.Add(r.LaneSeq)
+	c.status.Add(string(r.Status))
+	c.attempt.Add(int32(r.Attempt))
+	c.class.Add(pg.Clean(r.Class, 40))
+	c.code.Add(int32(r.Code))
+	c.latency.Add(microseconds(r.Latency))
+	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
+	c.response.Add(response(r))
+	c.trace.AddOrNull(r.Trace)
+}
+
+// steps are the statements; windows, and in them lanes, ascend.
+func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) {
+	age := pg.Int64Param(time.Since(w.decided).Microseconds())
 	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
 		wr := w.windows[id]
 		complete, ok := win.q.complete[id]
 		if !ok {
-			return errRotated
+			return nil, errRotated
 		}
 		for _, c := range wr.completions {
-			if err := p.Add(ctx, complete, nil, c.params()...); err != nil {
-				return err
-			}
+			l = append(l, step{complete, c.params()})
 		}
-		for _, step := range []struct {
-			s    pg.Statement
-			rows rows
-			more [][]byte
-		}{{win.q.update[id], wr.updates, age}, {win.q.insert[id], wr.inserts, age}, {win.q.attempt[id], wr.failed, nil}} {
-			if step.rows.n() == 0 {
-				continue
-			}
-			if err := p.Add(ctx, step.s, nil, append(step.rows.params(held...), step.more...)...); err != nil {
-				return err
-			}
-		}
-		for _, check := range []step{{wr.made, win.q.standing[id], nil}, {wr.known, win.q.known[id], nil}} {
-			if check.rows.n() == 0 {
-				continue
-			}
-			if err := p.Add(ctx, check.s, nil, append(check.rows.params(), held...)...); err != nil {
-				return err
-			}
-		}
+		l.add(win.q.update[id], held, wr.updates.columns, age)
+		l.add(win.q.insert[id], held, wr.inserts.columns, age)
+		l.add(win.q.attempt[id], held, wr.attempts.columns)
+		l.add(win.q.standing[id], nil, wr.made.columns, held...)
+		l.add(win.q.known[id], nil, wr.known.columns, held...)
 	}
 	for i := range w.reported {
-		if err := p.Add(ctx, resultEnd, nil, w.reported[i].resultParams()...); err != nil {
-			return err
-		}
+		l = append(l, step{resultEnd, w.reported[i].resultParams()})
 	}
-	for _, l := range w.newLows {
-		if err := p.Add(ctx, laneLowWrite, nil, append(l.claim.fenceParams(), pg.Int64Param(l.laneSeq))...); err != nil {
-			return err
-		}
+	for _, low := range w.newLows {
+		l = append(l, step{laneLowWrite, append(low.claim.fenceParams(), pg.Int64Param(low.laneSeq))})
 	}
-	return nil
+	return l, nil
+}
+
+func (w *resultWrite) queue(ctx context.Context, p *pg.Pipeline, win *windowSet, held [][]byte) error {
+	l, err := w.steps(win, held)
+	if err != nil {
+		return err
+	}
+	return l.queue(ctx, p)
 }
 
 func (c *completions) params() [][]byte {

@@ -3,8 +3,10 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -16,36 +18,21 @@ type writer struct {
 	n   *Namespace
 	win *windowSet
 
-	events, textEvents                 eventRows // events whose version is a number; a text
-	rejected                           rows
-	rejectedBefore                     bool // some of rejected may replace an earlier rejected record
-	deadActions                        rows // actions that are dead letters at once
-	newLines, movedLines, changedLines rows // version lines: new, moved on, changed otherwise
-	buffer, bufferChanges, bufferLeft  rows
-	bufferedActions                    rows // actions of events that left the buffer
-	progress                           rows
-	// By window.
-	duplicates, decided map[int32]*rows
-	backfillRequests    rows // backfills
-	rejectedGone        rows
-}
-
-// rows are the columns of one statement; cols[0] counts.
-type rows []*pg.Column
-
-func (r rows) n() int {
-	if len(r) == 0 {
-		return 0
-	}
-	return r[0].Len()
-}
-
-func (r rows) params(first ...[]byte) [][]byte {
-	out := slices.Clone(first)
-	for _, c := range r {
-		out = append(out, c.Param())
-	}
-	return out
+	events, textEvents     eventSets // events whose version is a number; a text
+	rejected               *rejectedRows
+	rejectedBefore         bool // some of rejected may replace an earlier rejected record
+	deadActions            *deadActionRows
+	newLines, changedLines *lineRows
+	movedLines             *movedLineRows
+	buffer                 *bufferRows
+	bufferChanges          *bufferChangeRows
+	bufferLeft             *placeRows
+	bufferedActions        *bufferedActionRows
+	progress               *progressRows
+	duplicates             map[int32]*duplicateRows // by window
+	decided                map[int32]*decidedRows   // by window
+	backfillRequests       *backfillRows
+	rejectedGone           *placeRows
 }
 
 // writers are used again: a batch's columns weigh half a MiB.
@@ -53,7 +40,7 @@ var writers = sync.Pool{New: func() any { return makeWriter() }}
 
 func newWriter(n *Namespace, win *windowSet) *writer {
 	w := writers.Get().(*writer)
-	w.n, w.win, w.duplicates, w.decided = n, win, map[int32]*rows{}, map[int32]*rows{}
+	w.n, w.win, w.duplicates, w.decided = n, win, map[int32]*duplicateRows{}, map[int32]*decidedRows{}
 	return w
 }
 
@@ -62,34 +49,20 @@ func (w *writer) free() {
 	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore = nil, nil, nil, nil, false
 	w.events.reset()
 	w.textEvents.reset()
-	for _, r := range []rows{w.rejected, w.deadActions, w.newLines, w.movedLines, w.changedLines, w.buffer, w.bufferChanges, w.bufferLeft, w.bufferedActions,
-		w.progress, w.backfillRequests, w.rejectedGone} {
-		for _, c := range r {
-			c.Reset()
-		}
+	for _, c := range []columns{w.rejected.columns, w.deadActions.columns, w.newLines.columns, w.movedLines.columns, w.changedLines.columns, w.buffer.columns,
+		w.bufferChanges.columns, w.bufferLeft.columns, w.bufferedActions.columns, w.progress.columns, w.backfillRequests.columns, w.rejectedGone.columns} {
+		c.reset()
 	}
 	writers.Put(w)
 }
 
 func makeWriter() *writer {
 	return &writer{
-		textEvents:       eventRows{text: true},
-		deadActions:      rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.Int32Column(0), pg.BytesColumn(0)},
-		backfillRequests: rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0)},
-		rejected: rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.TimeColumn(), pg.TextColumn(0),
-			pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0),
-			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.BytesColumn(0)},
-		bufferedActions: rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.Int32Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.BoolColumn()},
-		newLines:        lineRows(), changedLines: lineRows(),
-		movedLines: rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0), pg.Int64Column(0)},
-		buffer: rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.TimeColumn(), pg.TimeColumn(), pg.UUIDColumn(0), pg.UUIDColumn(0),
-			pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.Int32Column(0), pg.Int64Column(0), pg.BoolColumn(), pg.BoolColumn(), pg.BoolColumn(),
-			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0),
-			pg.TextColumn(0), pg.BytesColumn(0)},
-		bufferChanges: rows{pg.Int32Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.TextColumn(0)},
-		bufferLeft:    rows{pg.Int32Column(0), pg.Int64Column(0)},
-		progress:      rows{pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.TimeColumn(), pg.Int64Column(0)},
-		rejectedGone:  rows{pg.Int32Column(0), pg.Int64Column(0)},
+		textEvents: eventSets{text: true}, rejected: newRejectedRows(), rejectedGone: newPlaceRows(),
+		newLines: newLineRows(), changedLines: newLineRows(), movedLines: newMovedLineRows(),
+		deadActions: newDeadActionRows(), bufferedActions: newBufferedActionRows(),
+		buffer: newBufferRows(), bufferChanges: newBufferChangeRows(), bufferLeft: newPlaceRows(),
+		backfillRequests: newBackfillRows(), progress: newProgressRows(),
 	}
 }
 
@@ -128,8 +101,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 			}
 		}
 		if r.Offset < below {
-			w.rejectedGone[0].Int32(k.Claim.ID)
-			w.rejectedGone[1].Int64(r.Offset)
+			w.rejectedGone.add(k.Claim.ID, r.Offset)
 		}
 	}
 	for i := range k.left {
@@ -139,96 +111,66 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	wanted := k.state.Wanted()
 	w.syncBuffer(k, wanted)
 	if k.aboutHeld() && len(k.left) > 0 { // an operator has released or discarded it
-		w.bufferLeft[0].Int32(k.Claim.ID)
-		w.bufferLeft[1].Int64(k.about.Offset)
+		w.bufferLeft.add(k.Claim.ID, k.about.Offset)
 	}
 	for _, q := range wanted {
 		w.addBackfill(k, q)
 	}
 }
 
+// duplicateRows count duplicates of events: duplicatesUpdate.
+type duplicateRows struct {
+	columns
+	key pg.UUIDs
+	n   pg.Int32s
+}
+
+func newDuplicateRows() *duplicateRows {
+	r := &duplicateRows{}
+	r.columns = columns{{"event_key", &r.key}, {"n", &r.n}}
+	return r
+}
+
 func (w *writer) addDuplicate(window int32, key schemas.EventKey, times int32) {
 	d := w.duplicates[window]
 	if d == nil {
-		d = &rows{pg.UUIDColumn(8), pg.Int32Column(8)}
+		d = newDuplicateRows()
 		w.duplicates[window] = d
 	}
-	(*d)[0].UUID(key)
-	(*d)[1].Int32(times)
+	d.key.Add(key)
+	d.n.Add(times)
 }
 
-func laneSeqOrNull(c *pg.Column, v int64) {
-	if v == 0 {
-		c.Null()
-		return
-	}
-	c.Int64(v)
+// decidedRows are the outcomes of events that waited: decidedUpdate.
+type decidedRows struct {
+	columns
+	key                   pg.UUIDs
+	decision, reason      pg.Texts
+	epoch, value, laneSeq pg.Int64s
+	actions               pg.Int32s
 }
 
-func (w *writer) addRejected(k *partitionBatch, i int) {
-	r, v, c := &k.Records[i], &k.verdicts[i], w.rejected
-	decision, reason := v.Decision, v.Reason
-	if decision != gate.Conflict && decision != gate.Quarantined && decision != gate.Filtered {
-		decision, reason = gate.Filtered, gate.ReasonType // a filtered event that waits only to fill its place
-	}
-	bare, bad := k.refusedData[i]
-	known := decision != gate.Quarantined || reason == gate.ReasonMisplaced // the fields of any other are not to be trusted
-	c[0].Int32(k.Claim.ID)
-	c[1].Int64(r.Offset)
-	c[2].Int32(r.LeaderEpoch)
-	switch {
-	case !known:
-		c[3].Null()
-		c[4].Null()
-		c[5].Null()
-	case decision == gate.Conflict:
-		c[3].UUID(r.Key)
-		c[4].UUID(r.Hash)
-		c[5].UUID(k.state.Seen[r.Key].Hash)
-	default:
-		c[3].UUID(r.Key)
-		c[4].UUID(r.Hash)
-		c[5].Null()
-	}
-	if r.ReceivedAt.IsZero() {
-		c[6].Null()
-	} else {
-		c[6].Time(r.ReceivedAt)
-	}
-	c[7].Text(string(decision))
-	c[8].Text(string(reason))
-	if known {
-		identity(c[9:], v.Version, string(r.Entity), r.Source, r.ID, r.Type)
-	} else {
-		identity(c[9:], schemas.Version{Kind: schemas.None}, "", pg.Clean(r.Source, 512), pg.Clean(r.ID, 512), pg.Clean(r.Type, 512))
-	}
-	switch {
-	case bad && r.Error == "":
-		c[19].Text("the database refused the record's data")
-	case r.Error == "":
-		c[19].Null()
-	default:
-		c[19].Text(pg.Clean(r.Error, 4096))
-	}
-	if decision == gate.Filtered || bare || r.Packed == nil {
-		c[20].Null()
-	} else {
-		c[20].Bytes(r.Packed())
-	}
+func newDecidedRows() *decidedRows {
+	r := &decidedRows{}
+	r.columns = columns{{"event_key", &r.key}, {"decision", &r.decision}, {"reason", &r.reason}, {"epoch", &r.epoch}, {"value", &r.value},
+		{"lane_seq", &r.laneSeq}, {"actions", &r.actions}}
+	return r
 }
 
-// identity fills kind, epoch, value, text, sub, clock, entity, source, event id and type.
-func identity(c rows, v schemas.Version, entity, source, id, eventType string) {
-	c[0].Text(string(v.Kind))
-	c[1].Int64(v.Epoch)
-	c[2].Int64(v.Value)
-	c[3].Text(v.Text)
-	c[4].Int32(v.Sub)
-	c[5].Text(v.Clock)
-	c[6].Text(entity)
-	c[7].Text(source)
-	c[8].Text(id)
-	c[9].Text(eventType)
+// bufferedActionRows are the actions of events that left the gap buffer: bufferedActionsInsert.
+type bufferedActionRows struct {
+	columns
+	fence, window, effect pg.Int32s
+	laneSeq, offset       pg.Int64s
+	key                   pg.UUIDs
+	dead                  pg.Bools
+}
+
+func newBufferedActionRows() *bufferedActionRows {
+	r := &bufferedActionRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"event_key", &r.key}, {"event_window", &r.window}, {"effect", &r.effect},
+		{"log_offset", &r.offset}, {"dead", &r.dead}}
+	return r
 }
 
 // addLeft adds the outcome of an event that waited before the batch, for the window that has its row.
@@ -239,99 +181,137 @@ func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 	h := k.bufferedRows[f.waited.Offset]
 	d := w.decided[h.window]
 	if d == nil {
-		d = &rows{pg.UUIDColumn(8), pg.TextColumn(8), pg.TextColumn(8), pg.Int64Column(8), pg.Int64Column(8), pg.Int64Column(8), pg.Int32Column(8)}
+		d = newDecidedRows()
 		w.decided[h.window] = d
 	}
-	c := *d
-	c[0].UUID(f.waited.Key)
-	c[1].Text(string(f.outcome.Decision))
-	c[2].Text(string(f.outcome.Reason))
-	c[3].Int64(f.outcome.Version.Epoch)
-	c[4].Int64(f.outcome.Version.Value)
-	laneSeqOrNull(c[5], f.laneSeq)
-	c[6].Int32(f.actions)
+	d.key.Add(f.waited.Key)
+	d.decision.Add(string(f.outcome.Decision))
+	d.reason.Add(string(f.outcome.Reason))
+	d.epoch.Add(f.outcome.Version.Epoch)
+	d.value.Add(f.outcome.Version.Value)
+	d.laneSeq.AddOrNull(f.laneSeq)
+	d.actions.Add(f.actions)
 	for i := range f.actions {
-		l := w.bufferedActions
-		l[0].Int32(k.Claim.ID)
-		l[1].Int64(f.laneSeq + int64(i))
-		l[2].UUID(f.waited.Key)
-		l[3].Int32(h.window)
-		l[4].Int32(w.n.effects[i])
-		l[5].Int64(f.waited.Offset)
-		l[6].Bool(f.outcome.Dead)
+		a := w.bufferedActions
+		a.fence.Add(k.Claim.ID)
+		a.laneSeq.Add(f.laneSeq + int64(i))
+		a.key.Add(f.waited.Key)
+		a.window.Add(h.window)
+		a.effect.Add(w.n.effects[i])
+		a.offset.Add(f.waited.Offset)
+		a.dead.Add(f.outcome.Dead)
 	}
 }
 
-// addDead adds the rows of an event's actions that are dead letters at once.
+// deadActionRows are actions that are dead letters at once: actionsDead.
+type deadActionRows struct {
+	columns
+	fence, effect pg.Int32s
+	laneSeq       pg.Int64s
+	key           pg.UUIDs
+	packed        pg.Blobs
+}
+
+func newDeadActionRows() *deadActionRows {
+	r := &deadActionRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"event_key", &r.key}, {"effect", &r.effect}, {"packed", &r.packed}}
+	return r
+}
+
 func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 	for i := range v.actions {
-		c := w.deadActions
-		c[0].Int32(k.Claim.ID)
-		c[1].Int64(v.laneSeq + int64(i))
-		c[2].UUID(r.Key)
-		c[3].Int32(w.n.effects[i])
-		c[4].Bytes(packedOf(r))
+		d := w.deadActions
+		d.fence.Add(k.Claim.ID)
+		d.laneSeq.Add(v.laneSeq + int64(i))
+		d.key.Add(r.Key)
+		d.effect.Add(w.n.effects[i])
+		d.packed.Add(packedOf(r))
 	}
 }
 
-// step is one statement: its parameters are lead, and the columns of rows.
-type step struct {
-	rows rows
-	s    pg.Statement
-	lead [][]byte
+// progressRows are the claims' positions: progressWrite.
+type progressRows struct {
+	columns
+	fence, leaderEpoch                pg.Int32s
+	next, nextLaneSeq, dirtyLinesFrom pg.Int64s
+	processed                         pg.Times
+}
+
+func newProgressRows() *progressRows {
+	r := &progressRows{}
+	r.columns = columns{{"fence", &r.fence}, {"next_offset", &r.next}, {"leader_epoch", &r.leaderEpoch}, {"next_lane_seq", &r.nextLaneSeq},
+		{"processed_at", &r.processed}, {"dirty_lines_from", &r.dirtyLinesFrom}}
+	return r
+}
+
+// addProgress moves a partition's position on. Behind addLines, which decides what is written later.
+func (w *writer) addProgress(k *partitionBatch) {
+	r, next := w.progress, k.Next
+	if k.expire {
+		next = k.Claim.Next
+	}
+	var processed time.Time
+	if len(k.Records) > 0 {
+		processed = k.Records[len(k.Records)-1].AppendTime
+	}
+	r.fence.Add(k.Claim.ID)
+	r.next.Add(next.Offset)
+	r.leaderEpoch.Add(next.LeaderEpoch)
+	r.nextLaneSeq.Add(k.laneEnd)
+	r.processed.Add(processed)
+	r.dirtyLinesFrom.Add(k.firstUnwritten())
 }
 
 // checkWindows refuses rows for a window that has been dropped.
 func (w *writer) checkWindows() error {
-	for _, of := range []map[int32]*rows{w.duplicates, w.decided} {
-		for window := range of {
-			if !slices.Contains(w.win.live, window) {
-				return pg.Missed(fmt.Sprintf("a write to window %d, which is gone,", window))
-			}
+	for _, window := range slices.Concat(slices.Collect(maps.Keys(w.duplicates)), slices.Collect(maps.Keys(w.decided))) {
+		if !slices.Contains(w.win.live, window) {
+			return pg.Missed(fmt.Sprintf("a write to window %d, which is gone,", window))
 		}
 	}
 	return nil
 }
 
-// queue adds the statements in lock order.
+// queue adds the statements and COMMIT.
 func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err
 	}
-	waits, window := w.n.waits(), [][]byte{pg.Int32Param(w.win.current)}
-	var steps []step
-	for _, win := range w.win.live {
-		if w.rejectedGone.n() > 0 {
-			steps = append(steps, step{w.rejectedGone, w.win.q.forget[win], nil})
-		}
-		if d := w.duplicates[win]; d != nil {
-			steps = append(steps, step{*d, w.win.q.duplicates[win], nil})
-		}
-		if d := w.decided[win]; d != nil {
-			steps = append(steps, step{*d, w.win.q.decided[win], [][]byte{pg.Int32Param(w.win.current), pg.Int32Param(w.n.plan)}})
-		}
-	}
-	steps = append(steps, w.events.steps(w.win.q.eventsInsert, w.n.plan)...)
-	steps = append(steps, w.textEvents.steps(w.win.q.eventsText, w.n.plan)...)
-	set := w.win.q.rejectedInsert
-	if w.rejectedBefore {
-		set = w.win.q.rejectedReplace
-	}
-	steps = append(steps, step{w.rejected, set, nil},
-		step{w.movedLines, linesAdvance, window}, step{w.changedLines, linesUpdate, window}, step{w.newLines, linesInsert, window},
-		step{w.bufferedActions, w.win.q.bufferedActions, nil}, step{w.deadActions, w.win.q.actionsDead, nil}, step{w.bufferLeft, bufferDelete, nil},
-		step{w.bufferChanges, bufferUpdate, waits},
-		step{w.buffer, bufferInsert, append(waits, pg.Int32Param(w.win.current))},
-		step{w.backfillRequests[:3], backfillsReplace, nil}, step{w.backfillRequests, backfillsInsert, nil},
-		// Last: results recorded meanwhile move lane_low in the same row.
-		step{w.progress, progressWrite, nil})
-	for _, s := range steps {
-		if s.rows.n() == 0 {
-			continue
-		}
-		if err := p.Add(ctx, s.s, nil, s.rows.params(s.lead...)...); err != nil {
-			return err
-		}
+	if err := w.steps().queue(ctx, p); err != nil {
+		return err
 	}
 	return p.Add(ctx, pg.Commit, nil)
+}
+
+// steps are the statements in lock order.
+func (w *writer) steps() (l steps) {
+	q, waits, window := &w.win.q, w.n.waits(), pg.Int32Param(w.win.current)
+	for _, live := range w.win.live {
+		l.add(q.forget[live], nil, w.rejectedGone.columns)
+		if d := w.duplicates[live]; d != nil {
+			l.add(q.duplicates[live], nil, d.columns)
+		}
+		if d := w.decided[live]; d != nil {
+			l.add(q.decided[live], [][]byte{window, pg.Int32Param(w.n.plan)}, d.columns)
+		}
+	}
+	w.events.steps(&l, q.eventsInsert, w.n.plan)
+	w.textEvents.steps(&l, q.eventsText, w.n.plan)
+	if w.rejectedBefore {
+		l.add(q.rejectedReplace, nil, w.rejected.columns)
+	} else {
+		l.add(q.rejectedInsert, nil, w.rejected.columns)
+	}
+	l.add(linesAdvance, [][]byte{window}, w.movedLines.columns)
+	l.add(linesUpdate, [][]byte{window}, w.changedLines.columns)
+	l.add(linesInsert, [][]byte{window}, w.newLines.columns)
+	l.add(q.bufferedActions, nil, w.bufferedActions.columns)
+	l.add(q.actionsDead, nil, w.deadActions.columns)
+	l.add(bufferDelete, nil, w.bufferLeft.columns)
+	l.add(bufferUpdate, waits, w.bufferChanges.columns)
+	l.add(bufferInsert, append(waits, window), w.buffer.columns)
+	l.add(backfillsReplace, nil, w.backfillRequests.line())
+	l.add(backfillsInsert, nil, w.backfillRequests.columns)
+	l.add(progressWrite, nil, w.progress.columns) // last: results recorded meanwhile move lane_low in the same row
+	return l
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // syncBuffer brings the gap buffer's rows to what waits now: it adds what entered, changes what changed and deletes what
@@ -36,8 +37,7 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 				w.changeBuffered(k, offset, rowHeld, gate.Filling)
 				continue
 			}
-			w.bufferLeft[0].Int32(k.Claim.ID)
-			w.bufferLeft[1].Int64(offset)
+			w.bufferLeft.add(k.Claim.ID, offset)
 		}
 	}
 }
@@ -45,58 +45,115 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 // rowHeld is the buffer's decision of an event that is held for an operator. The gate does not know it.
 const rowHeld = "held"
 
+// bufferChangeRows change what waits: bufferUpdate.
+type bufferChangeRows struct {
+	columns
+	fence           pg.Int32s
+	offset          pg.Int64s
+	decision, stage pg.Texts
+}
+
+func newBufferChangeRows() *bufferChangeRows {
+	r := &bufferChangeRows{}
+	r.columns = columns{{"fence", &r.fence}, {"log_offset", &r.offset}, {"decision", &r.decision}, {"stage", &r.stage}}
+	return r
+}
+
 // changeBuffered changes a row that stays in the buffer.
 func (w *writer) changeBuffered(k *partitionBatch, offset int64, decision string, stage gate.Stage) {
-	w.bufferChanges[0].Int32(k.Claim.ID)
-	w.bufferChanges[1].Int64(offset)
-	w.bufferChanges[2].Text(decision)
-	w.bufferChanges[3].Text(string(stage))
+	r := w.bufferChanges
+	r.fence.Add(k.Claim.ID)
+	r.offset.Add(offset)
+	r.decision.Add(decision)
+	r.stage.Add(string(stage))
 }
+
+// backfillRows ask for what is missing on lines: backfillsInsert.
+type backfillRows struct {
+	columns
+	fence                       pg.Int32s
+	entity, clock, kind, reason pg.Texts
+	epoch, from, to             pg.Int64s
+}
+
+func newBackfillRows() *backfillRows {
+	r := &backfillRows{}
+	r.columns = columns{{"fence", &r.fence}, {"entity", &r.entity}, {"clock", &r.clock}, {"kind", &r.kind}, {"epoch", &r.epoch}, {"from_value", &r.from},
+		{"to_value", &r.to}, {"reason", &r.reason}}
+	return r
+}
+
+// line is the columns that name the line: backfillsReplace.
+func (r *backfillRows) line() columns { return r.columns[:3] }
 
 // addBackfill adds a request for what is missing on a line.
 func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
-	c := w.backfillRequests
-	c[0].Int32(k.Claim.ID)
-	c[1].Text(string(q.Line.Entity))
-	c[2].Text(q.Line.Clock)
-	c[3].Text(string(q.Before.Kind))
-	c[4].Int64(q.Before.Epoch)
-	c[5].Int64(q.From)
-	c[6].Int64(q.To)
-	c[7].Text(string(q.Reason))
+	r := w.backfillRequests
+	r.fence.Add(k.Claim.ID)
+	r.entity.Add(string(q.Line.Entity))
+	r.clock.Add(q.Line.Clock)
+	r.kind.Add(string(q.Before.Kind))
+	r.epoch.Add(q.Before.Epoch)
+	r.from.Add(q.From)
+	r.to.Add(q.To)
+	r.reason.Add(string(q.Reason))
 }
 
-func (w *writer) addBuffered(k *partitionBatch, r *Record, g *gate.Waiting, decision string) {
-	c := w.buffer
-	c[0].Int32(k.Claim.ID)
-	c[1].Int64(g.Offset)
-	c[2].Int32(r.LeaderEpoch)
-	c[3].Time(g.AppendTime)
-	c[4].Time(r.ReceivedAt)
-	c[5].UUID(g.Key)
-	c[6].UUID(g.Hash)
-	c[7].Int64(g.Version.Epoch)
-	c[8].Int64(g.Version.Value)
-	c[9].Text(g.Version.Text)
-	c[10].Int32(g.Version.Sub)
+// bufferRows are events that wait, or are held: bufferInsert.
+type bufferRows struct {
+	columns
+	fence, leaderEpoch, sub               pg.Int32s
+	offset, epoch, value, first           pg.Int64s
+	appended, received                    pg.Times
+	key, hash                             pg.UUIDs
+	deleted, filtered, backfill           pg.Bools
+	versionText, decision, stage, payload pg.Texts
+	kind, entity, clock                   pg.Texts
+	source, id, eventType                 pg.Texts
+	packed                                pg.Blobs
+}
+
+func newBufferRows() *bufferRows {
+	r := &bufferRows{}
+	r.columns = columns{{"fence", &r.fence}, {"log_offset", &r.offset}, {"leader_epoch", &r.leaderEpoch}, {"append_time", &r.appended},
+		{"received_at", &r.received}, {"event_key", &r.key}, {"hash", &r.hash}, {"epoch", &r.epoch}, {"value", &r.value}, {"version_text", &r.versionText},
+		{"sub", &r.sub}, {"first", &r.first}, {"deleted", &r.deleted}, {"filtered", &r.filtered}, {"backfill", &r.backfill}, {"decision", &r.decision},
+		{"stage", &r.stage}, {"payload", &r.payload}, {"kind", &r.kind}, {"entity", &r.entity}, {"clock", &r.clock}, {"source", &r.source},
+		{"event_id", &r.id}, {"type", &r.eventType}, {"packed", &r.packed}}
+	return r
+}
+
+func (w *writer) addBuffered(k *partitionBatch, of *Record, g *gate.Waiting, decision string) {
+	r := w.buffer
+	r.fence.Add(k.Claim.ID)
+	r.offset.Add(g.Offset)
+	r.leaderEpoch.Add(of.LeaderEpoch)
+	r.appended.Add(g.AppendTime)
+	r.received.Add(of.ReceivedAt)
+	r.key.Add(g.Key)
+	r.hash.Add(g.Hash)
+	r.epoch.Add(g.Version.Epoch)
+	r.value.Add(g.Version.Value)
+	r.versionText.Add(g.Version.Text)
+	r.sub.Add(g.Version.Sub)
 	if g.First == nil {
-		c[11].Null()
+		r.first.Null()
 	} else {
-		c[11].Int64(*g.First)
+		r.first.Add(*g.First)
 	}
-	c[12].Bool(g.Deleted)
-	c[13].Bool(g.Filtered)
-	c[14].Bool(g.Backfill)
-	c[15].Text(decision)
-	c[16].Text(string(g.Stage))
-	c[17].Text(string(g.Payload))
-	c[18].Text(string(g.Version.Kind))
-	c[19].Text(string(g.Entity))
-	c[20].Text(g.Version.Clock)
-	c[21].Text(r.Source)
-	c[22].Text(r.ID)
-	c[23].Text(r.Type)
-	c[24].Bytes(packedOf(r))
+	r.deleted.Add(g.Deleted)
+	r.filtered.Add(g.Filtered)
+	r.backfill.Add(g.Backfill)
+	r.decision.Add(decision)
+	r.stage.Add(string(g.Stage))
+	r.payload.Add(string(g.Payload))
+	r.kind.Add(string(g.Version.Kind))
+	r.entity.Add(string(g.Entity))
+	r.clock.Add(g.Version.Clock)
+	r.source.Add(of.Source)
+	r.id.Add(of.ID)
+	r.eventType.Add(of.Type)
+	r.packed.Add(packedOf(of))
 }
 
 // packedOf is the packed record, never nil: the column is NOT NULL.

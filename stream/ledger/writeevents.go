@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -24,41 +22,79 @@ type eventClass struct {
 // maxClasses bounds the classes of one statement: Postgres finds a text of an array by walking through those before it.
 const maxClasses = 32
 
-// eventRows gathers the rows of events for as many statements as their classes need, nearly always one.
-type eventRows struct {
+// eventSets gathers the rows of events for as many statements as their classes need, nearly always one.
+type eventSets struct {
 	text bool // the versions are texts
 	sets []*eventSet
 	n    int // in use; the others are kept for a later batch
 }
 
-// eventSet is the parameters of one statement.
+// eventSet is the parameters of one statement, eventsInsert or eventsText.
 type eventSet struct {
-	index map[eventClass]int32
-	last  eventClass // which most events share with the one before
-	at    int32
-	// classes are its columns, rows those of the events.
-	classes, rows rows
+	index   map[eventClass]int32
+	last    eventClass // which most events share with the one before
+	at      int32
+	classes *classRows
+	rows    *eventRows
 }
 
-func (e *eventRows) add(class eventClass, r *Record, v *verdict) {
+// classRows are what eventClass has; $2 and on.
+type classRows struct {
+	columns
+	fence, leaderEpoch, sub, duplicates, actions     pg.Int32s
+	epoch                                            pg.Int64s
+	decision, reason, kind, clock, source, eventType pg.Texts
+	delta                                            pg.Bools
+}
+
+func newClassRows() *classRows {
+	c := &classRows{}
+	c.columns = columns{{"fence", &c.fence}, {"leader_epoch", &c.leaderEpoch}, {"epoch", &c.epoch}, {"sub", &c.sub}, {"duplicates", &c.duplicates},
+		{"actions", &c.actions}, {"decision", &c.decision}, {"reason", &c.reason}, {"kind", &c.kind}, {"clock", &c.clock}, {"source", &c.source},
+		{"type", &c.eventType}, {"delta", &c.delta}}
+	return c
+}
+
+// eventRows are what each event has of its own; behind classRows.
+type eventRows struct {
+	columns
+	class                  pg.Int32s
+	offset, laneSeq, value pg.Int64s
+	key, hash              pg.UUIDs
+	received               pg.Times
+	entity, id, text       pg.Texts
+}
+
+// newEventRows has one column more for versions that are texts, which nearly no event needs.
+func newEventRows(text bool) *eventRows {
+	c := &eventRows{}
+	c.columns = columns{{"class", &c.class}, {"log_offset", &c.offset}, {"event_key", &c.key}, {"hash", &c.hash}, {"received_at", &c.received},
+		{"lane_seq", &c.laneSeq}, {"value", &c.value}, {"entity", &c.entity}, {"event_id", &c.id}}
+	if text {
+		c.columns = append(c.columns, column{"version_text", &c.text})
+	}
+	return c
+}
+
+func (e *eventSets) add(class eventClass, r *Record, v *verdict) {
 	set := e.setFor(class)
 	c := set.rows
-	c[0].Int32(set.at)
-	c[1].Int64(r.Offset)
-	c[2].UUID(r.Key)
-	c[3].UUID(r.Hash)
-	c[4].Time(r.ReceivedAt)
-	laneSeqOrNull(c[5], v.laneSeq)
-	c[6].Int64(v.Version.Value)
-	c[7].Text(string(r.Entity))
-	c[8].Text(r.ID)
+	c.class.Add(set.at)
+	c.offset.Add(r.Offset)
+	c.key.Add(r.Key)
+	c.hash.Add(r.Hash)
+	c.received.Add(r.ReceivedAt)
+	c.laneSeq.AddOrNull(v.laneSeq)
+	c.value.Add(v.Version.Value)
+	c.entity.Add(string(r.Entity))
+	c.id.Add(r.ID)
 	if e.text {
-		c[9].Text(v.Version.Text)
+		c.text.Add(v.Version.Text)
 	}
 }
 
 // setFor is the set that takes an event of a class; its at is the class.
-func (e *eventRows) setFor(class eventClass) *eventSet {
+func (e *eventSets) setFor(class eventClass) *eventSet {
 	if e.n > 0 {
 		if set := e.sets[e.n-1]; set.find(class) {
 			return set
@@ -73,18 +109,8 @@ func (e *eventRows) setFor(class eventClass) *eventSet {
 	return set
 }
 
-// newEventSet makes the columns of eventsInsert: those of the classes, which are $2 to $14, and those of the events behind them.
 func newEventSet(text bool) *eventSet {
-	s := &eventSet{
-		index: map[eventClass]int32{},
-		classes: rows{pg.Int32Column(0), pg.Int32Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.Int32Column(0), pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0),
-			pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.BoolColumn()},
-		rows: rows{pg.Int32Column(0), pg.Int64Column(0), pg.UUIDColumn(0), pg.UUIDColumn(0), pg.TimeColumn(), pg.Int64Column(0), pg.Int64Column(0), pg.TextColumn(0), pg.TextColumn(0)},
-	}
-	if text {
-		s.rows = append(s.rows, pg.TextColumn(0))
-	}
-	return s
+	return &eventSet{index: map[eventClass]int32{}, classes: newClassRows(), rows: newEventRows(text)}
 }
 
 // find makes at the number of a class, from one, and reports whether there is room for it.
@@ -99,47 +125,44 @@ func (s *eventSet) find(class eventClass) bool {
 		}
 		n = int32(len(s.index) + 1)
 		s.index[class] = n
-		s.class(class)
+		s.classes.add(class)
 	}
 	s.last, s.at = class, n
 	return true
 }
 
-func (s *eventSet) class(class eventClass) {
-	c := s.classes
-	c[0].Int32(class.fence)
-	c[1].Int32(class.leaderEpoch)
-	c[2].Int64(class.epoch)
-	c[3].Int32(class.sub)
-	c[4].Int32(class.duplicates)
-	c[5].Int32(class.actions)
-	c[6].Text(string(class.decision))
-	c[7].Text(string(class.reason))
-	c[8].Text(string(class.kind))
-	c[9].Text(class.clock)
-	c[10].Text(class.source)
-	c[11].Text(class.eventType)
+func (c *classRows) add(class eventClass) {
+	c.fence.Add(class.fence)
+	c.leaderEpoch.Add(class.leaderEpoch)
+	c.epoch.Add(class.epoch)
+	c.sub.Add(class.sub)
+	c.duplicates.Add(class.duplicates)
+	c.actions.Add(class.actions)
+	c.decision.Add(string(class.decision))
+	c.reason.Add(string(class.reason))
+	c.kind.Add(string(class.kind))
+	c.clock.Add(class.clock)
+	c.source.Add(class.source)
+	c.eventType.Add(class.eventType)
 	if class.payload == "" {
-		c[12].Null()
+		c.delta.Null()
 	} else {
-		c[12].Bool(isDelta(class.payload))
+		c.delta.Add(isDelta(class.payload))
 	}
 }
 
-func (e *eventRows) steps(s pg.Statement, plan int32) (out []step) {
+func (e *eventSets) steps(l *steps, s pg.Statement, plan int32) {
 	for _, set := range e.sets[:e.n] {
-		out = append(out, step{set.rows, s, set.classes.params(pg.Int32Param(plan))})
+		l.add(s, set.classes.params(pg.Int32Param(plan)), set.rows.columns)
 	}
-	return out
 }
 
-func (e *eventRows) reset() {
+func (e *eventSets) reset() {
 	for _, set := range e.sets[:e.n] {
 		set.at = 0
 		clear(set.index)
-		for _, c := range slices.Concat(set.classes, set.rows) {
-			c.Reset()
-		}
+		set.classes.reset()
+		set.rows.reset()
 	}
 	e.n = 0
 }

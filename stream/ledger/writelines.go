@@ -8,9 +8,65 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-func lineRows() rows {
-	return rows{pg.Int32Column(0), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0), pg.Int64Column(0), pg.Int32Column(0), pg.UUIDColumn(0),
-		pg.BoolColumn(), pg.TextColumn(0), pg.TextColumn(0), pg.TextColumn(0), pg.Int64Column(0)}
+// lineRows are version lines, whole: linesInsert and linesUpdate.
+type lineRows struct {
+	columns
+	fence, sub                                        pg.Int32s
+	entity, clock, kind, parked, skipped, versionText pg.Texts
+	epoch, value, asOf                                pg.Int64s
+	key                                               pg.UUIDs
+	filtered                                          pg.Bools
+}
+
+func newLineRows() *lineRows {
+	r := &lineRows{}
+	r.columns = columns{{"fence", &r.fence}, {"entity", &r.entity}, {"clock", &r.clock}, {"kind", &r.kind}, {"epoch", &r.epoch}, {"value", &r.value},
+		{"sub", &r.sub}, {"event_key", &r.key}, {"filtered", &r.filtered}, {"parked", &r.parked}, {"skipped", &r.skipped},
+		{"version_text", &r.versionText}, {"as_of", &r.asOf}}
+	return r
+}
+
+func (r *lineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
+	r.fence.Add(k.Claim.ID)
+	r.entity.Add(string(key.Entity))
+	r.clock.Add(key.Clock)
+	r.kind.Add(string(l.At.Kind))
+	r.epoch.Add(l.At.Epoch)
+	r.value.Add(l.At.Value)
+	r.sub.Add(l.At.Sub)
+	r.key.Add(l.Key)
+	r.filtered.Add(l.Filtered)
+	r.parked.AddOrNull(string(l.Parked))
+	r.skipped.AddOrNull(spansText(l.Skipped))
+	r.versionText.Add(l.At.Text)
+	r.asOf.Add(k.laneEnd)
+}
+
+// movedLineRows are version lines that only moved on, as nearly every event makes them: linesAdvance.
+type movedLineRows struct {
+	columns
+	fence, sub         pg.Int32s
+	entity, clock      pg.Texts
+	epoch, value, asOf pg.Int64s
+	key                pg.UUIDs
+}
+
+func newMovedLineRows() *movedLineRows {
+	r := &movedLineRows{}
+	r.columns = columns{{"fence", &r.fence}, {"entity", &r.entity}, {"clock", &r.clock}, {"epoch", &r.epoch}, {"value", &r.value}, {"sub", &r.sub},
+		{"event_key", &r.key}, {"as_of", &r.asOf}}
+	return r
+}
+
+func (r *movedLineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
+	r.fence.Add(k.Claim.ID)
+	r.entity.Add(string(key.Entity))
+	r.clock.Add(key.Clock)
+	r.epoch.Add(l.At.Epoch)
+	r.value.Add(l.At.Value)
+	r.sub.Add(l.At.Sub)
+	r.key.Add(l.Key)
+	r.asOf.Add(k.laneEnd)
 }
 
 // addLines adds the lines that the gate has changed, unless they can be written later, and the dirty lines that are due.
@@ -29,7 +85,7 @@ func (w *writer) addLines(k *partitionBatch) {
 	for _, l := range k.writtenLines {
 		if l.writeState == toWrite {
 			l.writeState = inWrite
-			w.moveLine(k, l.key, l.line)
+			w.movedLines.add(k, l.key, l.line)
 		}
 	}
 }
@@ -54,48 +110,14 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	if dirty {
 		k.writeLine(h, inWrite)
 	}
-	c := w.newLines
 	switch {
 	case moved:
-		w.moveLine(k, key, l)
-		return
+		w.movedLines.add(k, key, l)
 	case was.exists:
-		c = w.changedLines
+		w.changedLines.add(k, key, l)
+	default:
+		w.newLines.add(k, key, l)
 	}
-	c[0].Int32(k.Claim.ID)
-	c[1].Text(string(key.Entity))
-	c[2].Text(key.Clock)
-	c[3].Text(string(l.At.Kind))
-	c[4].Int64(l.At.Epoch)
-	c[5].Int64(l.At.Value)
-	c[6].Int32(l.At.Sub)
-	c[7].UUID(l.Key)
-	c[8].Bool(l.Filtered)
-	if l.Parked == "" {
-		c[9].Null()
-	} else {
-		c[9].Text(string(l.Parked))
-	}
-	if len(l.Skipped) == 0 {
-		c[10].Null()
-	} else {
-		c[10].Text(spansText(l.Skipped))
-	}
-	c[11].Text(l.At.Text)
-	c[12].Int64(k.laneEnd)
-}
-
-// moveLine adds a line that only moved on, as nearly every event does.
-func (w *writer) moveLine(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
-	c := w.movedLines
-	c[0].Int32(k.Claim.ID)
-	c[1].Text(string(key.Entity))
-	c[2].Text(key.Clock)
-	c[3].Int64(l.At.Epoch)
-	c[4].Int64(l.At.Value)
-	c[5].Int32(l.At.Sub)
-	c[6].UUID(l.Key)
-	c[7].Int64(k.laneEnd)
 }
 
 func onlyMoved(a, b *gate.VersionLine) bool {
@@ -107,8 +129,11 @@ func sameLine(a, b *gate.VersionLine) bool {
 	return a.At == b.At && a.Key == b.Key && a.Filtered == b.Filtered && a.Parked == b.Parked && slices.Equal(a.Skipped, b.Skipped)
 }
 
-// spansText is a bigint[] as text: from, to, from, to.
+// spansText is a bigint[] as text: from, to, from, to. Without spans it is empty.
 func spansText(spans []gate.Span) string {
+	if len(spans) == 0 {
+		return ""
+	}
 	b := []byte{'{'}
 	for i, s := range spans {
 		if i > 0 {

@@ -4,6 +4,6 @@
 //	Deadlines   what ends what when the server, or we, go away without a word (deadlines.go)
 //	Pool, Tx    pgx's, each question and transaction with a deadline (pool.go)
 //	Pipeline    prepared statements, many in one round trip (pipeline.go, statement.go)
-//	Column, Row parameters that are arrays, and results, in Postgres' binary format (column.go, row.go)
+//	Array, Row  parameters that are arrays, and results, in Postgres' binary format (array.go, row.go)
 //	Trouble     what an error means for a transaction (errors.go)
 package pg
