@@ -1,149 +1,252 @@
 package ledger
 
+// The transaction of a batch, from top to bottom. A batch is slices of the logs of some partitions, the ended waits of one, or a
+// command about an event that waits in one.
+//
+//	lock    the windows in use, then the fences, ascending                        |
+//	read    positions, events decided before, lines that are not cached, what     | first round trip
+//	        waits on them                                                         |
+//	decide  the gate, partition by partition
+//	write   rows of events, rejected records, lines, actions, the gap buffer and  | second round trip
+//	        progress, in lock order; see writer                                   |
+//	commit                                                                        |
+//
+// The gate is asked in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
+// locks and what it decided written under them, and a way out to the loop and back, with the transaction open, would be a third
+// stop in which all of the batch's partitions are locked. A round trip more is taken by lines of waits that end, which the
+// first one finds, and by rows that leave the gap buffer, which the gate tells.
+//
+// What is done where the transaction fails is in bisect.go, and where nobody knows whether it did in doubt.go.
+
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Apply writes one batch in one transaction. It retries what can be retried, bisects data errors down to the record, and
-// finds out after an unknown COMMIT whether it happened. Where the ledger refuses one partition's slice, its
-// Applied.Refused says why and the other partitions go on. An error means that a slice is invalid, that ctx ended or that
-// the database stays away. Then nothing of the batch was written, or all, or (if it was bisected) its first part. The
-// claims are of no use any more; the next ones read what was written.
-func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
-	parts, going := make([]*partitionBatch, 0, len(batch)), make([]*partitionBatch, 0, len(batch))
-	claims := map[*Claim]bool{}
-	for _, s := range batch {
-		if s.Claim == nil || s.Claim.cache == nil {
-			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "a slice has no claim of this ledger")
-		}
-		if claims[s.Claim] {
-			return nil, schemas.Errorf(schemas.Invalid, "apply a batch of "+n.spec.Name, "two slices of one claim")
-		}
-		claims[s.Claim] = true
-		w := &partitionBatch{Slice: s}
-		parts = append(parts, w)
-		if err := s.checkContinuity(); err != nil {
-			w.refuse(err)
-			continue
-		}
-		going = append(going, w)
-	}
-	// Lock order: rows that are locked by fence, such as progress, are locked sorted.
-	slices.SortFunc(going, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
-	if len(going) > 0 {
-		if err := n.bisect(ctx, going); err != nil {
-			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: pg.Redact(err)}
-		}
-	}
-	out := make([]Applied, len(parts))
-	for i, w := range parts {
-		out[i] = w.applied
-	}
-	return out, nil
+// batchTx is one attempt to apply a batch in one transaction.
+type batchTx struct {
+	n       *Namespace
+	win     *windowSet
+	parts   []*partitionBatch // by fence, ascending
+	byFence map[int32]*partitionBatch
+	p       *pg.Pipeline
+
+	current    int32 // windows, as the transaction has read them
+	live       []int32
+	overdue    []gate.VersionLineKey
+	seen       map[schemas.EventKey]gate.Seen // events decided before, and in which window they are
+	seenAt     map[schemas.EventKey]int32
+	recent     int  // keys that were seen recently by this process
+	found      int  // events that are in the current window
+	commitSent bool // its outcome may be unknown
 }
 
-func kindOf(err error) schemas.Kind {
-	if pg.IsRefusal(err) {
-		return schemas.Conflict
+func (t *batchTx) run(ctx context.Context) error {
+	if err := t.lock(ctx); err != nil {
+		return err
 	}
-	if t := troubleOf(err); t == pg.Permanent || t == pg.BadData {
-		return schemas.Internal
+	if err := t.read(ctx); err != nil {
+		return err
 	}
-	return schemas.Unavailable
+	if err := t.decide(); err != nil {
+		return err
+	}
+	if err := t.write(ctx); err != nil {
+		return err
+	}
+	return t.commit(ctx)
 }
 
-// checkContinuity checks a slice: it begins at the claim's next offset, and its records ascend up to Next.
-func (s Slice) checkContinuity() error {
-	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
-	if s.From != e.Stored {
-		return e
+// lock queues the locks. The windows' keeps a rotation from ending meanwhile. A partition whose fence is not found is fenced.
+func (t *batchTx) lock(ctx context.Context) error {
+	claims := make([]*Claim, len(t.parts))
+	for i, w := range t.parts {
+		w.reset()
+		w.window, w.fenced, claims[i] = t.win.current, true, w.Claim
+		t.byFence[w.Claim.ID] = w
 	}
-	last := s.From - 1
-	for i := range s.Records {
-		if o := s.Records[i].Offset; o <= last {
-			e.Detail = fmt.Sprintf("offset %d follows %d", o, last)
-			return e
+	fences := fencesOf(claims...)
+	return errors.Join(
+		t.p.Add(ctx, pg.Begin, nil),
+		t.p.Add(ctx, t.win.q.lock, nil),
+		t.p.Add(ctx, windowsRead, func(r *pg.Row) {
+			id := r.Int32()
+			t.live = append(t.live, id)
+			if r.Bool() {
+				t.current = id
+			}
+		}, pg.Int32Param(t.n.id)),
+		t.p.Add(ctx, fenceCheck, func(r *pg.Row) { t.byFence[r.Int32()].fenced = false }, fences.params()...),
+		t.p.Add(ctx, progressRead, func(r *pg.Row) {
+			w := t.byFence[r.Int32()]
+			w.stored = storedProgress{next: r.Int64(), high: r.Int64(), revision: r.Int64()}
+		}, fences.id.Param()),
+	)
+}
+
+// read reads what the gate needs, and checks that the claims are where the ledger is.
+func (t *batchTx) read(ctx context.Context) error {
+	first := t.parts[0]
+	err := t.readSeen(ctx)
+	switch {
+	case err != nil:
+	case first.command != nil:
+		err = t.readAbout(ctx, first)
+	case first.expire:
+		err = t.readOverdue(ctx, first)
+	default:
+		for _, w := range t.parts {
+			w.collectLines()
 		}
-		last = s.Records[i].Offset
+		err = t.readLines(ctx)
 	}
-	if s.Next.Offset <= last {
-		e.Detail = fmt.Sprintf("next offset %d is not behind the last record %d", s.Next.Offset, last)
-		return e
+	if err == nil {
+		err = t.p.Run(ctx)
+	}
+	if err == nil && !t.win.same(t.current, t.live) {
+		err = errRotated
+	}
+	if err == nil && first.expire && !first.fenced {
+		err = t.readOverdueLines(ctx, first)
+	}
+	if err == nil {
+		err = t.checkContinuity()
+	}
+	return err
+}
+
+// readSeen queues the reads of events that were decided before. Which of them the current window is asked for says recentKeys.
+func (t *batchTx) readSeen(ctx context.Context) error {
+	toAsk, all := t.keys()
+	read := func(r *pg.Row) {
+		key, window := schemas.EventKey(r.UUID()), r.Int32()
+		t.seenAt[key] = window
+		t.seen[key] = gate.Seen{Hash: r.UUID(), Decision: gate.Decision(r.Text())}
+		if window == t.win.current {
+			t.found++
+		}
+	}
+	if all.Len() > 0 && len(t.win.live) > 1 {
+		if err := t.p.Add(ctx, t.win.q.seenBefore, read, all.Param()); err != nil {
+			return err
+		}
+	}
+	if toAsk.Len() == 0 {
+		return nil
+	}
+	return t.p.Add(ctx, t.win.q.seen, read, toAsk.Param())
+}
+
+// readAbout queues the read of the event that a command is about.
+func (t *batchTx) readAbout(ctx context.Context, w *partitionBatch) error {
+	w.addLine(w.command.Line, w.Claim.cache.find(w.command.Line))
+	return t.p.Add(ctx, aboutRead, func(r *pg.Row) {
+		r.Int32() // the fence
+		w.about = new(waitingOf(r))
+	}, pg.Int64Param(w.command.ID))
+}
+
+// readOverdue queues the read of which lines have waits that end; their state is read behind it.
+func (t *batchTx) readOverdue(ctx context.Context, w *partitionBatch) error {
+	return t.p.Add(ctx, overdueRead, func(r *pg.Row) {
+		t.overdue = append(t.overdue, gate.VersionLineKey{Entity: schemas.EntityKey(r.Text()), Clock: r.Text()})
+	}, pg.Int32Param(w.Claim.ID), pg.Int64Param(cmp.Or[int64](w.Claim.overdueAt, math.MaxInt64)))
+}
+
+func (t *batchTx) readOverdueLines(ctx context.Context, w *partitionBatch) error {
+	slices.SortFunc(t.overdue, compareKeys)
+	for _, k := range t.overdue {
+		w.addLine(k, w.Claim.cache.find(k))
+	}
+	if err := t.readLines(ctx); err != nil {
+		return err
+	}
+	return t.p.Run(ctx)
+}
+
+// readLines queues the read of the lines that are not cached, and of what waits on them.
+func (t *batchTx) readLines(ctx context.Context) error {
+	lines, waiting := newLineKeyRows(), false
+	for _, w := range t.parts {
+		for i, k := range w.keys {
+			if w.cached[i] != nil {
+				continue
+			}
+			waiting = waiting || w.Claim.waiting > 0
+			lines.fence.Add(w.Claim.ID)
+			lines.entity.Add(string(k.Entity))
+			lines.clock.Add(k.Clock)
+		}
+	}
+	if lines.n() == 0 {
+		return nil
+	}
+	params := lines.params()
+	if err := t.p.Add(ctx, linesRead, func(r *pg.Row) { readLine(r, t.byFence) }, params...); err != nil || !waiting {
+		return err
+	}
+	return t.p.Add(ctx, bufferRead, func(r *pg.Row) { readWaiting(r, t.byFence) }, params...)
+}
+
+func readLine(r *pg.Row, byFence map[int32]*partitionBatch) {
+	w := byFence[r.Int32()]
+	k := gate.VersionLineKey{Entity: schemas.EntityKey(r.Text()), Clock: r.Text()}
+	l := &gate.VersionLine{At: schemas.Version{Clock: k.Clock, Kind: schemas.VersionKind(r.Text()), Epoch: r.Int64(), Value: r.Int64(), Text: r.Text(), Sub: r.Int32()}}
+	l.Key, l.Filtered, l.Parked = r.UUID(), r.Bool(), gate.Reason(r.Text())
+	spans := r.Int64s()
+	for i := 0; i+1 < len(spans); i += 2 {
+		l.Skipped = append(l.Skipped, gate.Span{From: spans[i], To: spans[i+1]})
+	}
+	w.state.Lines[k] = l
+}
+
+func readWaiting(r *pg.Row, byFence map[int32]*partitionBatch) {
+	w := byFence[r.Int32()]
+	g := waitingOf(r)
+	k := gate.VersionLineKey{Entity: g.Entity, Clock: g.Version.Clock}
+	w.state.Waiting[k] = append(w.state.Waiting[k], g)
+}
+
+// waitingOf reads waitingColumns behind the fence.
+func waitingOf(r *pg.Row) gate.Waiting {
+	g := gate.Waiting{Record: gate.Record{Entity: schemas.EntityKey(r.Text())}}
+	g.Version.Clock = r.Text()
+	g.Offset, g.AppendTime, g.Key, g.Hash = r.Int64(), r.Time(), r.UUID(), r.UUID()
+	g.Version.Kind = schemas.VersionKind(r.Text())
+	g.Version.Epoch, g.Version.Value, g.Version.Text, g.Version.Sub = r.Int64(), r.Int64(), r.Text(), r.Int32()
+	g.First, g.Payload = r.Int64Or(), schemas.PayloadKind(r.Text())
+	g.Deleted, g.Filtered, g.Backfill = r.Bool(), r.Bool(), r.Bool()
+	g.Decision, g.Stage, g.Size = gate.Decision(r.Text()), gate.Stage(r.Text()), int64(r.Int32())
+	return g
+}
+
+// checkContinuity compares the claims with the ledger: a slice begins at the stored next offset, and the revision is the
+// claim's.
+func (t *batchTx) checkContinuity() error {
+	for _, w := range t.parts {
+		e := &ContinuityError{Partition: w.Claim.Partition, Stored: w.stored.next, From: w.From}
+		switch {
+		case w.fenced:
+		case w.stored.revision != w.Claim.revision:
+			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision)
+			return pg.Refuse(e)
+		case !w.expire && w.stored.next != w.From:
+			return pg.Refuse(e)
+		}
 	}
 	return nil
 }
 
-// txAttempt is one attempt to apply a batch in one transaction.
-type txAttempt struct {
-	n     *Namespace
-	conn  *pgxpool.Conn
-	win   *windowSet
-	parts []*partitionBatch
-
-	seen       map[schemas.EventKey]gate.Seen
-	seenAt     map[schemas.EventKey]int32
-	recent     int  // keys that were seen recently by this process
-	found      int  // events that are in the current window
-	commitSent bool // COMMIT was sent; its outcome may be unknown
-}
-
-// attempt applies the batch in one transaction of two round trips, or three if something leaves the gap buffer. On success
-// it has marked the claims. commitSent says that an error came after COMMIT was sent.
-func (n *Namespace) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
-	t := &txAttempt{n: n, win: n.windows.Load(), parts: parts, seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}}
-	if t.conn, err = n.ledger.hot.Acquire(ctx); err != nil {
-		return false, err
-	}
-	ctx, done := n.ledger.hot.Bounded(ctx)
-	defer func() {
-		err = done(err)
-		if err != nil {
-			for _, w := range parts {
-				w.discard()
-			}
-			if troubleOf(err) == pg.OldPlan {
-				pg.Discard(t.conn)
-				return
-			}
-		}
-		pg.Abandon(t.conn)
-	}()
-	for _, w := range parts {
-		w.reset()
-		w.window = t.win.current
-	}
-	if err := t.readAll(ctx); err != nil {
-		return false, err
-	}
-	if err := t.decideAll(ctx); err != nil {
-		return false, err
-	}
-	if !t.allInserted() {
-		return false, errPossibleDuplicate
-	}
-	if err := t.write(ctx); err != nil {
-		return t.commitSent, err
-	}
-	t.n.recent.batchCommitted(t.records(), t.found > t.recent)
-	for _, w := range parts {
-		if !w.fenced {
-			w.markCommitted()
-		}
-	}
-	return false, nil
-}
-
-// decideAll asks the gate about every partition that is not fenced, and reads the rows that leave the gap buffer.
-func (t *txAttempt) decideAll(ctx context.Context) error {
-	anyLeft := false
+// decide asks the gate about every partition that is not fenced.
+func (t *batchTx) decide() error {
 	for _, w := range t.parts {
 		if w.fenced {
 			w.applied.Fenced = true
@@ -151,32 +254,19 @@ func (t *txAttempt) decideAll(ctx context.Context) error {
 		}
 		w.decide(t.seen)
 		w.gatherVerdicts(len(t.n.spec.Actions))
-		anyLeft = anyLeft || len(w.left) > 0
 	}
-	if anyLeft {
-		return t.readBufferedRows(ctx)
+	if !t.allInserted() {
+		return errPossibleDuplicate
 	}
 	return nil
 }
 
-// records counts the records of the batch.
-func (t *txAttempt) records() (n int) {
-	for _, w := range t.parts {
-		n += len(w.Records)
+// write queues the rows, and reads before what it needs of those that leave the gap buffer.
+func (t *batchTx) write(ctx context.Context) error {
+	if err := t.readBufferedRows(ctx); err != nil {
+		return err
 	}
-	return n
-}
-
-// write sends the second round trip, COMMIT included.
-func (t *txAttempt) write(ctx context.Context) error {
-	duplicates := map[schemas.EventKey]int32{}
-	for _, w := range t.parts {
-		for i := range w.verdicts {
-			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced {
-				duplicates[w.Records[i].Key]++
-			}
-		}
-	}
+	duplicates := t.duplicates()
 	out := newWriter(t.n, t.win)
 	defer out.free()
 	for _, w := range t.parts {
@@ -184,81 +274,94 @@ func (t *txAttempt) write(ctx context.Context) error {
 			continue
 		}
 		out.add(w, t.seenAt, duplicates)
-		out.addProgress(w)
 		w.applied.Actions = t.newActions(w)
 	}
-	p := &pg.Pipeline{Conn: t.conn}
-	if w := t.parts[0]; w.command != nil && !w.fenced {
-		end := commandEnd
-		if w.about != nil {
-			end = commandEndOfOpen
-		}
-		if err := p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch)); err != nil {
-			return err
+	if err := t.endCommand(ctx, t.parts[0]); err != nil {
+		return err
+	}
+	return out.queue(ctx, t.p)
+}
+
+// readBufferedRows reads the buffer's rows of the events that leave it or change in it, if any do.
+func (t *batchTx) readBufferedRows(ctx context.Context) error {
+	places := newPlaceRows()
+	for _, w := range t.parts {
+		w.bufferedRows = map[int64]bufferedRow{}
+		for i := range w.left {
+			places.add(w.Claim.ID, w.left[i].waited.Offset)
 		}
 	}
-	if err := out.queue(ctx, p); err != nil {
+	if places.n() == 0 {
+		return nil
+	}
+	err := t.p.Add(ctx, bufferedRowsRead, func(r *pg.Row) {
+		w, offset := t.byFence[r.Int32()], r.Int64()
+		w.bufferedRows[offset] = bufferedRow{window: r.Int32(), leaderEpoch: r.Int32(), source: r.Text(), id: r.Text(), eventType: r.Text(),
+			copied: r.Int32() > 0, packed: r.Bytes()}
+	}, append(places.params(), pg.Int64Param(maxCopies))...)
+	if err == nil {
+		err = t.p.Run(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range t.parts {
+		for i := range w.left {
+			if _, ok := w.bufferedRows[w.left[i].waited.Offset]; !ok {
+				return pg.Missed(fmt.Sprintf("the read of the gap buffer at offset %d", w.left[i].waited.Offset))
+			}
+		}
+	}
+	return nil
+}
+
+// duplicates counts the batch's duplicates of each event.
+func (t *batchTx) duplicates() map[schemas.EventKey]int32 {
+	n := map[schemas.EventKey]int32{}
+	for _, w := range t.parts {
+		for i := range w.verdicts {
+			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced {
+				n[w.Records[i].Key]++
+			}
+		}
+	}
+	return n
+}
+
+// endCommand queues the end of the command that the batch is, if it is one.
+func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
+	if w.command == nil || w.fenced {
+		return nil
+	}
+	end := commandEnd
+	if w.about != nil {
+		end = commandEndOfOpen
+	}
+	return t.p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch))
+}
+
+// commit sends the second round trip, and brings the claims up to what was committed.
+func (t *batchTx) commit(ctx context.Context) error {
+	if err := t.p.Add(ctx, pg.Commit, nil); err != nil {
 		return err
 	}
 	t.commitSent = true
-	return p.Commit(ctx)
-}
-
-// newActions are a partition's new open actions, in lane_seq order.
-func (t *txAttempt) newActions(w *partitionBatch) []Action {
-	n := w.laneEnd - w.laneAt
-	if n == 0 {
-		return nil
+	if err := t.p.Commit(ctx); err != nil {
+		return err
 	}
-	out := make([]Action, n)
-	for i := range w.verdicts {
-		v, r := &w.verdicts[i], &w.Records[i]
-		if v.actions == 0 || v.Dead {
-			continue
+	t.n.recent.batchCommitted(t.records(), t.found > t.recent)
+	for _, w := range t.parts {
+		if !w.fenced {
+			w.markCommitted()
 		}
-		a := &out[v.laneSeq-w.laneAt]
-		a.of(&r.Record, &v.Outcome)
-		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
-		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
-		t.fillActions(out, w, v.laneSeq)
 	}
-	for i := range w.left {
-		f := &w.left[i]
-		if f.actions == 0 || f.outcome.Dead {
-			continue
-		}
-		h, r := w.bufferedRows[f.waited.Offset], f.waited
-		a := &out[f.laneSeq-w.laneAt]
-		a.of(&r.Record, &f.outcome)
-		a.Pointer = t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
-		a.Source, a.EventID, a.EventType, a.Record, a.HasCopy, a.Packed = h.source, h.id, h.eventType, -1, h.copied, h.packed
-		t.fillActions(out, w, f.laneSeq)
-	}
-	return slices.DeleteFunc(out, func(a Action) bool { return a.LaneSeq == 0 }) // dead letters: they do not run
+	return nil
 }
 
-func (t *txAttempt) pointer(w *partitionBatch, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {
-	p := w.Claim.Partition
-	return Pointer{TopicID: p.TopicID, Topic: p.Topic, Partition: p.Number, Offset: offset, LeaderEpoch: leaderEpoch, Key: key, Hash: hash}
-}
-
-// of copies the fields that an action takes from its event and the decision.
-func (a *Action) of(r *gate.Record, o *gate.Outcome) {
-	a.Entity, a.Payload = r.Entity, r.Payload
-	a.Version, a.Late, a.Reason = o.Version, o.Decision == gate.Late, o.Reason
-}
-
-// fillActions makes an event's actions, one per ActionSpec. The event's fields are already in the first of them.
-func (t *txAttempt) fillActions(out []Action, w *partitionBatch, laneSeq int64) {
-	spec, first := &t.n.spec, laneSeq-w.laneAt
-	out[first].Payload = t.n.payload(out[first].Payload)
-	for i := range spec.Actions {
-		s, a := &spec.Actions[i], &out[first+int64(i)]
-		if i > 0 {
-			*a = out[first]
-		}
-		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
-		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)
-		a.Name, a.Destination, a.OnDead, a.Status = s.Name, s.Destination, s.OnDead, Pending
+// records counts the records of the batch.
+func (t *batchTx) records() (n int) {
+	for _, w := range t.parts {
+		n += len(w.Records)
 	}
+	return n
 }

@@ -21,7 +21,7 @@ func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 // show it, and would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] gave
 // before the ends were asked for. A time in the future counts as now. Fenced claims are left out.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
-	err := n.giveRowsNow(ctx, claims)
+	err := recorder{n}.giveRowsNow(ctx, claims)
 	if err == nil {
 		err = n.ledger.transact(ctx, func(tx pgx.Tx) error { return caughtUp(ctx, tx, at, claims) })
 	}

@@ -56,7 +56,7 @@ func TestWindowsTurnWhileACommitIsInDoubt(t *testing.T) {
 	c := f.claim(0)
 	w := &partitionBatch{Slice: slice(c, seq(0, "a", 1)), scratch: scratches.Get().(*scratch)}
 	w.reset()
-	if _, err := f.n.attempt(t.Context(), []*partitionBatch{w}); err != nil {
+	if _, err := (batchWriter{f.n}).attempt(t.Context(), []*partitionBatch{w}); err != nil {
 		t.Fatal(err)
 	}
 	c.spans, c.laneSeq, c.revision = nil, 1, c.revision-1 // as it was before
@@ -64,7 +64,7 @@ func TestWindowsTurnWhileACommitIsInDoubt(t *testing.T) {
 	if err := f.n.loadWindows(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	done, err := f.n.wasCommitted(t.Context(), []*partitionBatch{w})
+	done, err := batchWriter{f.n}.wasCommitted(t.Context(), []*partitionBatch{w})
 	if err != nil || !done {
 		t.Fatal(done, err)
 	}

@@ -73,7 +73,7 @@ func (n *Namespace) ApplyCommand(ctx context.Context, c *Claim, cmd Command) (Ap
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
 		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of its partition")
 	}
-	return n.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
+	return batchWriter{n}.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
 }
 
 // decideCommand asks the gate about a command.

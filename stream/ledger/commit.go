@@ -1,5 +1,14 @@
 package ledger
 
+// The transaction that a sink's statement and the ledger share, in three round trips.
+//
+//	lock    the action, so that an earlier transaction of it has ended, and the fence
+//	read    whether the action is done already: then nothing is done
+//	write   the completion, as the recording of results writes it (record.go), and whether it is there now
+//	commit  the sink's statement and COMMIT in one round trip, in the time that is left until ctx ends
+//
+// There is one attempt: whether the statement may be executed again is for the lane to decide.
+
 import (
 	"context"
 	"crypto/sha256"
@@ -44,7 +53,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 	}()
 	for refreshed := 0; ; refreshed++ {
 		var committed bool
-		tag, committed, err = n.commit(ctx, w, &r, s)
+		tag, committed, err = recorder{n}.commit(ctx, w, &r, s)
 		if t := troubleOf(err); err != nil && (t == oldWindows || t == pg.OldPlan) && !isStatement(err) && refreshed < maxRefresh {
 			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
 			continue
@@ -68,19 +77,10 @@ func isStatement(err error) bool {
 	return ok
 }
 
-// sinkTx is one attempt of a transaction that a sink's statement and the ledger share.
-type sinkTx struct {
-	conn   *pgxpool.Conn
-	r      *Result
-	fence  [][]byte     // arrays of one: ids, epochs, tokens
-	done   pg.Statement // asks for the action's completion
-	lookup [][]byte     // the parameters of done
-}
-
-// commit is the transaction, in three round trips: ask whether the action is still to be done; write the completion; execute
-// the statement and commit.
-func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
-	conn, err := n.ledger.sinkConns.Acquire(ctx)
+// commit runs the transaction once.
+func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
+	l := rec.n.ledger
+	conn, err := l.sinkConns.Acquire(ctx)
 	if err != nil {
 		return "", false, err
 	}
@@ -91,17 +91,27 @@ func (n *Namespace) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 		}
 		pg.Abandon(conn)
 	}()
-	j := newSinkTx(conn, r)
-	bounded, answered := n.ledger.sinkConns.Bounded(ctx) // for our part; the statement may take until ctx ends
-	done, err := j.begin(bounded, n.actionLock(r))
+	t := newSinkTx(conn, r, actionLock(l.cfg.Schema, r))
+	bounded, answered := l.sinkConns.Bounded(ctx) // for our part; the statement may take until ctx ends
+	done, err := t.lockAndRead(bounded)
 	if err == nil && !done {
-		err = j.complete(bounded, w, n.windows.Load(), remaining(ctx))
+		err = t.write(bounded, w, rec.n.windows.Load(), remaining(ctx))
 	}
 	if err = answered(err); err != nil || done {
 		return "", false, err
 	}
-	tag, err = execute(ctx, conn, s)
+	tag, err = executeAndCommit(ctx, conn, s)
 	return tag, err == nil, err
+}
+
+// sinkTx is one attempt of the transaction.
+type sinkTx struct {
+	conn   *pgxpool.Conn
+	r      *Result
+	lock   int64        // key of the action's advisory lock
+	fence  [][]byte     // arrays of one: ids, epochs, tokens
+	done   pg.Statement // asks for the action's completion
+	lookup [][]byte     // the parameters of done
 }
 
 // actionDone is asked under a lock that waits until an earlier transaction of the action has ended, so that it sees what
@@ -110,13 +120,13 @@ const actionDone = `-- actionDone
 SELECT EXISTS (SELECT FROM completions_w{w} WHERE fence = $1 AND bucket = $3 AND $4::int = ANY (lanes))
     OR EXISTS (SELECT FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 AND status = 'done')`
 
-func newSinkTx(conn *pgxpool.Conn, r *Result) *sinkTx {
+func newSinkTx(conn *pgxpool.Conn, r *Result, lock int64) *sinkTx {
 	c := r.Claim
 	c.mu.Lock()
 	window := c.windowOf(r.LaneSeq) // writeOf has seen it
 	c.mu.Unlock()
 	return &sinkTx{
-		conn: conn, r: r, fence: fencesOf(c).params(),
+		conn: conn, r: r, lock: lock, fence: fencesOf(c).params(),
 		done: pg.NewStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
 			pg.Int32Param(c.ID), pg.Int64Param(r.LaneSeq), pg.Int64Param(r.LaneSeq >> bucketBits), pg.Int32Param(int32(r.LaneSeq & (bucketSize - 1))),
@@ -125,20 +135,20 @@ func newSinkTx(conn *pgxpool.Conn, r *Result) *sinkTx {
 }
 
 // actionLock is the key of an action's advisory lock.
-func (n *Namespace) actionLock(r *Result) int64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "forebay action %s %d %d", n.ledger.cfg.Schema, r.Claim.ID, r.LaneSeq))
+func actionLock(schema string, r *Result) int64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "forebay action %s %d %d", schema, r.Claim.ID, r.LaneSeq))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// begin begins the transaction and says whether the action is done already.
-func (j *sinkTx) begin(ctx context.Context, lock int64) (done bool, err error) {
+// lockAndRead begins the transaction and says whether the action is done already.
+func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 	fenced := true
-	p := &pg.Pipeline{Conn: j.conn}
+	p := &pg.Pipeline{Conn: t.conn}
 	err = errors.Join(
 		p.Add(ctx, pg.Begin, nil),
-		p.Add(ctx, advisoryLock, nil, pg.Int64Param(lock)),
-		p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, j.fence...),
-		p.Add(ctx, j.done, func(r *pg.Row) { done = r.Bool() }, j.lookup...),
+		p.Add(ctx, advisoryLock, nil, pg.Int64Param(t.lock)),
+		p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, t.fence...),
+		p.Add(ctx, t.done, func(r *pg.Row) { done = r.Bool() }, t.lookup...),
 	)
 	if err == nil {
 		err = p.Run(ctx)
@@ -149,22 +159,23 @@ func (j *sinkTx) begin(ctx context.Context, lock int64) (done bool, err error) {
 	return done, err
 }
 
-// complete writes the completion, checks that it was written, and sets the session up for the statement.
-func (j *sinkTx) complete(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
-	p := &pg.Pipeline{Conn: j.conn}
-	if err := w.queue(ctx, p, win, j.fence); err != nil {
+// write writes the completion, checks that it was written, and sets the session up for the statement.
+func (t *sinkTx) write(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
+	l, err := w.steps(win, t.fence)
+	if err != nil {
 		return err
 	}
-	written := false
-	err := errors.Join(
-		p.Add(ctx, j.done, func(r *pg.Row) { written = r.Bool() }, j.lookup...),
+	p, written := &pg.Pipeline{Conn: t.conn}, false
+	err = errors.Join(
+		l.queue(ctx, p),
+		p.Add(ctx, t.done, func(r *pg.Row) { written = r.Bool() }, t.lookup...),
 		p.Add(ctx, sessionOfStatement, nil, []byte(left)),
 	)
 	if err == nil {
 		err = p.Run(ctx)
 	}
 	if err == nil && !written {
-		err = pg.Refuse(fmt.Errorf("the completion of action %d of fence %d was not written", j.r.LaneSeq, j.r.Claim.ID))
+		err = pg.Refuse(fmt.Errorf("the completion of action %d of fence %d was not written", t.r.LaneSeq, t.r.Claim.ID))
 	}
 	return err
 }
@@ -187,8 +198,8 @@ func remaining(ctx context.Context) string {
 	return strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
 }
 
-// execute runs the statement and commits, in one round trip.
-func execute(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
+// executeAndCommit runs the statement and commits, in one round trip.
+func executeAndCommit(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
 	batch.ExecParams(pg.Commit.SQL, nil, nil, nil, nil)

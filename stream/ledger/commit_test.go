@@ -231,11 +231,11 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := newSinkTx(first, &r)
-			if _, err := j.begin(t.Context(), f.n.actionLock(&r)); err != nil {
+			shared := newSinkTx(first, &r, actionLock(f.cfg.Schema, &r))
+			if _, err := shared.lockAndRead(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.complete(t.Context(), w, f.n.windows.Load(), "0"); err != nil {
+			if err := shared.write(t.Context(), w, f.n.windows.Load(), "0"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := first.Conn().Exec(t.Context(), `INSERT INTO `+f.cfg.Schema+`.paid VALUES (1, 1)`); err != nil {

@@ -42,7 +42,7 @@ func (w *resultWrite) giveRows(c *Claim) (found int) {
 }
 
 // giveRowsNow does what giveRows does for claims that record no results at the moment.
-func (n *Namespace) giveRowsNow(ctx context.Context, claims []*Claim) error {
+func (rec recorder) giveRowsNow(ctx context.Context, claims []*Claim) error {
 	for {
 		w := &resultWrite{claims: claimsSorted(claims), windows: map[int32]*windowResults{}}
 		found := 0
@@ -54,7 +54,7 @@ func (n *Namespace) giveRowsNow(ctx context.Context, claims []*Claim) error {
 		if found == 0 {
 			return nil
 		}
-		fenced, err := n.record(ctx, w)
+		fenced, err := rec.record(ctx, w)
 		if err != nil {
 			return err
 		}

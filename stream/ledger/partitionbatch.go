@@ -16,7 +16,7 @@ type partitionBatch struct {
 	refusedData map[int]bool // records whose data the database refused; true: their bytes as well
 	askAllKeys  bool         // the current window is asked for every event
 
-	*scratch     // while applyUntilDone works on it
+	*scratch     // while an attempt works on it
 	fenced       bool
 	stored       storedProgress
 	state        *gate.State

@@ -66,7 +66,7 @@ func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
 // keys returns the event keys that the current window is asked for, and all keys.
-func (t *txAttempt) keys() (toLookUp, all *pg.UUIDs) {
+func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 	toLookUp, all = &pg.UUIDs{}, &pg.UUIDs{}
 	all.Grow(t.records())
 	k := t.n.recent
@@ -95,7 +95,7 @@ func (t *txAttempt) keys() (toLookUp, all *pg.UUIDs) {
 
 // allInserted reports whether every event that was taken for new without asking gets a row, or was found in a closed
 // window.
-func (t *txAttempt) allInserted() bool {
+func (t *batchTx) allInserted() bool {
 	for _, w := range t.parts {
 		if w.fenced {
 			continue
@@ -116,8 +116,8 @@ func (t *txAttempt) allInserted() bool {
 }
 
 // askAllKeys lets all keys of a batch be asked for.
-func (n *Namespace) askAllKeys(parts []*partitionBatch) {
-	n.recent.askForAll()
+func (b batchWriter) askAllKeys(parts []*partitionBatch) {
+	b.n.recent.askForAll()
 	for _, w := range parts {
 		w.askAllKeys = true
 	}

@@ -79,7 +79,7 @@ func TestKeysThatAreAskedFor(t *testing.T) {
 	n := &Namespace{recent: newRecentKeys(8, 10)}
 	asked := func(sure bool, records ...Record) int32 {
 		w := &partitionBatch{Slice: Slice{Records: records}, askAllKeys: sure, scratch: &scratch{}}
-		got, all := (&txAttempt{n: n, parts: []*partitionBatch{w}}).keys()
+		got, all := (&batchTx{n: n, parts: []*partitionBatch{w}}).keys()
 		if all.Len() != len(records) {
 			t.Errorf("%d keys of %d", all.Len(), len(records))
 		}

@@ -1,5 +1,16 @@
 package ledger
 
+// The transaction of results, from top to bottom, in one round trip. What is written is decided before it, from the claims'
+// marks, so that every attempt writes the same; see writeOf.
+//
+//	lock    the claims' fences, ascending; whose fence is held by another is left out by each statement
+//	write   by window: completions, rows of actions, attempts; then what destinations reported, and lane_low
+//	commit
+//
+// Where nobody knows whether it was committed, it is written again: a completion that is there twice does no harm, and rows are
+// written so that it does not matter whether they exist. Commit is the same transaction with a sink's statement in it
+// (commit.go).
+
 import (
 	"context"
 	"errors"
@@ -38,63 +49,7 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
 		}
 	}
-	return n.recordAll(ctx, results, op)
-}
-
-// recordAll records results that are valid.
-func (n *Namespace) recordAll(ctx context.Context, results []Result, op string) (fenced map[int32]bool, err error) {
-	w, err := writeOf(results)
-	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
-	}
-	defer func() {
-		if err != nil {
-			w.markUnknown()
-		}
-	}()
-	var (
-		last   error
-		limits retryLimits
-	)
-	for try, refreshed := 0, 0; ; try++ {
-		if err := pg.Backoff(ctx, try); err != nil {
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(err, pg.Redact(last))}
-		}
-		fenced, err := n.record(ctx, w)
-		if err == nil {
-			w.markCommitted()
-			return fenced, nil
-		}
-		last = err
-		switch t := troubleOf(err); {
-		case ctx.Err() != nil:
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-		case t == oldWindows && refreshed < maxRefresh:
-			refreshed++
-			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
-		case t == pg.Permanent, t == pg.BadData, t == oldWindows:
-			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
-		}
-		n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", n.spec.Name, "try", try+1, "error", pg.Redact(err))
-		if limits.exceeded(err) && len(results) > 1 {
-			w.markUnknown()
-			return n.recordHalves(ctx, results, op)
-		}
-	}
-}
-
-// recordHalves records results in two parts, in their order.
-func (n *Namespace) recordHalves(ctx context.Context, results []Result, op string) (map[int32]bool, error) {
-	fenced, err := n.recordAll(ctx, results[:len(results)/2], op)
-	if err != nil {
-		return nil, err
-	}
-	more, err := n.recordAll(ctx, results[len(results)/2:], op)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(fenced, more)
-	return fenced, nil
+	return recorder{n}.all(ctx, results, op)
 }
 
 func (r Result) validate() error {
@@ -117,45 +72,155 @@ func (r Result) validate() error {
 	return nil
 }
 
-// record runs the transaction.
-func (n *Namespace) record(ctx context.Context, w *resultWrite) (fenced map[int32]bool, err error) {
-	conn, err := n.ledger.hot.Acquire(ctx)
+// recorder records results in a namespace, and tries again until that is done.
+type recorder struct{ n *Namespace }
+
+// all records results that are valid.
+func (rec recorder) all(ctx context.Context, results []Result, op string) (fenced map[int32]bool, err error) {
+	w, err := writeOf(results)
 	if err != nil {
-		return nil, err
+		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	defer func() {
-		if err != nil && troubleOf(err) == pg.OldPlan {
-			pg.Discard(conn)
-			return
+		if err != nil {
+			w.markUnknown()
 		}
-		pg.Abandon(conn)
 	}()
-	ctx, done := n.ledger.hot.Bounded(ctx)
-	defer func() { err = done(err) }() // before the connection is given back
-	win := n.windows.Load()
-	fenced = map[int32]bool{}
-	p := &pg.Pipeline{Conn: conn}
-	if err = p.Add(ctx, pg.Begin, nil); err != nil {
-		return nil, err
+	var (
+		last   error
+		limits retryLimits
+	)
+	for try, refreshed := 0, 0; ; try++ {
+		if err := pg.Backoff(ctx, try); err != nil {
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(err, pg.Redact(last))}
+		}
+		fenced, err := rec.record(ctx, w)
+		if err == nil {
+			w.markCommitted()
+			return fenced, nil
+		}
+		last = err
+		switch t := troubleOf(err); {
+		case ctx.Err() != nil:
+			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		case t == oldWindows && refreshed < maxRefresh:
+			refreshed++
+			_ = rec.n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
+		case t == pg.Permanent, t == pg.BadData, t == oldWindows:
+			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
+		}
+		rec.n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", rec.n.spec.Name, "try", try+1, "error", pg.Redact(err))
+		if limits.exceeded(err) && len(results) > 1 {
+			w.markUnknown()
+			return rec.halves(ctx, results, op)
+		}
 	}
-	for _, c := range w.claims {
-		fenced[c.ID] = true
-	}
-	held := fencesOf(w.claims...).params()
-	err = p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(fenced, r.Int32()) }, held...)
+}
+
+// halves records results in two parts, in their order.
+func (rec recorder) halves(ctx context.Context, results []Result, op string) (map[int32]bool, error) {
+	fenced, err := rec.all(ctx, results[:len(results)/2], op)
 	if err != nil {
 		return nil, err
 	}
-	if err = w.queue(ctx, p, win, held); err != nil {
+	more, err := rec.all(ctx, results[len(results)/2:], op)
+	if err != nil {
 		return nil, err
 	}
-	if err = p.Add(ctx, pg.Commit, nil); err != nil {
-		return nil, err
-	}
-	if err = p.Commit(ctx); err != nil {
-		return nil, err
-	}
+	maps.Copy(fenced, more)
 	return fenced, nil
+}
+
+// record runs the transaction once.
+func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int32]bool, err error) {
+	conn, err := rec.n.ledger.hot.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &recordTx{win: rec.n.windows.Load(), w: w, p: &pg.Pipeline{Conn: conn}, fenced: map[int32]bool{}}
+	bounded, done := rec.n.ledger.hot.Bounded(ctx)
+	err = done(t.run(bounded))
+	if err != nil && troubleOf(err) == pg.OldPlan {
+		pg.Discard(conn)
+	} else {
+		pg.Abandon(conn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.fenced, nil
+}
+
+// recordTx is one attempt of the transaction.
+type recordTx struct {
+	win    *windowSet
+	w      *resultWrite
+	p      *pg.Pipeline
+	held   [][]byte       // the fences that are locked, as parameters
+	fenced map[int32]bool // claims that do not hold theirs
+}
+
+func (t *recordTx) run(ctx context.Context) error {
+	if err := t.lock(ctx); err != nil {
+		return err
+	}
+	if err := t.write(ctx); err != nil {
+		return err
+	}
+	return t.commit(ctx)
+}
+
+func (t *recordTx) lock(ctx context.Context) error {
+	for _, c := range t.w.claims {
+		t.fenced[c.ID] = true
+	}
+	t.held = fencesOf(t.w.claims...).params()
+	return errors.Join(
+		t.p.Add(ctx, pg.Begin, nil),
+		t.p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(t.fenced, r.Int32()) }, t.held...),
+	)
+}
+
+func (t *recordTx) write(ctx context.Context) error {
+	l, err := t.w.steps(t.win, t.held)
+	if err != nil {
+		return err
+	}
+	return l.queue(ctx, t.p)
+}
+
+func (t *recordTx) commit(ctx context.Context) error {
+	if err := t.p.Add(ctx, pg.Commit, nil); err != nil {
+		return err
+	}
+	return t.p.Commit(ctx)
+}
+
+// steps are the statements; windows, and in them lanes, ascend.
+func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) {
+	age := pg.Int64Param(time.Since(w.decided).Microseconds())
+	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
+		wr := w.windows[id]
+		complete, ok := win.q.complete[id]
+		if !ok {
+			return nil, errRotated
+		}
+		for _, c := range wr.completions {
+			l = append(l, step{complete, c.params()})
+		}
+		l.add(win.q.update[id], held, wr.updates.columns, age)
+		l.add(win.q.insert[id], held, wr.inserts.columns, age)
+		l.add(win.q.attempt[id], held, wr.attempts.columns)
+		l.add(win.q.standing[id], nil, wr.made.columns, held...)
+		l.add(win.q.known[id], nil, wr.known.columns, held...)
+	}
+	for i := range w.reported {
+		l = append(l, step{resultEnd, w.reported[i].resultParams()})
+	}
+	for _, low := range w.newLows {
+		l = append(l, step{laneLowWrite, append(low.claim.fenceParams(), pg.Int64Param(low.laneSeq))})
+	}
+	return l, nil
 }
 
 // claimsOf are the claims of results, each once, sorted.
@@ -175,15 +240,4 @@ func claimsSorted(claims []*Claim) []*Claim {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b *Claim) int { return int(a.ID) - int(b.ID) })
 	return claims
-}
-
-func response(r *Result) []byte {
-	if len(r.Response) == 0 {
-		return nil
-	}
-	return r.Response[:min(len(r.Response), MaxResponse)]
-}
-
-func microseconds(d time.Duration) int32 {
-	return int32(min(max(d.Microseconds(), 0), math.MaxInt32))
 }

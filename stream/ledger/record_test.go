@@ -256,7 +256,7 @@ func TestFirstAttemptIsNotWhenItIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.decided = w.decided.Add(-2 * time.Hour) // since then it is tried
-	if _, err := f.n.record(t.Context(), w); err != nil {
+	if _, err := (recorder{f.n}).record(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	open, _, err := f.n.Open(t.Context(), f.claim(0), 0, 10)

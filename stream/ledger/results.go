@@ -1,13 +1,9 @@
 package ledger
 
 import (
-	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
-
-	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // resultWrite is what one Record writes. It is decided once, so that every attempt writes the same.
@@ -35,27 +31,6 @@ type windowResults struct {
 	made             *actionRows // actions that must have a row then
 	known            *actionRows // actions that must have a row, or be done
 }
-
-// completions is one row of the table.
-type completions struct {
-	key       completionKey
-	lanes     pg.Int16s
-	latencies pg.Int32s
-	responses pg.Blobs
-	answered  bool
-	size      int
-}
-
-type completionKey struct {
-	claim  *Claim
-	bucket int64
-	code   int32
-	// superseded: the actions were not tried, and have ended all the same.
-	superseded bool
-}
-
-// maxResponses bounds the answers that one row of completions holds.
-const maxResponses = 256 << 10
 
 // writeOf decides where each result is written, and sets the claims' marks. Of several results of one action the last one
 // is the action's status; each of them was an attempt.
@@ -160,163 +135,15 @@ func (r *Result) plain() bool {
 	return r.Status == Superseded || r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
-func (wr *windowResults) complete(r *Result) {
-	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
-	c := wr.open[key]
-	if c == nil || c.size > maxResponses {
-		c = &completions{key: key}
-		wr.open[key] = c
-		wr.completions = append(wr.completions, c)
-	}
-	c.lanes.Add(int16(r.LaneSeq & (bucketSize - 1)))
-	c.latencies.Add(microseconds(r.Latency))
-	answer := response(r)
-	c.responses.Add(answer)
-	c.answered = c.answered || answer != nil
-	c.size += len(answer)
-}
-
 // insert gives an action a row, which must be there then.
 func (wr *windowResults) insert(r *Result) {
 	wr.inserts.add(r)
 	wr.made.add(r.Claim.ID, r.LaneSeq)
 }
 
-// resultRows are what results make of actions' rows: actionsUpdate and actionsInsert, behind the fences.
-type resultRows struct {
-	columns
-	fence, attempt, code, latency         pg.Int32s
-	laneSeq, nextIn, left, silence, doubt pg.Int64s
-	since                                 pg.Int64s
-	status, class, errors                 pg.Texts
-	response, packed                      pg.Blobs
-	id                                    pg.UUIDs
-}
-
-func newResultRows() *resultRows {
-	r := &resultRows{}
-	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
-		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
-		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}}
-	return r
-}
-
-func (c *resultRows) add(r *Result) {
-	c.fence.Add(r.Claim.ID)
-	c.laneSeq.Add(r.LaneSeq)
-	c.status.Add(string(r.Status))
-	c.attempt.Add(int32(r.Attempt))
-	c.nextIn.Add(r.NextIn.Microseconds())
-	c.class.Add(pg.Clean(r.Class, 40))
-	c.code.Add(int32(r.Code))
-	c.latency.Add(microseconds(r.Latency))
-	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
-	c.response.Add(response(r))
-	if r.Status == Done || r.Status == Superseded {
-		c.packed.Null()
-	} else {
-		c.packed.Add(r.Packed)
-	}
-	c.left.Add(r.Left.Microseconds())
-	c.silence.Add(r.Silence.Microseconds())
-	if id, ok := r.ID.Hash(); ok {
-		c.id.Add(id)
-	} else {
-		c.id.Null()
-	}
-	if r.DoubtEnd.IsZero() {
-		c.doubt.Null()
-	} else {
-		c.doubt.Add(time.Since(r.DoubtEnd).Microseconds())
-	}
-	since := r.Latency
-	if !r.Began.IsZero() {
-		since = max(since, time.Since(r.Began))
-	}
-	c.since.Add(since.Microseconds())
-}
-
 // kept reports whether an attempt gets a row: it has ended or is marked, and is not a first one that simply succeeded.
 func (r *Result) kept() bool {
 	return r.Attempt > 0 && r.Status != Processing && (r.Attempt > 1 || r.Status != Done || r.Marked)
-}
-
-// attemptRows are attempts that get a row: attemptsInsert, behind the fences. Of an attempt a write has one row at most.
-type attemptRows struct {
-	columns
-	fence, attempt, code, latency pg.Int32s
-	laneSeq                       pg.Int64s
-	status, class, errors         pg.Texts
-	response                      pg.Blobs
-	trace                         pg.UUIDs
-}
-
-func newAttemptRows() *attemptRows {
-	r := &attemptRows{}
-	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"class", &r.class},
-		{"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"trace", &r.trace}}
-	return r
-}
-
-func (c *attemptRows) add(r *Result) {
-	c.fence.Add(r.Claim.ID)
-	c.laneSeq.Add(r.LaneSeq)
-	c.status.Add(string(r.Status))
-	c.attempt.Add(int32(r.Attempt))
-	c.class.Add(pg.Clean(r.Class, 40))
-	c.code.Add(int32(r.Code))
-	c.latency.Add(microseconds(r.Latency))
-	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
-	c.response.Add(response(r))
-	c.trace.AddOrNull(r.Trace)
-}
-
-// steps are the statements; windows, and in them lanes, ascend.
-func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) {
-	age := pg.Int64Param(time.Since(w.decided).Microseconds())
-	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
-		wr := w.windows[id]
-		complete, ok := win.q.complete[id]
-		if !ok {
-			return nil, errRotated
-		}
-		for _, c := range wr.completions {
-			l = append(l, step{complete, c.params()})
-		}
-		l.add(win.q.update[id], held, wr.updates.columns, age)
-		l.add(win.q.insert[id], held, wr.inserts.columns, age)
-		l.add(win.q.attempt[id], held, wr.attempts.columns)
-		l.add(win.q.standing[id], nil, wr.made.columns, held...)
-		l.add(win.q.known[id], nil, wr.known.columns, held...)
-	}
-	for i := range w.reported {
-		l = append(l, step{resultEnd, w.reported[i].resultParams()})
-	}
-	for _, low := range w.newLows {
-		l = append(l, step{laneLowWrite, append(low.claim.fenceParams(), pg.Int64Param(low.laneSeq))})
-	}
-	return l, nil
-}
-
-func (w *resultWrite) queue(ctx context.Context, p *pg.Pipeline, win *windowSet, held [][]byte) error {
-	l, err := w.steps(win, held)
-	if err != nil {
-		return err
-	}
-	return l.queue(ctx, p)
-}
-
-func (c *completions) params() [][]byte {
-	var responses []byte
-	if c.answered {
-		responses = c.responses.Param()
-	}
-	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.lanes.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
-}
-
-// fenceParams name a claim's fence: id, epoch, token.
-func (c *Claim) fenceParams() [][]byte {
-	return [][]byte{pg.Int32Param(c.ID), pg.Int64Param(c.Epoch), c.Token[:]}
 }
 
 // markCommitted notes that the write is committed, and moves the claims' marks on.

@@ -116,6 +116,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	for _, q := range wanted {
 		w.addBackfill(k, q)
 	}
+	w.addProgress(k)
 }
 
 // duplicateRows count duplicates of events: duplicatesUpdate.
@@ -272,15 +273,11 @@ func (w *writer) checkWindows() error {
 	return nil
 }
 
-// queue adds the statements and COMMIT.
 func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err
 	}
-	if err := w.steps().queue(ctx, p); err != nil {
-		return err
-	}
-	return p.Add(ctx, pg.Commit, nil)
+	return w.steps().queue(ctx, p)
 }
 
 // steps are the statements in lock order.

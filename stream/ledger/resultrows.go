@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"math"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+// completions is one row of the table.
+type completions struct {
+	key       completionKey
+	lanes     pg.Int16s
+	latencies pg.Int32s
+	responses pg.Blobs
+	answered  bool
+	size      int
+}
+
+type completionKey struct {
+	claim  *Claim
+	bucket int64
+	code   int32
+	// superseded: the actions were not tried, and have ended all the same.
+	superseded bool
+}
+
+// maxResponses bounds the answers that one row of completions holds.
+const maxResponses = 256 << 10
+
+func (wr *windowResults) complete(r *Result) {
+	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
+	c := wr.open[key]
+	if c == nil || c.size > maxResponses {
+		c = &completions{key: key}
+		wr.open[key] = c
+		wr.completions = append(wr.completions, c)
+	}
+	c.lanes.Add(int16(r.LaneSeq & (bucketSize - 1)))
+	c.latencies.Add(microseconds(r.Latency))
+	answer := response(r)
+	c.responses.Add(answer)
+	c.answered = c.answered || answer != nil
+	c.size += len(answer)
+}
+
+func (c *completions) params() [][]byte {
+	var responses []byte
+	if c.answered {
+		responses = c.responses.Param()
+	}
+	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.lanes.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
+}
+
+// fenceParams name a claim's fence: id, epoch, token.
+func (c *Claim) fenceParams() [][]byte {
+	return [][]byte{pg.Int32Param(c.ID), pg.Int64Param(c.Epoch), c.Token[:]}
+}
+
+// resultRows are what results make of actions' rows: actionsUpdate and actionsInsert, behind the fences.
+type resultRows struct {
+	columns
+	fence, attempt, code, latency         pg.Int32s
+	laneSeq, nextIn, left, silence, doubt pg.Int64s
+	since                                 pg.Int64s
+	status, class, errors                 pg.Texts
+	response, packed                      pg.Blobs
+	id                                    pg.UUIDs
+}
+
+func newResultRows() *resultRows {
+	r := &resultRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
+		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
+		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}}
+	return r
+}
+
+func (c *resultRows) add(r *Result) {
+	c.fence.Add(r.Claim.ID)
+	c.laneSeq.Add(r.LaneSeq)
+	c.status.Add(string(r.Status))
+	c.attempt.Add(int32(r.Attempt))
+	c.nextIn.Add(r.NextIn.Microseconds())
+	c.class.Add(pg.Clean(r.Class, 40))
+	c.code.Add(int32(r.Code))
+	c.latency.Add(microseconds(r.Latency))
+	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
+	c.response.Add(response(r))
+	if r.Status == Done || r.Status == Superseded {
+		c.packed.Null()
+	} else {
+		c.packed.Add(r.Packed)
+	}
+	c.left.Add(r.Left.Microseconds())
+	c.silence.Add(r.Silence.Microseconds())
+	if id, ok := r.ID.Hash(); ok {
+		c.id.Add(id)
+	} else {
+		c.id.Null()
+	}
+	if r.DoubtEnd.IsZero() {
+		c.doubt.Null()
+	} else {
+		c.doubt.Add(time.Since(r.DoubtEnd).Microseconds())
+	}
+	since := r.Latency
+	if !r.Began.IsZero() {
+		since = max(since, time.Since(r.Began))
+	}
+	c.since.Add(since.Microseconds())
+}
+
+// attemptRows are attempts that get a row: attemptsInsert, behind the fences. Of an attempt a write has one row at most.
+type attemptRows struct {
+	columns
+	fence, attempt, code, latency pg.Int32s
+	laneSeq                       pg.Int64s
+	status, class, errors         pg.Texts
+	response                      pg.Blobs
+	trace                         pg.UUIDs
+}
+
+func newAttemptRows() *attemptRows {
+	r := &attemptRows{}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"class", &r.class},
+		{"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"trace", &r.trace}}
+	return r
+}
+
+func (c *attemptRows) add(r *Result) {
+	c.fence.Add(r.Claim.ID)
+	c.laneSeq.Add(r.LaneSeq)
+	c.status.Add(string(r.Status))
+	c.attempt.Add(int32(r.Attempt))
+	c.class.Add(pg.Clean(r.Class, 40))
+	c.code.Add(int32(r.Code))
+	c.latency.Add(microseconds(r.Latency))
+	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
+	c.response.Add(response(r))
+	c.trace.AddOrNull(r.Trace)
+}
+
+func response(r *Result) []byte {
+	if len(r.Response) == 0 {
+		return nil
+	}
+	return r.Response[:min(len(r.Response), MaxResponse)]
+}
+
+func microseconds(d time.Duration) int32 {
+	return int32(min(max(d.Microseconds(), 0), math.MaxInt32))
+}
