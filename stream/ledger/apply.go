@@ -44,8 +44,7 @@ type batchTx struct {
 	overdue    []gate.VersionLineKey
 	seen       map[schemas.EventKey]gate.Seen // events decided before, and in which window they are
 	seenAt     map[schemas.EventKey]int32
-	recent     int  // keys that were seen recently by this process
-	found      int  // events that are in the current window
+	asked      askedKeys
 	commitSent bool // its outcome may be unknown
 }
 
@@ -130,9 +129,7 @@ func (t *batchTx) readSeen(ctx context.Context) error {
 		key, window := schemas.EventKey(r.UUID()), r.Int32()
 		t.seenAt[key] = window
 		t.seen[key] = gate.Seen{Hash: r.UUID(), Decision: gate.Decision(r.Text())}
-		if window == t.win.current {
-			t.found++
-		}
+		t.noteFound(window)
 	}
 	if all.Len() > 0 && len(t.win.live) > 1 {
 		if err := t.p.Add(ctx, t.win.q.seenBefore, read, all.Param()); err != nil {
@@ -349,7 +346,7 @@ func (t *batchTx) commit(ctx context.Context) error {
 	if err := t.p.Commit(ctx); err != nil {
 		return err
 	}
-	t.n.recent.batchCommitted(t.records(), t.found > t.recent)
+	t.keysCommitted()
 	for _, w := range t.parts {
 		if !w.fenced {
 			w.markCommitted()

@@ -23,8 +23,7 @@ type cachedLine struct {
 	gone         bool // not in the cache any more
 	older, newer *cachedLine
 
-	dirtySince int64 // see dirtyLine; 0: the row is up to date
-	writeState writeState
+	dirtyLine
 
 	place int32  // index among the lines of the batch that used it last
 	turn  uint32 // lineCache.turn of that batch
@@ -72,7 +71,7 @@ func (c *lineCache) evict() {
 	if l == nil {
 		l = c.oldest
 	}
-	for n := 2 * len(c.lines); l.used || l.dirtySince != 0; n-- {
+	for n := 2 * len(c.lines); l.used || l.dirty(); n-- {
 		if n == 0 {
 			return
 		}

@@ -12,35 +12,58 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// A version line that only moves on (the event is the next one, and changes nothing but version and key) is not written by
+// Lines that are written later. A version line that only moves on (the event is the next one, and changes nothing but version and key) is not written by
 // the batch that moves it: the event's row has the same version. The line is dirty until it is written, at most MaxLag
 // lane_seqs later, with the version it has by then. This saves most writes of lines that move often. A claim begins by
 // folding the events that the last owner left into the lines: a line's as_of says up to which lane_seq it knows them.
+//
+//	                    Postgres CPU    WAL         of an action (forebay-bench lanes, one run each, 22 Nov 2026)
+//	with                8.3 µs          488 B
+//	without             13.4 µs         609 B
+//
+// The door:
+//
+//	findMovers, pickDirtyLines, leaveLine, addDirtyLines   which lines a batch writes              writer.addLines
+//	firstUnwritten                                         up to where lines are whole: lines_low  writer.addProgress
+//	lineCommitted, written; linesDiscarded                 the end of an attempt                   partitionBatch
+//	dirtyLine (of a cachedLine)                            it is not evicted                       lineCache
+//	foldLines                                              before others read the lines            Claim, Leave, rekey
+//	foldOld                                                before a window is dropped              Tidy
+//
+// To take it out, leaveLine says only whether a line is the same as before, and the rest goes, with lines_low and as_of.
 
 // MaxLag is how many lane_seqs a line's row may be behind. A claim reads that many events at most, in a quarter of a second.
 const MaxLag = 1 << 17
 
 // dirtyLines are the cached lines whose rows are behind, the longest behind first.
 type dirtyLines struct {
-	queue []dirtyLine
+	queue []queuedLine
 	n     int // dirty lines; the queue also has lines that were written since
 }
 
-// dirtyLine is a line whose row lacks the events from lane_seq since on.
-type dirtyLine struct {
+// queuedLine is a line whose row lacks the events from lane_seq since on.
+type queuedLine struct {
 	line  *cachedLine
 	since int64
 }
 
-func (g dirtyLine) stillDirty() bool { return !g.line.gone && g.line.dirtySince == g.since }
+// dirtyLine is what a cached line knows of it.
+type dirtyLine struct {
+	dirtySince int64 // see queuedLine; 0: the row is up to date
+	writeState writeState
+}
+
+func (l *dirtyLine) dirty() bool { return l.dirtySince != 0 }
+
+func (g queuedLine) stillDirty() bool { return !g.line.gone && g.line.dirtySince == g.since }
 
 func (g *dirtyLines) add(l *cachedLine, since int64) {
-	if l.dirtySince != 0 {
+	if l.dirty() {
 		return
 	}
 	l.dirtySince = since
 	g.n++
-	g.queue = append(g.queue, dirtyLine{l, since})
+	g.queue = append(g.queue, queuedLine{l, since})
 }
 
 // written takes out lines that were written.
@@ -55,7 +78,7 @@ func (g *dirtyLines) written(lines []*cachedLine) {
 	}
 	g.queue = g.queue[i:]
 	if len(g.queue) > 4*g.n+1024 { // mostly lines that were written for another reason
-		g.queue = slices.DeleteFunc(g.queue, func(e dirtyLine) bool { return !e.stillDirty() })
+		g.queue = slices.DeleteFunc(g.queue, func(e queuedLine) bool { return !e.stillDirty() })
 	}
 }
 
@@ -99,6 +122,56 @@ func (w *partitionBatch) writeLine(l *cachedLine, how writeState) {
 		w.writtenLines = append(w.writtenLines, l)
 	}
 	l.writeState = how
+}
+
+// leaveLine reports whether this attempt does not write line i: it has not changed, or it only moved on and is written later.
+// A line on which events wait is never left for later.
+func (w *partitionBatch) leaveLine(i int, l *gate.VersionLine, moved bool, lag int64) bool {
+	was, h, waits := &w.before[i], w.cached[i], len(w.waiting(w.keys[i])) > 0
+	dirty := h != nil && h.dirty()
+	now := dirty && (h.writeState == toWrite || waits)
+	if !now && was.exists && sameLine(l, &was.line) {
+		return true
+	}
+	if moved && !now && lag > 0 && !waits && w.rowTells(i, l) {
+		w.deferred[i] = true
+		return true
+	}
+	if dirty {
+		w.writeLine(h, inWrite)
+	}
+	return false
+}
+
+// addDirtyLines adds the lines that were picked and that no event of this batch has changed.
+func (w *writer) addDirtyLines(k *partitionBatch) {
+	for _, l := range k.writtenLines {
+		if l.writeState == toWrite {
+			l.writeState = inWrite
+			w.movedLines.add(k, l.key, l.line)
+		}
+	}
+}
+
+// lineCommitted notes that line i was left for later, if it was: before the next line is cached, which could evict it.
+func (w *partitionBatch) lineCommitted(i int, l *cachedLine) {
+	if w.deferred[i] {
+		w.Claim.dirty.add(l, w.laneAt)
+	}
+}
+
+// linesDiscarded sets dirty lines back to what they were before the gate changed them: their rows do not say it.
+func (w *partitionBatch) linesDiscarded() {
+	for _, l := range w.writtenLines {
+		l.writeState = notWriting
+	}
+	for i := range min(len(w.before), len(w.cached)) {
+		if l := w.cached[i]; l != nil && l.dirty() {
+			was := w.before[i].line
+			was.Skipped = slices.Clone(was.Skipped)
+			l.line, l.waiting = &was, nil
+		}
+	}
 }
 
 // findMovers finds the last event of the batch that only moved each line.
@@ -197,7 +270,7 @@ func restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
 
 // foldOld writes a claim's dirty lines where their events are in windows before the current one, which will be dropped. all
 // writes all of them.
-func (n *Namespace) foldOld(ctx context.Context, c *Claim, all bool) error {
+func foldOld(ctx context.Context, n *Namespace, c *Claim, all bool) error {
 	if c.dirty.n == 0 {
 		return nil
 	}

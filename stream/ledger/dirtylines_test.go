@@ -94,6 +94,22 @@ func TestLinesBehindSurviveAFailedBatch(t *testing.T) {
 	}
 }
 
+// A line that is left for later is not evicted by the next line of its own batch: no row says what it has come to.
+func TestLineLeftForLaterStaysInTheCacheOfItsBatch(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.CacheLines = 1 })
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	f.apply(c, seq(2, "a", 2), seq(3, "b", 2))
+	if d := cmp.Diff([]string{"0:applied/next", "1:applied/next"}, decisions(f.apply(c, seq(4, "a", 3), seq(5, "b", 3)))); d != "" {
+		t.Error(d)
+	}
+	next := f.claim(0)
+	if d := cmp.Diff([]string{"0:applied/next", "1:applied/next"}, decisions(f.apply(next, seq(6, "a", 4), seq(7, "b", 4)))); d != "" {
+		t.Error(d)
+	}
+}
+
 // A small cache keeps every line whose row is behind, and writes them before they are too many.
 func TestLinesBehindStayInTheCache(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	}
 	forgets := n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
 	// A line that has just moved must not go for the age of its row.
-	return forgets, n.foldOld(ctx, c, forgets)
+	return forgets, foldOld(ctx, n, c, forgets)
 }
 
 // OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.

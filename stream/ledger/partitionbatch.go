@@ -300,9 +300,7 @@ func (w *partitionBatch) markCommitted() {
 		} else {
 			l.line, l.waiting = line, waiting
 		}
-		if w.deferred[i] {
-			c.dirty.add(l, w.laneAt)
-		}
+		w.lineCommitted(i, l)
 	}
 	c.dirty.written(w.writtenLines)
 	if w.laneEnd > c.laneSeq {
@@ -344,18 +342,10 @@ func (w *partitionBatch) becameHeld(offset int64) bool {
 // discard drops the lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines
 // exist nowhere else and are set back to what they were.
 func (w *partitionBatch) discard() {
-	for _, l := range w.writtenLines {
-		l.writeState = notWriting
-	}
 	for i, k := range w.keys {
-		if i >= len(w.cached) || w.cached[i] == nil || w.cached[i].dirtySince == 0 {
+		if i >= len(w.cached) || w.cached[i] == nil || !w.cached[i].dirty() {
 			w.Claim.cache.drop(k)
-			continue
-		}
-		if i < len(w.before) {
-			was := w.before[i].line
-			was.Skipped = slices.Clone(was.Skipped)
-			w.cached[i].line, w.cached[i].waiting = &was, nil
 		}
 	}
+	w.linesDiscarded()
 }

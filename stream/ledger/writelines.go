@@ -82,35 +82,18 @@ func (w *writer) addLines(k *partitionBatch) {
 		}
 		w.addLine(k, i)
 	}
-	for _, l := range k.writtenLines {
-		if l.writeState == toWrite {
-			l.writeState = inWrite
-			w.movedLines.add(k, l.key, l.line)
-		}
-	}
+	w.addDirtyLines(k)
 }
 
-// addLine adds a line that the gate has changed, or defers it. A line on which events wait is never deferred.
+// addLine adds a line that the gate has changed, unless it is left for later.
 func (w *writer) addLine(k *partitionBatch, i int) {
-	key, was, h := k.keys[i], &k.before[i], k.cached[i]
-	l := k.after[i]
+	key, was, l := k.keys[i], &k.before[i], k.after[i]
 	if l == nil {
 		return
 	}
-	dirty := h != nil && h.dirtySince != 0
-	now := dirty && (h.writeState == toWrite || len(k.waiting(key)) > 0)
-	if !now && was.exists && sameLine(l, &was.line) {
-		return
-	}
 	moved := was.exists && l.At.Text == "" && onlyMoved(l, &was.line)
-	if moved && !now && w.n.maxLag > 0 && len(k.waiting(key)) == 0 && k.rowTells(i, l) {
-		k.deferred[i] = true
-		return
-	}
-	if dirty {
-		k.writeLine(h, inWrite)
-	}
 	switch {
+	case k.leaveLine(i, l, moved, w.n.maxLag):
 	case moved:
 		w.movedLines.add(k, key, l)
 	case was.exists:
