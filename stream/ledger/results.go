@@ -102,32 +102,23 @@ func (w *resultWrite) window(id int32) *windowResults {
 	return wr
 }
 
-// action decides where a result is written. An action that has ended does not change.
+// action adds a result where it is to be written.
 func (w *resultWrite) action(wr *windowResults, r *Result) {
-	m := &r.Claim.marks
-	if r.LaneSeq < m.low { // it is done, or it has a row
+	ref := laneRef{r.Claim, r.LaneSeq}
+	switch r.Claim.marks.wayOf(r.LaneSeq, r.plain()) {
+	case belowLow:
 		wr.updates.add(r)
 		wr.known.add(r.Claim.ID, r.LaneSeq)
-		return
-	}
-	b, i := m.at(r.LaneSeq)
-	ref := laneRef{r.Claim, r.LaneSeq}
-	switch {
-	case b.ended.has(i):
-		return
-	case b.withRow.has(i) && b.recorded.has(i):
+	case intoRow:
 		wr.updates.add(r)
 		wr.made.add(r.Claim.ID, r.LaneSeq)
-		return
-	case !b.withRow.has(i) && r.plain():
-		b.ended.set(i)
-		w.ended = append(w.ended, ref)
+	case completion:
 		wr.complete(r)
-	default:
-		b.withRow.set(i)
+		w.ended, w.recorded = append(w.ended, ref), append(w.recorded, ref)
+	case newRow:
 		wr.insert(r)
+		w.recorded = append(w.recorded, ref)
 	}
-	w.recorded = append(w.recorded, ref)
 }
 
 // plain reports a first attempt that succeeded, or an action that is superseded without one: a completion says all of it.
@@ -171,9 +162,7 @@ func (w *resultWrite) markCommitted() {
 func (w *resultWrite) markUnknown() {
 	for _, l := range w.ended {
 		l.claim.mu.Lock()
-		b, i := l.claim.marks.at(l.laneSeq)
-		b.ended.unset(i)
-		b.maybeEnded.set(i)
+		l.claim.marks.unknown(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 }
