@@ -48,20 +48,31 @@ type batchTx struct {
 	commitSent bool // its outcome may be unknown
 }
 
-func (t *batchTx) run(ctx context.Context) error {
-	if err := t.lock(ctx); err != nil {
-		return err
+// attempt runs the transaction once. commitSent says of an error whether it came after COMMIT was sent.
+func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
+	conn, err := b.n.ledger.hot.Acquire(ctx)
+	if err != nil {
+		return false, err
 	}
-	if err := t.read(ctx); err != nil {
-		return err
+	t := &batchTx{n: b.n, win: b.n.windows.Load(), parts: parts, byFence: map[int32]*partitionBatch{}, p: &pg.Pipeline{Conn: conn},
+		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}}
+	bounded, done := b.n.ledger.hot.Bounded(ctx)
+	for _, step := range []func(context.Context) error{t.lock, t.read, t.decide, t.write, t.commit} {
+		if err = step(bounded); err != nil {
+			break
+		}
 	}
-	if err := t.decide(); err != nil {
-		return err
+	if err = done(err); err != nil {
+		for _, w := range parts {
+			w.discard()
+		}
 	}
-	if err := t.write(ctx); err != nil {
-		return err
+	if err != nil && troubleOf(err) == pg.OldPlan {
+		pg.Discard(conn)
+	} else {
+		pg.Abandon(conn)
 	}
-	return t.commit(ctx)
+	return t.commitSent, err
 }
 
 // lock queues the locks. The windows' keeps a rotation from ending meanwhile. A partition whose fence is not found is fenced.
@@ -243,7 +254,7 @@ func (t *batchTx) checkContinuity() error {
 }
 
 // decide asks the gate about every partition that is not fenced.
-func (t *batchTx) decide() error {
+func (t *batchTx) decide(context.Context) error {
 	for _, w := range t.parts {
 		if w.fenced {
 			w.applied.Fenced = true

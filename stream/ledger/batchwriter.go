@@ -174,26 +174,3 @@ func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) err
 		b.n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch failed; trying again", "subscription", b.n.spec.Name, "try", try+1, "error", pg.Redact(err))
 	}
 }
-
-// attempt runs the transaction once. commitSent says of an error whether it came after COMMIT was sent.
-func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
-	conn, err := b.n.ledger.hot.Acquire(ctx)
-	if err != nil {
-		return false, err
-	}
-	t := &batchTx{n: b.n, win: b.n.windows.Load(), parts: parts, byFence: map[int32]*partitionBatch{}, p: &pg.Pipeline{Conn: conn},
-		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}}
-	bounded, done := b.n.ledger.hot.Bounded(ctx)
-	err = done(t.run(bounded))
-	if err != nil {
-		for _, w := range parts {
-			w.discard()
-		}
-	}
-	if err != nil && troubleOf(err) == pg.OldPlan {
-		pg.Discard(conn)
-	} else {
-		pg.Abandon(conn)
-	}
-	return t.commitSent, err
-}

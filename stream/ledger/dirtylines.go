@@ -12,8 +12,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Lines that are written later. A version line that only moves on (the event is the next one, and changes nothing but version and key) is not written by
-// the batch that moves it: the event's row has the same version. The line is dirty until it is written, at most MaxLag
+// Lines that are written later. A version line that only moves on (the event is the next one, and changes nothing but version
+// and key) is not written by the batch that moves it: the event's row has the same version. The line is dirty until it is written, at most MaxLag
 // lane_seqs later, with the version it has by then. This saves most writes of lines that move often. A claim begins by
 // folding the events that the last owner left into the lines: a line's as_of says up to which lane_seq it knows them.
 //
@@ -23,14 +23,14 @@ import (
 //
 // The door:
 //
-//	findMovers, pickDirtyLines, leaveLine, addDirtyLines   which lines a batch writes              writer.addLines
-//	firstUnwritten                                         up to where lines are whole: lines_low  writer.addProgress
-//	lineCommitted, written; linesDiscarded                 the end of an attempt                   partitionBatch
-//	dirtyLine (of a cachedLine)                            it is not evicted                       lineCache
-//	foldLines                                              before others read the lines            Claim, Leave, rekey
-//	foldOld                                                before a window is dropped              Tidy
+//	findMovers, pickDirtyLines, leaveLine, addDirtyLines   which lines a batch writes               writer.addLines
+//	firstUnwritten                                         from where on lines are behind           writer.addProgress
+//	lineCommitted, written; linesDiscarded                 the end of an attempt                    partitionBatch
+//	dirtyLine (of a cachedLine)                            it is not evicted                        lineCache
+//	foldLines, restoreLines                                before others read the lines; a lost one Claim, Leave, rekey
+//	foldOld                                                before a window is dropped               Tidy
 //
-// To take it out, leaveLine says only whether a line is the same as before, and the rest goes, with lines_low and as_of.
+// To take it out, leaveLine says only whether a line is the same as before, and the rest goes, with dirty_lines_from and as_of.
 
 // MaxLag is how many lane_seqs a line's row may be behind. A claim reads that many events at most, in a quarter of a second.
 const MaxLag = 1 << 17

@@ -22,7 +22,8 @@
 // from the gap buffer, a dead letter, and what keeps lane_low back for too long.
 //
 // A version line that only moves on is written later (dirtylines.go). The current window is not asked for keys that are most
-// probably new (recent.go). Each of the two stands in its own file, and a claim or a repeated batch puts right what it left.
+// probably new (recent.go). Each of the three (marks.go is the first) has one page, which says what it saves, the calls that lead in,
+// and what goes with it; a claim or a repeated batch puts right what it left.
 //
 // # When a batch fails
 //

@@ -137,63 +137,47 @@ func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	if err != nil {
 		return nil, err
 	}
-	t := &recordTx{win: rec.n.windows.Load(), w: w, p: &pg.Pipeline{Conn: conn}, fenced: map[int32]bool{}}
-	bounded, done := rec.n.ledger.hot.Bounded(ctx)
-	err = done(t.run(bounded))
-	if err != nil && troubleOf(err) == pg.OldPlan {
-		pg.Discard(conn)
-	} else {
+	defer func() {
+		if err != nil && troubleOf(err) == pg.OldPlan {
+			pg.Discard(conn)
+			return
+		}
 		pg.Abandon(conn)
+	}()
+	ctx, done := rec.n.ledger.hot.Bounded(ctx)
+	defer func() { err = done(err) }() // before the connection is given back
+
+	// lock
+	p, held := &pg.Pipeline{Conn: conn}, fencesOf(w.claims...).params()
+	fenced = map[int32]bool{}
+	for _, c := range w.claims {
+		fenced[c.ID] = true
+	}
+	err = errors.Join(
+		p.Add(ctx, pg.Begin, nil),
+		p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(fenced, r.Int32()) }, held...),
+	)
+	if err != nil {
+		return nil, err
+	}
+
+	// write
+	l, err := w.steps(rec.n.windows.Load(), held)
+	if err == nil {
+		err = l.queue(ctx, p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.fenced, nil
-}
 
-// recordTx is one attempt of the transaction.
-type recordTx struct {
-	win    *windowSet
-	w      *resultWrite
-	p      *pg.Pipeline
-	held   [][]byte       // the fences that are locked, as parameters
-	fenced map[int32]bool // claims that do not hold theirs
-}
-
-func (t *recordTx) run(ctx context.Context) error {
-	if err := t.lock(ctx); err != nil {
-		return err
+	// commit
+	if err = p.Add(ctx, pg.Commit, nil); err != nil {
+		return nil, err
 	}
-	if err := t.write(ctx); err != nil {
-		return err
+	if err = p.Commit(ctx); err != nil {
+		return nil, err
 	}
-	return t.commit(ctx)
-}
-
-func (t *recordTx) lock(ctx context.Context) error {
-	for _, c := range t.w.claims {
-		t.fenced[c.ID] = true
-	}
-	t.held = fencesOf(t.w.claims...).params()
-	return errors.Join(
-		t.p.Add(ctx, pg.Begin, nil),
-		t.p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(t.fenced, r.Int32()) }, t.held...),
-	)
-}
-
-func (t *recordTx) write(ctx context.Context) error {
-	l, err := t.w.steps(t.win, t.held)
-	if err != nil {
-		return err
-	}
-	return l.queue(ctx, t.p)
-}
-
-func (t *recordTx) commit(ctx context.Context) error {
-	if err := t.p.Add(ctx, pg.Commit, nil); err != nil {
-		return err
-	}
-	return t.p.Commit(ctx)
+	return fenced, nil
 }
 
 // steps are the statements; windows, and in them lanes, ascend.

@@ -273,15 +273,12 @@ func (w *writer) checkWindows() error {
 	return nil
 }
 
+// queue adds the statements in lock order.
 func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err
 	}
-	return w.steps().queue(ctx, p)
-}
-
-// steps are the statements in lock order.
-func (w *writer) steps() (l steps) {
+	var l steps
 	q, waits, window := &w.win.q, w.n.waits(), pg.Int32Param(w.win.current)
 	for _, live := range w.win.live {
 		l.add(q.forget[live], nil, w.rejectedGone.columns)
@@ -310,5 +307,5 @@ func (w *writer) steps() (l steps) {
 	l.add(backfillsReplace, nil, w.backfillRequests.line())
 	l.add(backfillsInsert, nil, w.backfillRequests.columns)
 	l.add(progressWrite, nil, w.progress.columns) // last: results recorded meanwhile move lane_low in the same row
-	return l
+	return l.queue(ctx, p)
 }
