@@ -110,7 +110,7 @@ func problemCount(n int) string {
 
 func listProblems(e *env, problems config.Problems) error {
 	return list(e, api.Page[config.Problem]{Items: problems}, config.Problem.String,
-		column[config.Problem]{"line", false, func(p config.Problem) string { return strconv.Itoa(p.Line) }})
+		column[config.Problem]{name: "line", value: func(p config.Problem) string { return strconv.Itoa(p.Line) }})
 }
 
 type configShowCmd struct {

@@ -19,16 +19,16 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.DestinationItem
 	return list(e, page, destinationID,
-		column[item]{"destination", false, destinationID},
-		column[item]{"type", false, func(i item) string { return i.Type }},
-		column[item]{"state", false, func(i item) string { return i.State }},
-		column[item]{"running", false, func(i item) string { return fmt.Sprintf("%d/%d", i.Running, i.Concurrency) }},
-		column[item]{"waiting", false, func(i item) string { return strconv.Itoa(i.Waiting) }},
-		column[item]{"failures", false, func(i item) string { return strconv.Itoa(i.ConsecutiveFailures) }},
-		column[item]{"until", false, untilText},
-		column[item]{"why", false, func(i item) string { return pauseText(i.Paused) }},
-		column[item]{"breaker", true, func(i item) string { return i.Breaker }},
-		column[item]{"failing since", true, func(i item) string { return clockOr(i.FailingSince) }})
+		column[item]{name: "destination", value: destinationID},
+		column[item]{name: "type", value: func(i item) string { return i.Type }},
+		column[item]{name: "state", value: func(i item) string { return i.State }},
+		column[item]{name: "running", value: func(i item) string { return fmt.Sprintf("%d/%d", i.Running, i.Concurrency) }},
+		column[item]{name: "waiting", value: func(i item) string { return strconv.Itoa(i.Waiting) }},
+		column[item]{name: "failures", value: func(i item) string { return strconv.Itoa(i.ConsecutiveFailures) }},
+		column[item]{name: "until", value: untilText},
+		column[item]{name: "why", value: func(i item) string { return pauseText(i.Paused) }},
+		column[item]{name: "breaker", wide: true, value: func(i item) string { return i.Breaker }},
+		column[item]{name: "failing since", wide: true, value: func(i item) string { return formatOptionalTime(i.FailingSince) }})
 }
 
 func destinationID(i api.DestinationItem) string { return i.Team + "/" + i.Destination }
@@ -39,9 +39,9 @@ func untilText(i api.DestinationItem) string {
 	case i.Paused != nil:
 		return ""
 	case i.OpenUntil == nil, i.HeldUntil != nil && i.HeldUntil.After(*i.OpenUntil):
-		return clockOr(i.HeldUntil)
+		return formatOptionalTime(i.HeldUntil)
 	}
-	return clockOr(i.OpenUntil)
+	return formatOptionalTime(i.OpenUntil)
 }
 
 func pauseText(p *api.PauseItem) string {
@@ -92,18 +92,18 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("type", i.Type)
 		line("state", i.State)
 		if p := i.Paused; p != nil {
-			line("paused", clock(p.Since)+" by "+p.By)
+			line("paused", formatTime(p.Since)+" by "+p.By)
 			line("why", p.Reason)
 			line("class", p.Class)
 			line("run", fmt.Sprintf("forebay destinations resume %s --reason TEXT", destinationID(*i)))
 		}
 		line("breaker", i.Breaker)
-		line("open until", clockOr(i.OpenUntil))
-		line("held until", clockOr(i.HeldUntil))
+		line("open until", formatOptionalTime(i.OpenUntil))
+		line("held until", formatOptionalTime(i.HeldUntil))
 		line("running", fmt.Sprintf("%d of %d", i.Running, i.Concurrency))
 		line("waiting", strconv.Itoa(i.Waiting))
 		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")
-		line("failing since", clockOr(i.FailingSince))
+		line("failing since", formatOptionalTime(i.FailingSince))
 	})
 }
 

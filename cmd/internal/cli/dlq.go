@@ -61,21 +61,21 @@ func deadID(i api.DeadLetterItem) string { return i.ID }
 func deadColumns() []column[api.DeadLetterItem] {
 	type item = api.DeadLetterItem
 	return []column[item]{
-		{"died", false, func(i item) string { return clock(i.DiedAt) }},
-		{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
-		{"entity", false, func(i item) string { return i.Entity }},
-		{"type", false, func(i item) string { return i.Type }},
-		{"destination", false, func(i item) string { return i.Destination }},
-		{"status", false, func(i item) string { return i.Status }},
-		{"class", false, func(i item) string { return i.Class }},
-		{"code", true, func(i item) string { return strconv.Itoa(i.Code) }},
-		{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
-		{"deaths", false, deathsText},
-		{"behind", false, behindText},
-		{"group", true, func(i item) string { return i.Group }},
-		{"error", false, func(i item) string { return i.Error }},
-		{"event", true, func(i item) string { return i.EventID }},
-		{"action", false, deadID},
+		{name: "died", value: func(i item) string { return formatTime(i.DiedAt) }},
+		{name: "subscription", value: func(i item) string { return i.Team + "." + i.Subscription }},
+		{name: "entity", value: func(i item) string { return i.Entity }},
+		{name: "type", value: func(i item) string { return i.Type }},
+		{name: "destination", value: func(i item) string { return i.Destination }},
+		{name: "status", value: func(i item) string { return i.Status }},
+		{name: "class", value: func(i item) string { return i.Class }},
+		{name: "code", wide: true, value: func(i item) string { return strconv.Itoa(i.Code) }},
+		{name: "attempts", value: func(i item) string { return strconv.Itoa(i.Attempts) }},
+		{name: "deaths", value: deathsText},
+		{name: "behind", value: behindText},
+		{name: "group", wide: true, value: func(i item) string { return i.Group }},
+		{name: "error", value: func(i item) string { return i.Error }},
+		{name: "event", wide: true, value: func(i item) string { return i.EventID }},
+		{name: "action", value: deadID},
 	}
 }
 
@@ -109,15 +109,15 @@ func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.DeadLetterGroup
 	return list(e, page, func(i item) string { return i.Group },
-		column[item]{"group", false, func(i item) string { return i.Group }},
-		column[item]{"count", false, func(i item) string { return strconv.FormatInt(i.Count, 10) }},
-		column[item]{"entities", false, func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
-		column[item]{"flagged", false, func(i item) string { return strconv.FormatInt(i.Flagged, 10) }},
-		column[item]{"class", false, func(i item) string { return i.Class }},
-		column[item]{"destination", false, func(i item) string { return i.Destination }},
-		column[item]{"type", false, func(i item) string { return i.Type }},
-		column[item]{"first", false, func(i item) string { return clock(i.First) }},
-		column[item]{"last", false, func(i item) string { return clock(i.Last) }})
+		column[item]{name: "group", value: func(i item) string { return i.Group }},
+		column[item]{name: "count", value: func(i item) string { return strconv.FormatInt(i.Count, 10) }},
+		column[item]{name: "entities", value: func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
+		column[item]{name: "flagged", value: func(i item) string { return strconv.FormatInt(i.Flagged, 10) }},
+		column[item]{name: "class", value: func(i item) string { return i.Class }},
+		column[item]{name: "destination", value: func(i item) string { return i.Destination }},
+		column[item]{name: "type", value: func(i item) string { return i.Type }},
+		column[item]{name: "first", value: func(i item) string { return formatTime(i.First) }},
+		column[item]{name: "last", value: func(i item) string { return formatTime(i.Last) }})
 }
 
 type dlqGetCmd struct {
@@ -149,8 +149,8 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line("attempts", strconv.Itoa(d.Attempts))
 	line("deaths", deathsText(d.DeadLetterItem))
 	line("behind", behindText(d.DeadLetterItem))
-	line("first attempt", clockOr(d.FirstAt))
-	line("died", clock(d.DiedAt))
+	line("first attempt", formatOptionalTime(d.FirstAt))
+	line("died", formatTime(d.DiedAt))
 	line("group", d.Group)
 	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
 	line("owner", d.Owner)
@@ -162,7 +162,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 		attemptLine(w, &t)
 	}
 	for _, a := range d.Commands {
-		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", clock(a.AskedAt), plain(string(a.Kind)), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
+		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", formatTime(a.AskedAt), plain(string(a.Kind)), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
 	}
 }
 
@@ -285,14 +285,14 @@ func askDead(ctx context.Context, client *api.Client, i *api.DeadLetterItem, ver
 }
 
 var answerColumns = []column[api.DeadLetterAnswer]{
-	{"action", false, func(i api.DeadLetterAnswer) string { return i.ID }},
-	{"subscription", false, func(i api.DeadLetterAnswer) string { return i.Team + "." + i.Subscription }},
-	{"entity", false, func(i api.DeadLetterAnswer) string { return i.Entity }},
-	{"was", false, func(i api.DeadLetterAnswer) string { return strings.TrimSpace(i.Status + " " + i.Class) }},
-	{"behind", false, func(i api.DeadLetterAnswer) string { return behindText(i.DeadLetterItem) }},
-	{"state", false, func(i api.DeadLetterAnswer) string { return i.State }},
-	{"detail", false, func(i api.DeadLetterAnswer) string { return i.Detail }},
-	{"event", false, func(i api.DeadLetterAnswer) string { return i.EventID }},
+	{name: "action", value: func(i api.DeadLetterAnswer) string { return i.ID }},
+	{name: "subscription", value: func(i api.DeadLetterAnswer) string { return i.Team + "." + i.Subscription }},
+	{name: "entity", value: func(i api.DeadLetterAnswer) string { return i.Entity }},
+	{name: "was", value: func(i api.DeadLetterAnswer) string { return strings.TrimSpace(i.Status + " " + i.Class) }},
+	{name: "behind", value: func(i api.DeadLetterAnswer) string { return behindText(i.DeadLetterItem) }},
+	{name: "state", value: func(i api.DeadLetterAnswer) string { return i.State }},
+	{name: "detail", value: func(i api.DeadLetterAnswer) string { return i.Detail }},
+	{name: "event", value: func(i api.DeadLetterAnswer) string { return i.EventID }},
 }
 
 // pages walks over everything that a filter selects.

@@ -52,23 +52,23 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 	type item = api.InboxItem
 	only := c.Decision != "quarantined" // of those, error and place are most that is known
 	return list(e, page, itemID,
-		column[item]{"received", false, func(i item) string { return clockOr(i.ReceivedAt) }},
-		column[item]{"subscription", false, func(i item) string { return i.Team + "." + i.Subscription }},
-		column[item]{"source", false, func(i item) string { return i.Source }},
-		column[item]{"entity", false, func(i item) string { return i.Entity }},
-		column[item]{"type", false, func(i item) string { return i.Type }},
-		column[item]{"version", false, func(i item) string { return i.Version }},
-		column[item]{"decision", false, func(i item) string { return string(i.Decision) }},
-		column[item]{"reason", false, func(i item) string { return string(i.Reason) }},
-		column[item]{"status", false, func(i item) string { return i.Status }},
-		column[item]{"attempts", false, func(i item) string { return strconv.Itoa(i.Attempts) }},
-		column[item]{"duplicates", false, func(i item) string { return strconv.Itoa(i.Duplicates) }},
-		column[item]{"next", true, func(i item) string { return clockOr(i.NextActionAt) }},
-		column[item]{"last error", only, func(i item) string { return i.LastError }},
-		column[item]{"behind", true, func(i item) string { return countText(i.Behind, i.BehindAtLeast) }},
-		column[item]{"owner", true, func(i item) string { return i.Owner }},
-		column[item]{"place", only, func(i item) string { return placeText(&i) }},
-		column[item]{"event", false, func(i item) string { return i.EventID }})
+		column[item]{name: "received", value: func(i item) string { return formatOptionalTime(i.ReceivedAt) }},
+		column[item]{name: "subscription", value: func(i item) string { return i.Team + "." + i.Subscription }},
+		column[item]{name: "source", value: func(i item) string { return i.Source }},
+		column[item]{name: "entity", value: func(i item) string { return i.Entity }},
+		column[item]{name: "type", value: func(i item) string { return i.Type }},
+		column[item]{name: "version", value: func(i item) string { return i.Version }},
+		column[item]{name: "decision", value: func(i item) string { return string(i.Decision) }},
+		column[item]{name: "reason", value: func(i item) string { return string(i.Reason) }},
+		column[item]{name: "status", value: func(i item) string { return i.Status }},
+		column[item]{name: "attempts", value: func(i item) string { return strconv.Itoa(i.Attempts) }},
+		column[item]{name: "duplicates", value: func(i item) string { return strconv.Itoa(i.Duplicates) }},
+		column[item]{name: "next", wide: true, value: func(i item) string { return formatOptionalTime(i.NextActionAt) }},
+		column[item]{name: "last error", wide: only, value: func(i item) string { return i.LastError }},
+		column[item]{name: "behind", wide: true, value: func(i item) string { return countText(i.Behind, i.BehindAtLeast) }},
+		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
+		column[item]{name: "place", wide: only, value: func(i item) string { return placeText(&i) }},
+		column[item]{name: "event", value: func(i item) string { return i.EventID }})
 }
 
 // countText returns a count, or how far it came; empty if nobody has counted.
@@ -146,14 +146,14 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	line("decision", string(d.Decision)+" ("+string(d.Reason)+")")
 	line("status", d.Status)
 	line("duplicates", strconv.Itoa(d.Duplicates))
-	line("received", clockOr(d.ReceivedAt))
-	line("decided", clock(d.DecidedAt))
+	line("received", formatOptionalTime(d.ReceivedAt))
+	line("decided", formatTime(d.DecidedAt))
 	line("place", placeText(&d.InboxItem))
 	line("owner", d.Owner)
-	line("next action", clockOr(d.NextActionAt))
+	line("next action", formatOptionalTime(d.NextActionAt))
 	line("last error", d.LastError)
 	if r := d.Redriven; r != nil {
-		line("redriven", fmt.Sprintf("%s by %s: %s", clock(r.At), r.By, r.Reason))
+		line("redriven", fmt.Sprintf("%s by %s: %s", formatTime(r.At), r.By, r.Reason))
 	}
 	for _, a := range d.Actions {
 		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
@@ -165,7 +165,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 
 // attemptLine tells of one attempt.
 func attemptLine(w io.Writer, t *api.AttemptItem) {
-	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", t.Attempt, clock(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
+	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", t.Attempt, formatTime(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
 	if t.TraceID != "" {
 		fmt.Fprintf(w, "  trace %s", plain(t.TraceID))
 	}
@@ -198,10 +198,10 @@ func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.SourceItem
 	return list(e, page, func(i item) string { return i.Team + "/" + i.Source },
-		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
-		column[item]{"preset", false, func(i item) string { return i.Preset }},
-		column[item]{"path", false, func(i item) string { return i.Path }},
-		column[item]{"topic", false, func(i item) string { return i.Topic }},
-		column[item]{"max body", true, func(i item) string { return config.Size(i.MaxBody).String() }},
-		column[item]{"keys", true, func(i item) string { return strconv.Itoa(i.Keys) }})
+		column[item]{name: "source", value: func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{name: "preset", value: func(i item) string { return i.Preset }},
+		column[item]{name: "path", value: func(i item) string { return i.Path }},
+		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
+		column[item]{name: "max body", wide: true, value: func(i item) string { return config.Size(i.MaxBody).String() }},
+		column[item]{name: "keys", wide: true, value: func(i item) string { return strconv.Itoa(i.Keys) }})
 }

@@ -151,16 +151,17 @@ func one(e *env, v any, id string, text func(w io.Writer)) error {
 	return nil
 }
 
-func clock(t time.Time) string {
+// formatTime returns a time in UTC, to the second; empty if it is zero.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-func clockOr(t *time.Time) string {
+func formatOptionalTime(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return clock(*t)
+	return formatTime(*t)
 }

@@ -24,16 +24,16 @@ func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.QuarantineItem
 	return list(e, page, quarantineID,
-		column[item]{"received", false, func(i item) string { return clock(i.ReceivedAt) }},
-		column[item]{"source", false, func(i item) string { return i.Team + "/" + i.Source }},
-		column[item]{"kind", false, func(i item) string { return i.Kind }},
-		column[item]{"reason", false, func(i item) string { return i.Reason }},
-		column[item]{"detail", false, func(i item) string { return i.Detail }},
-		column[item]{"bytes", false, func(i item) string { return strconv.Itoa(i.Bytes) }},
-		column[item]{"place", false, quarantineID})
+		column[item]{name: "received", value: func(i item) string { return formatTime(i.ReceivedAt) }},
+		column[item]{name: "source", value: func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{name: "kind", value: func(i item) string { return i.Kind }},
+		column[item]{name: "reason", value: func(i item) string { return i.Reason }},
+		column[item]{name: "detail", value: func(i item) string { return i.Detail }},
+		column[item]{name: "bytes", value: func(i item) string { return strconv.Itoa(i.Bytes) }},
+		column[item]{name: "place", value: quarantineID})
 }
 
-// quarantineID names a delivery by its place.
+// quarantineID returns the id of a quarantined delivery, which is its place: topic, partition and offset.
 func quarantineID(i api.QuarantineItem) string {
 	return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
 }
@@ -108,13 +108,13 @@ func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.QuarantineRedriven
 	return b.run(func(i item) string { return quarantineID(i.QuarantineItem) },
-		column[item]{"place", false, func(i item) string { return quarantineID(i.QuarantineItem) }},
-		column[item]{"was", false, func(i item) string { return i.Reason }},
-		column[item]{"state", false, func(i item) string { return i.State }},
-		column[item]{"type", false, func(i item) string { return i.Type }},
-		column[item]{"entity", false, func(i item) string { return i.Entity }},
-		column[item]{"event", false, func(i item) string { return i.EventID }},
-		column[item]{"to", false, func(i item) string {
+		column[item]{name: "place", value: func(i item) string { return quarantineID(i.QuarantineItem) }},
+		column[item]{name: "was", value: func(i item) string { return i.Reason }},
+		column[item]{name: "state", value: func(i item) string { return i.State }},
+		column[item]{name: "type", value: func(i item) string { return i.Type }},
+		column[item]{name: "entity", value: func(i item) string { return i.Entity }},
+		column[item]{name: "event", value: func(i item) string { return i.EventID }},
+		column[item]{name: "to", value: func(i item) string {
 			if i.To == nil {
 				return ""
 			}

@@ -96,13 +96,13 @@ func (c *inboxRedriveCmd) all(e *env, client *api.Client, team, name string, req
 }
 
 var redriveColumns = []column[api.RedriveItem]{
-	{"place", false, func(i api.RedriveItem) string { return placeText(&i.InboxItem) }},
-	{"entity", false, func(i api.RedriveItem) string { return i.Entity }},
-	{"was", false, func(i api.RedriveItem) string { return string(i.Decision) + " (" + string(i.Reason) + ")" }},
-	{"action", false, func(i api.RedriveItem) string { return i.Action }},
-	{"state", false, func(i api.RedriveItem) string { return i.State }},
-	{"detail", false, func(i api.RedriveItem) string { return i.Detail + toText(&i) }},
-	{"event", false, func(i api.RedriveItem) string { return i.EventID }},
+	{name: "place", value: func(i api.RedriveItem) string { return placeText(&i.InboxItem) }},
+	{name: "entity", value: func(i api.RedriveItem) string { return i.Entity }},
+	{name: "was", value: func(i api.RedriveItem) string { return string(i.Decision) + " (" + string(i.Reason) + ")" }},
+	{name: "action", value: func(i api.RedriveItem) string { return i.Action }},
+	{name: "state", value: func(i api.RedriveItem) string { return i.State }},
+	{name: "detail", value: func(i api.RedriveItem) string { return i.Detail + toText(&i) }},
+	{name: "event", value: func(i api.RedriveItem) string { return i.EventID }},
 }
 
 // list finds what is asked for, the oldest places first.

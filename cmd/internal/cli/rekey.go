@@ -110,9 +110,9 @@ func sourceOf(c *config.Config, topic string) (team, source string) {
 
 func showSteps(e *env, steps []rekeyStep) error {
 	return list(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
-		column[rekeyStep]{"step", false, func(s rekeyStep) string { return s.Step }},
-		column[rekeyStep]{"state", false, func(s rekeyStep) string { return s.State }},
-		column[rekeyStep]{"detail", false, func(s rekeyStep) string { return s.Detail }})
+		column[rekeyStep]{name: "step", value: func(s rekeyStep) string { return s.Step }},
+		column[rekeyStep]{name: "state", value: func(s rekeyStep) string { return s.State }},
+		column[rekeyStep]{name: "detail", value: func(s rekeyStep) string { return s.Detail }})
 }
 
 // subscriptions returns those that read the topic.

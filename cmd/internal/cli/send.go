@@ -174,8 +174,8 @@ func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent
 
 func showSent(e *env, items []sent) error {
 	return list(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
-		column[sent]{"attempt", false, func(s sent) string { return strconv.Itoa(s.Attempt) }},
-		column[sent]{"status", false, func(s sent) string { return strconv.Itoa(s.Status) }},
-		column[sent]{"id", false, func(s sent) string { return s.ID }},
-		column[sent]{"body", true, func(s sent) string { return s.Body }})
+		column[sent]{name: "attempt", value: func(s sent) string { return strconv.Itoa(s.Attempt) }},
+		column[sent]{name: "status", value: func(s sent) string { return strconv.Itoa(s.Status) }},
+		column[sent]{name: "id", value: func(s sent) string { return s.ID }},
+		column[sent]{name: "body", wide: true, value: func(s sent) string { return s.Body }})
 }

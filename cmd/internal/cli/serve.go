@@ -77,7 +77,7 @@ func (c *migrateCmd) Run(e *env) error {
 		return nil
 	}
 	return list(e, api.Page[item]{Items: items}, func(i item) string { return i.Migration },
-		column[item]{"migration", false, func(i item) string { return i.Migration }})
+		column[item]{name: "migration", value: func(i item) string { return i.Migration }})
 }
 
 type topicsApplyCmd struct {
@@ -100,10 +100,10 @@ func (c *topicsApplyCmd) Run(e *env) error {
 	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(cfg, cfg.MaxBody), c.DryRun)
 	type item = topics.Change
 	shown := list(e, api.Page[item]{Items: changes}, func(i item) string { return i.Topic },
-		column[item]{"topic", false, func(i item) string { return i.Topic }},
-		column[item]{"action", false, func(i item) string { return string(i.Action) }},
-		column[item]{"partitions", false, func(i item) string { return fmt.Sprint(i.Partitions) }},
-		column[item]{"detail", false, func(i item) string { return i.Detail }})
+		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
+		column[item]{name: "action", value: func(i item) string { return string(i.Action) }},
+		column[item]{name: "partitions", value: func(i item) string { return fmt.Sprint(i.Partitions) }},
+		column[item]{name: "detail", value: func(i item) string { return i.Detail }})
 	if c.DryRun && shown == nil && err == nil {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was changed")
 	}

@@ -21,12 +21,12 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.SubscriptionItem
 	return list(e, page, subscriptionID,
-		column[item]{"subscription", false, subscriptionID},
-		column[item]{"sources", false, func(i item) string { return strings.Join(i.Sources, ",") }},
-		column[item]{"ready", false, func(i item) string { return strconv.FormatBool(i.Ready) }},
-		column[item]{"partitions", false, func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
-		column[item]{"stopped", false, func(i item) string { return strconv.Itoa(countStopped(i.Partitions)) }},
-		column[item]{"missing", false, func(i item) string { return i.Missing }})
+		column[item]{name: "subscription", value: subscriptionID},
+		column[item]{name: "sources", value: func(i item) string { return strings.Join(i.Sources, ",") }},
+		column[item]{name: "ready", value: func(i item) string { return strconv.FormatBool(i.Ready) }},
+		column[item]{name: "partitions", value: func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
+		column[item]{name: "stopped", value: func(i item) string { return strconv.Itoa(countStopped(i.Partitions)) }},
+		column[item]{name: "missing", value: func(i item) string { return i.Missing }})
 }
 
 func subscriptionID(i api.SubscriptionItem) string { return i.Team + "." + i.Subscription }
@@ -107,7 +107,7 @@ func seekText(k api.SeekItem) string {
 	if k.Skipped > 0 {
 		text = fmt.Sprintf("moved from %d to %d: %d..%d were skipped", k.From, k.To, k.From, k.To-1)
 	}
-	return fmt.Sprintf("%s, found %s by %s", text, clock(k.FoundAt), plain(k.FoundBy))
+	return fmt.Sprintf("%s, found %s by %s", text, formatTime(k.FoundAt), plain(k.FoundBy))
 }
 
 func showStop(w io.Writer, s *api.StopItem) {
@@ -119,10 +119,10 @@ func showStop(w io.Writer, s *api.StopItem) {
 	line("why", s.Kind)
 	line("records", recordsText(s))
 	line("appended", betweenText(s))
-	line("found", strings.TrimSpace(clockOr(s.FoundAt)+" "+s.FoundBy))
+	line("found", strings.TrimSpace(formatOptionalTime(s.FoundAt)+" "+s.FoundBy))
 	line("text", s.Text)
 	if s.Accepted != nil {
-		line("accepted", fmt.Sprintf("%s by %s: %s", clock(s.Accepted.At), s.Accepted.By, s.Accepted.Reason))
+		line("accepted", fmt.Sprintf("%s by %s: %s", formatTime(s.Accepted.At), s.Accepted.By, s.Accepted.Reason))
 		return
 	}
 	line("run", s.Command)
@@ -144,7 +144,7 @@ func betweenText(s *api.StopItem) string {
 		if t == nil {
 			return "?"
 		}
-		return clock(*t)
+		return formatTime(*t)
 	}
 	return end(s.FirstAt) + " .. " + end(s.LastAt) + " (best effort)"
 }
@@ -184,14 +184,14 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.StoppedItem
 	err = list(e, page, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) },
-		column[item]{"topic", false, func(i item) string { return i.Topic }},
-		column[item]{"partition", false, func(i item) string { return strconv.Itoa(int(i.Partition)) }},
-		column[item]{"stop", false, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) }},
-		column[item]{"why", false, func(i item) string { return i.Stopped.Kind }},
-		column[item]{"records", false, func(i item) string { return recordsText(&i.Stopped) }},
-		column[item]{"appended", false, func(i item) string { return betweenText(&i.Stopped) }},
-		column[item]{"goes on at", false, func(i item) string { return strconv.FormatInt(i.Stopped.ResumeOffset, 10) }},
-		column[item]{"text", true, func(i item) string { return i.Stopped.Text }})
+		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
+		column[item]{name: "partition", value: func(i item) string { return strconv.Itoa(int(i.Partition)) }},
+		column[item]{name: "stop", value: func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) }},
+		column[item]{name: "why", value: func(i item) string { return i.Stopped.Kind }},
+		column[item]{name: "records", value: func(i item) string { return recordsText(&i.Stopped) }},
+		column[item]{name: "appended", value: func(i item) string { return betweenText(&i.Stopped) }},
+		column[item]{name: "goes on at", value: func(i item) string { return strconv.FormatInt(i.Stopped.ResumeOffset, 10) }},
+		column[item]{name: "text", wide: true, value: func(i item) string { return i.Stopped.Text }})
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ func TestSubscriptionTellsItsMoves(t *testing.T) {
 		return out.String()
 	}
 	if text := get(); !containsAll(text, "next offset 30, moved 7 times, 12 offsets skipped\n"+
-		"  moved from 10 to 22: 10..21 were skipped, found "+clock(at)+" by a/1\n"+
-		"  moved back from 40 to 10, found "+clock(at.Add(-time.Hour))+" by b/2\n", "next offset 5\n") {
+		"  moved from 10 to 22: 10..21 were skipped, found "+formatTime(at)+" by a/1\n"+
+		"  moved back from 40 to 10, found "+formatTime(at.Add(-time.Hour))+" by b/2\n", "next offset 5\n") {
 		t.Error(text)
 	}
 	var back api.SubscriptionItem
