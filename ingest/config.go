@@ -91,7 +91,7 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{c: c, metrics: newMetrics(c.Registerer), budget: budget{free: c.MaxInFlight},
 		logLimit: rate.NewLimiter(logsPerSecond, logsBurst)}
-	if _, err := rand.Read(h.decoy[:]); err != nil {
+	if _, err := rand.Read(h.decoySecret[:]); err != nil {
 		return nil, err
 	}
 	h.hashDummy = h.hash

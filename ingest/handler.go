@@ -23,13 +23,15 @@ import (
 // It answers 202 only if the delivery is durable, 4xx only if the sender did something wrong, and 503 otherwise. A delivery with a
 // valid signature is never refused for its content.
 type Handler struct {
-	c         Config
-	mux       *http.ServeMux
-	metrics   *metrics
-	budget    budget
-	logLimit  *rate.Limiter
-	decoy     [32]byte          // a random key
-	hashDummy func(body []byte) // takes as long as a verifier, if none ran
+	c        Config
+	mux      *http.ServeMux
+	metrics  *metrics
+	budget   budget
+	logLimit *rate.Limiter
+	// If no verifier hashed the body, hashDummy hashes it with decoySecret, which is random, so that a refusal of an unknown source
+	// takes as long as one of a known source. It is [Handler.hash], and a field so that tests can replace it.
+	hashDummy   func(body []byte)
+	decoySecret [32]byte
 }
 
 func (h *Handler) routes() {

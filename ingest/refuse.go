@@ -53,8 +53,8 @@ func waitBeforeRefusal(ctx context.Context, d *delivery) {
 
 // hash hashes and compares as a verifier does, and takes as long.
 func (h *Handler) hash(body []byte) {
-	mac := hmac.New(sha256.New, h.decoy[:])
+	mac := hmac.New(sha256.New, h.decoySecret[:])
 	mac.Write(body)
 	var sum [sha256.Size]byte
-	subtle.ConstantTimeCompare(mac.Sum(sum[:0]), h.decoy[:])
+	subtle.ConstantTimeCompare(mac.Sum(sum[:0]), h.decoySecret[:])
 }

@@ -112,14 +112,16 @@ func (d *delivery) rule() (*rule, *Unusable) {
 	return d.src.fallback, nil
 }
 
-// scalar returns the first of v's refs that is a string or a number and not empty.
+// scalar returns the text of the first of v's refs that is a string or a number and not empty. found is false if an optional v has
+// none.
 func (d *delivery) scalar(v value) (text string, found bool, bad *Unusable) {
-	text, kind, bad := d.typed(v)
+	text, kind, bad := d.scalarAndKind(v)
 	return text, kind != scan.Absent, bad
 }
 
-// typed is scalar, and also returns the value's kind, Absent if there is none.
-func (d *delivery) typed(v value) (text string, kind scan.Kind, bad *Unusable) {
+// scalarAndKind returns the text and the kind of the first of v's refs that is a string or a number and not empty. If there is none:
+// a bool, an array or an object is an error, even of an optional value; nothing at all is Absent if v is optional, else an error.
+func (d *delivery) scalarAndKind(v value) (string, scan.Kind, *Unusable) {
 	wrong := scan.Absent
 	for _, r := range v.refs {
 		kind, text, bad := d.read(r)

@@ -146,7 +146,7 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	e.Version = schemas.Version{Kind: schemas.None}
 	for i := range m.clocks {
 		c := &m.clocks[i]
-		text, kind, bad := d.typed(c.from)
+		text, kind, bad := d.scalarAndKind(c.from)
 		if bad != nil {
 			return bad
 		}

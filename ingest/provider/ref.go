@@ -72,6 +72,7 @@ func (c *refs) one(from string, takes []*cel.Type) (r ref, err error) {
 	return r, nil
 }
 
+// slot returns the index of a pointer in c.pointers. It adds the pointer if it is not there.
 func (c *refs) slot(pointer string) int {
 	if i, ok := c.slots[pointer]; ok {
 		return i

@@ -233,7 +233,6 @@ func oneOf(name, value string, allowed ...string) error {
 }
 
 // headerName checks a parameter that names a header. what says in the error what the header is for.
-// headerName checks a parameter that names a header. what says in the error what the header is for.
 func headerName(name, value, what string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing: name %s", name, what)

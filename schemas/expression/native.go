@@ -21,14 +21,17 @@ var ErrTooLarge = errors.New("is too large")
 // refused, and so is what weighs more than limit: one for each value, and the bytes of its texts. The error goes behind
 // the expression's text and quotes no value.
 func Native(v celref.Val, limit int) (any, error) {
-	n := nativer{left: limit}
+	n := jsonConverter{left: limit}
 	return n.value(v, 0)
 }
 
-// nativer counts: a value may hold one part of itself many times.
-type nativer struct{ left int }
+// jsonConverter converts one value. It counts what it has converted, because a value may hold one part of itself many times.
+type jsonConverter struct {
+	left int // how much more the value may weigh
+}
 
-func (n *nativer) value(v celref.Val, depth int) (any, error) {
+// value converts a value that stands depth levels deep.
+func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 	if n.left--; n.left < 0 || depth > scan.MaxDepth {
 		return nil, ErrTooLarge
 	}
@@ -62,14 +65,15 @@ func (n *nativer) value(v celref.Val, depth int) (any, error) {
 	return nil, fmt.Errorf("gives a value of type %s, which JSON does not have", TypeName(v.Type()))
 }
 
-func (n *nativer) text(s string) (any, error) {
+// text counts the bytes of a text, and returns the text.
+func (n *jsonConverter) text(s string) (any, error) {
 	if n.left -= len(s); n.left < 0 {
 		return nil, ErrTooLarge
 	}
 	return s, nil
 }
 
-func (n *nativer) list(l traits.Lister, depth int) (any, error) {
+func (n *jsonConverter) list(l traits.Lister, depth int) (any, error) {
 	list := []any{}
 	for it := l.Iterator(); it.HasNext() == types.True; {
 		v, err := n.value(it.Next(), depth+1)
@@ -81,7 +85,8 @@ func (n *nativer) list(l traits.Lister, depth int) (any, error) {
 	return list, nil
 }
 
-func (n *nativer) object(m traits.Mapper, depth int) (any, error) {
+// object converts a map. All of its keys must be strings; their bytes are counted too.
+func (n *jsonConverter) object(m traits.Mapper, depth int) (any, error) {
 	object := map[string]any{}
 	for it := m.Iterator(); it.HasNext() == types.True; {
 		k := it.Next()
@@ -89,7 +94,7 @@ func (n *nativer) object(m traits.Mapper, depth int) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("gives an object with a key of type %s, which JSON does not have", TypeName(k.Type()))
 		}
-		if _, err := n.text(string(key)); err != nil {
+		if _, err := n.text(string(key)); err != nil { // counts it
 			return nil, err
 		}
 		v, err := n.value(m.Get(k), depth+1)

@@ -22,8 +22,9 @@ var exits = []exit{
 	{78, 78, sink.ClassRejected, false}, // EX_CONFIG
 }
 
-// ended is what an exit status says of an attempt.
-func ended(status int) error {
+// attemptError returns the error of an attempt whose command has exited with a status; nil if it succeeded. A status that the table
+// does not have is ClassBusy: programs exit with 1 for any failure, which may pass.
+func attemptError(status int) error {
 	for _, e := range exits {
 		if status < e.low || status > e.high {
 			continue

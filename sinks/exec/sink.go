@@ -93,7 +93,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	_, unstarted := errors.AsType[*startError](err)
 	switch {
 	case err == nil:
-		return result, ended(status)
+		return result, attemptError(status)
 	case unstarted && ctx.Err() == nil:
 		err = &sink.AttemptError{Class: sink.ClassBusy, Err: err, Untouched: true}
 	case ctx.Err() != nil:

@@ -116,7 +116,8 @@ func (x *exchange) begin() bool {
 	return first
 }
 
-// note keeps how a request ended that the attempt rests on.
+// note keeps the answer to a request, or its error: the newest decides what comes of the attempt. Requests that do not decide are left
+// out: those that are no POST, replies to the server (they have no method) and cancellations.
 func (x *exchange) note(req *http.Request, method string, resp *http.Response, err error) {
 	if req.Method != http.MethodPost || method == "" || method == "notifications/cancelled" {
 		return
@@ -125,11 +126,11 @@ func (x *exchange) note(req *http.Request, method string, resp *http.Response, e
 	defer x.mu.Unlock()
 	x.last, x.err = resp, err
 	if err != nil && method == callMethod && sink.Untouched(err) {
-		x.called = false
+		x.called = false // the call has not reached the server
 	}
 }
 
-// failure is what an attempt failed of.
+// failure returns the error of a failed attempt.
 func (x *exchange) failure(ctx context.Context, err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -16,20 +16,21 @@ import (
 // Redactor knows the secrets of one destination. Safe for concurrent use.
 type Redactor struct {
 	secrets []string // longest first
-	longest int
+	longest int      // the length of the longest, in bytes
 }
 
-// tooShort is a length below which a value is no secret but a word that would be cut out everywhere.
-const tooShort = 6
+// minSecret is the length of the shortest secret, in bytes. A shorter text is a word that would be cut out everywhere.
+const minSecret = 6
 
-// New makes a redactor. What is too short to be a secret is left out.
+// New makes a redactor. Texts that are too short to be a secret are left out.
 func New(secrets ...string) *Redactor {
 	r := &Redactor{}
 	for _, text := range secrets {
-		if len(text) >= tooShort && !slices.Contains(r.secrets, text) {
+		if len(text) >= minSecret && !slices.Contains(r.secrets, text) {
 			r.secrets = append(r.secrets, text)
 		}
 	}
+	// The longest first, so that a secret that contains another one is replaced whole.
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 	if len(r.secrets) > 0 {
 		r.longest = len(r.secrets[0])
@@ -51,7 +52,7 @@ func Words(secrets ...schemas.Secret) (texts []string) {
 	return texts
 }
 
-// Query are the texts of a URL's query: what an address names there may be a token.
+// Query returns the texts of a URL's query: what an address names there may be a token.
 func Query(u *url.URL) []string {
 	texts := []string{u.RawQuery}
 	for _, values := range u.Query() {
@@ -62,7 +63,7 @@ func Query(u *url.URL) []string {
 	return texts
 }
 
-// Bytes is b without secrets.
+// Bytes returns b without secrets.
 func (r *Redactor) Bytes(b []byte) []byte {
 	for _, s := range r.secrets {
 		b = bytes.ReplaceAll(b, []byte(s), []byte("<redacted>"))

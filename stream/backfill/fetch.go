@@ -246,17 +246,24 @@ func (f *Fetcher) judge(resp *http.Response) (sink.Class, time.Duration) {
 		class = sink.ClassThrottled
 	}
 	if class == sink.ClassThrottled && wait == 0 && spent {
-		wait = reset(resp.Header.Get("X-RateLimit-Reset"), now)
+		wait = untilReset(resp.Header.Get("X-RateLimit-Reset"), now)
 	}
 	return class, wait
 }
 
-func reset(text string, now time.Time) time.Duration {
+// maxResetSeconds is the largest X-RateLimit-Reset that is taken for seconds; a larger one is a Unix time. It would be 31 years, or a
+// day in 2001.
+const maxResetSeconds = 1_000_000_000
+
+// untilReset returns how long a server wants us to wait by its X-RateLimit-Reset, which is a number of seconds or a Unix time; 0 if it
+// is neither. Seconds are cut to maxHold so that they fit into a Duration. Callers bound both forms again: [limit.pause] by maxHold,
+// [lane.Delay] by the policy's Max.
+func untilReset(text string, now time.Time) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil || n < 0:
 		return 0
-	case n > 1_000_000_000:
+	case n > maxResetSeconds:
 		return max(0, time.Unix(n, 0).Sub(now))
 	}
 	return time.Duration(min(n, int64(maxHold/time.Second))) * time.Second

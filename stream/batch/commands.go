@@ -74,7 +74,7 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 		if p.Claim.ID != cmd.Claim {
 			continue
 		}
-		ctx, done := l.running.begin(l.ctx)
+		ctx, done := l.running.start(l.ctx)
 		a, err := l.cfg.Ledger.ApplyCommand(ctx, p.Claim, cmd)
 		done()
 		if err == nil && !a.Fenced {

@@ -92,7 +92,7 @@ func (l *Loop) askDeadlines(ask []*Partition) {
 	for i, p := range ask {
 		claims[i] = p.Claim
 	}
-	ctx, done := l.running.begin(l.ctx)
+	ctx, done := l.running.start(l.ctx)
 	left, err := l.cfg.Ledger.NextDeadline(ctx, claims)
 	done()
 	if err != nil {
@@ -148,7 +148,7 @@ func (l *Loop) expireIfRead(p *Partition) {
 		return
 	}
 	p.gap = gapState{ask: true, waiting: true}
-	ctx, done := l.running.begin(l.ctx)
+	ctx, done := l.running.start(l.ctx)
 	a, err := l.cfg.Ledger.Expire(ctx, p.Claim)
 	done()
 	l.afterTransaction(p, a, err)

@@ -23,50 +23,51 @@ func (l *Loop) sweepIdle() {
 		return
 	}
 	l.idle = idleState{sweptAt: now, busy: true}
-	old := l.tidy()
+	withOldLines := l.tidy()
 	l.leaveTopics()
 	all := slices.Collect(maps.Values(l.claims))
 	l.observers.Go(func() {
-		l.forgetLines(old)
+		l.forgetLines(withOldLines)
 		l.caughtUp(all)
 		l.do(l.ctx, func() { l.idle.busy = false })
 	})
 }
 
-// tidy has the ledger write version lines that are not written yet, and returns the claims that may have old lines to delete.
-func (l *Loop) tidy() (old []*Partition) {
+// tidy has the ledger write the version lines that it has not written yet. It returns the partitions that may have version lines to
+// delete, because no event has moved them for long.
+func (l *Loop) tidy() (withOldLines []*Partition) {
 	for _, p := range l.claims {
-		ctx, done := l.running.begin(l.ctx)
-		due, err := l.cfg.Ledger.Tidy(ctx, p.Claim)
+		ctx, done := l.running.start(l.ctx)
+		mayHaveOldLines, err := l.cfg.Ledger.Tidy(ctx, p.Claim)
 		done()
 		if err != nil {
-			l.notForgotten(p, err)
-		} else if due {
-			old = append(old, p)
+			l.warnNotForgotten(p, err)
+		} else if mayHaveOldLines {
+			withOldLines = append(withOldLines, p)
 		}
 	}
-	return old
+	return withOldLines
 }
 
 // forgetLines has the ledger delete version lines that no event has moved for long: some now, the rest with the next sweep. The
 // search reads all lines of a partition, so it runs beside the batches; the deletion runs between two of them.
-func (l *Loop) forgetLines(of []*Partition) {
-	for _, p := range of {
+func (l *Loop) forgetLines(partitions []*Partition) {
+	for _, p := range partitions {
 		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
 		old, err := l.cfg.Ledger.OldLines(ctx, p.Claim)
 		cancel()
 		if err != nil {
-			l.notForgotten(p, err)
+			l.warnNotForgotten(p, err)
 			continue
 		}
 		l.do(l.ctx, func() {
 			if p.gone {
 				return
 			}
-			ctx, done := l.running.begin(l.ctx)
+			ctx, done := l.running.start(l.ctx)
 			defer done()
 			if err := l.cfg.Ledger.ForgetLines(ctx, p.Claim, old); err != nil {
-				l.notForgotten(p, err)
+				l.warnNotForgotten(p, err)
 			}
 		})
 	}
@@ -75,7 +76,7 @@ func (l *Loop) forgetLines(of []*Partition) {
 // forgetTimeout bounds the search for lines to forget in one partition.
 const forgetTimeout = 30 * time.Second
 
-func (l *Loop) notForgotten(p *Partition, err error) {
+func (l *Loop) warnNotForgotten(p *Partition, err error) {
 	if l.ctx.Err() == nil {
 		l.log.Warn("lines not forgotten; trying again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
 	}
@@ -84,7 +85,7 @@ func (l *Loop) notForgotten(p *Partition, err error) {
 // leaveTopics tells the ledger which topics the subscription has: others that it had before would keep every dedupe window for
 // ever.
 func (l *Loop) leaveTopics() {
-	ctx, done := l.running.begin(l.ctx)
+	ctx, done := l.running.start(l.ctx)
 	err := l.cfg.Ledger.Leave(ctx, l.cfg.Topics)
 	done()
 	if err != nil && l.ctx.Err() == nil {
@@ -99,7 +100,7 @@ func (l *Loop) caughtUp(all []*Partition) {
 	at, err := l.cfg.Ledger.Now(ctx)
 	cancel()
 	if err != nil {
-		l.notNoted(len(all), err)
+		l.warnNotNoted(len(all), err)
 		return
 	}
 	read := l.readToTheEnd(all)
@@ -109,7 +110,7 @@ func (l *Loop) caughtUp(all []*Partition) {
 	ctx, cancel = context.WithTimeout(l.ctx, observeTimeout)
 	defer cancel()
 	if err := l.cfg.Ledger.CaughtUp(ctx, at, read); err != nil {
-		l.notNoted(len(read), err)
+		l.warnNotNoted(len(read), err)
 	}
 }
 
@@ -134,7 +135,7 @@ func (l *Loop) readToTheEnd(all []*Partition) (read []*ledger.Claim) {
 	return read
 }
 
-func (l *Loop) notNoted(partitions int, err error) {
+func (l *Loop) warnNotNoted(partitions int, err error) {
 	if l.ctx.Err() == nil {
 		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", partitions, "error", err)
 	}

@@ -39,7 +39,8 @@ type transaction struct {
 	cancel context.CancelCauseFunc // nil: no transaction is running
 }
 
-func (t *transaction) begin(ctx context.Context) (context.Context, func()) {
+// start returns a context that abort cancels. The caller calls the function when the transaction has ended.
+func (t *transaction) start(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.set(cancel)
 	return ctx, func() { t.set(nil); cancel(nil) }
@@ -51,6 +52,7 @@ func (t *transaction) set(cancel context.CancelCauseFunc) {
 	t.cancel = cancel
 }
 
+// abort cancels the transaction that is running, if there is one.
 func (t *transaction) abort(cause error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -253,7 +255,7 @@ func (l *Loop) apply(b *batch) {
 		return
 	}
 	began := time.Now()
-	ctx, done := l.running.begin(l.ctx)
+	ctx, done := l.running.start(l.ctx)
 	applied, err := l.cfg.Ledger.Apply(ctx, slices)
 	done()
 	l.metrics.apply.Observe(time.Since(began).Seconds())

@@ -143,7 +143,6 @@ type streak struct {
 }
 
 // add counts a failure. It remembers the first spread different entities.
-// add counts a failure. It remembers the first spread different entities.
 func (s *streak) add(entity string) {
 	s.n++
 	if s.entities >= spread || entity != "" && slices.Contains(s.known[:s.entities], entity) {

@@ -112,6 +112,7 @@ func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reaso
 	d.add(s, v, dec, why)
 }
 
+// add appends an outcome.
 func (d *decider) add(s subject, v schemas.Version, dec Decision, why Reason) {
 	d.out = append(d.out, Outcome{Record: s.index, Released: s.waited, Decision: dec, Reason: why, Version: v})
 }

@@ -28,13 +28,13 @@ func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reaso
 	}
 }
 
-// hold keeps one event for an operator. Nothing waits behind it, and its version line goes on as if it had not come. A filtered
-// event is not held.
+// hold keeps one event until an operator decides about it. The decision is Parked, but unlike an event that waits for its filler it
+// blocks nothing and does not change its version line. A filtered event gives no action that could be held, and is not kept.
 func (d *decider) hold(s subject, v schemas.Version, why Reason) {
 	if s.Filtered {
 		d.conclude(s, v, Stale, why)
 		return
 	}
 	d.conclude(s, v, Parked, why)
-	d.out[len(d.out)-1].Held = true
+	d.out[len(d.out)-1].Held = true // the outcome that conclude has appended
 }

@@ -70,7 +70,7 @@ func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (comm
 	if err != nil && troubleOf(err) == pg.OldPlan {
 		pg.Discard(conn)
 	} else {
-		pg.Abandon(conn)
+		pg.RollbackAndRelease(conn)
 	}
 	return t.commitSent, err
 }

@@ -90,7 +90,7 @@ func (t *claimTx) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer pg.Abandon(conn)
+	defer pg.RollbackAndRelease(conn)
 	if t.tx, err = n.ledger.hot.BeginOn(ctx, conn); err != nil {
 		return err
 	}
@@ -285,19 +285,23 @@ func (t *claimTx) restoreLines(ctx context.Context) error {
 	return err
 }
 
-// load reads the gate's and the lanes' state of the partition.
+// load brings the partition's state up to date and reads it: it writes the version lines that the former owner left unwritten, then
+// reads what waits in the gap buffer, the windows, the places of rejected records, and which actions have ended. The claim holds the
+// fence's lock, so that the former owner changes none of it any more.
 func (t *claimTx) load(ctx context.Context) error {
 	c := t.c
 	if err := foldLines(ctx, t.tx, c.ID); err != nil {
 		return err
 	}
+	// Events that are held for an operator do not wait for a gap to be filled, and are not counted.
 	err := t.tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
 		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
 		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)
 	if err != nil {
 		return err
 	}
-	// Under the lock: the former owner may have written into a window that was opened while this claim waited.
+	// The windows are read again here, under the fence's lock: while this claim waited for it, another window may have been opened, and
+	// the former owner may have written into it.
 	win, err := t.n.windows.read(ctx, t.tx)
 	if err != nil {
 		return err
@@ -312,7 +316,7 @@ func (t *claimTx) load(ctx context.Context) error {
 	return loadMarks(ctx, t.tx, win, c)
 }
 
-// loadSpans reads in which window the claim's actions begin.
+// loadSpans reads into c.spans which window holds the claim's actions from which lane_seq on.
 func (t *claimTx) loadSpans(ctx context.Context, win *windowSet) error {
 	rows, err := t.tx.Query(ctx, win.q.laneFirst.SQL, t.c.ID)
 	if err != nil {
@@ -330,7 +334,7 @@ const marksRead = `-- marksRead
 SELECT c.bucket, c.lanes, true FROM {completions} c WHERE c.fence = $1 AND c.bucket >= $2::bigint >> 10
 UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false FROM {actions} a WHERE a.fence = $1 AND a.lane_seq >= $2`
 
-// loadMarks reads which actions from lane_low on have ended or have a row.
+// loadMarks reads into c.marks which actions from lane_low on have ended or have a row. All below lane_low have ended.
 func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	m := &c.marks
 	*m = laneMarks{low: 1, given: c.laneSeq, buckets: map[int64]*laneBucket{}}

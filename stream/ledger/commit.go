@@ -77,7 +77,8 @@ func isStatement(err error) bool {
 	return ok
 }
 
-// commit runs the transaction once.
+// commit makes one attempt of the transaction. It returns committed false and no error if the action was recorded already, by an
+// earlier attempt. With an error committed is false too, but after a COMMIT without an answer the server may have committed.
 func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
 	l := rec.n.ledger
 	conn, err := l.sinkConns.Acquire(ctx)
@@ -89,15 +90,15 @@ func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 			pg.Discard(conn)
 			return
 		}
-		pg.Abandon(conn)
+		pg.RollbackAndRelease(conn)
 	}()
 	t := newSinkTx(conn, r, actionLock(l.cfg.Schema, r))
-	bounded, answered := l.sinkConns.Bounded(ctx) // for our part; the statement may take until ctx ends
-	done, err := t.lockAndRead(bounded)
-	if err == nil && !done {
+	bounded, answered := l.sinkConns.Bounded(ctx) // a short deadline for the ledger's statements; the sink's may run until ctx ends
+	alreadyRecorded, err := t.lockAndRead(bounded)
+	if err == nil && !alreadyRecorded {
 		err = t.write(bounded, w, rec.n.windows.Load(), remaining(ctx))
 	}
-	if err = answered(err); err != nil || done {
+	if err = answered(err); err != nil || alreadyRecorded {
 		return "", false, err
 	}
 	tag, err = executeAndCommit(ctx, conn, s)
@@ -140,7 +141,7 @@ func actionLock(schema string, r *Result) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// lockAndRead begins the transaction and says whether the action is done already.
+// lockAndRead begins the transaction and returns whether the action is recorded as done already.
 func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 	fenced := true
 	p := &pg.Pipeline{Conn: t.conn}

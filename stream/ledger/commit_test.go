@@ -226,7 +226,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer pg.Abandon(first)
+			defer pg.RollbackAndRelease(first)
 			w, err := writeOf([]Result{r})
 			if err != nil {
 				t.Fatal(err)

@@ -237,6 +237,7 @@ func (t *copyTx) untilDone(ctx context.Context) (stored int, fenced bool, err er
 	}
 }
 
+// run runs the transaction once.
 func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 	n, c := t.n, t.c
 	conn, err := n.ledger.hot.Acquire(ctx)
@@ -248,7 +249,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 			pg.Discard(conn)
 			return
 		}
-		pg.Abandon(conn)
+		pg.RollbackAndRelease(conn)
 	}()
 	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
@@ -300,7 +301,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 type copyWrite struct {
 	claim   *Claim
 	windows map[int32][2]*copyColumns
-	withRow []int64 // marked as recorded once it is committed
+	made    []int64 // the lane_seqs of the actions whose row this transaction makes
 }
 
 // copiesOf decides how each copy is written, and marks the claim with the rows that will be made. What has ended, or may
@@ -330,7 +331,7 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 			}
 			if !b.withRow.has(i) || !b.recorded.has(i) {
 				b.withRow.set(i)
-				w.withRow = append(w.withRow, one.LaneSeq)
+				w.made = append(w.made, one.LaneSeq)
 				to = cols[1]
 			}
 		}
@@ -341,11 +342,12 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 	return w, nil
 }
 
+// markCommitted notes in the claim's marks that the rows that were made are committed.
 func (w *copyWrite) markCommitted() {
 	w.claim.mu.Lock()
 	defer w.claim.mu.Unlock()
-	for _, s := range w.withRow {
-		w.claim.marks.markRecorded(s)
+	for _, laneSeq := range w.made {
+		w.claim.marks.markRecorded(laneSeq)
 	}
 	w.claim.marks.advance()
 }

@@ -226,7 +226,8 @@ hit AS (UPDATE version_lines l SET epoch = e.epoch, value = e.value, sub = e.sub
 SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM version_lines l
     WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of > e.lane_seq)))::int FROM hit`
 
-// foldLines writes a fence's dirty lines from its events. The caller has locked the fence.
+// foldLines writes a fence's version lines that are dirty (events have moved them, and they were not written), from its events. The
+// caller has locked the fence.
 func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 	var from, next int64
 	err := tx.QueryRow(ctx, `SELECT dirty_lines_from, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&from, &next)

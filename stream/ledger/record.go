@@ -142,7 +142,7 @@ func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int3
 			pg.Discard(conn)
 			return
 		}
-		pg.Abandon(conn)
+		pg.RollbackAndRelease(conn)
 	}()
 	ctx, done := rec.n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back

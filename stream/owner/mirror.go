@@ -41,7 +41,6 @@ type mirror struct {
 }
 
 // mirrorPosition is a position to commit.
-// mirrorPosition is a position to commit.
 type mirrorPosition struct {
 	id     ledger.TopicID
 	at     ledger.Position
@@ -69,8 +68,8 @@ func (m *mirror) drop(tp reader.TopicPartition) {
 	delete(m.newest, tp)
 }
 
-// keepForRetry notes positions that were not committed, except those that are no longer the newest and those of partitions that
-// were dropped meanwhile.
+// keepForRetry notes positions whose commit failed, to be committed with the next round. It leaves out a position if set has noted
+// a newer one meanwhile, or drop has forgotten the partition: then newest does not hold it.
 func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,14 +38,14 @@ type Config struct {
 // After any error, a partition is read again from the first record that was not handed over: kgo's own cursor may have moved past
 // records that nobody got.
 type Reader struct {
-	cl      *kgo.Client
-	chunks  *chunkReader // reads a record batch undecoded; nil in tests
-	filter  func(eventType, source string) bool
-	records int
-	bytes   int
-	most    int                                                   // the largest record, in bytes
-	onError func(err error)                                       // for errors that are about no claimed partition
-	count   func(ctx context.Context, name string) (Topic, error) // see counting
+	cl        *kgo.Client
+	chunks    *chunkReader // reads a record batch undecoded; nil in tests
+	filter    func(eventType, source string) bool
+	records   int
+	bytes     int
+	maxRecord int                                                   // the largest record, in bytes
+	onError   func(err error)                                       // for errors that are about no claimed partition
+	count     func(ctx context.Context, name string) (Topic, error) // see counting
 
 	out     chan Unit                          // unbuffered: at most one decoded poll waits. Never closed
 	calls   chan func()                        // never closed
@@ -90,7 +90,7 @@ type Unit struct {
 func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	return &Reader{
 		cl: cl, chunks: log.chunks, count: log.Count,
-		filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, most: cfg.MaxRecordBytes, onError: cfg.OnError,
+		filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
 		out: make(chan Unit), calls: make(chan func()), readings: map[TopicPartition]*Reading{},
 	}
 }
@@ -286,7 +286,7 @@ func (f *Reader) pauseAfterError(in *Reading, err error) Part {
 
 // units cuts a poll into units, in order. A record that is larger than a batch is a unit alone.
 func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
-	c := cutting{f: f, counts: counting{ask: f.count}}
+	c := unitCutter{f: f, counts: counting{ask: f.count}}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		in := f.readings[TopicPartition{tp.Topic, tp.Partition}]
 		if in == nil { // an error about the client, or a partition that was dropped
@@ -331,8 +331,8 @@ func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 	return c.units
 }
 
-// cutting is the state of cutting one poll into units.
-type cutting struct {
+// unitCutter is the state of cutting one poll into units.
+type unitCutter struct {
 	f      *Reader
 	counts counting
 	units  []Unit
@@ -340,8 +340,10 @@ type cutting struct {
 	part *Part // the current partition's part in the current unit; nil: none yet
 }
 
-// record adds one record of a partition. An error means that it cannot be decided yet, so that the partition must be read again.
-func (c *cutting) record(ctx context.Context, in *Reading, r *kgo.Record, end int64) error {
+// record adds one record of a partition to the current unit, and moves the partition's position past it. end is the log's end. It
+// returns an error if it cannot find out whether the record is in the wrong partition. Then nothing is added, and the partition must be
+// read again from this record.
+func (c *unitCutter) record(ctx context.Context, in *Reading, r *kgo.Record, end int64) error {
 	if r.Offset < in.next.Offset {
 		return nil
 	}
@@ -350,21 +352,21 @@ func (c *cutting) record(ctx context.Context, in *Reading, r *kgo.Record, end in
 		c.advance(in, next, end, size)
 		return nil
 	}
-	rec, event := decode(r, c.f.filter, bounds{partitions: in.partitions, bytes: c.f.most})
-	if rec.Broken == gate.ReasonMisplaced {
+	rec, event := decode(r, c.f.filter, bounds{partitions: in.partitions, bytes: c.f.maxRecord})
+	if rec.Broken == gate.ReasonMisplaced { // a record also seems to be in the wrong partition if our number of partitions is out of date
 		if err := c.counts.check(ctx, in); err != nil {
 			return err
 		}
 	}
 	c.advance(in, next, end, size)
 	c.add(rec, event)
-	c.Bytes += size
+	c.Bytes += size // of the unit, which advance may have begun
 	c.part.Bytes += size
 	return nil
 }
 
 // advance moves a partition's position to next. If size more bytes do not fit into the current unit, it begins another one.
-func (c *cutting) advance(in *Reading, next ledger.Position, end int64, size int) {
+func (c *unitCutter) advance(in *Reading, next ledger.Position, end int64, size int) {
 	if c.Records >= c.f.records || c.Records > 0 && c.Bytes+size > c.f.bytes {
 		c.units, c.Unit, c.part = append(c.units, c.Unit), Unit{}, nil
 	}
@@ -376,7 +378,8 @@ func (c *cutting) advance(in *Reading, next ledger.Position, end int64, size int
 	c.part.End, c.part.Next = max(end, next.Offset), next
 }
 
-func (c *cutting) add(rec ledger.Record, event *schemas.Event) {
+// add appends a record to the current partition's part. Its bytes are not counted.
+func (c *unitCutter) add(rec ledger.Record, event *schemas.Event) {
 	c.part.Records, c.part.Events = append(c.part.Records, rec), append(c.part.Events, event)
 	c.Records++
 }
@@ -396,7 +399,7 @@ func (f *Reader) tooLargeRecord(ctx context.Context, in *Reading, e *kgo.ErrDeco
 	from := max(e.Offset, in.next.Offset)
 	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
 	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read, or to more records than are; all of it is in the log for as long as the topic keeps it",
-		from, e.NextOffset-1, f.most)
+		from, e.NextOffset-1, f.maxRecord)
 	if f.chunks == nil {
 		return rec
 	}

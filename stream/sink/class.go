@@ -32,8 +32,9 @@ const (
 type AttemptError struct {
 	Class Class
 	Err   error
-	// Untouched says that the destination has surely not acted: nothing reached it, or it said so. An action of an
-	// unsafe sink is then retried, or dead, by its class as any other's.
+	// Untouched says that the destination has surely not acted: the call did not reach it, or it answered that it did nothing.
+	// After such an error an action of an unsafe sink is retried, or dead, as its class says. After another one it is not tried
+	// again by itself, because a second call might act twice.
 	Untouched bool
 }
 

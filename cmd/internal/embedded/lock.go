@@ -14,9 +14,9 @@ import (
 // not inherit it (Go opens files close-on-exec).
 type dirLock struct{ file *os.File }
 
-// lockDir creates the directory and takes its lock, or says which process holds it.
+// lockDir creates the directory and takes its lock. If another process holds the lock, it returns a [HeldError].
 func lockDir(dir string) (*dirLock, error) {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := os.MkdirAll(dir, 0o711); err != nil { // 0711: PostgreSQL may run as another user, and passes through to its own directory
 		return nil, err
 	}
 	path := filepath.Join(dir, "lock")
@@ -29,18 +29,18 @@ func lockDir(dir string) (*dirLock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		holder, _ := os.ReadFile(path)
+		holder, _ := os.ReadFile(path) // empty, or of the former holder, if the holder has not written it yet
 		return nil, &HeldError{Dir: dir, Holder: strings.TrimSpace(string(holder))}
 	}
-	if err := note(f); err != nil {
+	if err := writeHolder(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	return &dirLock{file: f}, nil
 }
 
-// note leaves who we are for the process that comes second.
-func note(f *os.File) error {
+// writeHolder writes into the lock file who holds it, for the message of another process that finds it locked.
+func writeHolder(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}

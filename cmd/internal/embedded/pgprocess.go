@@ -38,7 +38,7 @@ func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error 
 	if postmaster != 0 && slices.Contains(running, postmaster) {
 		clean, cancel := context.WithTimeout(ctx, leftoverClean)
 		defer cancel()
-		if err := syscall.Kill(postmaster, syscall.SIGINT); err == nil && gone(clean, data) == nil {
+		if err := syscall.Kill(postmaster, syscall.SIGINT); err == nil && waitUntilGone(clean, data) == nil {
 			return nil
 		}
 	}
@@ -65,11 +65,11 @@ func endAll(ctx context.Context, data string, signal syscall.Signal) error {
 			return fmt.Errorf("end process %d of %s: %w", pid, data, err)
 		}
 	}
-	return gone(ctx, data)
+	return waitUntilGone(ctx, data)
 }
 
-// gone waits until no process works in the data directory.
-func gone(ctx context.Context, data string) error {
+// waitUntilGone waits until no process works in the data directory.
+func waitUntilGone(ctx context.Context, data string) error {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {

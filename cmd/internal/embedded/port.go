@@ -62,7 +62,7 @@ func portFree(port int) bool {
 	return l.Close() == nil
 }
 
-// writeFileAtomically never leaves half a file behind.
+// writeFileAtomically writes a whole file or none at path. A crash may leave a temporary file beside it.
 func writeFileAtomically(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {

@@ -13,45 +13,45 @@ import (
 // digest is a digest of a topic's records, to compare two topics: for each key the number of records, and a hash of them in their order.
 // It takes about a hundred bytes per key. Digests of different processes cannot be compared.
 type digest struct {
-	keys    map[[16]byte]line
-	keyless line // of records without a key: any order
+	keys    map[[16]byte]keyDigest // by the first half of the key's SHA-256
+	keyless keyDigest              // of records without a key: in any order
 	records int64
 	bytes   int64
 }
 
-// line is one key's records.
-type line struct {
+// keyDigest is a digest of the records of one key.
+type keyDigest struct {
 	records int64
-	sum     uint64
+	hash    uint64
 }
 
 var seed = maphash.MakeSeed()
 
-func newDigest() *digest { return &digest{keys: map[[16]byte]line{}} }
+func newDigest() *digest { return &digest{keys: map[[16]byte]keyDigest{}} }
 
-// add adds a record. The order of the records of one key counts; that of records without a key does not.
 // add adds a record. The order of the records of one key counts; that of records without a key does not.
 func (d *digest) add(r *kgo.Record) {
 	d.records++
 	d.bytes += int64(len(r.Key) + len(r.Value))
-	sum := sumOf(r)
+	hash := hashOf(r)
 	if r.Key == nil {
-		d.keyless = line{d.keyless.records + 1, d.keyless.sum + sum}
+		d.keyless.records++
+		d.keyless.hash += hash // a sum is the same in any order
 		return
 	}
 	full := sha256.Sum256(r.Key)
 	key := [16]byte(full[:16])
-	l := d.keys[key]
-	l.records++
-	var both [16]byte
-	binary.LittleEndian.PutUint64(both[:8], l.sum)
-	binary.LittleEndian.PutUint64(both[8:], sum)
-	l.sum = maphash.Bytes(seed, both[:])
-	d.keys[key] = l
+	k := d.keys[key]
+	k.records++
+	var both [16]byte // the hash of a hash and the next depends on the order
+	binary.LittleEndian.PutUint64(both[:8], k.hash)
+	binary.LittleEndian.PutUint64(both[8:], hash)
+	k.hash = maphash.Bytes(seed, both[:])
+	d.keys[key] = k
 }
 
-// sumOf returns a hash of everything that a copy must keep of a record. It includes lengths, and tells nil from empty.
-func sumOf(r *kgo.Record) uint64 {
+// hashOf returns a hash of everything that a copy must keep of a record. It includes lengths, and tells nil from empty.
+func hashOf(r *kgo.Record) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	number := func(n int64) {
@@ -87,8 +87,8 @@ func (d *digest) compare(sent *digest, topic string) error {
 		return schemas.Errorf(schemas.Internal, op, "its records without a key differ from those copied")
 	}
 	differ := 0
-	for key, l := range sent.keys {
-		if d.keys[key] != l {
+	for key, k := range sent.keys {
+		if d.keys[key] != k {
 			differ++
 		}
 	}

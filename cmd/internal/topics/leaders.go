@@ -29,7 +29,7 @@ func waitForLeaders(ctx context.Context, adm *kadm.Client, changes []Change) err
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		missing, err := leaderless(ctx, adm, created)
+		missing, err := firstNotReady(ctx, adm, created)
 		if err == nil && missing == "" {
 			return nil
 		}
@@ -41,9 +41,10 @@ func waitForLeaders(ctx context.Context, adm *kadm.Client, changes []Change) err
 	}
 }
 
-// leaderless names the first topic that is not there whole.
-func leaderless(ctx context.Context, adm *kadm.Client, names []string) (string, error) {
-	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...) // the way past the client's cache, which is 5 s old
+// firstNotReady returns the name of the first topic that the brokers do not know, or "<topic> partition <n>" for the first partition
+// without a leader. It returns "" if all are ready, and the first name with an error.
+func firstNotReady(ctx context.Context, adm *kadm.Client, names []string) (string, error) {
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...) // this option bypasses the client's cache, which may be 5 s old
 	if err != nil {
 		return names[0], err
 	}
@@ -53,7 +54,7 @@ func leaderless(ctx context.Context, adm *kadm.Client, names []string) (string, 
 			return name, nil
 		}
 		for _, p := range d.Partitions {
-			if p.Leader < 0 { // told with an error, which the next question may not have
+			if p.Leader < 0 { // the error beside it is not returned: the next request may find a leader
 				return fmt.Sprintf("%s partition %d", name, p.Partition), nil
 			}
 		}

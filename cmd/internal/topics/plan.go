@@ -154,10 +154,10 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	return c
 }
 
-// unfinishedCopy reports whether a topic has the settings of a copy that [Rekey] has not finished. If they were corrected, the copy would
-// look finished.
+// unfinishedCopy reports whether a topic has the settings of a copy that [Rekey] has not finished. Callers must not correct these
+// settings: nothing else says that the copy is unfinished.
 func unfinishedCopy(configs map[string]string) bool {
-	for key, value := range copying {
+	for key, value := range unfinishedCopyConfigs {
 		if configs[key] != value {
 			return false
 		}

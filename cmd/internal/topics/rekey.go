@@ -117,8 +117,9 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	return got, r.finish(ctx, adm)
 }
 
-// While it is copied, the target keeps the timestamps that it is given and everything that is old by them.
-var copying = map[string]string{timestampType: "CreateTime", retention: "-1"}
+// unfinishedCopyConfigs are the settings of the target until the copy is finished: it keeps the timestamps of the copied records, and
+// deletes none, however old they are.
+var unfinishedCopyConfigs = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
 // prepare creates the target, unless it exists and is empty. It first deletes an interrupted copy.
 func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
@@ -141,7 +142,7 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 	if !there {
 		c := Change{Topic: r.To.Name, Action: Create, want: r.To}
 		c.want.Configs = maps.Clone(r.To.Configs)
-		maps.Copy(c.want.Configs, copying)
+		maps.Copy(c.want.Configs, unfinishedCopyConfigs)
 		if err := create(ctx, adm, &c); err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s holds %d records already: delete it (kafka-topics --delete --topic %s), or name another topic with --to",
 			r.To.Name, records, r.To.Name)
 	}
-	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: copying})
+	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: unfinishedCopyConfigs})
 }
 
 // brokenOff reports whether the target is an interrupted copy of an earlier Run: it has the settings of a copy, and no record that is not
@@ -177,13 +178,13 @@ func (r Rekey) brokenOff(ctx context.Context, adm *kadm.Client, from map[int32]s
 		return err == nil && total(to) == 0, err
 	}
 	held := map[uint64]int64{}
-	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { held[sumOf(rec)]++ })
+	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { held[hashOf(rec)]++ })
 	if err != nil {
 		return false, err
 	}
 	foreign := false
 	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) {
-		sum := sumOf(rec)
+		sum := hashOf(rec)
 		held[sum]--
 		foreign = foreign || held[sum] < 0
 	})
@@ -230,7 +231,7 @@ func remove(ctx context.Context, adm *kadm.Client, topic string) error {
 // finish gives the target its final settings.
 func (r Rekey) finish(ctx context.Context, adm *kadm.Client) error {
 	final := map[string]string{}
-	for key := range copying {
+	for key := range unfinishedCopyConfigs {
 		if value, ok := r.To.Configs[key]; ok {
 			final[key] = value
 		}

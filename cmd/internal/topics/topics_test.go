@@ -159,7 +159,7 @@ func TestHalfACopyIsRefused(t *testing.T) {
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
-	set(t, adm, "events.acme.small", copying)
+	set(t, adm, "events.acme.small", unfinishedCopyConfigs)
 	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
 		t.Errorf("check of half a copy: %v", err)
 	}

@@ -54,7 +54,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("OneAttemptOnFailure", h.testOneAttempt)
 	t.Run("HangingDestination", h.testHang)
 	t.Run("HangingAnswer", h.testHangingAnswer)
-	t.Run("ResponseIsBounded", h.testResponse)
+	t.Run("ResponseIsBounded", h.testLargeResponse)
 	t.Run("StatusTable", h.testStatuses)
 	t.Run("RedirectIsNotFollowed", h.testRedirect)
 	t.Run("RetryAfter", h.testRetryAfter)
@@ -85,7 +85,8 @@ type bench struct {
 
 const secret = "c2lua3Rlc3Qtc2VjcmV0LXRoYXQtbmV2ZXItbGVha3M=" // base64, as some sinks want it decodable
 
-func (h Harness) set(t *testing.T) *bench {
+// newBench makes a sink for one test, with a destination if the sink speaks HTTP, and lets the test run in parallel with others.
+func (h Harness) newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
 	b := &bench{logs: &logs{}}
@@ -100,7 +101,7 @@ func (h Harness) set(t *testing.T) *bench {
 }
 
 func (h Harness) testDo(t *testing.T) {
-	b := h.set(t)
+	b := h.newBench(t)
 	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
 		t.Fatalf("a working destination: %v", err)
 	}
@@ -115,7 +116,7 @@ func (h Harness) testDo(t *testing.T) {
 }
 
 func (h Harness) testConcurrent(t *testing.T) {
-	b := h.set(t)
+	b := h.newBench(t)
 	var wg sync.WaitGroup
 	const n = 32
 	for i := range n {
@@ -139,7 +140,7 @@ func (h Harness) testConcurrent(t *testing.T) {
 }
 
 func (h Harness) testEnded(t *testing.T) {
-	b := h.set(t)
+	b := h.newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.sink.Do(ctx, Action(1)); err == nil {
@@ -150,7 +151,7 @@ func (h Harness) testEnded(t *testing.T) {
 }
 
 func (h Harness) testIdempotency(t *testing.T) {
-	b := h.set(t)
+	b := h.newBench(t)
 	kind := b.sink.Idempotency()
 	switch kind {
 	case sink.Idempotent, sink.Fenced, sink.Unsafe:
@@ -168,7 +169,7 @@ func (h Harness) testIdempotency(t *testing.T) {
 }
 
 func (h Harness) testClose(t *testing.T) {
-	b := h.set(t)
+	b := h.newBench(t)
 	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
 		t.Fatal(err)
 	}

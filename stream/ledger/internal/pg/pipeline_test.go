@@ -60,7 +60,7 @@ func TestPipelineEndsWithItsContext(t *testing.T) {
 		case err != nil:
 			cut++
 		}
-		Abandon(conn)
+		RollbackAndRelease(conn)
 	}
 	if cut == 0 || cut == 40 {
 		t.Errorf("%d of 40 were cut", cut)
@@ -74,7 +74,7 @@ func TestPipelineToAServerThatReadsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer Abandon(conn)
+	defer RollbackAndRelease(conn)
 	p := &Pipeline{Conn: conn}
 	big := make([]byte, 64<<20) // more than the buffers of both sides
 	if err := errors.Join(p.Add(t.Context(), NewStatement(`SELECT pg_sleep(2)`), nil), p.Add(t.Context(), NewFresh(`SELECT length($1::bytea)`), nil, big)); err != nil {

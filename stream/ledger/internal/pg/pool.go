@@ -203,8 +203,9 @@ func (r *timedRows) Err() error {
 // rollbackWithin bounds a ROLLBACK, on a server that has just answered.
 const rollbackWithin = 5 * time.Second
 
-// Abandon gives a connection back in whatever state it is: rolled back, or closed where that is not possible.
-func Abandon(conn *pgxpool.Conn) {
+// RollbackAndRelease gives a connection back to its pool. It rolls back a transaction that is still open, and closes the connection if
+// that fails. After a COMMIT it only gives the connection back.
+func RollbackAndRelease(conn *pgxpool.Conn) {
 	raw := conn.Conn().PgConn()
 	if !raw.IsClosed() && raw.TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
@@ -216,7 +217,8 @@ func Abandon(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// Discard closes a connection whose prepared statements are not to be trusted, and gives it back.
+// Discard closes a connection and gives it back to its pool, which makes a new one. It is for [OldPlan]: the connection would use its
+// outdated prepared statements again.
 func Discard(conn *pgxpool.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
