@@ -83,6 +83,7 @@ func (d *delivery) recycle(o outcome) {
 	deliveries.Put(d)
 }
 
+// receive handles one delivery, from its request to its answer.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	h.metrics.inFlight.Inc()
 	defer h.metrics.inFlight.Dec()

@@ -64,6 +64,7 @@ type counted struct {
 	accepted, bytes prometheus.Counter
 }
 
+// observe counts a delivery. Those of unknown sources are counted together, so that strangers cannot make up series.
 func (m *metrics) observe(d *delivery, v verdict, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 	if d.source != nil && v.outcome == accepted {

@@ -26,6 +26,7 @@ type call struct {
 	topicBytes *atomic.Int64 // its topic's counter in [room]
 }
 
+// newCall makes a call that can be used again and again, with its timer stopped.
 func (p *Producer) newCall() *call {
 	c := &call{done: make(chan error, 2)}
 	c.promise = func(_ *kgo.Record, err error) {

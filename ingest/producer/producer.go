@@ -207,6 +207,7 @@ func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trou
 	return wrong, nil
 }
 
+// troubleOf returns what is wrong with a topic: it is missing, or partitions have no leader.
 func troubleOf(name string, t *kmsg.MetadataResponseTopic) Trouble {
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):

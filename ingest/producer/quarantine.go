@@ -23,6 +23,7 @@ const (
 	requestPrefix  = "http_"
 )
 
+// quarantineRecord returns the record of a quarantined delivery: the body as received, all else in headers.
 func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	headers := make([]kgo.RecordHeader, 0, 8+len(d.Headers))
 	add := func(name, value string) {

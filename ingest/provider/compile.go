@@ -76,6 +76,7 @@ func (cfg Config) params(p preset) (verify.Params, error) {
 	return params, nil
 }
 
+// compileRules compiles the preset's mappings, with the user's in place of the preset's where there are any.
 func (s *Source) compileRules(e *EventConfig) error {
 	if e == nil {
 		e = &EventConfig{}
@@ -101,6 +102,7 @@ func (s *Source) compileRules(e *EventConfig) error {
 	return err
 }
 
+// compileHeaders notes which headers are kept: the preset's and the user's. It refuses those that carry secrets.
 func (s *Source) compileHeaders(e *EventConfig) error {
 	names := slices.Clone(s.preset.headers)
 	if e != nil {

@@ -65,6 +65,7 @@ func (d *delivery) close() {
 	s.deliveries.Put(d)
 }
 
+// scanReason returns why a body that cannot be scanned is unusable.
 func scanReason(err error) *Unusable {
 	reason := NotJSON
 	switch scan.ErrorReason(err) {

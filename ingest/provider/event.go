@@ -49,6 +49,7 @@ func (s *Source) Read(r *verify.Request, received time.Time, e *schemas.Event) e
 	return nil
 }
 
+// event makes an event of the delivery, by the rule for its type.
 func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	m, bad := d.rule()
 	if bad != nil {
@@ -79,6 +80,7 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	return bad
 }
 
+// id returns the first id that the delivery has, or a hash of the body without what changes between retries.
 func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
 	for i, r := range m.id.refs {
 		if r.kind == refBody {
@@ -96,6 +98,7 @@ func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
 	return "", unusable(MissingField, "no id at %s", m.id.text)
 }
 
+// typ returns the event's type: the preset's prefix, and the values of the mapping joined by dots.
 func (d *delivery) typ(m *rule) (string, *Unusable) {
 	var room [128]byte // most names fit, and become one string
 	name := append(room[:0], d.src.preset.prefix...)
@@ -116,6 +119,7 @@ func (d *delivery) typ(m *rule) (string, *Unusable) {
 	return typ, checkText("the type", "", typ, MaxType)
 }
 
+// entity returns the key of the event's entity, made of the mapping's values.
 func (d *delivery) entity(m *rule) (schemas.EntityKey, *Unusable) {
 	parts := make([]string, 0, 4)
 	for _, v := range m.entity {
@@ -192,6 +196,7 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	return nil
 }
 
+// holds reports whether one of the values of a condition is what the condition asks for.
 func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 	for _, r := range c.from.refs {
 		_, text, bad := d.read(r)

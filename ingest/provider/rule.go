@@ -121,6 +121,7 @@ func (c *refs) typ(user string, preset []string) ([]value, error) {
 	return []value{v}, err
 }
 
+// entity compiles the user's parts of the entity, or the preset's if the user has none.
 func (c *refs) entity(user, preset []string) ([]value, error) {
 	if user == nil {
 		return c.list(preset)
@@ -149,6 +150,7 @@ func (c *refs) list(froms []string) ([]value, error) {
 	return values, nil
 }
 
+// versions compiles the user's version, or the preset's clocks if the user has none, into r.clocks.
 func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 	if user != nil {
 		if user.Kind == string(schemas.None) {
@@ -183,6 +185,7 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 	return nil
 }
 
+// condition compiles the user's condition for deleted entities, or the preset's, into r.deleted. There may be none.
 func (c *refs) condition(r *rule, preset *condition, user *DeletedConfig) error {
 	if user != nil {
 		from, err := c.user(user.From, flags)

@@ -53,6 +53,7 @@ func parseRFC3339(text string) (time.Time, bool) {
 	return t, err == nil
 }
 
+// parseFraction parses Unix seconds with up to nine digits after the point.
 func parseFraction(text string) (time.Time, bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if len(fraction) == 0 || len(fraction) > 9 {

@@ -98,6 +98,7 @@ func (h *HMAC) Verify(r *Request, now time.Time) error {
 	return nil
 }
 
+// freshBody checks the age of a request whose timestamp is in its body.
 func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
 	if p.timestamp == "" {
 		text, err := h.bodyStamp(r.Body)
@@ -163,6 +164,7 @@ func (h *HMAC) split(value string) (signatures []string, timestamp string, err *
 	return signatures, "", h.checkCount(signatures)
 }
 
+// splitFields reads the signatures and the timestamp from a header that has named fields.
 func (h *HMAC) splitFields(value string) (signatures []string, timestamp string, err *Error) {
 	stamps := 0
 	for item := range strings.SplitSeq(value, h.params.ItemSeparator) {
@@ -194,6 +196,7 @@ func (h *HMAC) checkCount(signatures []string) *Error {
 	return nil
 }
 
+// bodyStamp returns the timestamp in a body.
 func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
 	values, err := h.pointer.Scan(body, nil)
 	if err != nil {
@@ -294,6 +297,7 @@ func (h *HMAC) Sign(r *Request, now time.Time) error {
 	return nil
 }
 
+// headerValue writes the signature header as splitFields or split reads it.
 func (h *HMAC) headerValue(signature, timestamp string) string {
 	if h.params.Field == "" {
 		return h.params.Prefix + signature

@@ -165,6 +165,7 @@ func (p Params) validateHMAC() error {
 	return p.validateSigned(pieces)
 }
 
+// validateSigned checks what is signed: always the body, and a timestamp or id that a header carries.
 func (p Params) validateSigned(pieces []piece) error {
 	if !uses(pieces, pieceBody) {
 		return errors.New("signed must contain {body}: a body that is not signed can be replaced")

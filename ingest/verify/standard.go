@@ -70,6 +70,7 @@ func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebh
 	return s, nil
 }
 
+// addKey adds a key in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key.
 func (s *StandardWebhooks) addKey(text string) *Error {
 	if public, ok := strings.CutPrefix(text, "whpk_"); ok {
 		key, ok := decodeBase64(public)
@@ -139,6 +140,7 @@ func (s *StandardWebhooks) family(h http.Header) family {
 	return s.families[0]
 }
 
+// compare refuses a request of which no signature in the list matches a key.
 func (s *StandardWebhooks) compare(r *Request, f family, id, timestamp, list string) error {
 	var v1, v1a []string
 	for item := range strings.FieldsSeq(list) {
@@ -162,6 +164,7 @@ func (s *StandardWebhooks) compare(r *Request, f family, id, timestamp, list str
 	return refuse(Mismatch, "%s", f.signature)
 }
 
+// matchHMAC reports whether a v1 signature matches a symmetric key.
 func (s *StandardWebhooks) matchHMAC(r *Request, id, timestamp string, signatures []string) bool {
 	if len(signatures) == 0 {
 		return false
@@ -190,6 +193,7 @@ func standardDigest(m *mac, r *Request, id, timestamp string) []byte {
 	return m.digest()
 }
 
+// matchEd25519 reports whether a v1a signature matches a public key.
 func (s *StandardWebhooks) matchEd25519(r *Request, id, timestamp string, signatures []string) bool {
 	if len(signatures) == 0 || len(s.public) == 0 {
 		return false

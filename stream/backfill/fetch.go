@@ -184,6 +184,7 @@ func (f *Fetcher) exchangeOnce(ctx context.Context, u *url.URL, most int64) (*do
 	return d, fail
 }
 
+// exchange makes one exchange and reads its answer, of at most most bytes.
 func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "", nil)
 	if err != nil {
@@ -224,6 +225,7 @@ func failedExchange(err error) *failure {
 	return &failure{reason: reasonOf(class, 0), class: class, err: err}
 }
 
+// hint says what to do about an answer's status.
 func hint(code int) string {
 	switch {
 	case 300 <= code && code <= 399:

@@ -216,6 +216,7 @@ func (r *Runner) produce(ctx context.Context, a *answer, events []*schemas.Event
 	return nil
 }
 
+// append appends an event to the log, and tries again until it is there, can never be, or the deadline has passed.
 func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, deadline time.Time) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errors.New("the backfill's time is up"))
 	defer cancel()

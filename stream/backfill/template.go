@@ -114,6 +114,7 @@ func pathStart(text string) (int, error) {
 	return len(text), nil
 }
 
+// placeholder parses the name of a placeholder; query says that it stands in the query of the URL.
 func placeholder(use Use, name string, query bool) (part, error) {
 	p := part{name: name, index: -1, query: query}
 	if number, ok := strings.CutPrefix(name, "entity."); ok {
@@ -188,6 +189,7 @@ func (t *Template) Expand(v Values) (*url.URL, error) {
 	return u, nil
 }
 
+// expand returns the escaped value of a placeholder.
 func (p part) expand(v Values) (string, error) {
 	text := ""
 	switch p.name {
@@ -205,6 +207,7 @@ func (p part) expand(v Values) (string, error) {
 	return p.escape(text)
 }
 
+// entity returns the entity's parts, or the one that is asked for, each escaped; in a query the whole entity is one text.
 func (p part) entity(key schemas.EntityKey) (string, error) {
 	if p.index < 0 && p.query {
 		return p.escape(string(key))

@@ -58,6 +58,7 @@ func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 	}
 }
 
+// look asks the ledger for an open request that was not handed out yet, and notes that it is handed out now.
 func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found bool, err error) {
 	q.mu.Lock()
 	claims, given := slices.Collect(maps.Keys(q.claims)), len(q.handedOut)

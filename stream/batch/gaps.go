@@ -72,6 +72,7 @@ func (l *Loop) sweepGaps() {
 	l.gaps.set(l.nextGap(time.Now()))
 }
 
+// nextGap returns how long it is until sweepGaps has something to do.
 func (l *Loop) nextGap(now time.Time) time.Duration {
 	next := l.cfg.GapSweep
 	for _, p := range l.claims {

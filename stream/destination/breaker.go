@@ -82,6 +82,7 @@ func (d *Destination) recover(now time.Time) {
 	d.become(Recovering)
 }
 
+// become moves the breaker to another state, counts that and logs it.
 func (d *Destination) become(b Breaking) {
 	if d.breaker == b {
 		return
@@ -157,6 +158,8 @@ func (s *streak) opens(most int) bool {
 	return most > 0 && s.n >= most && s.entities >= min(spread, most)
 }
 
+// countForBreaker counts a failure. It opens the breaker if these were enough, or the breaker was half open; while the destination recovers,
+// it takes back half of the time since then.
 func (d *Destination) countForBreaker(now time.Time, entity string) {
 	d.failuresForBreaker.add(entity)
 	switch {

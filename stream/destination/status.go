@@ -76,6 +76,7 @@ func (d *Destination) Status() Status {
 	return s
 }
 
+// state sums the status up: of several reasons to attempt nothing or less, the strongest.
 func (s *Status) state() State {
 	switch {
 	case s.Paused != nil:

@@ -187,6 +187,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 	return d, nil
 }
 
+// deadHistory reads an action's attempts and commands, the oldest first.
 func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
 	rows, err := b.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
 		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, d.Fence, d.LaneSeq)
@@ -204,6 +205,7 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 	return attempts, commands, err
 }
 
+// readDeadLetters collects the dead letters of a query.
 func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]DeadLetter, error) {
 	rows, err := from.Query(ctx, sql, args...)
 	if err != nil {

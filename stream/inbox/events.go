@@ -157,6 +157,7 @@ func cursorOf(i *Item) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d.%d", i.DecidedAt.UnixMicro(), i.Fence, i.Offset))
 }
 
+// parseCursor returns what cursorOf has written: the place of the last item of the page before.
 func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
 	var us int64

@@ -118,6 +118,7 @@ func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, par
 	return items[0], nil
 }
 
+// actions reads the actions of an event, each with its attempts.
 func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 	rows, err := b.read.Query(ctx, ledger.OfAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
@@ -150,6 +151,7 @@ func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 // traceText is an attempt's trace id as traces are written.
 const traceText = `coalesce(replace(trace::text, '-', ''), '')`
 
+// history adds to each action its attempts, the oldest first.
 func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error {
 	rows, err := b.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
 		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.Fence, *item.laneSeq, int64(item.laneCount))
@@ -195,6 +197,7 @@ func (b *Inbox) items(ctx context.Context, sql string, args []any) ([]Item, erro
 	return pgx.CollectRows(rows, scanItem)
 }
 
+// scanItem reads a row of a list of items.
 func scanItem(r pgx.CollectableRow) (Item, error) {
 	var (
 		i         Item

@@ -64,6 +64,7 @@ func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error
 	return state, nil
 }
 
+// report stores a report unless there is one for its attempt, and returns what became of it.
 func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	digest := digestOf(&r)
 	var (
@@ -174,6 +175,7 @@ JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 LEFT JOIN results r ON r.fence = $1 AND r.lane_seq = $2 AND r.attempt = $3
 WHERE e.lane_seq + n.i = $2`
 
+// actionState reads the state of an attempt's action.
 func (b *Inbox) actionState(ctx context.Context, r ledger.AttemptRef) (s ActionState, err error) {
 	var (
 		generation int32

@@ -23,6 +23,7 @@ func newAttemptContext(claim context.Context, deadline time.Time) *attemptContex
 	return &attemptContext{Context: claim, deadline: deadline}
 }
 
+// look returns the context that a stands for, and makes it first if there is none. After the attempt it is one that is cancelled.
 func (a *attemptContext) look() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()

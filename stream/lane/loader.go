@@ -72,6 +72,7 @@ func (l *loader) round(ctx context.Context) (worked bool, err error) {
 	return worked, nil
 }
 
+// worthReading returns the partitions of which a read would bring something.
 func (l *loader) worthReading() (partitions []*partition) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -204,6 +205,7 @@ func (l *loader) abortRefill(p *partition) {
 	l.requeueRefills(p)
 }
 
+// requeueRefills ends a refill: lanes that still have actions in the ledger need another one, the others do not.
 func (l *loader) requeueRefills(p *partition) {
 	for la := range l.refilling {
 		switch {

@@ -89,6 +89,7 @@ type destinationMetrics struct {
 	seconds  prometheus.Observer
 }
 
+// of returns a destination's counters, looked up once.
 func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
 		attempts: map[sink.Class]prometheus.Counter{}, alerts: map[sink.Class]prometheus.Counter{},

@@ -36,6 +36,7 @@ type partition struct {
 	drained      chan struct{} // made by Close, closed when busy is 0
 }
 
+// newPartition makes the state of a claim's lanes, with nothing loaded yet.
 func newPartition(cfg *Config, c *ledger.Claim) *partition {
 	p := &partition{
 		cfg: cfg, claim: c, lanes: map[schemas.EntityKey]*lane{}, parked: parkedLanes{}, doubts: doubtsOf(c),

@@ -24,6 +24,8 @@ func (w *workers) payload(ctx context.Context, e *entry) (*schemas.Event, error)
 	return event, err
 }
 
+// fetch reads an action's event from the log, unless the ledger had a payload copy when the action was loaded. If the log no longer has the
+// event, it reads the copy. If there is none either, the error is of class payload_lost.
 func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 	var lost error
 	if !e.copied {

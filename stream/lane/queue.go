@@ -32,6 +32,7 @@ type queues struct {
 	toLoad     chan struct{} // capacity 1, never closed: a partition may have room
 }
 
+// newQueues makes empty queues. mu is the scheduler's mutex, which guards them.
 func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	q := &queues{
 		cfg: cfg, log: log,

@@ -129,6 +129,7 @@ func (r *reportReader) read(ctx context.Context) error {
 	return nil
 }
 
+// claims returns the claims whose lanes run, without those that are being given up.
 func (r *reportReader) claims() []*ledger.Claim {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

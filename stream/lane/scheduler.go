@@ -18,6 +18,7 @@ type scheduler struct {
 	q   *queues
 }
 
+// newScheduler makes a scheduler without partitions. It starts nothing.
 func newScheduler(cfg *Config) (*scheduler, error) {
 	s := &scheduler{log: cfg.Logger.With("subscription", cfg.Subscription)}
 	s.q = newQueues(cfg, s.log, &s.mu)

@@ -31,6 +31,7 @@ type liveness struct {
 	no  atomic.Bool // the last answer was no
 }
 
+// ok reports whether the process may act now.
 func (l *liveness) ok() bool {
 	ok := l.ask()
 	changed := l.no.Load() == ok && l.no.CompareAndSwap(ok, !ok)

@@ -76,6 +76,7 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 // recreated is the kind of stop that concerns a topic as a whole.
 const recreated = "topic_recreated"
 
+// acceptable refuses to accept nothing, and a single partition of a topic that was created again.
 func acceptable(op string, f StopFilter, found []Stop) error {
 	if len(found) == 0 {
 		where := f.Subscription

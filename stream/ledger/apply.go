@@ -169,6 +169,7 @@ func (t *batchTx) readOverdue(ctx context.Context, w *partitionBatch) error {
 	}, pg.Int32Param(w.Claim.ID), pg.Int64Param(cmp.Or[int64](w.Claim.overdueAt, math.MaxInt64)))
 }
 
+// readOverdueLines reads the lines that readOverdue has found, in a round trip of its own.
 func (t *batchTx) readOverdueLines(ctx context.Context, w *partitionBatch) error {
 	slices.SortFunc(t.overdue, compareKeys)
 	for _, k := range t.overdue {
@@ -204,6 +205,7 @@ func (t *batchTx) readLines(ctx context.Context) error {
 	return t.p.Add(ctx, bufferRead, func(r *pg.Row) { readWaiting(r, t.byFence) }, params...)
 }
 
+// readLine adds a version line, one row of linesRead, to the state of its partition.
 func readLine(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.Int32()]
 	k := gate.VersionLineKey{Entity: schemas.EntityKey(r.Text()), Clock: r.Text()}

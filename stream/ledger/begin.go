@@ -34,6 +34,7 @@ func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map
 	return stored, nil
 }
 
+// storeBegin stores the offsets of topics of which nothing is stored.
 func storeBegin(ctx context.Context, tx pgx.Tx, subscription int32, offsets, stored map[Partition]int64) error {
 	known := map[TopicID]bool{}
 	for p := range stored {
@@ -52,6 +53,7 @@ func storeBegin(ctx context.Context, tx pgx.Tx, subscription int32, offsets, sto
 	return nil
 }
 
+// loadBegin reads the offsets at which a subscription began.
 func loadBegin(ctx context.Context, tx pgx.Tx, subscription int32) (map[Partition]int64, error) {
 	rows, err := tx.Query(ctx, `SELECT topic, topic_id, partition, log_offset FROM begins WHERE subscription = $1`, subscription)
 	if err != nil {

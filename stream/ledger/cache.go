@@ -38,6 +38,7 @@ func newLineCache(lines int) *lineCache {
 	return &lineCache{max: lines, lines: map[gate.VersionLineKey]*cachedLine{}}
 }
 
+// find returns a cached line, nil if there is none, and notes that it was used.
 func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 	l := c.lines[k]
 	if l != nil {
@@ -46,6 +47,7 @@ func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 	return l
 }
 
+// put caches a line and what waits on it. If the cache is full, it evicts another line.
 func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting []gate.Waiting) *cachedLine {
 	if l := c.lines[k]; l != nil {
 		l.line, l.waiting = line, waiting
@@ -84,6 +86,7 @@ func (c *lineCache) evict() {
 	c.drop(l.key)
 }
 
+// drop takes a line out of the cache.
 func (c *lineCache) drop(k gate.VersionLineKey) {
 	l := c.lines[k]
 	if l == nil {

@@ -121,6 +121,7 @@ const actionDone = `-- actionDone
 SELECT EXISTS (SELECT FROM completions_w{w} WHERE fence = $1 AND bucket = $3 AND $4::int = ANY (lanes))
     OR EXISTS (SELECT FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 AND status = 'done')`
 
+// newSinkTx makes an attempt with the parameters of its statements. It sends nothing.
 func newSinkTx(conn *pgxpool.Conn, r *Result, lock int64) *sinkTx {
 	c := r.Claim
 	c.mu.Lock()

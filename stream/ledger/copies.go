@@ -94,6 +94,7 @@ type lookedAt struct {
 	bare bool
 }
 
+// pageOf makes a page of the first limit actions that were looked at.
 func pageOf(walked []lookedAt, before int64, limit int) (page WithoutCopyPage) {
 	if len(walked) > limit {
 		walked, page.More = walked[:limit], true
@@ -161,6 +162,7 @@ type withoutCopyRow struct {
 	Hash        [16]byte
 }
 
+// scan collects the rows of either query.
 func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {
 	if err != nil {
 		return nil, err

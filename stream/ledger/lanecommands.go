@@ -61,6 +61,8 @@ func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *wi
 	}
 }
 
+// apply carries out a command and stores its outcome. If that was done before, o gets the stored outcome. If the claim has lost its fence,
+// nothing is done, and o says so.
 func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
 	held, err := c.held(ctx, tx)
 	if o.Fenced = !held; err != nil || o.Fenced {

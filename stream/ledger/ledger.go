@@ -123,6 +123,7 @@ var forgets = map[string]string{
 	"remote_write": "a standby that crashes as it takes over would forget what was acknowledged, since its disk is not waited for",
 }
 
+// check refuses a server that is too old, or whose settings could lose commits.
 func (l *Ledger) check(ctx context.Context) error {
 	const op = "open the ledger"
 	var (
@@ -147,6 +148,7 @@ func (l *Ledger) check(ctx context.Context) error {
 	return l.checkMigrations(ctx)
 }
 
+// checkMigrations refuses a schema that is not at this binary's migration.
 func (l *Ledger) checkMigrations(ctx context.Context) error {
 	const op = "open the ledger"
 	have, want, found, err := checkMigrations(ctx, l.quick, l.cfg.Schema, op)

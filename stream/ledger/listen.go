@@ -45,6 +45,7 @@ func (n *Namespace) Listen(notify func()) (stop func()) {
 	return func() { s.remove(id) }
 }
 
+// remove takes a listener out. With the last one it closes the connection, and waits until that has ended.
 func (s *listeners) remove(id int) {
 	s.mu.Lock()
 	delete(s.of, id)

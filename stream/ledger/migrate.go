@@ -73,6 +73,7 @@ func prepareSums(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) er
 	return keepSums(ctx, conn, op)
 }
 
+// newProvider returns what runs the migrations of a schema, under a lock of that schema.
 func newProvider(db *sql.DB, cfg Config) (*goose.Provider, error) {
 	sub, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {

@@ -144,6 +144,7 @@ CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
 JOIN plans p ON p.id = e.plan JOIN effects x ON x.id = p.effects[u.lane_seq - e.lane_seq + 1]`
 
+// plain reads open actions of one window that have no row, from their events.
 func (r openRead) plain(ctx context.Context, window int32, seqs []int64) ([]Action, error) {
 	if len(seqs) == 0 {
 		return nil, nil

@@ -144,6 +144,7 @@ type newerVersion struct {
 	Key   [16]byte `db:"event_key"`
 }
 
+// newerIn runs a query for versions of the action's line, and returns the keys of the events whose version is newer than the action's.
 func (o overtaking) newerIn(ctx context.Context, db querier, sql string, args ...any) (keys [][16]byte, err error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {

@@ -154,6 +154,7 @@ func (w *partitionBatch) addLine(k gate.VersionLineKey, l *cachedLine) int32 {
 	return n
 }
 
+// compareKeys orders version lines by entity, then by clock.
 func compareKeys(a, b gate.VersionLineKey) int {
 	switch {
 	case a.Entity != b.Entity:

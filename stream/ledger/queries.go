@@ -141,6 +141,7 @@ type windowQueries struct {
 	laneFirst  pg.Statement
 }
 
+// newWindowQueries prepares the statements for a current window and all live ones, among them the current.
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]pg.Statement{}, decided: map[int32]pg.Statement{}, forget: map[int32]pg.Statement{},

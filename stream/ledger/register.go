@@ -121,6 +121,7 @@ func orNull(d time.Duration) *time.Duration {
 	return &d
 }
 
+// registerAction stores an action's name, destination and on_dead unless they are there, and returns the id of that row.
 func registerAction(ctx context.Context, tx pgx.Tx, subscription int32, a ActionSpec) (effect int32, err error) {
 	_, err = tx.Exec(ctx, `INSERT INTO effects (subscription, name, destination, on_dead) VALUES ($1, $2, $3, $4)
 		ON CONFLICT DO NOTHING`, subscription, a.Name, a.Destination, string(a.OnDead))

@@ -113,6 +113,7 @@ type handing struct {
 	columns string  // of a version line that go over as they are
 }
 
+// run hands the version lines over, one old partition after the other, and returns how many.
 func (t *handing) run(ctx context.Context) (lines int64, err error) {
 	if err := t.l.transact(ctx, func(tx pgx.Tx) error { return t.prepare(ctx, tx) }); err != nil {
 		return 0, err

@@ -28,6 +28,8 @@ type completionKey struct {
 // maxResponses bounds the answers that one row of completions holds.
 const maxResponses = 256 << 10
 
+// complete adds the completion of an action: to the row of its claim, bucket and code, or to a new row if the answers in that one are too
+// large.
 func (wr *windowResults) complete(r *Result) {
 	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
@@ -76,6 +78,7 @@ func newResultRows() *resultRows {
 	return r
 }
 
+// add adds a result as a row for its action. A done or superseded action keeps no payload copy.
 func (c *resultRows) add(r *Result) {
 	c.fence.Add(r.Claim.ID)
 	c.laneSeq.Add(r.LaneSeq)
@@ -128,6 +131,7 @@ func newAttemptRows() *attemptRows {
 	return r
 }
 
+// add adds a result as a row for its attempt.
 func (c *attemptRows) add(r *Result) {
 	c.fence.Add(r.Claim.ID)
 	c.laneSeq.Add(r.LaneSeq)

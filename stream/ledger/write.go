@@ -219,6 +219,7 @@ func newDeadActionRows() *deadActionRows {
 	return r
 }
 
+// addDead adds a row for each action of an event whose actions are dead letters at once.
 func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 	for i := range v.actions {
 		d := w.deadActions

@@ -123,6 +123,7 @@ func newBufferRows() *bufferRows {
 	return r
 }
 
+// addBuffered adds a row for an event that waits: of is its record, g what the gate keeps of it.
 func (w *writer) addBuffered(k *partitionBatch, of *Record, g *gate.Waiting, decision string) {
 	r := w.buffer
 	r.fence.Add(k.Claim.ID)

@@ -76,6 +76,7 @@ func newEventRows(text bool) *eventRows {
 	return c
 }
 
+// add adds a row for an event to a set that has its class, or has room for it.
 func (e *eventSets) add(class eventClass, r *Record, v *verdict) {
 	set := e.setFor(class)
 	c := set.rows
@@ -131,6 +132,7 @@ func (s *eventSet) find(class eventClass) bool {
 	return true
 }
 
+// add adds a row for a class: what its events have in common.
 func (c *classRows) add(class eventClass) {
 	c.fence.Add(class.fence)
 	c.leaderEpoch.Add(class.leaderEpoch)

@@ -26,6 +26,7 @@ func newLineRows() *lineRows {
 	return r
 }
 
+// add adds a row for a version line, with all that the gate knows of it.
 func (r *lineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
 	r.fence.Add(k.Claim.ID)
 	r.entity.Add(string(key.Entity))
@@ -58,6 +59,7 @@ func newMovedLineRows() *movedLineRows {
 	return r
 }
 
+// add adds a row for a version line that has only moved on: its newest version and event.
 func (r *movedLineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.VersionLine) {
 	r.fence.Add(k.Claim.ID)
 	r.entity.Add(string(key.Entity))

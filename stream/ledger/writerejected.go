@@ -28,6 +28,7 @@ func newRejectedRows() *rejectedRows {
 	return r
 }
 
+// addRejected adds a row for the i-th record of a partition's batch, which was rejected: a conflict, a quarantined or a filtered record.
 func (w *writer) addRejected(k *partitionBatch, i int) {
 	r, v, c := &k.Records[i], &k.verdicts[i], w.rejected
 	decision, reason := v.Decision, v.Reason

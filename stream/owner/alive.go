@@ -107,6 +107,8 @@ func (p *pulse) run(ctx context.Context) {
 	}
 }
 
+// once sends one heartbeat for the current session, if there is one. An error that does not end the session changes nothing: the next
+// heartbeat tries again.
 func (p *pulse) once(ctx context.Context) {
 	p.mu.Lock()
 	cur, round := p.cur, p.rounds

@@ -72,6 +72,8 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 	}
 }
 
+// claimOnce makes one attempt to claim a partition. If the topic has grown, a partition that it had before is claimed all the same, with
+// the number of partitions that the ledger has recorded, and grown is set.
 func (o *claimer) claimOnce(a *assignment) (claimed, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout<<min(a.slow, 5))
 	defer cancel()

@@ -58,6 +58,8 @@ type assignment struct {
 	slow     int        // claims in a row that ran out of time
 }
 
+// assigned begins a group session, and starts owning the partitions that are new in it. As another member than before it claims again what
+// it had.
 func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 	if o.pulse.otherMember(s) {
 		parts = append(parts, o.dropFormerClaims(s)...)
@@ -347,6 +349,7 @@ func (o *claimer) ended(a *assignment, h *runningClaim, why error) error {
 	return why
 }
 
+// noteSeek logs and counts an operator's seek that a claim has carried out.
 func (o *claimer) noteSeek(c *ledger.Claim) {
 	if c.Seek == nil {
 		return

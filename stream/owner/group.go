@@ -49,6 +49,7 @@ func (g *gated) assigned(s session, parts []reader.TopicPartition) {
 func (g *gated) revoked(parts []reader.TopicPartition) { <-g.ready; g.to.revoked(parts) }
 func (g *gated) lost(parts []reader.TopicPartition)    { <-g.ready; g.to.lost(parts) }
 
+// groupOptions returns the options of the client that is the member of the group. It reads no records; to is told what it is assigned and what it loses.
 func groupOptions(cfg Config, to assignee) []kgo.Opt {
 	opts := append(append([]kgo.Opt{}, cfg.Client...),
 		kgo.ConsumerGroup(cfg.Group),

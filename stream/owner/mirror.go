@@ -134,6 +134,7 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
+// flush commits what was noted. What cannot be committed is kept for the next round.
 func (m *mirror) flush(ctx context.Context) {
 	if m.lock(ctx) != nil {
 		return
@@ -154,6 +155,7 @@ func (m *mirror) flush(ctx context.Context) {
 	}
 }
 
+// send commits a batch of positions. The caller holds the lock.
 func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirrorPosition) (err error) {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for tp, at := range batch {
@@ -201,6 +203,7 @@ func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[reader.TopicParti
 	return nil
 }
 
+// commitError returns the errors of an answer, of the whole commit and of single partitions.
 func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {
 	if failed != nil || resp == nil {
 		return failed

@@ -108,6 +108,7 @@ func (s *status) ready() error {
 	return nil
 }
 
+// partitions returns the states of all partitions, sorted by topic and number.
 func (s *status) partitions() []PartitionState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

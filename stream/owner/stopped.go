@@ -140,6 +140,7 @@ func asStop(group string, p ledger.Partition, err error) (*StopError, bool) {
 	return nil, false
 }
 
+// recreated returns the stop of a partition whose topic was deleted and created again.
 func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopError {
 	f := facts{namespace: group, partition: p, standing: ledger.Standing{ProcessedAt: e.ProcessedAt}}
 	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone with all that was in topics of that name since then, and nobody can count it; "+
@@ -232,6 +233,7 @@ func (b *broker) timeAt(ctx context.Context, p ledger.Partition, offset int64) t
 	return when
 }
 
+// datesText says between which times the records of a stop were appended, as far as that is known.
 func datesText(s *ledger.Stop) string {
 	const effort = " (best effort: told by the records next to them)"
 	switch first, last := s.FirstAt.IsZero(), s.LastAt.IsZero(); {

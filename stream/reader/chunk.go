@@ -172,6 +172,7 @@ type unpacker struct {
 
 var errFull = errors.New("the rest is left for the next read")
 
+// Decompress implements [kgo.Decompressor]. It returns errFull once the room is used up.
 func (u *unpacker) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	if u.begun && u.room <= 0 {
 		u.full = true
@@ -216,6 +217,7 @@ func (c *chunkReader) whyEmpty(p *kmsg.FetchResponseTopicPartition, offset int64
 	return errors.New("the broker returned nothing")
 }
 
+// fetch sends one fetch request for a partition to its leader, and returns what the broker answered for the partition.
 func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partition, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1
@@ -267,6 +269,8 @@ func (c *chunkReader) leader(ctx context.Context, at ledger.Partition) (int32, e
 	return leader, nil
 }
 
+// leaderIn returns the broker that leads a partition. It returns an absentError if the topic or the partition does not exist, or the topic's
+// id is another one.
 func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
 	for _, t := range resp.Topics {
 		if t.Topic == nil || *t.Topic != at.Topic {

@@ -74,6 +74,7 @@ func (k *Copier) Start(ctx context.Context, c *ledger.Claim, fenced func()) (sto
 	return func() { cancel(); <-ended }
 }
 
+// run sweeps a claim until ctx ends. If the claim has lost its fence, it calls fenced and ends. A sweep that fails is tried again.
 func (k *Copier) run(ctx context.Context, c *ledger.Claim, fenced func()) {
 	s := &copySweep{Copier: k, claim: c, at: At(c.Partition)}
 	for {

@@ -29,6 +29,7 @@ type glob struct {
 	middle      []string
 }
 
+// parseGlob cuts a pattern at its stars.
 func parseGlob(p string) glob {
 	parts := strings.Split(p, "*")
 	if len(parts) == 1 {

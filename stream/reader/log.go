@@ -94,6 +94,8 @@ func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, true)
 }
 
+// offset asks the brokers for the offset of a timestamp, which may also be one of the special ones for the start and the end. With stable it
+// is the offset for readers of committed records.
 func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1

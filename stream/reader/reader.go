@@ -238,6 +238,7 @@ func (f *Reader) handOver(ctx context.Context, u Unit) bool {
 	}
 }
 
+// poll runs the calls that wait, and then returns the next records. It returns nothing if it was woken for a call, or ctx is done.
 func (f *Reader) poll(ctx context.Context) kgo.Fetches {
 	pctx, cancel := f.untilRetry(ctx)
 	defer cancel()
