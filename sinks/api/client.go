@@ -127,6 +127,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	return a, nil
 }
 
+// request makes the HTTP request of a call.
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
 	target := *c.base
 	for _, segment := range call.Path {

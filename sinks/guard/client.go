@@ -90,6 +90,7 @@ func New(cfg Config) (*Client, error) {
 	return c, err
 }
 
+// newSide makes the transport for one kind of address: plain HTTP, or TLS.
 func newSide(cfg Config, plain bool) (*side, error) {
 	r, err := newRule(cfg.AllowNetworks, plain)
 	if err != nil {
@@ -245,6 +246,7 @@ type body struct {
 	left   int64
 }
 
+// Read implements [io.Reader]. Beyond the most bytes that are allowed it returns ErrTooLarge.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		var one [1]byte

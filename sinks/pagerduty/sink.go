@@ -108,6 +108,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return answer.Outcome, nil
 }
 
+// event makes the request's body of the rendered parameters.
 func (s *Sink) event(v template.Values) event {
 	return event{
 		RoutingKey: s.key.Reveal(), EventAction: v.Text("event_action"), DedupKey: key(v.Text("dedup_key")),

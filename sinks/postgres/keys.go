@@ -29,6 +29,7 @@ func CheckKeyTable(name string) error {
 // keys is the table of keys.
 type keys struct{ name, ddl, insert, prune string }
 
+// newKeys makes the statements on a table of keys.
 func newKeys(name string) keys {
 	parts := strings.Split(name, ".")
 	quoted := pgx.Identifier(parts).Sanitize()

@@ -29,6 +29,7 @@ func (r *Report) BaseURL(text string) {
 	r.URL(key, text)
 }
 
+// checkURL refuses a URL that no request can be sent to.
 func checkURL(text string, allowed []netip.Prefix) error {
 	u, err := url.Parse(text)
 	switch {

@@ -86,6 +86,7 @@ func Compile(declared []Param, values map[string]any) (*Params, error) {
 	return p, nil
 }
 
+// names lists the parameters' names, for an error.
 func names(declared []Param) string {
 	if len(declared) == 0 {
 		return "none"
@@ -110,6 +111,7 @@ type compiler struct {
 	escape  func(around map[string]any, name string) func(string) string // of the parameter at hand
 }
 
+// param compiles the value of one parameter, and checks that it can give what the parameter takes.
 func (c *compiler) param(key string, d Param, v any) (node, error) {
 	if c.escape = d.Escape; c.escape == nil {
 		c.escape = func(map[string]any, string) func(string) string { return nil }
@@ -169,6 +171,7 @@ func (d Param) takes() []*cel.Type {
 	return nil
 }
 
+// node compiles a value of the config: a text, a list or an object of values, or a constant.
 func (c *compiler) node(key string, v any, at place) (node, error) {
 	if at.depth > maxNesting {
 		return node{}, &KeyError{key, fmt.Errorf("is nested deeper than %d", maxNesting)}

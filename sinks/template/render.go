@@ -83,6 +83,7 @@ func texts(v any) (any, error) {
 	return out, nil
 }
 
+// value renders a node for one event.
 func (n node) value(in *input) (any, error) {
 	switch {
 	case n.text != nil:
@@ -123,6 +124,7 @@ func (in *input) weigh(v any) error {
 	return nil
 }
 
+// weight returns how much a value weighs: one for each value in it, and the bytes of its texts.
 func weight(v any) int {
 	n := 1
 	switch v := v.(type) {

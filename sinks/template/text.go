@@ -64,6 +64,7 @@ func parse(s string, takes []*cel.Type) (*text, error) {
 	return t, nil
 }
 
+// compile compiles the expression between {{ and }}.
 func compile(source string, takes []*cel.Type) (part, error) {
 	p := part{source: brief(source)}
 	if strings.TrimSpace(source) == "" {
@@ -180,6 +181,7 @@ func (t *text) escaped(v any, escape func(string) string) any {
 	return v
 }
 
+// value evaluates the expression for one event.
 func (p part) value(in *input) (any, error) {
 	if p.x.Reads("body") {
 		if err := in.parse(); err != nil {

@@ -162,6 +162,7 @@ func (m *Memory) find(id schemas.ActionID) (*fence, *action) {
 	return nil, nil
 }
 
+// mayAsk refuses a command about an action that it cannot be given for.
 func mayAsk(op string, a *action, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	switch {
 	case a == nil:

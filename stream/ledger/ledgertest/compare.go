@@ -122,6 +122,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
+// respec chooses another policy, other actions and another filter for the processes that start from now on.
 func (h *history) respec() {
 	r := h.rng
 	p := gate.Policy{GapWait: historyWait, BackfillWait: historyWait}
@@ -150,6 +151,7 @@ func (h *history) respec() {
 	}
 }
 
+// start starts a process on both ledgers.
 func (h *history) start() *pair {
 	p := &pair{name: fmt.Sprintf("process %d", len(h.procs)+1), spec: h.spec, filter: h.filter}
 	p.spec.Owner = p.name
@@ -161,6 +163,7 @@ func (h *history) start() *pair {
 	return p
 }
 
+// someone returns a process that runs, or starts another one.
 func (h *history) someone() *pair {
 	if len(h.procs) > 2 && h.rng.IntN(8) > 0 {
 		return h.procs[h.rng.IntN(len(h.procs))]
@@ -176,6 +179,7 @@ func (h *history) partition(n int) ledger.Partition {
 	return ledger.Partition{Topic: "events.acme.github", TopicID: ledger.TopicID{h.topic}, Number: int32(n)}
 }
 
+// step does one random thing with one partition.
 func (h *history) step() {
 	part := h.rng.IntN(historyPartitions)
 	if h.owner[part] == nil || h.rng.IntN(12) == 0 {
@@ -483,6 +487,7 @@ func (h *history) caughtUp(o *holding) {
 	})
 }
 
+// release has the owner of a partition release it.
 func (h *history) release(o *holding) {
 	doubt := h.rng.IntN(2) == 0
 	h.log("%s releases partition %d", o.proc.name, o.part)

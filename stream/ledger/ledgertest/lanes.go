@@ -37,6 +37,7 @@ func (p *Process) Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Actio
 	return overtaken, unavailable("look for newer actions of "+p.spec.Name, err)
 }
 
+// overtaken reports whether a newer version of the action may have been started.
 func (f *fence) overtaken(c *claim, doubtTo int64, a *ledger.Action) bool {
 	// The line of a topic that was there before is gone with it, or has begun again.
 	line := f.lines[gate.VersionLineKey{Entity: a.Entity, Clock: a.Version.Clock}]

@@ -35,6 +35,7 @@ func (p *Process) NextDeadline(ctx context.Context, claims []*ledger.Claim) (map
 	return out, nil
 }
 
+// firstDeadline returns the first deadline of a claim's waits, zero if there is none.
 func (m *Memory) firstDeadline(c *ledger.Claim) (first time.Time) {
 	if c.ID < 1 || int(c.ID) > len(m.fences) {
 		return first

@@ -215,6 +215,7 @@ type locks struct {
 	freed     chan struct{} // closed when some lock is given back; nil: nobody waits
 }
 
+// take takes a lock unless another transaction has it, and reports whether it did.
 func (l *locks) take(how lockMode, id int32) bool {
 	if l.shared == nil {
 		l.shared, l.exclusive = map[int32]int{}, map[int32]bool{}
@@ -230,6 +231,7 @@ func (l *locks) take(how lockMode, id int32) bool {
 	return true
 }
 
+// give gives a lock back and wakes those who wait.
 func (l *locks) give(how lockMode, id int32) {
 	if how == exclusive {
 		delete(l.exclusive, id)

@@ -27,6 +27,7 @@ type received struct {
 	body []byte
 }
 
+// newDestination starts a server that answers 200 until it gets another script, and stops it after the test.
 func newDestination(t *testing.T, h Harness) *destination {
 	d := &destination{over: make(chan struct{}), answer: h.Answer, lookup: h.Lookup}
 	if d.answer == nil {
@@ -45,6 +46,7 @@ func newDestination(t *testing.T, h Harness) *destination {
 	return d
 }
 
+// serve keeps each request and answers it by the script. It does not keep lookups.
 func (d *destination) serve(w http.ResponseWriter, r *http.Request) {
 	if d.lookup(w, r) {
 		return

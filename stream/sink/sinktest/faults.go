@@ -59,6 +59,7 @@ func (f *Faults) Calls() int {
 	return f.calls
 }
 
+// take counts a call and returns its fault, nil if it has none.
 func (f *Faults) take() *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

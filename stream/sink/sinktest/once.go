@@ -83,6 +83,7 @@ func Once(t *testing.T, e Effect) {
 	}
 }
 
+// set makes a sink whose destination has the faults of a script.
 func (e Effect) set(t *testing.T, script []*Fault) *once {
 	o := &once{fake: e.Fake()}
 	o.faults = &Faults{Fake: o.fake}
@@ -165,6 +166,7 @@ func (o *once) attempts(t *testing.T, a *sink.Action) error {
 	}
 }
 
+// judge fails the test if the effect was not there once, or, after an unknown outcome, more than once.
 func (o *once) judge(t *testing.T, err error) {
 	t.Helper()
 	n := o.fake.Done()

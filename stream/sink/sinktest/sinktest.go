@@ -100,6 +100,7 @@ func (h Harness) newBench(t *testing.T) *bench {
 	return b
 }
 
+// testDo makes an attempt at a destination that works, also with an empty body.
 func (h Harness) testDo(t *testing.T) {
 	b := h.newBench(t)
 	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {
@@ -115,6 +116,7 @@ func (h Harness) testDo(t *testing.T) {
 	}
 }
 
+// testConcurrent makes many attempts at a time.
 func (h Harness) testConcurrent(t *testing.T) {
 	b := h.newBench(t)
 	var wg sync.WaitGroup
@@ -139,6 +141,7 @@ func (h Harness) testConcurrent(t *testing.T) {
 	}
 }
 
+// testEnded makes an attempt whose context has ended: it fails, and may be tried again.
 func (h Harness) testEnded(t *testing.T) {
 	b := h.newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,6 +153,7 @@ func (h Harness) testEnded(t *testing.T) {
 	}
 }
 
+// testIdempotency checks that the sink declares its idempotency, and that attempts do not change it.
 func (h Harness) testIdempotency(t *testing.T) {
 	b := h.newBench(t)
 	kind := b.sink.Idempotency()
@@ -168,6 +172,7 @@ func (h Harness) testIdempotency(t *testing.T) {
 	}
 }
 
+// testClose closes a sink twice: the second time is no error either.
 func (h Harness) testClose(t *testing.T) {
 	b := h.newBench(t)
 	if _, err := b.sink.Do(t.Context(), Action(1)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
+// testKey makes four attempts at one action, which end in different ways: all have the same key, with the action id in it.
 func (h Harness) testKey(t *testing.T) {
 	b := h.newBench(t)
 	var first string
@@ -61,6 +62,7 @@ func (h Harness) testReset(t *testing.T) {
 	}
 }
 
+// testOneAttempt has the destination ask for a retry: the sink itself sends nothing again.
 func (h Harness) testOneAttempt(t *testing.T) {
 	b := h.newBench(t)
 	for i, code := range []int{500, 503, 429, 408} {
@@ -86,6 +88,7 @@ func (h Harness) testHangingAnswer(t *testing.T) {
 	b.timely(t, false)
 }
 
+// timely checks that an attempt returns when its context is done, and, if it must fail, that it failed of a timeout.
 func (b *bench) timely(t *testing.T, fails bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -145,6 +148,7 @@ func expected(code int) sink.Class {
 	return sink.ClassRejected
 }
 
+// testStatuses has the destination answer with each status: its class is the expected one, and it is recorded.
 func (h Harness) testStatuses(t *testing.T) {
 	b := h.newBench(t)
 	retried := map[int]bool{408: true, 425: true, 429: true}
@@ -170,6 +174,7 @@ func (h Harness) testStatuses(t *testing.T) {
 	}
 }
 
+// testRedirect checks that redirects are not followed.
 func (h Harness) testRedirect(t *testing.T) {
 	b := h.newBench(t)
 	other := newDestination(t, Harness{})
@@ -185,6 +190,7 @@ func (h Harness) testRedirect(t *testing.T) {
 	}
 }
 
+// testRetryAfter checks what the sink reads of Retry-After, in seconds or as a date.
 func (h Harness) testRetryAfter(t *testing.T) {
 	b := h.newBench(t)
 	date := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)

@@ -15,6 +15,7 @@ type Row struct {
 	err  error
 }
 
+// next returns the next column, nil if it is NULL. It must have width bytes, if width is above zero.
 func (r *Row) next(width int) []byte {
 	if r.err != nil || r.i >= len(r.vals) {
 		if r.err == nil {

@@ -51,6 +51,7 @@ func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32,
 	return opened, err
 }
 
+// openNextWindow closes the current window and makes the one that lies ahead the current one.
 func openNextWindow(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
 	// Sorted locks: sweeps of other processes and registrations wait at the subscription's row already.
 	if _, err := tx.Exec(ctx, `SELECT id FROM windows WHERE subscription = $1 FOR UPDATE`, subscription); err != nil {
