@@ -81,7 +81,7 @@ func NewActionID(namespace string, generation int32, source, eventID, action str
 	return ActionID("act_" + actionEncoding.EncodeToString(h[:]))
 }
 
-// Hash returns the 16 bytes that the id stands for; false if it is no id of an action.
+// Hash returns the 16 bytes that the id encodes; false if it is not an id of an action.
 func (a ActionID) Hash() (h [16]byte, ok bool) {
 	text, ok := strings.CutPrefix(string(a), "act_")
 	if !ok || len(text) != actionEncoding.EncodedLen(len(h)) {

@@ -104,12 +104,12 @@ func (p Params) Validate() error {
 	case SchemeHMAC:
 		return p.withDefaults().validateHMAC()
 	case SchemeToken:
-		return headerName("header", p.Header, "the header that carries the token")
+		return requireHeaderName("header", p.Header, "the header that carries the token")
 	case SchemeStandardWebhooks:
 		return oneOf("header_prefix", p.HeaderPrefix, "webhook-", "svix-")
 	case SchemeWebSub:
 		if p.SignatureHeader != "" {
-			return headerName("signature_header", p.SignatureHeader, "")
+			return checkHeaderName("signature_header", p.SignatureHeader)
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func (p Params) set() []string {
 }
 
 func (p Params) validateHMAC() error {
-	if err := headerName("signature_header", p.SignatureHeader, "the header that carries the signature"); err != nil {
+	if err := requireHeaderName("signature_header", p.SignatureHeader, "the header that carries the signature"); err != nil {
 		return err
 	}
 	if err := errors.Join(
@@ -165,37 +165,38 @@ func (p Params) validateHMAC() error {
 	return p.validateSigned(pieces)
 }
 
-// validateSigned checks what is signed: always the body, and a timestamp or id that a header carries.
+// validateSigned checks the template of what is signed. The body must be in it. So must the id, if there is one, and the timestamp, if
+// a header carries it: one that is read from the body is signed with the body.
 func (p Params) validateSigned(pieces []piece) error {
 	if !uses(pieces, pieceBody) {
 		return errors.New("signed must contain {body}: a body that is not signed can be replaced")
 	}
-	n := 0
+	timestampSources := 0
 	for _, from := range []string{p.TimestampHeader, p.TimestampField, p.TimestampPointer} {
 		if from != "" {
-			n++
+			timestampSources++
 		}
 	}
 	stamped := uses(pieces, pieceTimestamp)
 	switch {
-	case n > 1:
+	case timestampSources > 1:
 		return errors.New("set only one of timestamp_header, timestamp_field and timestamp_pointer")
-	case n == 0 && stamped:
+	case timestampSources == 0 && stamped:
 		return errors.New("signed contains {timestamp}: set timestamp_header, timestamp_field or timestamp_pointer")
-	case n == 1 && !stamped && p.TimestampPointer == "":
+	case timestampSources == 1 && !stamped && p.TimestampPointer == "":
 		return errors.New("the timestamp is not signed and proves nothing: put {timestamp} into signed, or remove timestamp_header and timestamp_field")
-	case n == 0 && (p.Tolerance != 0 && p.Tolerance != DefaultTolerance || p.TimestampUnit != "s"):
+	case timestampSources == 0 && (p.Tolerance != 0 && p.Tolerance != DefaultTolerance || p.TimestampUnit != "s"):
 		return errors.New("tolerance and timestamp_unit need a timestamp: set timestamp_header, timestamp_field or timestamp_pointer")
 	case uses(pieces, pieceID) != (p.IDHeader != ""):
 		return errors.New("{id} in signed and id_header belong together: set both or neither")
 	}
 	if p.TimestampHeader != "" {
-		if err := headerName("timestamp_header", p.TimestampHeader, ""); err != nil {
+		if err := checkHeaderName("timestamp_header", p.TimestampHeader); err != nil {
 			return err
 		}
 	}
 	if p.IDHeader != "" {
-		if err := headerName("id_header", p.IDHeader, ""); err != nil {
+		if err := checkHeaderName("id_header", p.IDHeader); err != nil {
 			return err
 		}
 	}
@@ -233,11 +234,16 @@ func oneOf(name, value string, allowed ...string) error {
 	return fmt.Errorf("%s %q is not one of %s", name, value, strings.Join(allowed, ", "))
 }
 
-// headerName checks a parameter that names a header. what says in the error what the header is for.
-func headerName(name, value, what string) error {
+// requireHeaderName checks a parameter that must name a header. The error for a missing one says what the header is for.
+func requireHeaderName(name, value, what string) error {
 	if value == "" {
 		return fmt.Errorf("%s is missing: name %s", name, what)
 	}
+	return checkHeaderName(name, value)
+}
+
+// checkHeaderName checks that the value of a parameter is the name of a header.
+func checkHeaderName(name, value string) error {
 	if !httpguts.ValidHeaderFieldName(value) {
 		return fmt.Errorf("%s %q is not a header name", name, value)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The packed form, version 1. Numbers are varints, bytes are their length plus one (zero is null) and themselves:
+// packVersion is the version of the packed form that is described here. Numbers are varints, bytes are their length plus one (zero is
+// null) and themselves:
 //
 //	1 | seconds nanoseconds | topic | partition offset leaderEpoch | key | value | count (name value)...
 //

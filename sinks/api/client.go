@@ -100,7 +100,7 @@ type Answer struct {
 	Code   int
 	Header http.Header
 	Body   []byte
-	// Broken is why Body is not whole: an [sink.AttemptError], or [guard.ErrTooLarge]. nil: it is.
+	// Broken says why Body is not complete: a [sink.AttemptError], or [guard.ErrTooLarge]. It is nil if Body is complete.
 	Broken error
 	// Outcome is to be recorded.
 	Outcome sink.Outcome
@@ -177,19 +177,19 @@ func (c *Client) Failed(class sink.Class, format string, args ...any) error {
 	return c.redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
 }
 
-// Whole is the error of an answer of what came in part only; nil if it is whole.
-func (c *Client) Whole(what string, a Answer) error {
+// CheckWhole returns an error if an answer's body is not complete; what names the answer in it.
+func (c *Client) CheckWhole(what string, a Answer) error {
 	if a.Broken == nil {
 		return nil
 	}
-	class, err := sink.ClassBusy, a.Broken // larger than is read
+	class, err := sink.ClassBusy, a.Broken // ErrTooLarge: retried, since a later answer may be shorter
 	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		class, err = e.Class, e.Err
 	}
 	return c.Failed(class, "%s: the answer is not whole: %w", what, err)
 }
 
-// Untouched says of an attempt's error that nothing was done: it comes from before the call that acts.
+// Untouched marks an attempt's error: nothing was done, because the attempt failed before the call that acts.
 func Untouched(err error) error {
 	untouched := sink.AttemptError{Class: sink.ClassBug, Err: err, Untouched: true}
 	if e, ok := errors.AsType[*sink.AttemptError](err); ok {

@@ -119,14 +119,14 @@ func TestAnswers(t *testing.T) {
 	if out := a.Outcome; a.Code != 418 || out.Code != 418 || out.RetryAfter != 7*time.Second || len(out.Response) > sink.MaxResponse || strings.Contains(string(out.Response), "hush") {
 		t.Errorf("%+v", out)
 	}
-	if err := c.Whole("it", a); err != nil || !strings.Contains(string(a.Body), secret) {
+	if err := c.CheckWhole("it", a); err != nil || !strings.Contains(string(a.Body), secret) {
 		t.Errorf("what the sink reads is not the answer itself: %v", err)
 	}
-	if a = call("cut"); sink.ClassOf(c.Whole("it", a)) != sink.ClassNetwork || string(a.Outcome.Response) != "beginning" {
-		t.Errorf("cut off: %+v, %v", a.Outcome, c.Whole("it", a))
+	if a = call("cut"); sink.ClassOf(c.CheckWhole("it", a)) != sink.ClassNetwork || string(a.Outcome.Response) != "beginning" {
+		t.Errorf("cut off: %+v, %v", a.Outcome, c.CheckWhole("it", a))
 	}
-	if a = call("long"); sink.ClassOf(c.Whole("it", a)) != sink.ClassBusy || len(a.Body) != 8<<20 {
-		t.Errorf("too long: %d bytes, %v", len(a.Body), c.Whole("it", a))
+	if a = call("long"); sink.ClassOf(c.CheckWhole("it", a)) != sink.ClassBusy || len(a.Body) != 8<<20 {
+		t.Errorf("too long: %d bytes, %v", len(a.Body), c.CheckWhole("it", a))
 	}
 	err := c.Failed(sink.ClassDenied, "no entry for %s", secret)
 	if sink.ClassOf(err) != sink.ClassDenied || strings.Contains(fmt.Sprintf("%+v", err), secret) {

@@ -88,7 +88,7 @@ func (s *Sink) posts(answer api.Answer) ([]post, error) {
 	if err := s.judge(answer); err != nil {
 		return nil, err
 	}
-	if err := s.Whole("the list of earlier ones", answer); err != nil {
+	if err := s.CheckWhole("the list of earlier ones", answer); err != nil {
 		return nil, err
 	}
 	var list []post

@@ -56,12 +56,12 @@ type Client struct {
 
 // side is the client's half for one scheme: connections of one are never used for the other.
 type side struct {
-	rule      rule
-	resolver  Resolver
-	patience  time.Duration // with the resolver
-	dialer    net.Dialer
-	connect   func(ctx context.Context, network, address string) (net.Conn, error) // the dialer's, or Config.Dial
-	transport *http.Transport
+	rule          rule
+	resolver      Resolver
+	lookupTimeout time.Duration
+	dialer        net.Dialer
+	connect       func(ctx context.Context, network, address string) (net.Conn, error) // the dialer's, or Config.Dial
+	transport     *http.Transport
 }
 
 // New makes a client. Nothing is connected.
@@ -96,7 +96,7 @@ func newSide(cfg Config, plain bool) (*side, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make an HTTP client", "%w", err)
 	}
-	s := &side{rule: r, resolver: cfg.Resolver, patience: cfg.Timeout / 4 * 3}
+	s := &side{rule: r, resolver: cfg.Resolver, lookupTimeout: cfg.Timeout / 4 * 3}
 	s.dialer = net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: s.control}
 	s.connect = s.dialer.DialContext
 	if cfg.Dial != nil {
@@ -144,17 +144,17 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	return nil, err
 }
 
-// resolve gives up before the exchange does, so that a resolver that does not answer is not taken for a destination that
-// does not.
+// resolve looks up the addresses of a host. It takes at most three quarters of the time that the exchange has left: otherwise the
+// exchange would time out while it waits for a silent resolver, and the destination would be blamed.
 func (s *side) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
-	patience := s.patience
+	timeout := s.lookupTimeout
 	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, time.Until(end)/4*3)
+		timeout = min(timeout, time.Until(end)/4*3)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	addrs, err := s.resolver.LookupNetIP(ctx, "ip", host)
 	if err == nil && len(addrs) == 0 {

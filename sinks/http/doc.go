@@ -12,7 +12,7 @@
 //
 // Where an action may be finished later, the call says how, and 202 means that the destination has taken it:
 //
-//	forebay-result-url, -heartbeat-url  where it says what came of it, and that it is still at work
+//	forebay-result-url, -heartbeat-url  where it reports the result, and that it is still at work
 //	forebay-action-token                bearer token for both, of this attempt alone
 //	forebay-deadline, -heartbeat        seconds: how long the result is waited for, and the longest silence before it
 package httpsink

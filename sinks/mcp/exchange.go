@@ -116,7 +116,7 @@ func (x *exchange) begin() bool {
 	return first
 }
 
-// note keeps the answer to a request, or its error: the newest decides what comes of the attempt. Requests that do not decide are left
+// note keeps the answer to a request, or its error: the newest decides how the attempt ends. Requests that do not decide are left
 // out: those that are no POST, replies to the server (they have no method) and cancellations.
 func (x *exchange) note(req *http.Request, method string, resp *http.Response, err error) {
 	if req.Method != http.MethodPost || method == "" || method == "notifications/cancelled" {

@@ -64,14 +64,15 @@ func (c *Config) Check(r *spec.Report) {
 	}
 }
 
-// checkInLedger checks a destination whose statement is executed in the ledger's database.
+// checkInLedger checks a destination without database, whose statement is executed in the ledger's own. A process that runs
+// destinations needs the grant for that. Keys that only another database needs are refused.
 func (c *Config) checkInLedger(r *spec.Report) {
 	if r.Runs && !r.Grants.Statements {
 		r.Problem("", "database is missing. For a statement in the ledger's own database, write postgres: {statements: true} at the top of the file")
 	}
 	for _, key := range []string{"key_table", "key_retention", "allow_networks"} {
 		if r.Written(key) {
-			r.Problem(key, "means nothing without database: the ledger keeps the keys")
+			r.Problem(key, "means nothing without database: the statement then runs in the ledger's own database")
 		}
 	}
 }

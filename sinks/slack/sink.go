@@ -111,7 +111,7 @@ func (s *Sink) judge(method string, answer api.Answer, into any) error {
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return s.Failed(class, "%s answered %d", method, answer.Code)
 	}
-	if err := s.Whole(method, answer); err != nil {
+	if err := s.CheckWhole(method, answer); err != nil {
 		return err
 	}
 	var reply struct {

@@ -46,7 +46,7 @@ type Description struct {
 	Params []template.Param // of the key params; none: it has no such key
 	// Networks says that it has the key allow_networks: it calls addresses that are written in the file.
 	Networks bool
-	// Later says that it has the key long: it may answer 202 and say later what came of an action.
+	// Later says that it has the key long: it may answer 202 and report the result of an action later.
 	Later bool
 	// Concurrency is how many attempts it takes at once if nothing is written; 0: [DefaultConcurrency].
 	Concurrency int
@@ -89,10 +89,10 @@ type Headers map[string]schemas.Secret
 // Env are variables of a command's environment by name. All of their values are taken for secrets.
 type Env map[string]schemas.Secret
 
-// Report takes what is wrong with the keys of a destination.
+// Report collects the problems with the keys of a destination.
 type Report struct {
 	Team string
-	// Runs says that this process runs destinations. What only those need of the machine is not asked of others.
+	// Runs says that this process runs destinations. Other processes are not asked for what only running them needs.
 	Runs          bool
 	Grants        Grants
 	AllowNetworks []netip.Prefix

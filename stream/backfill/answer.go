@@ -102,7 +102,8 @@ func (a *answer) finish(fail *failure) {
 // maxDetail is how much of an error's text is kept.
 const maxDetail = 512
 
-// clean returns an error's text as a database takes it: valid, without control characters, bounded.
+// clean returns an error's text as a database stores it: valid UTF-8, at most maxDetail bytes, with spaces for the control characters
+// of ASCII. A nil error is "unknown".
 func clean(err error) string {
 	if err == nil {
 		err = errors.New("unknown")

@@ -77,6 +77,7 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
+// validate refuses what withDefaults leaves unusable: a missing function, or a negative limit. A zero is a default by now, or no limit.
 func (c FetcherConfig) validate() error {
 	switch {
 	case c.Client == nil || c.ClassOf == nil || c.RetryAfter == nil:
@@ -84,7 +85,7 @@ func (c FetcherConfig) validate() error {
 	case c.PerSecond < 0 || c.Burst < 0 || c.Timeout < 0 || c.MaxBytes < 0:
 		return errors.New("a limit is negative")
 	case c.Retry.Attempts < 0 || c.Retry.Within < 0 || c.Retry.Min < 0 || c.Retry.Max < c.Retry.Min:
-		return errors.New("retry needs attempts, within and min above zero and max not below min")
+		return errors.New("retry: attempts, within and min must not be negative, nor max below min")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (q *Request) values() Values {
 	return v
 }
 
-// Outcome is what came of a request. The counts are of elements.
+// Outcome is the result of a request. The counts are of elements.
 type Outcome struct {
 	// Reason is empty if all went well: there are synthetic events in the log, though not always one for every place of
 	// the range. With a reason there may be some all the same, of an answer that broke off.

@@ -9,7 +9,9 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// grown ends the claims of a topic whose number of partitions differs from theirs.
+// grown ends the claims of a topic that were made with another number of partitions than it has now; Kafka only ever adds some. A
+// topic that was deleted and created again has another id. Of its claims, grown ends those that only run lanes: they read no records,
+// so that nothing else shows them the new topic.
 func (l *Loop) grown(e *reader.GrownError) {
 	for _, p := range l.claims {
 		of := p.Claim.Partition

@@ -89,8 +89,8 @@
 // Only kind sequence has gaps. The next value applies and releases what follows it densely, in version order; two
 // waiting events of one version are both kept and both released. A gap that is skipped is remembered in Line.Skipped,
 // the newest MaxSpans of them: the filler that comes after all is late, once per place, marked, and does not move the
-// line. That holds for snapshots too: the subscription asked for every event and was told of a hole; it is for the
-// mark to say that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
+// line. That holds for snapshots too: the subscription asked for every event, and the gap was reported; the
+// mark says that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
 //
 // With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters
 // at once, which an operator may replay. The line, the places that are remembered as skipped and the lanes go on as with

@@ -40,7 +40,7 @@ type DeadLetterPage struct {
 	Next  string // empty on the last page
 }
 
-// DeadLetterGroup is the dead letters of one fingerprint.
+// DeadLetterGroup is the dead letters that have fingerprint, class, destination and event type in common.
 type DeadLetterGroup struct {
 	Group       string    `json:"group"`
 	Class       string    `json:"class"`
@@ -48,8 +48,8 @@ type DeadLetterGroup struct {
 	Type        string    `json:"type"`
 	Count       int64     `json:"count"`
 	Entities    int64     `json:"entities"`
-	Flagged     int64     `json:"flagged"`
-	First       time.Time `json:"first"` // deaths
+	Flagged     int64     `json:"flagged"` // those that were given up [ledger.FlaggedDeaths] times or more
+	First       time.Time `json:"first"`   // when the first of them was given up, and the last
 	Last        time.Time `json:"last"`
 }
 
@@ -120,14 +120,16 @@ func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLe
 	return page, nil
 }
 
-// maxGroups bounds the groups of one answer.
+// maxGroups is how many groups one answer has at most.
 const maxGroups = 1000
 
-// DeadLetterGroups counts dead letters by fingerprint, the most frequent first, at most 1000; more says that there are others.
+// DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
+// maxGroups groups, the largest first; more says that there are others. The column deaths is how often an action was given up. An
+// entity is counted once per lane: fence and entity name a lane.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
 	q.Cursor, q.Limit = "", 0
-	f, _ := q.filter()
+	f, _ := q.filter() // only a cursor can be wrong, and there is none
 	if err := q.validate(); err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}

@@ -39,7 +39,7 @@ type Page struct {
 }
 
 // Statuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
-// yet), processing (some done, or a destination that has taken one says later what came of it), failed (will be retried),
+// yet), processing (some done, or a destination has accepted one and reports the result later), failed (will be retried),
 // parked (behind a dead or unknown action of its entity), dead_letter, unknown, done, superseded (a newer version came
 // before any was tried). If none do: buffered, parked, redriven (a quarantined record that was produced again), or
 // the decision.

@@ -23,7 +23,7 @@ func newAttemptContext(claim context.Context, deadline time.Time) *attemptContex
 	return &attemptContext{Context: claim, deadline: deadline}
 }
 
-// look returns the context that a stands for, and makes it first if there is none. After the attempt it is one that is cancelled.
+// look returns the attempt's context, and makes it on the first call. After the attempt it returns a cancelled one.
 func (a *attemptContext) look() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -95,7 +95,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	if l.cfg.Latest {
 		p.latest = newLatest()
 		if !more {
-			p.latest.read(actions, false)
+			p.latest.addPage(actions, false)
 		}
 	}
 	s.q.partitions[c] = p
@@ -132,7 +132,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s.q.dispatch.wake()
 }
 
-// Close implements the Lanes of package stream. If nothing of the claim is in doubt any more, it clears c.DoubtTo. An error means
+// Close implements the Lanes of package stream. If no action of the claim is in doubt, it clears c.DoubtTo. An error means
 // that attempts were cancelled, or their results were not recorded, when ctx ended; or that the claim was unclean and calls of
 // the previous owner may still be in flight.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {

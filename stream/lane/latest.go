@@ -9,9 +9,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// latest is for backlog: latest. It knows the newest version of each version line and action name among all open actions of a
-// partition, loaded or not. It is filled from the ledger before the first attempt; later actions are added. A nil latest is
-// backlog: all, and takes all methods. Callers hold mu.
+// latest is for subscriptions with backlog: latest. It knows the newest version of each version line and action name among all open
+// actions of a partition, loaded or not. It is filled from the ledger before the first attempt; later actions are added. A nil latest
+// is backlog: all, and takes all methods. Callers hold mu.
 type latest struct {
 	newest  map[lineKey]newest
 	readTo  int64 // lane_seq; the loader's alone
@@ -41,8 +41,8 @@ func keyOf(a *ledger.Action) lineKey {
 
 var versionSeed = maphash.MakeSeed()
 
-// note adds an open action. An action whose version the gate did not compare overtakes nothing: one in arrival order, a late one,
-// or one that an operator redrove.
+// note records an open action's version if it is the newest of its line. An action whose version the gate did not compare overtakes
+// nothing: one in arrival order, a late one, or one that an operator redrove.
 func (b *latest) note(a *ledger.Action) {
 	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven {
 		return
@@ -60,15 +60,15 @@ func (b *latest) note(a *ledger.Action) {
 	b.newest[key] = now
 }
 
-// add takes an action that was committed after the claim.
+// add records an action that was committed after the claim.
 func (b *latest) add(a *ledger.Action) {
 	if b != nil {
 		b.note(a)
 	}
 }
 
-// read adds a page of open actions; the last page ends the reading.
-func (b *latest) read(actions []ledger.Action, more bool) {
+// addPage records a page of open actions that the loader read from the ledger. After the last page all of them are known.
+func (b *latest) addPage(actions []ledger.Action, more bool) {
 	for i := range actions {
 		a := &actions[i]
 		b.note(a)

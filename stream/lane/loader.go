@@ -99,7 +99,7 @@ func (l *loader) readLatest(ctx context.Context, p *partition) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.latest.read(actions, more)
+	p.latest.addPage(actions, more)
 	if more || p.ending() {
 		return nil
 	}

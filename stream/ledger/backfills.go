@@ -39,7 +39,7 @@ type Backfill struct {
 	Left time.Duration `db:"-"`
 }
 
-// BackfillEnd is what came of a question.
+// BackfillEnd is the result of a backfill's request.
 type BackfillEnd struct {
 	Failure  string // closed list of stream/backfill.Reason; empty: none
 	Detail   string
@@ -75,8 +75,8 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 	return list, nil
 }
 
-// EndBackfill writes what came of a question, under the fence. After a failure nobody waits for the answer any more: what
-// Policy.Otherwise says follows as soon as the partition has been read to its end. To end one again changes nothing. fenced
+// EndBackfill writes the result of a backfill's request, under the fence. After a failure the gate stops waiting for the answer: it
+// does what Policy.Otherwise says as soon as the partition has been read to its end. Ending a request twice changes nothing. fenced
 // says that the claim has lost its fence; then nothing was written.
 func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end BackfillEnd) (fenced bool, err error) {
 	err = n.ledger.transact(ctx, func(tx pgx.Tx) error {

@@ -406,7 +406,7 @@ func (t *claimTx) committed(ctx context.Context, cause error) bool {
 	return err == nil && mine
 }
 
-// failed is the error as the caller is told of it.
+// failed returns the error that the caller gets.
 func (t *claimTx) failed(err error) error {
 	if _, ok := errors.AsType[*schemas.Error](err); ok {
 		return err

@@ -20,7 +20,7 @@ const (
 	Discard CommandKind = "discard"
 	// Replay lets an action run again that is dead or whose outcome is unknown, and what stands behind it go on in order.
 	Replay CommandKind = "replay"
-	// Resolve says what came of an action whose outcome is unknown, or that somebody has done instead.
+	// Resolve sets the outcome of an action whose outcome is unknown, or that somebody has done by hand.
 	Resolve CommandKind = "resolve"
 )
 
@@ -66,8 +66,8 @@ WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMI
 	return list, nil
 }
 
-// ApplyCommand does what a command asks, in one transaction with the note that it is done: as Apply does with a batch, under the
-// fence. What is not there any more is noted as that.
+// ApplyCommand does what a command asks and records the outcome in the same transaction, under the fence, as Apply does with a batch.
+// If the event no longer waits, the outcome says so.
 func (n *Namespace) ApplyCommand(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
 	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
@@ -93,7 +93,8 @@ func (w *partitionBatch) decideCommand(p gate.Policy) {
 // aboutHeld reports whether the command is about a held event.
 func (w *partitionBatch) aboutHeld() bool { return w.about != nil && w.about.Decision == rowHeld }
 
-// done says in a few words what a command has done.
+// commandOutcome returns what operators see of a command about waiting or held events: how many of those it has found, and how many of
+// them run now. If it has found none, another command or the gate has dealt with them before.
 func (w *partitionBatch) commandOutcome() string {
 	if len(w.applied.Outcomes) == 0 {
 		return "nothing waits there any more"
@@ -108,14 +109,14 @@ func (w *partitionBatch) commandOutcome() string {
 }
 
 var (
-	// Of a command that has ended nothing is found, so that to apply it twice does nothing.
+	// aboutRead finds nothing for a command that has ended, so that applying it twice does nothing.
 	aboutRead = pg.NewFresh(`-- aboutRead
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
 WHERE c.id = $1 AND c.ended_at IS NULL`)
 
 	commandEnd = pg.NewFresh(commandEndWrite)
 
-	// Of what was found it must be the end.
+	// commandEndOfOpen ends a command that aboutRead has found. It fails if the command has ended meanwhile.
 	commandEndOfOpen = pg.NewCounted(commandEndWrite, "ARRAY[$1]").Planned()
 )
 

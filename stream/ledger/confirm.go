@@ -36,7 +36,7 @@ func confirm(ctx context.Context, tx *pg.Tx, idle time.Duration, ask func(contex
 		case <-tick.C:
 			if _, err := tx.Exec(ctx, `SELECT 1`); err != nil {
 				cancel(err)
-				<-answered // it is called with ctx, and nobody else may be told of what it finds out
+				<-answered // wait for Confirm, which has ctx: after this returns, its answer must reach nobody
 				return Start{}, err
 			}
 		}

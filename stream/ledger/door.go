@@ -13,7 +13,7 @@ import (
 // waits for. See the package comment for their sizes.
 func (l *Ledger) ReadPools() (read, quick *Pool) { return l.read, l.quick }
 
-// Unavailable is an error of the database as whoever asked is told of it.
+// Unavailable wraps an error of the database for the caller, without the secrets that may be in it.
 func Unavailable(op string, err error) error {
 	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }

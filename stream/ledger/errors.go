@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Trouble beside what pg tells of.
+// Troubles of the ledger, beside those that pg knows.
 const (
 	oldWindows                   = pg.NoTable // the windows have turned: read which are live, again at once
 	possibleDuplicate pg.Trouble = -1         // an event may not be new: ask for all keys, again at once

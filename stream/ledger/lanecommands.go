@@ -27,9 +27,9 @@ type CommandResult struct {
 	Status  Status // of the action now; empty where it has no row
 }
 
-// ApplyLaneCommand does what a command asks of an action, in one transaction with the note that it is done, under the fence: a
-// crash in between does it once. It tries until ctx ends or it knows what came of it; applying it again tells what the first
-// time came to. The caller owns the lane: nothing of the action is running or waits to be recorded.
+// ApplyLaneCommand does what a command asks of an action and records the outcome in the same transaction, under the fence: a crash
+// cannot make it happen twice. It tries until ctx ends or the outcome is known. Applied again, it returns the first outcome. The caller
+// owns the lane: nothing of the action is running or waits to be recorded.
 func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command) (o CommandResult, err error) {
 	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {

@@ -16,7 +16,7 @@ type AttemptRef struct {
 	Attempt int
 }
 
-// Report is what a destination says later of an attempt that it answered 202 to.
+// Report is the result of an attempt that a destination answered 202 to, reported later.
 type Report struct {
 	AttemptRef
 	Status   Status        // Done; Failed, to be tried again; or Dead
@@ -26,12 +26,12 @@ type Report struct {
 	Response []byte // the first 4 KiB
 }
 
-// LateWrite notes of a report that it changed nothing.
+// LateWrite records that a report changed nothing.
 const LateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
 WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`
 
-// Past says of an action with so many recorded attempts that a report of this one changes nothing any more: the action has
-// ended, or a later attempt is recorded.
+// Past reports whether an action with status s and so many recorded attempts is past the given attempt: the action has ended, or a
+// later attempt is recorded. A report of the given attempt then changes nothing.
 func (s Status) Past(attempts, attempt int) bool {
 	switch s {
 	case Pending, Failed, Processing, Unknown, "":
@@ -40,8 +40,8 @@ func (s Status) Past(attempts, attempt int) bool {
 	return true
 }
 
-// Late says that a report changes nothing any more where its action is: its attempt is past. One that says done counts for as
-// long as nothing came of the later attempts either: what is done is not to be done again.
+// Late reports whether a report comes too late to change anything, because its attempt is past. A report of done still counts while the
+// later attempts have only failed or their outcome is unknown: what is done must not be done again.
 func (r *Report) Late(is Status, attempts int) bool {
 	spared := r.Status == Done && (is == Failed || is == Unknown)
 	return is.Past(attempts, r.Attempt) && !spared

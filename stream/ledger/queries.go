@@ -21,7 +21,7 @@ import (
 //   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, LateWrite,
 //     beatWrite, the end of a backfill, exportedWrite (see there), topics.left_at.
 var (
-	// Lock order: fences first, sorted. A claim that commits meanwhile is seen: the row is checked again after the wait.
+	// fenceCheck locks fences first, sorted. After the wait for a lock it checks the row again, so it sees a claim made meanwhile.
 	fenceCheck = pg.NewStatement(`-- fenceCheck: nested loop over fences_pkey, sorted before it locks
 SELECT f.id FROM ` + fencesOf().from(1, "c") + `
 JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token
@@ -46,15 +46,16 @@ FROM ` + newLineKeyRows().from(1, "k") + `
 JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'
 ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset`)
 
-	// What the gate does not need of a waiting event, for those that leave the buffer or change in it. Copies come up to
-	// a limit: a line may release a thousand large ones at once.
+	// bufferedRowsRead reads the columns of waiting events that the gate does not need, for events that leave the buffer or change in
+	// it. It reads payload copies only up to $3 bytes: a line may release a thousand large ones at once.
 	bufferedRowsRead = pg.NewFresh(`-- bufferedRowsRead
 SELECT b.fence, b.log_offset, b.window_id, b.leader_epoch, b.source, b.event_id, b.type, octet_length(b.packed),
        CASE WHEN sum(octet_length(b.packed)) OVER (ORDER BY b.epoch, b.value, b.version_text, b.sub, b.log_offset, b.fence) <= $3 THEN b.packed END
 FROM ` + newPlaceRows().from(1, "k") + `
 JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 
-	// $2 is when NextDeadline last said so, or infinity: what became overdue since then waits for another reading.
+	// overdueRead finds the lines with overdue events. $2 is the time that NextDeadline last returned, or infinity: what became overdue
+	// since then is found by a later read.
 	overdueRead = pg.NewStatement(`-- overdueRead
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
 GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
@@ -64,7 +65,7 @@ UPDATE version_lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_
 FROM `+newMovedLineRows().zip(2)+`
 WHERE l.fence = u.fence AND l.entity = u.entity AND l.clock = u.clock`, "$2::int[]")
 
-	// A line that is known is updated: ON CONFLICT would lock its row first, which costs a second WAL record each.
+	// linesUpdate updates lines that are known to exist: ON CONFLICT would lock its row first, which costs a second WAL record each.
 	linesUpdate = pg.NewCounted(`-- linesUpdate: one probe of version_lines_pkey per line
 UPDATE version_lines l SET kind = u.kind, epoch = u.epoch, value = u.value, version_text = u.version_text, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of,
        filtered = u.filtered, parked = u.parked, skipped = CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
@@ -77,7 +78,8 @@ SELECT $1, u.fence, u.entity, u.clock, u.kind, u.epoch, u.value, u.version_text,
        CASE WHEN u.skipped IS NOT NULL THEN u.skipped::bigint[] END
 FROM ` + newLineRows().zip(2))
 
-	// $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and for both together (by age).
+	// bufferInsert inserts waiting events. $1 to $3 are the lengths of the waits, in microseconds: for a filler, for a backfill, and
+	// for both together (by age).
 	bufferInsert = pg.NewStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
     epoch, value, version_text, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
@@ -199,8 +201,8 @@ INSERT INTO rejected_records_w{w} (window_id, decided_at, ` + newRejectedRows().
 SELECT {w}, now(), ` + newRejectedRows().names("u.") + `
 FROM ` + newRejectedRows().from(1, "u")
 
-// The copies of what leaves the buffer stay in the database. Before bufferDelete. What stood behind a gap that ended in dead
-// letters is dead from the start; see DeadClass.
+// bufferedActionsInsert inserts the actions of events that leave the buffer, and runs before bufferDelete: the payload copies go from
+// row to row inside the database. Events behind a gap that ended in dead letters get dead actions; see DeadClass.
 var bufferedActionsInsert = `-- bufferedActionsInsert
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
@@ -227,7 +229,7 @@ UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epo
 FROM ` + newDecidedRows().from(3, "u") + `
 WHERE e.event_key = u.event_key`
 
-// After a rewind a place in the log is decided again: the rejected record there is deleted.
+// rejectedDelete deletes rejected records at places in the log that are decided again, after a rewind.
 var rejectedDelete = `-- rejectedDelete
 DELETE FROM rejected_records_w{w} a USING ` + newPlaceRows().from(1, "u") + `
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
@@ -255,8 +257,9 @@ const completionInsert = `-- completionInsert
 INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response, superseded)
 SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
 
-// The results of claims that are no more are left out; fenceCheck has locked the others. The fences are asked once and
-// on their own: joined in, they let the planner find actions by fence alone (4 s for a thousand results when tried).
+// actionsUpdate writes results. The results of claims that have lost their fence are left out; fenceCheck has locked the other fences.
+// It checks the fences in a subquery of its own: joined in, they let the planner find actions by fence alone (4 s for a thousand
+// results when tried).
 var actionsUpdate = `-- actionsUpdate
 UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
        first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,

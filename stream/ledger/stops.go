@@ -41,11 +41,11 @@ func (s *Stop) Same(o *Stop) bool {
 	return s != nil && o != nil && s.Kind == o.Kind && s.Partition == o.Partition && s.From == o.From && s.To == o.To
 }
 
-// TopicError is why a topic is not what the ledger's positions are of. It comes with kind Conflict.
+// TopicError says how a topic differs from the one that the ledger has positions for. Its kind is Conflict.
 type TopicError struct {
 	Topic         string
-	ID, Known     TopicID // what it has and what the ledger knows
-	Count, Counts int32   // partitions that it has, and that the ledger recorded
+	ID, Known     TopicID // the id that it has now, and the one that the ledger recorded
+	Count, Counts int32   // the number of partitions that it has now, and the one that the ledger recorded
 	// Next and ProcessedAt are where the partition that was to be claimed stood in the topic that the ledger knows; Next is
 	// -1 where it was never claimed.
 	Next        int64

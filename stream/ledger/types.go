@@ -174,7 +174,7 @@ const (
 	Dead       Status = "dead_letter" // given up
 	Parked     Status = "parked"      // stands behind a dead head
 	Unknown    Status = "unknown"     // an unsafe attempt whose outcome nobody knows
-	Processing Status = "processing"  // its destination has taken it and says later what came of it
+	Processing Status = "processing"  // its destination has accepted it and reports the result later
 	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
 	Superseded Status = "superseded"
 	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or an

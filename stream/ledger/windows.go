@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// windowSet is what a batch knows of the rotation: which children it reads and writes, and the statements for them.
+// windowSet holds what a batch needs of the rotation: which children it reads and writes, and the statements for them.
 // Every transaction checks it in its first round trip and reads it again when the windows have turned.
 type windowSet struct {
 	current int32

@@ -13,7 +13,7 @@ const (
 
 // Failure is a row of the failure table.
 type Failure struct {
-	What  string   // what came of the attempt, in words
+	What  string   // how the attempt ended, in words
 	Codes [][2]int // the HTTP statuses that it is about, from and to; none if no answer came
 	Class Class
 	Then  Then
@@ -31,8 +31,8 @@ type Failure struct {
 	PauseAfter int
 }
 
-// failures is the one table of what may come of an attempt. Sinks read classes of statuses from it, lanes what follows;
-// DESIGN.md shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Apart, Alert
+// failures is the one table of how an attempt may end. Sinks read the class of a status from it, lanes read what follows. DESIGN.md
+// shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Apart, Alert
 // and Mend are the same in all rows of a class.
 var failures = []Failure{
 	{What: "2xx", Codes: [][2]int{{200, 299}}, Class: ClassOK, Then: ThenDone},
@@ -119,8 +119,8 @@ func (c Class) Most() int { return failureOf(c).Most }
 // Apart returns how long it takes from an attempt that ends with c to the next at least.
 func (c Class) Apart() time.Duration { return failureOf(c).Apart }
 
-// Mend returns what an operator has to mend where actions are dead by c; empty for classes that nobody is told of.
+// Mend returns what an operator has to mend when actions fail for good with class c; empty for classes without an alert.
 func (c Class) Mend() string { return failureOf(c).Mend }
 
-// Alerted reports whether an operator is told of an action that is dead by c.
+// Alerted reports whether an operator is alerted when an action fails for good with class c.
 func (c Class) Alerted() bool { return failureOf(c).Alert }

@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Later is what an attempt carries where its destination may take the action (202) and say later what came of it.
+// Later is what an attempt carries where its destination may accept the action (202) and report its result later.
 type Later struct {
 	URL   string         // of the action; POST <URL>/result and <URL>/heartbeat, GET <URL>
 	Token schemas.Secret // opens this attempt of this action and nothing else

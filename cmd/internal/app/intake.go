@@ -28,7 +28,7 @@ type intake struct {
 	listener *listener
 	accepts  atomic.Bool                   // false answers 503: not started yet, or stopping
 	begun    map[sourceName]*ingest.Source // the sources at the start, whose topics were checked
-	troubles []string                      // what the log was last told of topics; reachable's own
+	troubles []string                      // what logTroubles last wrote; checkReachable's own
 }
 
 func newIntake(a *App) (*intake, error) {
@@ -142,20 +142,23 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 		"topics", len(troubles), "errors", troubles[:min(most, len(troubles))])
 }
 
-// stop stops accepting and waits for the requests in flight, each of which waits for its acks, for at most half of the time that is
-// left. After that nothing uses the producer.
+// stop closes the listener and waits for the requests in flight, each of which waits for its acks. It waits for at most half of the
+// time until ctx ends, or defaultStopWait if ctx has no deadline. Then it closes the producer. Requests that outlast the wait are
+// cut off, and one that reaches serveHTTP only then is answered 503.
 func (in *intake) stop(ctx context.Context) {
 	defer in.close(ctx)
 	in.a.ready.set("intake", errors.New("stopping"))
-	left := 10 * time.Second
+	left := defaultStopWait
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline) / 2
 	}
 	waits, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	in.listener.shutdown(waits)
-	in.accepts.Store(false)
+	in.accepts.Store(false) // nothing new reaches the producer, which is closed next
 }
+
+const defaultStopWait = 10 * time.Second
 
 func (in *intake) close(ctx context.Context) {
 	if err := in.log.Close(ctx); err != nil {
@@ -176,7 +179,7 @@ func (in *intake) reload(c *config.Config) error {
 			added = append(added, at.team+"/"+at.name)
 		}
 	}
-	// A topic takes what `topics apply` gave it, and the producer cuts its batches by what it was told first.
+	// The largest body is fixed twice: in the topic, by `topics apply`, and in the producer's batches, at the start.
 	if grown := in.limits.exceeded(c); len(grown) > 0 {
 		return fmt.Errorf("larger bodies for %s: that needs `forebay topics apply -c %s` and a restart", strings.Join(grown, ", "), in.a.cfg.Path)
 	}

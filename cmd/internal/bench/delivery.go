@@ -34,7 +34,7 @@ func lineOf(delivery uint64) uint64 { return delivery &^ ((1<<stepBits - 1) << e
 // deliveryBody is how many bytes a body has.
 const deliveryBody = 1 << 10
 
-// The actions of GitHub's issues that are the kinds of deliveries. They are of one length, so that one form fits all.
+// deliveryActions are the actions of GitHub's issue events that the deliveries have. They have one length, so that one form fits all.
 var deliveryActions = []string{"labeled", "renamed", "deleted"}
 
 // form writes signed deliveries of the GitHub preset into one buffer. Not for concurrent use.

@@ -21,7 +21,7 @@ type copyLimit struct {
 	window  int32       // whose tables they are like: the one after that of the events
 	before  []copyBatch // fill the tables as ours were full when it began to be measured
 	batches []copyBatch
-	events  int64 // of ours, duplicates included, that the rows stand for
+	events  int64 // how many of our events the rows are for, duplicates included
 }
 
 // copyTables are the tables that a batch of ours and its completions write. Each row of lines and progress, which ours

@@ -20,9 +20,9 @@ type holSizes struct {
 	partitions int
 }
 
-// The rate leaves two cores a third of their time: single deliveries fill no batches, and each of the three subscriptions has
-// a transaction for nearly every one. At twice the rate the cores are busy, and who waits for a core is chance. A broker that has
-// just been started needs a core to itself for a minute, until its code is compiled.
+// holScale has the scenario's sizes. The rate leaves two cores a third of their time: single deliveries fill no batches, and each of
+// the three subscriptions has a transaction for nearly every one. At twice the rate the cores are busy, and who waits for a core is
+// chance. A broker that has just been started needs a core to itself for a minute, until its code is compiled.
 var holScale = holSizes{warming: 60 * time.Second, warmUp: 4 * time.Second, rate: 200, conns: 8, entities: 50, partitions: 12}
 
 // holWarming is how many times the rate the broker is warmed up with.

@@ -82,8 +82,8 @@ func postmaster(dir string) int {
 	return pid
 }
 
-// columns lists a table's columns in their order, as expressions of a SELECT from it: each is itself, or what stands for
-// it in instead. So rows can be made of rows without knowing all of their columns.
+// columns lists a table's columns in their order, as expressions of a SELECT from it: each is the column's name, or
+// the expression that instead has for it. So rows can be copied without knowing all columns.
 func columns(ctx context.Context, conn *pgx.Conn, table string, instead map[string]string) (string, error) {
 	rows, err := conn.Query(ctx, `SELECT attname FROM pg_attribute
 		WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, table)

@@ -27,7 +27,7 @@ type Result struct {
 	RetryAfter float64         `json:"retry_after"`
 	Code       int             `json:"code"`     // an HTTP status, to show
 	Error      string          `json:"error"`    // why it failed
-	Response   json.RawMessage `json:"response"` // what came of it: a text is kept as it is, anything else as JSON, 4 KiB of it
+	Response   json.RawMessage `json:"response"` // the result: a text is kept as it is, anything else as JSON, 4 KiB of it
 }
 
 // ResultItem answers a result.

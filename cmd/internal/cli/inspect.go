@@ -163,7 +163,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	}
 }
 
-// attemptLine tells of one attempt.
+// attemptLine writes one attempt in one line.
 func attemptLine(w io.Writer, t *api.AttemptItem) {
 	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", t.Attempt, formatTime(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
 	if t.TraceID != "" {

@@ -32,9 +32,11 @@ func (ck *checker) note(path, format string, args ...any) {
 	ck.c.notes = append(ck.c.notes, Problem{File: at.file, Line: at.line, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// skip reports whether path has no value to check.
-func (ck *checker) skip(path string) bool { return ck.c.unresolved[path] }
+// unresolved reports whether path has no value to check: it refers to a secret that this process does not use, or its problem is
+// already reported.
+func (ck *checker) unresolved(path string) bool { return ck.c.unresolved[path] }
 
+// written reports whether the file sets path; otherwise its value is a default.
 func (ck *checker) written(path string) bool { _, ok := ck.c.places[path]; return ok }
 
 func (ck *checker) run() {
@@ -53,18 +55,18 @@ func (ck *checker) run() {
 
 func (ck *checker) kafka() {
 	brokers := ck.c.Kafka.Brokers
-	if len(brokers) == 0 && !ck.options.Embedded && !ck.skip("kafka.brokers") && ck.options.uses("kafka.brokers") {
+	if len(brokers) == 0 && !ck.options.Embedded && !ck.unresolved("kafka.brokers") && ck.options.uses("kafka.brokers") {
 		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
 	}
 	ck.between("kafka.unread_after", ck.c.Kafka.UnreadAfter, Duration(time.Second), Duration(24*time.Hour))
 	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))
-	if id := ck.c.Kafka.InstanceID; id != "" && !ck.skip("kafka.instance_id") && !instanceID.MatchString(id) {
+	if id := ck.c.Kafka.InstanceID; id != "" && !ck.unresolved("kafka.instance_id") && !instanceID.MatchString(id) {
 		ck.problem("kafka.instance_id", "%q is not a name of at most 200 letters, digits, dots, dashes and underscores", clip(id))
 	}
 	ck.publish()
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
-		if !ck.skip(path) {
+		if !ck.unresolved(path) {
 			ck.address(path, b)
 		}
 	}
@@ -89,16 +91,16 @@ func (ck *checker) address(path, s string) (host string, ok bool) {
 
 func (ck *checker) postgres() {
 	o := ck.options
-	if !o.Embedded && ck.c.Postgres.URL.IsZero() && !ck.skip("postgres.url") && o.uses("postgres.url") {
+	if !o.Embedded && ck.c.Postgres.URL.IsZero() && !ck.unresolved("postgres.url") && o.uses("postgres.url") {
 		ck.problem("postgres.url", "is missing: the stream role keeps its ledger there")
 	}
-	if !ck.skip("postgres.url") && !ck.c.Postgres.URL.IsZero() {
+	if !ck.unresolved("postgres.url") && !ck.c.Postgres.URL.IsZero() {
 		u, err := url.Parse(ck.c.Postgres.URL.Reveal())
 		if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			ck.problem("postgres.url", "is not a URL of the form postgres://user:password@host:5432/database")
 		}
 	}
-	if s := ck.c.Postgres.Schema; !ck.skip("postgres.schema") && !validSchema(s) {
+	if s := ck.c.Postgres.Schema; !ck.unresolved("postgres.schema") && !validSchema(s) {
 		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,39}", clip(s))
 	}
 	// Below, a checkpoint or a synchronous standby that is slow ends batches; above, a quarter of it is much of the drain budget of 25 s.
@@ -116,15 +118,15 @@ func validSchema(s string) bool {
 
 func (ck *checker) listen() {
 	l := ck.c.Listen
-	if !ck.skip("listen.intake") {
+	if !ck.unresolved("listen.intake") {
 		ck.address("listen.intake", l.Intake)
 	}
-	if l.PublicURL != "" && !ck.skip("listen.public_url") {
+	if l.PublicURL != "" && !ck.unresolved("listen.public_url") {
 		if u, err := url.Parse(l.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.HasSuffix(l.PublicURL, "/") {
 			ck.problem("listen.public_url", "is not a URL such as https://hooks.example.com, without a slash at its end")
 		}
 	}
-	if ck.skip("listen.operator") {
+	if ck.unresolved("listen.operator") {
 		return
 	}
 	if host, ok := ck.address("listen.operator", l.Operator); ok && !loopback(host) {
@@ -133,19 +135,19 @@ func (ck *checker) listen() {
 }
 
 func (ck *checker) topics(path string, t Topics) {
-	if t.Replication == 0 && !ck.skip(path+".replication") {
-		if path == "topics" && !ck.skip("kafka.brokers") {
+	if t.Replication == 0 && !ck.unresolved(path+".replication") {
+		if path == "topics" && !ck.unresolved("kafka.brokers") {
 			ck.problem(path+".replication", "must be written out: the brokers are not all on this machine (3 is usual)")
 		}
 		return
 	}
-	if t.Replication >= 3 && t.MinInsync < 2 && !ck.skip(path+".min_insync") {
+	if t.Replication >= 3 && t.MinInsync < 2 && !ck.unresolved(path+".min_insync") {
 		ck.problem(path+".min_insync", "must be at least 2 with replication %d, or an acknowledged event can be lost", t.Replication)
 	}
 	if t.MinInsync > t.Replication && t.Replication > 0 {
 		ck.problem(path+".min_insync", "%d is more than replication %d: nothing could be written", t.MinInsync, t.Replication)
 	}
-	if ck.written(path+".retention") && !ck.skip(path+".retention") && t.Retention.Std() < time.Hour {
+	if ck.written(path+".retention") && !ck.unresolved(path+".retention") && t.Retention.Std() < time.Hour {
 		ck.problem(path+".retention", "must be at least 1h: payloads of open actions are read back from the log")
 	}
 }
@@ -172,7 +174,7 @@ func (ck *checker) destination(path string, d *Destination) {
 }
 
 func (ck *checker) between(path string, d, low, high Duration) {
-	if !ck.skip(path) && (d < low || d > high) {
+	if !ck.unresolved(path) && (d < low || d > high) {
 		ck.problem(path, "%s is not between %s and %s", d, low, high)
 	}
 }
@@ -180,13 +182,13 @@ func (ck *checker) between(path string, d, low, high Duration) {
 const longestDelay = Duration(7 * 24 * time.Hour)
 
 func (ck *checker) retry(path string, r Retry) {
-	if !ck.skip(path+".attempts") && r.Attempts > 1000 {
+	if !ck.unresolved(path+".attempts") && r.Attempts > 1000 {
 		ck.problem(path+".attempts", "%d is more than 1000", r.Attempts)
 	}
 	ck.between(path+".within", r.Within, Duration(time.Second), Duration(30*24*time.Hour))
 	ck.between(path+".min", r.Min, Duration(time.Millisecond), Duration(24*time.Hour))
 	ck.between(path+".max", r.Max, Duration(time.Millisecond), longestDelay)
-	if !ck.skip(path+".min") && !ck.skip(path+".max") && r.Min > r.Max {
+	if !ck.unresolved(path+".min") && !ck.unresolved(path+".max") && r.Min > r.Max {
 		ck.problem(path+".min", "%s is more than max %s", r.Min, r.Max)
 	}
 }

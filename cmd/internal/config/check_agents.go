@@ -11,18 +11,18 @@ const minSecret = 32
 // agents checks the listener of destinations that finish later with what it needs.
 func (ck *checker) agents() {
 	a := ck.c.Agents
-	if address := ck.c.Listen.Agents; address != "" && !ck.skip("listen.agents") {
+	if address := ck.c.Listen.Agents; address != "" && !ck.unresolved("listen.agents") {
 		ck.address("listen.agents", address)
 	}
-	if len(a.Secrets) == 0 && (ck.listensAgents() || a.PublicURL != "") && !ck.skip("agents.secrets") && ck.options.uses("agents.secrets[0]") {
+	if len(a.Secrets) == 0 && (ck.listensAgents() || a.PublicURL != "") && !ck.unresolved("agents.secrets") && ck.options.uses("agents.secrets[0]") {
 		ck.problem("agents.secrets", "is missing: tokens are made with it. `openssl rand -hex 32` makes one")
 	}
 	for i, s := range a.Secrets {
-		if path := "agents.secrets[" + itoa(i) + "]"; !ck.skip(path) && len(s.Reveal()) < minSecret {
+		if path := "agents.secrets[" + itoa(i) + "]"; !ck.unresolved(path) && len(s.Reveal()) < minSecret {
 			ck.problem(path, "is shorter than %d characters. `openssl rand -hex 32` makes one", minSecret)
 		}
 	}
-	if a.PublicURL == "" || ck.skip("agents.public_url") {
+	if a.PublicURL == "" || ck.unresolved("agents.public_url") {
 		return
 	}
 	if u, err := url.Parse(a.PublicURL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -36,5 +36,5 @@ func (ck *checker) agents() {
 
 // listensAgents reports whether the file says where agents are listened to. What this process does not resolve counts.
 func (ck *checker) listensAgents() bool {
-	return ck.c.Listen.Agents != "" || ck.skip("listen.agents")
+	return ck.c.Listen.Agents != "" || ck.unresolved("listen.agents")
 }

@@ -4,7 +4,7 @@ import "time"
 
 // most reports a number that is so large that it must be a typing error.
 func (ck *checker) most(path string, n, limit int) {
-	if !ck.skip(path) && n > limit {
+	if !ck.unresolved(path) && n > limit {
 		ck.problem(path, "%d is more than %d", n, limit)
 	}
 }
@@ -23,7 +23,7 @@ func (ck *checker) bounds(path string, d *Destination) {
 	ck.most(path+".breaker.failures", d.Breaker.Failures, 1_000_000)
 	ck.between(path+".breaker.wait", d.Breaker.Wait, Duration(10*time.Millisecond), day)
 	ck.between(path+".breaker.max_wait", d.Breaker.MaxWait, Duration(10*time.Millisecond), day)
-	if b := d.Breaker; !ck.skip(path+".breaker.wait") && !ck.skip(path+".breaker.max_wait") && b.Wait > b.MaxWait {
+	if b := d.Breaker; !ck.unresolved(path+".breaker.wait") && !ck.unresolved(path+".breaker.max_wait") && b.Wait > b.MaxWait {
 		ck.problem(path+".breaker.wait", "%s is more than max_wait %s", b.Wait, b.MaxWait)
 	}
 	ck.most(path+".pause.failures", d.Pause.Failures, 1_000_000_000)

@@ -27,7 +27,7 @@ func (ck *checker) fetches(path string, s *Source) {
 
 func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
 	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
-	if text == "" || ck.skip(path+".url") {
+	if text == "" || ck.unresolved(path+".url") {
 		return // missing, and said so
 	}
 	if _, err := backfill.ParseTemplate(use, text); err != nil {
@@ -102,7 +102,7 @@ func froms(e *provider.EventConfig) []fromKey {
 func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	if !sub.backfills() {
 		for _, key := range []string{"within", "otherwise"} {
-			if at := path + ".gap." + key; ck.written(at) && !ck.skip(path+".gap.then") && !ck.skip(path+".start") {
+			if at := path + ".gap." + key; ck.written(at) && !ck.unresolved(path+".gap.then") && !ck.unresolved(path+".start") {
 				ck.problem(at, "means nothing without then: backfill or start: backfill")
 			}
 		}

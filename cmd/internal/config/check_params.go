@@ -11,7 +11,7 @@ import (
 
 // params compiles the parameters at path. It does not report missing ones: actions may give them, and actionParams checks that.
 func (ck *checker) params(path string, declared []template.Param, given Params) {
-	if len(declared) == 0 || ck.skipBelow(path) {
+	if len(declared) == 0 || ck.unresolvedBelow(path) {
 		return
 	}
 	_, err := template.Compile(declared, given.Values())
@@ -50,8 +50,8 @@ func (ck *checker) actionParams(path string, a Action, d *Destination) {
 	}
 }
 
-// skipBelow reports whether something below path has no value to check.
-func (ck *checker) skipBelow(path string) bool {
+// unresolvedBelow reports whether something below path has no value to check.
+func (ck *checker) unresolvedBelow(path string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(ck.c.unresolved)), func(p string) bool {
 		return ck.c.unresolved[p] && (strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"["))
 	})

@@ -15,7 +15,7 @@ import (
 const maxBodyLimit = Size(100 << 20)
 
 func (ck *checker) source(path string, s *Source) {
-	if len(s.Secrets) == 0 && !ck.skip(path+".secrets") && ck.written(path+".secrets") {
+	if len(s.Secrets) == 0 && !ck.unresolved(path+".secrets") && ck.written(path+".secrets") {
 		ck.problem(path+".secrets", "is empty; a source without a secret would let everybody in")
 	}
 	if s.MaxBody > maxBodyLimit {
@@ -26,7 +26,7 @@ func (ck *checker) source(path string, s *Source) {
 	}
 	ck.topics(path+".topics", s.Topics)
 	ck.fetches(path, s)
-	if ck.skip(path + ".preset") {
+	if ck.unresolved(path + ".preset") {
 		return
 	}
 	if s.Preset == "generic" {
@@ -48,7 +48,7 @@ func (ck *checker) checkEventTopics(path, team string, taken map[string]string) 
 	sources := ck.c.Teams[team].Sources
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		at, topic := path+".sources."+name, sources[name].Topic
-		if ck.skip(at + ".topic") {
+		if ck.unresolved(at + ".topic") {
 			continue
 		}
 		if prefix := eventTopicPrefix(team); !topicName.MatchString(topic) || !strings.HasPrefix(topic, prefix) {
@@ -65,7 +65,7 @@ func (ck *checker) generic(path string, s *Source) {
 	if s.Verify == nil {
 		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
 	} else if hmac := s.Verify.Scheme == "" || s.Verify.Scheme == verify.SchemeHMAC; hmac && s.Verify.SignatureHeader == "" &&
-		!ck.skip(path+".verify.signature_header") && !ck.skip(path+".verify.scheme") {
+		!ck.unresolved(path+".verify.signature_header") && !ck.unresolved(path+".verify.scheme") {
 		ck.problem(path+".verify", "signature_header is missing")
 	}
 	if s.Event == nil {
@@ -80,13 +80,13 @@ func (ck *checker) generic(path string, s *Source) {
 }
 
 func (ck *checker) version(path string, v *provider.VersionConfig) {
-	if v.Kind != "none" && v.From == "" && !ck.skip(path+".from") && !ck.skip(path+".kind") {
+	if v.Kind != "none" && v.From == "" && !ck.unresolved(path+".from") && !ck.unresolved(path+".kind") {
 		ck.problem(path, "from is missing")
 	}
 	if v.Kind == "none" && v.From != "" {
 		ck.problem(path+".from", "has no meaning with kind none")
 	}
-	if v.As != "" && v.Kind != "monotonic" && !ck.skip(path+".as") && !ck.skip(path+".kind") {
+	if v.As != "" && v.Kind != "monotonic" && !ck.unresolved(path+".as") && !ck.unresolved(path+".kind") {
 		ck.problem(path+".as", "has no meaning with kind %s: it is for kind monotonic", v.Kind)
 	}
 	if v.Kind == "none" && v.Epoch != "" {
@@ -98,11 +98,11 @@ func (ck *checker) version(path string, v *provider.VersionConfig) {
 	if v.Kind == "none" {
 		ck.problem(path+".rank", "has no meaning with kind none")
 	}
-	if len(v.Rank.Order) == 0 && ck.written(path+".rank.order") && !ck.skip(path+".rank.order") {
+	if len(v.Rank.Order) == 0 && ck.written(path+".rank.order") && !ck.unresolved(path+".rank.order") {
 		ck.problem(path+".rank.order", "is empty; list the values from the first to the last")
 	}
 	for i, s := range v.Rank.Order {
-		if at := path + ".rank.order[" + itoa(i) + "]"; !ck.skip(at) && slices.Index(v.Rank.Order, s) < i {
+		if at := path + ".rank.order[" + itoa(i) + "]"; !ck.unresolved(at) && slices.Index(v.Rank.Order, s) < i {
 			ck.problem(at, "%q is listed twice", clip(s))
 		}
 	}
@@ -114,18 +114,18 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	}
 	ck.subscribed(path+".sources", t, sub)
 	ck.types(path+".types", sub.Types)
-	if !ck.skip(path + ".begin") {
+	if !ck.unresolved(path + ".begin") {
 		if _, err := ParseBegin(sub.Begin); err != nil {
 			ck.problem(path+".begin", "%v", err)
 		}
 	}
 	if ck.written(path + ".expire") {
 		ck.between(path+".expire", sub.Expire, Duration(24*time.Hour), Duration(10*365*24*time.Hour))
-		if sub.Start != "any" && !ck.skip(path+".start") {
+		if sub.Start != "any" && !ck.unresolved(path+".start") {
 			ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
 		}
 	}
-	if sub.Backlog == BacklogLatest && sub.Order == "arrival" && !ck.skip(path+".order") {
+	if sub.Backlog == BacklogLatest && sub.Order == "arrival" && !ck.unresolved(path+".order") {
 		ck.problem(path+".backlog", "latest: in order of arrival no version overtakes another: it goes with order: version")
 	}
 	if sub.Start == "first" && !sub.allSequence(t) {
@@ -134,28 +134,29 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	if ck.written(path+".gap") && !sub.anySequence(t) {
 		ck.note(path+".gap", "has no effect: none of the sources has versions of kind sequence")
 	}
-	if least := sub.minWindow(ck.c, t); !ck.skip(path+".dedupe.window") && sub.Dedupe.Window < least {
+	if least := sub.minWindow(ck.c, t); !ck.unresolved(path+".dedupe.window") && sub.Dedupe.Window < least {
 		ck.problem(path+".dedupe.window", "%s is less than %s (topic retention + segment time + redelivery horizon): an event could run twice", sub.Dedupe.Window, least)
 	}
 	ck.backfilled(path, t, sub)
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
-	ck.longestWait(path+".gap.max_wait", sub)
+	ck.maxWait(path+".gap.max_wait", sub)
 	ck.retention(path+".retention", sub)
 	ck.actions(path+".actions", t, sub)
 }
 
-// longestWait holds the wait over all gaps against the wait for one.
-func (ck *checker) longestWait(path string, sub *Subscription) {
-	if !ck.written(path) || ck.skip(path) {
+// maxWait checks gap.max_wait, which limits the wait for several gaps in a row. It must not be less than the limit for one gap: wait,
+// and within too if the missing events are asked for.
+func (ck *checker) maxWait(path string, sub *Subscription) {
+	if !ck.written(path) || ck.unresolved(path) {
 		return
 	}
 	ck.between(path, sub.Gap.MaxWait, Duration(time.Millisecond), Duration(30*24*time.Hour))
-	least, what := sub.Gap.Wait, "wait"
+	least, leastIs := sub.Gap.Wait, "wait"
 	if sub.backfills() {
-		least, what = sub.Gap.Wait+sub.Gap.Within, "wait and within together: a backfill would have no time for its answer"
+		least, leastIs = sub.Gap.Wait+sub.Gap.Within, "wait and within together: a backfill would have no time for its answer"
 	}
 	if sub.Gap.MaxWait < least {
-		ck.problem(path, "%s is less than %s, %s", sub.Gap.MaxWait, least, what)
+		ck.problem(path, "%s is less than %s, %s", sub.Gap.MaxWait, least, leastIs)
 	}
 }
 
@@ -174,7 +175,7 @@ func (ck *checker) retention(path string, sub *Subscription) {
 func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
 	for i, name := range sub.Sources {
 		at := path + "[" + itoa(i) + "]"
-		if ck.skip(at) {
+		if ck.unresolved(at) {
 			continue
 		}
 		if _, ok := t.Sources[name]; !ok {
@@ -188,7 +189,7 @@ func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
 func (ck *checker) types(path string, globs []string) {
 	for i, g := range globs {
 		at := path + "[" + itoa(i) + "]"
-		if !ck.skip(at) && (g == "" || len(g) > 256 || controls(g)) {
+		if !ck.unresolved(at) && (g == "" || len(g) > 256 || controls(g)) {
 			ck.problem(at, "a type glob has 1 to 256 characters and no control characters")
 		}
 	}
@@ -208,7 +209,7 @@ func (ck *checker) actions(path string, t *Team, sub *Subscription) {
 			ck.problem(at+".name", "action %s is listed twice", a.Name)
 		}
 		names[a.Name] = true
-		if a.To == "" || ck.skip(at+".to") {
+		if a.To == "" || ck.unresolved(at+".to") {
 			continue
 		}
 		if d, ok := t.Destinations[a.To]; !ok {

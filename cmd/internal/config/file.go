@@ -152,7 +152,7 @@ type Destination struct {
 	Params        Params         `yaml:"params"`
 }
 
-// Long says how a destination may answer 202 and say later what came of an action.
+// Long says how a destination may answer 202 and report the result of an action later.
 type Long struct {
 	Deadline  Duration `yaml:"deadline"`
 	Heartbeat Duration `yaml:"heartbeat"` // zero: none is asked for

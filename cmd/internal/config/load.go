@@ -78,7 +78,7 @@ type Options struct {
 	Embedded bool
 	// Lookup finds environment variables; nil is os.LookupEnv.
 	Lookup func(name string) (string, bool)
-	// See is told of every file and of the directory of teams just before it is read, for watching; nil is not.
+	// See, if set, is called with the path of every file, and of the directory of teams, just before it is read: they are watched.
 	See func(path string)
 }
 

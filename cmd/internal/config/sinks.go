@@ -85,7 +85,7 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 	for _, f := range about.Fields {
 		at := path + "." + f.Name
 		switch v := valueOf(f); {
-		case ck.skip(at):
+		case ck.unresolved(at):
 		case !ck.written(at) && f.Required:
 			ck.problem(path, "%s is missing: %s", f.Name, f.Doc)
 		case !ck.written(at):
@@ -110,19 +110,19 @@ func (ck *checker) report(path string, d *Destination) *spec.Report {
 	return &spec.Report{
 		Team: team, Runs: ck.options.uses(path), AllowNetworks: d.AllowNetworks,
 		Grants: spec.Grants{
-			Commands:   ck.c.Exec.Enabled || ck.skip("exec.enabled"),
-			Statements: ck.c.Postgres.Statements || ck.skip("postgres.statements"),
+			Commands:   ck.c.Exec.Enabled || ck.unresolved("exec.enabled"),
+			Statements: ck.c.Postgres.Statements || ck.unresolved("postgres.statements"),
 			Publish:    append([]string{team + "."}, ck.c.Kafka.Publish[team]...),
 		},
 		Problem: func(key, format string, args ...any) { ck.problem(at(key), format, args...) },
 		Written: func(key string) bool { return ck.written(at(key)) },
-		Known:   func(key string) bool { return ck.written(at(key)) && !ck.skip(at(key)) },
+		Known:   func(key string) bool { return ck.written(at(key)) && !ck.unresolved(at(key)) },
 	}
 }
 
 // long checks a destination that may finish later.
 func (ck *checker) long(path string, l *Long) {
-	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.skip("agents.public_url") {
+	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.unresolved("agents.public_url") {
 		ck.problem(path, "needs listen.agents and agents.public_url: nobody could say what came of an action")
 	}
 	if !ck.written(path + ".deadline") { // said already
@@ -149,7 +149,7 @@ func (ck *checker) remembers(path string, a Action, d *Destination, sub *Subscri
 func (ck *checker) publish() {
 	for _, team := range slices.Sorted(maps.Keys(ck.c.Kafka.Publish)) {
 		for i, prefix := range ck.c.Kafka.Publish[team] {
-			if at := "kafka.publish." + team + "[" + itoa(i) + "]"; prefix == "" && !ck.skip(at) {
+			if at := "kafka.publish." + team + "[" + itoa(i) + "]"; prefix == "" && !ck.unresolved(at) {
 				ck.problem(at, "is empty: write what the names of the topics begin with")
 			}
 		}

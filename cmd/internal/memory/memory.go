@@ -33,7 +33,7 @@ func Tune() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	if total := available(os.ReadFile); total > 0 {
+	if total := memoryLimit(os.ReadFile); total > 0 {
 		debug.SetMemoryLimit(int64(float64(total) * share))
 	}
 }
@@ -67,8 +67,9 @@ func follow(set int) {
 // sentinel dies with the next collection; the field keeps it out of the allocator's tiny blocks, which have no finalizers.
 type sentinel struct{ _ [32]byte }
 
-// available returns the container's memory, else the machine's, in bytes; 0 if neither can be read.
-func available(read func(string) ([]byte, error)) int64 {
+// memoryLimit returns the memory limit of the container in bytes. Without one it returns the machine's memory, and 0 if it cannot read
+// that either.
+func memoryLimit(read func(string) ([]byte, error)) int64 {
 	if b, err := read("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil { // else "max"
 			return n

@@ -18,7 +18,7 @@ func TestAvailable(t *testing.T) {
 		"neither":              {nil, 0},
 		"meminfo says nothing": {map[string]string{"/proc/meminfo": "MemFree: 1 kB\n"}, 0},
 	} {
-		got := available(func(name string) ([]byte, error) {
+		got := memoryLimit(func(name string) ([]byte, error) {
 			if text, ok := c.files[name]; ok {
 				return []byte(text), nil
 			}

@@ -11,7 +11,7 @@ import (
 	"net"
 )
 
-// T is what this package needs of a test. It stands for testing.TB, which the bench, a program, may not bring in.
+// T has the methods of testing.TB that this package calls. The bench is a program, and no program of ours imports testing.
 type T interface {
 	Cleanup(f func())
 	Errorf(format string, args ...any)

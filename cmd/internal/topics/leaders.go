@@ -9,11 +9,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// leadersWithin bounds the wait for a created topic to be known to the brokers.
-const leadersWithin = 30 * time.Second
+// topicChangeTimeout bounds the wait until the brokers list a created topic, or no longer list a deleted one.
+const topicChangeTimeout = 30 * time.Second
 
-// waitForLeaders waits until the brokers tell of every created topic with a leader for each of its partitions: a creation is
-// acknowledged before its metadata has reached them, and the command that runs next would find the topic missing.
+// waitForLeaders waits until the brokers list every created topic with a leader for each of its partitions. A creation is
+// acknowledged before all brokers know the topic: without the wait, the next command would find it missing.
 func waitForLeaders(ctx context.Context, adm *kadm.Client, changes []Change) error {
 	var created []string
 	for _, c := range changes {
@@ -24,7 +24,7 @@ func waitForLeaders(ctx context.Context, adm *kadm.Client, changes []Change) err
 	if len(created) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leadersWithin, errors.New("the brokers do not tell of it yet"))
+	ctx, cancel := context.WithTimeoutCause(ctx, topicChangeTimeout, errors.New("the brokers do not list it yet"))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -211,12 +211,12 @@ func remove(ctx context.Context, adm *kadm.Client, topic string) error {
 	if _, err := adm.DeleteTopic(ctx, topic); err != nil {
 		return unavailable("delete topic "+topic, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leadersWithin, errors.New("the brokers still tell of it"))
+	ctx, cancel := context.WithTimeoutCause(ctx, topicChangeTimeout, errors.New("the brokers still list it"))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), topic)
+		details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), topic) // this option bypasses the client's cache, which may be 5 s old
 		if err == nil && errors.Is(details[topic].Err, kerr.UnknownTopicOrPartition) {
 			return nil
 		}

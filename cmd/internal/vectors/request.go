@@ -70,7 +70,7 @@ func (r request) body(dir string) ([]byte, error) {
 	return nil, fmt.Errorf("body_encoding %q is not one of utf8, base64, repeat, file", r.BodyEncoding)
 }
 
-// readFile reads a file below dir and holds it against its digest.
+// readFile reads a file below dir and compares it with its digest.
 func readFile(dir, name, digest string) ([]byte, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%q is not below %s", name, dir)

@@ -10,7 +10,7 @@ import (
 
 // What follows is for scripted doubles of a part of the ledger, so that they refuse what it refuses.
 
-// CheckClaim is what [ledger.Namespace.Claim] says of a request before it does anything.
+// CheckClaim returns the error of [ledger.Namespace.Claim] for a request that it refuses before it does anything.
 func CheckClaim(r ledger.ClaimRequest) error {
 	if err := validateClaim(&r); err != nil {
 		return &schemas.Error{Kind: schemas.Invalid, Op: "claim", Err: err}
@@ -18,7 +18,7 @@ func CheckClaim(r ledger.ClaimRequest) error {
 	return nil
 }
 
-// CheckStart is what it says of what Confirm has decided, given what is stored and the stop that stands.
+// CheckStart returns the error of Claim for a start that Confirm has decided, given the stored position and the current stop.
 func CheckStart(stored *ledger.Position, standing *ledger.Stop, start ledger.Start) error {
 	if standing != nil && standing.ID == start.Accepted && standing.Accepted == nil {
 		return schemas.Errorf(schemas.Unavailable, "claim", "the stop that the claim rests on is not accepted")
@@ -26,10 +26,10 @@ func CheckStart(stored *ledger.Position, standing *ledger.Stop, start ledger.Sta
 	return checkStart(stored, start)
 }
 
-// CheckSlice is what Apply says of a slice by itself: its claim is the one that goes on there, and its records ascend.
+// CheckSlice returns the error of Apply for a slice: its claim must go on where the slice begins, and its records must ascend.
 func CheckSlice(s ledger.Slice) error { return checkContinuity(&s) }
 
-// CheckStop is what Report says of a stop by itself.
+// CheckStop returns the error of Report for a stop.
 func CheckStop(s ledger.Stop) error {
 	switch {
 	case !slices.Contains(stopKinds, s.Kind):
@@ -40,7 +40,7 @@ func CheckStop(s ledger.Stop) error {
 	return nil
 }
 
-// CheckResults is what Record says of results by themselves.
+// CheckResults returns the error of Record for results.
 func CheckResults(results []ledger.Result) error {
 	const op = "record results"
 	for i := range results {

@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// command is what somebody asked, and what came of it.
+// command is a command of an operator, and its outcome.
 type command struct {
 	ledger.Command
 	key         schemas.EventKey

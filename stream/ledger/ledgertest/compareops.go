@@ -169,7 +169,7 @@ func (h *history) ask(o *holding) {
 	}
 }
 
-// applyCommands does what is asked of a partition's owner.
+// applyCommand reads the commands for a partition's owner and applies them.
 func (h *history) applyCommand(o *holding) {
 	var commands [2][]ledger.Command
 	h.both("commands", func(i int) any {

@@ -54,7 +54,7 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 	return stored, fenced, nil
 }
 
-// hadAll refuses copies for actions that their claim never had.
+// checkHadAll refuses copies for actions that their claim never had.
 func (m *Memory) checkHadAll(c *ledger.Claim, group []ledger.Copy) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,8 +155,7 @@ func (m *Memory) deadLetter(f *fence, a *action) ledger.DeadLetter {
 	return d
 }
 
-// action finds the row of a dead letter. Its fence is the newest of its partition: a topic's fence goes on when it is created
-// again.
+// rowOf finds the row of a dead letter. Its fence is the newest of its partition: a topic that is created again keeps its fence.
 func (m *Memory) rowOf(d *ledger.DeadLetter) (*fence, *action) {
 	f := m.newest(d.Topic)[d.Partition]
 	if f == nil || f.actions[d.LaneSeq] == nil || !f.actions[d.LaneSeq].withRow {

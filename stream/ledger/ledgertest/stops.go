@@ -14,7 +14,7 @@ import (
 
 var zero time.Time
 
-// stop is a report, and what came of it.
+// stop is a reported stop, and its outcome.
 type stop struct {
 	ledger.Stop
 	outcome string // empty: it stands

@@ -87,7 +87,7 @@ type Subject interface {
 	// Pass makes what is stored so much older, by the database's clock.
 	Pass(t testing.TB, d time.Duration)
 	// Lose breaks the connection at the next COMMIT of a process: before the server has it, or before the process hears of it.
-	// meanwhile, where not nil, runs before the process may look what came of it. over ends that, and says whether it happened.
+	// meanwhile, if not nil, runs before the process may look for the outcome. over ends that, and reports whether a COMMIT was hit.
 	Lose(t testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool)
 	// Waits waits until a process waits for a lock that another holds.
 	Waits(t testing.TB, of Ledger)

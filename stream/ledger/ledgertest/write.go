@@ -43,7 +43,7 @@ type place struct {
 	offset int64
 }
 
-// packedOfFreed are the copies of what leaves the buffer, as far as there is room for them.
+// packedOfLeft returns the payload copies of the events that leave the buffer, up to maxCopies bytes.
 func packedOfLeft(parts []*partitionBatch) map[place][]byte {
 	type row struct {
 		place

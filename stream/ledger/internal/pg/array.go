@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// An Array is one array parameter in Postgres' binary format, built element by element. The hot path sends some twenty
+// Array is one array parameter in Postgres' binary format, built element by element. The hot path sends some twenty
 // arrays of a thousand elements per batch; building them by hand costs a fraction of what encoding by reflection does. The
 // types below are arrays of one type each; their zero values are empty and ready to use.
 type Array interface {

@@ -91,8 +91,8 @@ func (s *Server) Close() error {
 	}
 }
 
-// dead finds out whether a connection that was idle for a while answers. The pool throws away one that it is told of, since
-// the ping that it sends then fails at once.
+// dead finds out whether a connection that was idle for a while answers. The pool pings a connection for which dead returns true.
+// That ping fails at once, and the pool throws the connection away.
 func (s *Server) dead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 	if p.IdleDuration < min(time.Second, s.deadlines.ping()) {
 		return false

@@ -45,7 +45,7 @@ SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a
                    WHERE f.subscription = s.id)
 FROM subscriptions s WHERE s.id = $1`
 
-// dropWindows drops the retired windows of which nothing is needed any more.
+// dropWindows drops the retired windows that nothing needs any longer.
 func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Config) (dropped []int32, err error) {
 	ids, err := s.windowIDs(ctx, retiredWindows, subscription, cfg.Horizon, cfg.Done)
 	if err != nil || len(ids) == 0 {

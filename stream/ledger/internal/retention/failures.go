@@ -8,25 +8,28 @@ type failures struct {
 	bySubscription map[int32]*failure
 }
 
-// failure counts how often in a row a subscription has failed, and in how many sweeps it is still left out.
-type failure struct{ failed, skipLeft int }
+// failure counts the failures of a subscription in a row, and the sweeps that it still has to skip.
+type failure struct{ inRow, sweepsToSkip int }
 
-// maxLeftOut bounds how many sweeps in a row a subscription is left out of.
-const maxLeftOut = 15
+const (
+	maxSweepsToSkip = 15
+	maxCounted      = 8 // of the failures in a row: enough to reach maxSweepsToSkip, and the shift in note cannot overflow
+)
 
 // skip reports whether a subscription is left out of this sweep.
 func (f *failures) skip(id int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.bySubscription[id]
-	if one == nil || one.skipLeft == 0 {
+	if one == nil || one.sweepsToSkip == 0 {
 		return false
 	}
-	one.skipLeft--
+	one.sweepsToSkip--
 	return true
 }
 
-// note takes what came of a subscription's sweep.
+// note records whether a subscription's sweep failed. A success clears its failures. A failure makes it skip sweeps: none after the
+// first in a row, then 1, 3, 7 and so on, at most maxSweepsToSkip.
 func (f *failures) note(id int32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,6 +45,6 @@ func (f *failures) note(id int32, err error) {
 		one = &failure{}
 		f.bySubscription[id] = one
 	}
-	one.skipLeft = min(1<<one.failed-1, maxLeftOut) // after the first failure it is in the next sweep
-	one.failed = min(one.failed+1, 8)
+	one.sweepsToSkip = min((1<<one.inRow)-1, maxSweepsToSkip)
+	one.inRow = min(one.inRow+1, maxCounted)
 }

@@ -20,7 +20,7 @@ func TestFailuresLeaveOut(t *testing.T) {
 		left = append(left, n)
 		f.note(1, errors.New("no"))
 	}
-	if want := []int{0, 0, 1, 3, 7, maxLeftOut, maxLeftOut}; !slices.Equal(left, want) {
+	if want := []int{0, 0, 1, 3, 7, maxSweepsToSkip, maxSweepsToSkip}; !slices.Equal(left, want) {
 		t.Errorf("left out of %v sweeps before each, want %v", left, want)
 	}
 	if f.skip(2) {
