@@ -10,7 +10,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// preset is all that the program knows of one provider, in a file of its own. Values are named by `from` texts (see
+// preset has all that the program needs for one provider, in a file of its own. Values are named by `from` texts (see
 // [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional and "=text" is
 // a literal.
 type preset struct {

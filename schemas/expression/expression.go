@@ -6,7 +6,7 @@
 //	body, err := expression.JSON(text)
 //	value, err := x.Eval(activation)
 //
-// What it fails of is never told, only at which character: the reasons that CEL gives quote values.
+// An error names only the character at which it fails, never the reason: the reasons that CEL gives quote values.
 package expression
 
 import (

@@ -49,7 +49,7 @@ func invalid(format string, args ...any) error {
 	return schemas.Errorf(schemas.Invalid, "read record", format, args...)
 }
 
-// mode finds the content type and what it says of the mode.
+// mode finds the content type, and the mode that follows from it.
 func mode(r *kgo.Record) (ctype []byte, structured bool, err error) {
 	for i := range r.Headers {
 		if r.Headers[i].Key != contentType {

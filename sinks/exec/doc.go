@@ -10,7 +10,7 @@
 //	FOREBAY_ATTEMPT        1 for the first
 //	FOREBAY_EPOCH          of the owner's fence
 //	FOREBAY_LATE           true where newer versions have run already
-//	FOREBAY_REASON         what the gate said of the event
+//	FOREBAY_REASON         the gate's reason for its decision on the event
 //	FOREBAY_EVENT_ID, FOREBAY_SOURCE, FOREBAY_TYPE, FOREBAY_ENTITY, FOREBAY_TIME, FOREBAY_CONTENT_TYPE
 //	FOREBAY_VERSION        as text that sorts; FOREBAY_VERSION_KIND, FOREBAY_VERSION_CLOCK
 //	FOREBAY_DELETED        true where the event ends its entity

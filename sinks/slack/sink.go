@@ -71,7 +71,7 @@ type message struct {
 	Metadata metadata `json:"metadata"`
 }
 
-// metadata marks a message as one of ours, and says of which action it is.
+// metadata marks a message as one of ours, and names its action.
 type metadata struct {
 	EventType    string  `json:"event_type"`
 	EventPayload payload `json:"event_payload"`

@@ -16,7 +16,7 @@ import (
 // Type is a type of destination.
 type Type struct {
 	Name string // as it is written: type: slack
-	Rows []Row  // what DESIGN.md says of it
+	Rows []Row  // of the table in DESIGN.md
 	// New makes the configuration of one destination, with nothing written in it.
 	New func() Config
 }
@@ -83,10 +83,10 @@ type Field struct {
 	Most     time.Duration
 }
 
-// Headers are request headers by name. All of their values are taken for secrets.
+// Headers are request headers by name. All of their values are treated as secrets.
 type Headers map[string]schemas.Secret
 
-// Env are variables of a command's environment by name. All of their values are taken for secrets.
+// Env are variables of a command's environment by name. All of their values are treated as secrets.
 type Env map[string]schemas.Secret
 
 // Report collects the problems with the keys of a destination.

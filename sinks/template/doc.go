@@ -18,7 +18,7 @@
 //	event.time       the provider's time, else the intake's
 //	event.late       true where newer versions have run
 //	event.deleted    true where the event ends its entity
-//	event.reason     what the gate said of the event
+//	event.reason     the gate's reason for its decision on the event
 //	action.id        the action's id, the same on every attempt
 //	action.name      the action's name
 //	action.attempt   1 for the first

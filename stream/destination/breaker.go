@@ -108,7 +108,7 @@ func troubling(c sink.Class) bool {
 	return false
 }
 
-// answered reports whether a class says that the destination works: it has dealt with the action, whatever it says of it.
+// answered reports whether a class proves that the destination works: it has dealt with the action, whatever its verdict.
 func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRejected }
 
 // learn takes in the outcome of an attempt.

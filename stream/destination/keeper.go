@@ -190,7 +190,7 @@ func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, save
 	return since, false
 }
 
-// successSaved notes that the store knows of the success.
+// successSaved notes that the success is stored.
 func (d *Destination) successSaved() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,7 +17,7 @@ type User struct {
 	left    bool
 }
 
-// Answer is what Take says.
+// Answer is the result of Take.
 type Answer int
 
 const (

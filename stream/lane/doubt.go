@@ -14,7 +14,7 @@ import (
 
 var doubtSeed = maphash.MakeSeed()
 
-// doubts is what a partition knows of doubt, apart from its lanes' doubtTo.
+// doubts is a partition's state of doubt, apart from its lanes' doubtTo.
 type doubts struct {
 	to int64     // DoubtTo of the claim
 	at time.Time // DoubtAt of the claim

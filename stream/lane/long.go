@@ -32,7 +32,7 @@ const (
 	reportGrace = 30 * time.Second
 )
 
-// longState is what an entry knows of its long work.
+// longState is the state of an entry's long work.
 type longState struct {
 	dest    *destination // the one that has accepted the action; nil: none has
 	until   time.Time    // the deadline

@@ -48,7 +48,7 @@ type batchTx struct {
 	commitSent bool // its outcome may be unknown
 }
 
-// attempt runs the transaction once. commitSent says of an error whether it came after COMMIT was sent.
+// attempt runs the transaction once. commitSent says whether an error came after COMMIT was sent.
 func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
 	conn, err := b.n.ledger.hot.Acquire(ctx)
 	if err != nil {

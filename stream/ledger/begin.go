@@ -34,7 +34,7 @@ func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map
 	return stored, nil
 }
 
-// storeBegin stores the offsets of topics of which nothing is stored.
+// storeBegin stores the offsets of topics that have none stored.
 func storeBegin(ctx context.Context, tx pgx.Tx, subscription int32, offsets, stored map[Partition]int64) error {
 	known := map[TopicID]bool{}
 	for p := range stored {

@@ -47,7 +47,7 @@ type commandRow struct {
 	Clock  string
 }
 
-// Commands reads what is asked of the owner of claims, oldest first, at most MaxCommands with an ID above after.
+// Commands reads the commands for the owner of claims, oldest first, at most MaxCommands with an ID above after.
 func (n *Namespace) Commands(ctx context.Context, claims []*Claim, after int64) ([]Command, error) {
 	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
 SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0) AS log_offset, c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0) AS lane_seq, coalesce(c.detail, '{}') AS detail FROM commands c

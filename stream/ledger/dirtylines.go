@@ -47,7 +47,7 @@ type queuedLine struct {
 	since int64
 }
 
-// dirtyLine is what a cached line knows of it.
+// dirtyLine is the dirty state of a cached line.
 type dirtyLine struct {
 	dirtySince int64 // see queuedLine; 0: the row is up to date
 	writeState writeState

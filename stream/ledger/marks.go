@@ -1,8 +1,8 @@
 package ledger
 
-// Actions without rows. An action that ends by its first attempt is told by two rows of others: its event's (it is wanted) and
-// one of completions, which has up to 1,024 actions (it is done). A row in actions is written for what goes another way. So a
-// claim has to know of each action which of the two there is, and that is what laneMarks are.
+// Actions without rows. An action that ends by its first attempt has no row of its own. Its event's row says that it is wanted, and a
+// row of completions, which has up to 1,024 actions, says that it is done. Other actions get a row in actions. So a claim has to
+// know which of the two each action has: laneMarks hold that.
 //
 //	                    Postgres CPU    WAL         of an action (forebay-bench lanes, one run each, 22 Nov 2026)
 //	with                8.3 µs          488 B
@@ -25,9 +25,9 @@ import (
 	"math/bits"
 )
 
-// laneMarks is what a claim knows of its actions by lane_seq: which have ended, which have a row of their own, and whether
-// that is committed. An action that is neither is plainly open: its event says that it is wanted, and nothing else is
-// written of it. Guarded by Claim.mu.
+// laneMarks holds, by lane_seq, the state of a claim's actions: which have ended, which have a row of their own, and whether
+// that is committed. An action that is neither is open: its event says that it is wanted, and nothing else is
+// written for it. Guarded by Claim.mu.
 type laneMarks struct {
 	low      int64 // every action below has ended or has a row, committed
 	given    int64 // no action has this lane_seq yet
@@ -84,7 +84,7 @@ const (
 	nowhere    way = iota // it has ended, and does not change
 	belowLow              // into its row, if it is not done
 	intoRow               // into its row, which is there
-	completion            // among completions: nothing else is to be said of it
+	completion            // among completions: it needs no row of its own
 	newRow                // into a row that is made
 )
 

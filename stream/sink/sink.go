@@ -104,7 +104,7 @@ type Action struct {
 	Twice   bool
 	Epoch   int64  // of the owner's fence
 	Late    bool   // delivered although newer versions have run
-	Reason  string // what the gate said of the event; empty if that was nothing
+	Reason  string // the gate's reason for its decision on the event; may be empty
 	Event   *schemas.Event
 	Timeout time.Duration // the destination's; ctx ends with it
 	// Later is how the destination may report the outcome later; nil if it may not.

@@ -71,7 +71,7 @@ func newStreams(a *App) (*streams, error) {
 	return s, nil
 }
 
-// ledgerConfig returns what the file says of the ledger.
+// ledgerConfig returns the ledger's part of the file.
 func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	return ledger.Config{
 		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()),

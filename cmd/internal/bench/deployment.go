@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// deployment is a configuration of forebay and what its processes are told by their environment.
+// deployment is a configuration of forebay and the environment variables of its processes.
 type deployment struct {
 	config   string // the file
 	postgres string

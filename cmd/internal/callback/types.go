@@ -18,7 +18,7 @@ type Ledger interface {
 	Event(ctx context.Context, team, source, id string) (EventItem, error)
 }
 
-// Result is what a destination says of its attempt.
+// Result is the result that a destination reports for its attempt.
 type Result struct {
 	Status string `json:"status"` // done, failed (may be tried again) or dead (is not to be tried again)
 	// Retryable false turns failed into dead.

@@ -34,7 +34,7 @@ type bulk[A any] struct {
 	refused int
 }
 
-// ask is what is asked of one.
+// ask is the command for one item.
 type ask[A any] struct {
 	name      string // for a person
 	partition string // empty where nobody knows it yet

@@ -166,7 +166,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	}
 }
 
-// dlqAskFlags are shared by what is asked of dead letters.
+// dlqAskFlags are shared by the commands that change dead letters.
 type dlqAskFlags struct {
 	listenerFlag
 	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them; else a filter selects them."`
@@ -321,7 +321,7 @@ type dlqExportCmd struct {
 	File string `short:"f" placeholder:"FILE" help:"Write into this file, which must not exist, instead of to stdout."`
 }
 
-// Run writes one JSON line for each dead letter: what is known of it, and its record as the dead topic has it.
+// Run writes one JSON line for each dead letter, with its fields and its record as the dead topic has it.
 func (c *dlqExportCmd) Run(e *env, client *api.Client) error {
 	out := e.Stdout
 	if c.File != "" {

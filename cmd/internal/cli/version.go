@@ -9,7 +9,7 @@ import (
 
 type versionCmd struct{}
 
-// build is what the binary knows of itself.
+// build describes the binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`

@@ -44,7 +44,7 @@ func (s seen) changed() bool {
 	return false
 }
 
-// load reads the configuration. What it saw is told also where that cannot be used.
+// load reads the configuration. It returns the files that it saw even if it cannot use them.
 func load(o config.Options) (*config.Config, seen, error) {
 	s := seen{}
 	o.See = s.see

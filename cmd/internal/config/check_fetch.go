@@ -28,7 +28,7 @@ func (ck *checker) fetches(path string, s *Source) {
 func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
 	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
 	if text == "" || ck.unresolved(path+".url") {
-		return // missing, and said so
+		return // missing, which is already reported
 	}
 	if _, err := backfill.ParseTemplate(use, text); err != nil {
 		ck.problem(path+".url", "%s", strings.TrimPrefix(err.Error(), "url "))
@@ -116,7 +116,7 @@ func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	for _, name := range slices.Sorted(slices.Values(sub.Sources)) {
 		s, ok := t.Sources[name]
 		if !ok || s.Backfill != nil || sub.Start != "backfill" && !s.Sequence() {
-			continue // unknown, and said so; or one without gaps
+			continue // unknown, which is already reported; or one without gaps
 		}
 		ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, name)
 	}

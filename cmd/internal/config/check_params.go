@@ -30,7 +30,7 @@ func (ck *checker) actionParams(path string, a Action, d *Destination) {
 	declared := d.about().Params
 	switch {
 	case d.Keys == nil:
-		return // no such type, and said so
+		return // no such type, which is already reported
 	case len(declared) == 0:
 		if ck.written(path + ".params") {
 			ck.problem(path+".params", "has no meaning: destination %s is of type %s", a.To, d.Type)

@@ -24,7 +24,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// session is one run of dev: the parts and what is known of them.
+// session is one run of dev: its parts and their state.
 type session struct {
 	Options
 	path     string

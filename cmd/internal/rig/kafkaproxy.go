@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ProxiedBroker is a broker of one, as it is reached through a proxy: where it says its own address, clients are told
+// ProxiedBroker is a broker of one, as it is reached through a proxy: where it names its own address, clients get
 // the proxy's, so that all of their connections go through it.
 type ProxiedBroker struct {
 	Broker

@@ -14,8 +14,8 @@
 //   - To demand more. A log line that says "a fault of forebay", or that a delivery is quarantined, is a finding. An event that the
 //     product says it has decided must act, though its record be gone and a stop say so.
 //
-//   - To allow an event to be missing of which a fault has deleted a record. There the product must have said so as well: by a stop that
-//     covers the record, or by payload_lost. A stop or a payload_lost of which no fault knows excuses nothing. The same holds of
+//   - To allow an event to be missing if a fault has deleted its record. The product must have reported that as well: by a stop that
+//     covers the record, or by payload_lost. A stop or a payload_lost without such a fault excuses nothing. The same holds for
 //     a topic that stands still because it has grown: a fault must have grown it.
 //
 //     go test ./... -run Simulation                                a hundred seeds; a thousand where CI is set

@@ -248,7 +248,7 @@ func (p *Process) take(k *claiming) error {
 // ago is when something was by this process's clock, of which the database says how long ago it was by its own.
 func (m *Memory) ago(at time.Time) time.Time { return time.Now().Add(at.Sub(m.now())) }
 
-// load reads what a claim knows of its actions.
+// load reads the state of a claim's actions.
 func (f *fence) load(policy gate.Policy) *claim {
 	c := &claim{policy: policy, laneSeq: f.laneSeq, revision: f.revision, former: f.former, lanesFrom: f.lanesFrom,
 		recorded: map[int64]bool{}, ended: map[int64]bool{}, maybeEnded: map[int64]bool{}}

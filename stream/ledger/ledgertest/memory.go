@@ -12,7 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Memory is what a database knows of one subscription. Safe for concurrent use.
+// Memory is one subscription's data, as a database would hold it. Safe for concurrent use.
 type Memory struct {
 	name       string
 	generation int32
@@ -121,7 +121,7 @@ type rejectedRecord struct {
 	raw      []byte
 }
 
-// action is an action's row, or what is known of one that has none.
+// action is an action's row, or the state of an action that has none.
 type action struct {
 	laneSeq     int64
 	event       *event
