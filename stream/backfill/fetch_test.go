@@ -372,7 +372,7 @@ func TestNewFetcherRefuses(t *testing.T) {
 		{"url", "url is not", func(c *FetcherConfig) { c.URL = "s3cr3t" }},
 		{"client", "client", func(c *FetcherConfig) { c.Client = nil }},
 		{"limit", "negative", func(c *FetcherConfig) { c.PerSecond = -1 }},
-		{"retry", "max not below min", func(c *FetcherConfig) { c.Retry.Min = time.Hour }},
+		{"retry", "nor max below min", func(c *FetcherConfig) { c.Retry.Min = time.Hour }},
 		{"header value", "X-A has a value with control characters", func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"x-a": secret} }},
 		{"header name", `header name "a b" is not valid`, func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"a b": {}} }},
 		{"packed", "Accept-Encoding is set by forebay", func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"accept-encoding": secret} }},
