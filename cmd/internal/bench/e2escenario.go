@@ -12,6 +12,19 @@ import (
 // e2eBar is how many deliveries a second the project asks to see through everything on a machine of two cores.
 const e2eBar = 4000
 
+const (
+	// bareBar is what the project asks beside a pipeline that promises nothing.
+	bareBar = 0.75
+	// trickleRate is a low rate, in deliveries a second, and the others what the project allows there: processor time of a delivery
+	// and of a second without any, and the time from accept to action; in microseconds.
+	trickleRate = 100
+	trickleCost = 1500
+	trickleP99  = 40_000
+	restCost    = 5000
+)
+
+var trickleParts = []string{"intake", "stream", "broker", "postgres"}
+
 // e2eSizes are the scenario's dimensions.
 type e2eSizes struct {
 	warmUp     time.Duration // at full load, before the first figure
@@ -43,12 +56,25 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		return err
 	}
 	defer stop()
-	w, err := o.startWhole(ctx, pg, wholeTeam("e2e"), sizes.partitions, e2eParts)
+	team := wholeTeam("e2e")
+	w, err := o.startWhole(ctx, pg, team, sizes.partitions, e2eParts)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, s: w.senders(sizes.conns, []share{{kind: 0, weight: 1, entities: sizes.entities}})}
+	bare, err := o.startBare(ctx, "bare."+team, int32(sizes.partitions))
+	if err != nil {
+		return err
+	}
+	defer bare.close()
+	mix := []share{{kind: 0, weight: 1, entities: sizes.entities}}
+	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: pipeline{
+		name: "ours", senders: w.senders(sizes.conns, mix), agent: w.agent, processes: w.processes,
+		drained: func(ctx context.Context, n int64) error { return w.drained(ctx, "all", n) },
+	}, bare: pipeline{
+		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, drained: bare.drained,
+		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
+	}}
 	rate, err := b.full(ctx, r)
 	if err != nil {
 		return err
@@ -56,9 +82,13 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	if err := b.half(ctx, r, rate); err != nil {
 		return err
 	}
+	if err := b.trickle(ctx, r); err != nil {
+		return err
+	}
 	r.Settings["e2e"] = fmt.Sprintf("GitHub preset, bodies of %d bytes, each signed, %d entities, %d partitions, acks=all; at full load %d connections and at most %d "+
 		"deliveries between accept and agent; intake and stream in a process each, agent, load, broker and Postgres beside them; %d deliveries in all, each "+
-		"at the agent once and in order", deliveryBody, sizes.conns*sizes.entities, sizes.partitions, sizes.conns, sizes.window, b.s.sent.Load())
+		"at the agent once and in order. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
+		deliveryBody, sizes.conns*sizes.entities, sizes.partitions, sizes.conns, sizes.window, b.ours.senders.sent.Load(), bareCalls)
 	w.stop() // profiles are written at the end
 	for _, role := range []string{"intake", "stream"} {
 		if text, err := profileByPackage(ctx, w.profileOf(role)); err == nil {
@@ -77,72 +107,107 @@ func wholeTeam(what string) string { return what + "-" + strconv.FormatInt(time.
 type e2eBench struct {
 	Options
 	e2eSizes
-	w *whole
-	s *senders
+	w          *whole
+	ours, bare pipeline
 }
 
-// full sends as fast as deliveries come to the agent and reports the rate at which they do. The senders stop while more
-// than the window are on their way: else the intake, which is the faster part, would be measured first and the stream
-// afterwards.
+// full sends through both pipelines in turns, as fast as deliveries come to the agent, and reports the rates at which they do.
 func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error) {
+	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
+	for _, p := range []*pipeline{&b.ours, &b.bare} {
+		if err := b.atFullLoad(ctx, p, b.warmed); err != nil {
+			return 0, err
+		}
+	}
+	var ours, bare e2eSide
+	for i := range b.Rounds {
+		for _, side := range []struct {
+			p *pipeline
+			s *e2eSide
+		}{{&b.ours, &ours}, {&b.bare, &bare}} {
+			err := b.atFullLoad(ctx, side.p, func(ctx context.Context, came *atomic.Int64) error { return b.round(ctx, side.p, came, side.s) })
+			if err != nil {
+				return 0, err
+			}
+		}
+		b.logf("e2e round %d: %.0f/s, bare %.0f/s", i+1, ours.rates[i], bare.rates[i])
+	}
+	rate = median(ours.rates)
+	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
+	for _, v := range ours.rates {
+		ratio.Rounds = append(ratio.Rounds, v/e2eBar)
+	}
+	r.Ratios = append(r.Ratios, ratio, ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates))
+	ours.costs(r, "e2e/cpu_")
+	bare.costs(r, "e2e/cpu_bare_")
+	return rate, nil
+}
+
+// e2eSide is all rounds of one pipeline at full load.
+type e2eSide struct {
+	rates  []float64
+	events int64
+	spent  map[string]time.Duration // processor time of each part
+}
+
+func (s *e2eSide) costs(r *Report, prefix string) {
+	for _, part := range []string{"intake", "stream", "broker", "postgres", "load", "agent"} {
+		r.cost(prefix+part, "us", float64(s.spent[part].Microseconds()), s.events)
+	}
+}
+
+// atFullLoad sends as fast as deliveries come to the agent while do runs, and waits until all of them have. The senders stop while
+// more than the window are on their way: else the intake, which is the faster part, would be measured first and the stream afterwards.
+func (b *e2eBench) atFullLoad(ctx context.Context, p *pipeline, do func(ctx context.Context, came *atomic.Int64) error) error {
 	var came atomic.Int64
-	b.s.room = func(sent int64) bool { return sent-came.Load() < b.window }
-	var rates []float64
-	spent, events := map[string]time.Duration{}, int64(0)
-	err = b.s.during(ctx, func(ctx context.Context) error {
+	came.Store(p.senders.sent.Load()) // the load before this one was drained
+	p.senders.room = func(sent int64) bool { return sent-came.Load() < b.window }
+	defer func() { p.senders.room = nil }()
+	err := p.senders.during(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			cancel(b.watch(ctx, &came))
+			cancel(p.watch(ctx, &came))
 		}()
 		defer func() { cancel(nil); <-watched }()
-		if err := b.warmed(ctx, &came); err != nil {
-			return err
-		}
-		for i := range b.Rounds {
-			before, from, begin := b.spent(), came.Load(), time.Now()
-			if err := until(ctx, begin.Add(b.Round)); err != nil {
-				return err
-			}
-			n, elapsed := came.Load()-from, time.Since(begin)
-			for part, used := range b.spent() {
-				spent[part] += used - before[part]
-			}
-			events += n
-			rates = append(rates, float64(n)/elapsed.Seconds())
-			b.logf("e2e round %d: %.0f/s", i+1, rates[i])
-		}
-		return nil
+		return do(ctx, &came)
 	})
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("through the pipeline %s: %w", p.name, err)
 	}
-	b.s.room = nil
-	if err := b.check(ctx, nil); err != nil {
-		return 0, err
+	return p.check(ctx, p == &b.ours, nil)
+}
+
+// round measures one round, a moment after the load has begun.
+func (b *e2eBench) round(ctx context.Context, p *pipeline, came *atomic.Int64, s *e2eSide) error {
+	if err := until(ctx, time.Now().Add(min(time.Second, b.Round))); err != nil {
+		return err
 	}
-	rate = median(rates)
-	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
-	for _, v := range rates {
-		ratio.Rounds = append(ratio.Rounds, v/e2eBar)
+	before, from, begin := b.spent(p), came.Load(), time.Now()
+	if err := until(ctx, begin.Add(b.Round)); err != nil {
+		return err
 	}
-	r.Ratios = append(r.Ratios, ratio)
-	for _, part := range []string{"intake", "stream", "broker", "postgres", "load", "agent"} {
-		r.cost("e2e/cpu_"+part, "us", float64(spent[part].Microseconds()), events)
+	n, elapsed := came.Load()-from, time.Since(begin)
+	if s.spent == nil {
+		s.spent = map[string]time.Duration{}
 	}
-	return rate, nil
+	for part, used := range b.spent(p) {
+		s.spent[part] += used - before[part]
+	}
+	s.events += n
+	s.rates = append(s.rates, float64(n)/elapsed.Seconds())
+	return nil
 }
 
 // warmed waits until the broker is warm.
 func (b *e2eBench) warmed(ctx context.Context, came *atomic.Int64) error {
-	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
-	begin := time.Now()
+	begin, from := time.Now(), came.Load()
 	if err := until(ctx, begin.Add(b.warmUp)); err != nil {
 		return err
 	}
-	for came.Load() < b.warmEvents && time.Since(begin) < 4*b.warmUp {
+	for came.Load()-from < b.warmEvents && time.Since(begin) < 4*b.warmUp {
 		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}
@@ -150,76 +215,103 @@ func (b *e2eBench) warmed(ctx context.Context, came *atomic.Int64) error {
 	return nil
 }
 
-// watch keeps count of what has come to the agent.
-func (b *e2eBench) watch(ctx context.Context, came *atomic.Int64) error {
-	for {
-		n, err := b.w.came(ctx)
-		if err != nil {
-			return err
-		}
-		came.Store(n)
-		if err := until(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
-			return err
-		}
-	}
-}
-
 // spent is the processor time that every part has used.
-func (b *e2eBench) spent() map[string]time.Duration {
+func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 	all := map[string]time.Duration{"load": ownCPU(), "postgres": b.w.pg.meter.server()}
-	for part, pid := range b.w.processes {
+	for part, pid := range p.processes {
 		all[part] = cpuOf(pid, false)
 	}
 	return all
 }
 
-// half sends at half of a rate and reports the time from the answer 202 to the agent's receipt, without the first
-// seconds.
+// half sends at half of a rate and reports the time from the answer 202 to the agent's receipt.
 func (b *e2eBench) half(ctx context.Context, r *Report, rate float64) error {
-	b.s.pause = time.Duration(2 / rate * float64(time.Second))
-	calm := min(3*time.Second, b.Round)
-	from := time.Now().Add(calm).UnixNano()
-	b.logf("e2e: %.0f/s for %s", rate/2, calm+time.Duration(b.Rounds)*b.Round)
-	err := b.s.during(ctx, func(ctx context.Context) error {
-		return until(ctx, time.Now().Add(calm+time.Duration(b.Rounds)*b.Round))
-	})
+	m, err := b.steady(ctx, rate/2)
 	if err != nil {
 		return err
 	}
-	var late []receipt
-	return b.check(ctx, func(accepted, came []receipt) {
+	r.figure("e2e/half_rate", "deliveries/s", float64(len(m.times))/m.elapsed.Seconds())
+	const unit = "ms from accept to action at half of the rate"
+	r.figure("e2e/p50", unit, float64(percentile(m.times, 0.5).Microseconds())/1000)
+	r.figure("e2e/p99", unit, float64(percentile(m.times, 0.99).Microseconds())/1000)
+	return nil
+}
+
+// trickle sends a few deliveries a second, then none, and reports what one costs all parts but load and agent.
+func (b *e2eBench) trickle(ctx context.Context, r *Report) error {
+	m, err := b.steady(ctx, trickleRate)
+	if err != nil {
+		return err
+	}
+	used := time.Duration(0)
+	for _, part := range trickleParts {
+		used += m.spent[part]
+		r.cost("e2e/cpu_trickle_"+part, "us", float64(m.spent[part].Microseconds()), int64(len(m.times)))
+	}
+	p99 := percentile(m.times, 0.99)
+	r.Ratios = append(r.Ratios,
+		atMost("e2e/trickle", fmt.Sprintf("us of processor a delivery at %d/s, of intake, stream, broker and Postgres, and allowed", trickleRate),
+			float64(used.Microseconds())/float64(len(m.times)), trickleCost),
+		atMost("e2e/trickle_p99", "us from accept to action, and allowed", float64(p99.Microseconds()), trickleP99))
+	return b.rest(ctx, r)
+}
+
+// rest reports what intake and stream use of a second in which nothing comes.
+func (b *e2eBench) rest(ctx context.Context, r *Report) error {
+	before, begin := b.spent(&b.ours), time.Now()
+	if err := until(ctx, begin.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
+		return err
+	}
+	after, elapsed := b.spent(&b.ours), time.Since(begin)
+	used := after["intake"] + after["stream"] - before["intake"] - before["stream"]
+	r.Ratios = append(r.Ratios, atMost("e2e/rest", "us of processor a second at rest, of intake and stream, and allowed",
+		float64(used.Microseconds())/elapsed.Seconds(), restCost))
+	return nil
+}
+
+// steadyLoad is what a load at a constant rate saw, without its first seconds.
+type steadyLoad struct {
+	times   []time.Duration // from the answer 202 to the agent's receipt
+	elapsed time.Duration
+	spent   map[string]time.Duration // processor time of each part
+}
+
+// steady sends at a rate through our pipeline.
+func (b *e2eBench) steady(ctx context.Context, rate float64) (m steadyLoad, err error) {
+	b.ours.senders.pause = time.Duration(float64(time.Second) / rate)
+	calm := min(3*time.Second, b.Round)
+	b.logf("e2e: %.0f/s for %s", rate, calm+time.Duration(b.Rounds)*b.Round)
+	var from time.Time
+	err = b.ours.senders.during(ctx, func(ctx context.Context) error {
+		if err := until(ctx, time.Now().Add(calm)); err != nil {
+			return err
+		}
+		before := b.spent(&b.ours)
+		from = time.Now()
+		if err := until(ctx, from.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
+			return err
+		}
+		m.elapsed, m.spent = time.Since(from), b.spent(&b.ours)
+		for part := range m.spent {
+			m.spent[part] -= before[part]
+		}
+		return nil
+	})
+	b.ours.senders.pause = 0
+	if err != nil {
+		return m, err
+	}
+	return m, b.ours.check(ctx, true, func(accepted, came []receipt) {
+		var counted []receipt
 		for _, a := range accepted {
-			if a.At >= from {
-				late = append(late, a)
+			if a.At >= from.UnixNano() && a.At < from.Add(m.elapsed).UnixNano() {
+				counted = append(counted, a)
 			}
 		}
-		times, _ := ways(late, came, all)
-		r.figure("e2e/half_rate", "deliveries/s", float64(len(late))/(time.Duration(b.Rounds)*b.Round).Seconds())
-		const unit = "ms from accept to action at half of the rate"
-		r.figure("e2e/p50", unit, float64(percentile(times, 0.5).Microseconds())/1000)
-		r.figure("e2e/p99", unit, float64(percentile(times, 0.99).Microseconds())/1000)
+		m.times, _ = ways(counted, came, all)
 	})
 }
 
 func all(uint64) bool { return true }
-
-// check waits until everything sent is done and holds it to its promises: nothing lost, nothing twice, in order.
-func (b *e2eBench) check(ctx context.Context, read func(accepted, came []receipt)) error {
-	if err := b.w.drained(ctx, "all", b.s.sent.Load()); err != nil {
-		return err
-	}
-	fate, came, err := b.w.take(ctx)
-	if err != nil {
-		return err
-	}
-	accepted := b.s.takeAccepted()
-	if _, lost := ways(accepted, came, all); lost > 0 || fate.Twice > 0 || fate.Unordered > 0 || len(came) != len(accepted) {
-		return fmt.Errorf("of %d accepted deliveries %d came: %d lost, %d twice, %d out of order", len(accepted), len(came), lost, fate.Twice, fate.Unordered)
-	}
-	if read != nil {
-		read(accepted, came)
-	}
-	return nil
-}
 
 var errNoProfile = errors.New("the process wrote none")

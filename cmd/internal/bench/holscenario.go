@@ -191,7 +191,7 @@ func (b *holBench) awaitDeliveries(ctx context.Context, w *whole, accepted []rec
 	var came []receipt
 	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; {
-		more, list, err := w.take(ctx)
+		more, list, err := w.agent.take(ctx)
 		if err != nil {
 			return fate, nil, err
 		}

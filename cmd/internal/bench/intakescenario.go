@@ -44,7 +44,7 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 	}
 	defer stop()
 	settings := serveSettings{Brokers: o.Kafka, Topic: "events.bench.github", Secret: "a-secret-of-the-bench"}
-	if err := createTopic(ctx, settings); err != nil {
+	if err := createTopic(ctx, settings, intakePartitions); err != nil {
 		return err
 	}
 	servers := map[string]*rig.Child{}
@@ -146,7 +146,8 @@ func startServer(ctx context.Context, kind string, settings serveSettings) (*rig
 	return s, nil
 }
 
-func createTopic(ctx context.Context, s serveSettings) error {
+// createTopic makes the topic of some settings, and removes what there was of it.
+func createTopic(ctx context.Context, s serveSettings, partitions int32) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func createTopic(ctx context.Context, s serveSettings) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		_, err = adm.CreateTopic(ctx, intakePartitions, 1, nil, s.Topic)
+		_, err = adm.CreateTopic(ctx, partitions, 1, nil, s.Topic)
 		if err == nil || until(ctx, time.Now().Add(100*time.Millisecond)) != nil { // a deletion takes a moment
 			return err
 		}

@@ -22,24 +22,36 @@ import (
 type serveSettings struct {
 	Brokers []string
 	Topic   string
-	Secret  string
+	Secret  string // of the source; only ours has one
+	Agent   string // what a consumer posts to
 }
 
-// The two servers of the intake scenario.
+// The kinds of servers: an intake of ours and a bare one, and the bare pipeline's consumer.
 const (
-	serveOurs = "ours"
-	serveBare = "bare"
+	serveOurs     = "ours"
+	serveBare     = "bare"
+	serveConsumer = "consumer"
 )
 
-// serve runs a server of the intake scenario, of a kind and with settings, until its standard input is closed. It prints
-// its address first.
+// serve runs a server of a kind and with settings until its standard input is closed. It prints its address first; a consumer, which
+// has none, its topic.
 func serve(args []string) error {
 	if len(args) != 2 {
-		return fmt.Errorf("a server of the intake scenario takes its kind and its settings, not %q", args)
+		return fmt.Errorf("a server takes its kind and its settings, not %q", args)
 	}
 	var s serveSettings
 	if err := json.Unmarshal([]byte(args[1]), &s); err != nil {
 		return err
+	}
+	if args[0] == serveConsumer {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+		fmt.Println(s.Topic)
+		return bareConsumer(ctx, s)
 	}
 	handler, stop, err := s.handler(args[0])
 	if err != nil {

@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,8 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // whole is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
@@ -30,7 +25,7 @@ type whole struct {
 	dir       string
 	processes map[string]int      // by what they are: intake, stream, agent, broker
 	running   map[string]*process // those of forebay
-	agent     *rig.Child
+	agent     agentProcess
 }
 
 const (
@@ -80,8 +75,8 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	if w.dir, err = os.MkdirTemp("", "forebay-bench-whole-"); err != nil {
 		return nil, err
 	}
-	if w.agent, err = rig.StartChild(ctx, nil, agentCommand); err != nil {
-		return nil, fmt.Errorf("start the agent: %w", err)
+	if w.agent, err = startAgent(ctx); err != nil {
+		return nil, err
 	}
 	w.processes["agent"] = w.agent.PID()
 	if w.intake, err = freeAddress(); err != nil {
@@ -91,7 +86,7 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	w.config = filepath.Join(w.dir, "forebay.yaml")
 	text := strings.NewReplacer(words...).Replace(wholeConfig + parts)
 	text = strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
-		"TEAM", team, "SECRET", wholeSecret, "AGENT", "http://"+w.agent.Addr).Replace(text)
+		"TEAM", team, "SECRET", wholeSecret, "AGENT", w.agent.url()).Replace(text)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -132,7 +127,7 @@ func (w *whole) ready(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		if status, _, err := w.get(ctx, "http://"+w.operator+"/readyz"); err == nil && status == http.StatusOK {
+		if status, _, err := get(ctx, "http://"+w.operator+"/readyz"); err == nil && status == http.StatusOK {
 			return nil
 		}
 		select {
@@ -146,43 +141,6 @@ func (w *whole) ready(ctx context.Context, p *process) error {
 	}
 }
 
-func (w *whole) get(ctx context.Context, url string) (status int, body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
-// came is how many deliveries have come to the agent.
-func (w *whole) came(ctx context.Context) (int64, error) {
-	_, body, err := w.get(ctx, "http://"+w.agent.Addr+agentCount)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(body), 10, 64)
-}
-
-// take is what has come to the agent since the last time.
-func (w *whole) take(ctx context.Context) (fate agentReport, list []receipt, err error) {
-	_, body, err := w.get(ctx, "http://"+w.agent.Addr+agentTake)
-	if err != nil {
-		return fate, nil, err
-	}
-	in := bytes.NewReader(body)
-	if err := binary.Read(in, binary.LittleEndian, &fate); err != nil {
-		return fate, nil, err
-	}
-	list = make([]receipt, fate.Receipts)
-	return fate, list, binary.Read(in, binary.LittleEndian, list)
-}
-
 // drained waits until n deliveries have come to the agent, the ledger has an action of a subscription for each, and the
 // lanes have none left that is not recorded as done, for as long as something moves.
 func (w *whole) drained(ctx context.Context, subscription string, n int64) error {
@@ -194,7 +152,7 @@ func (w *whole) drained(ctx context.Context, subscription string, n int64) error
 	const patience = 30 * time.Second
 	var before int64
 	for deadline := time.Now().Add(patience); ; {
-		came, err := w.came(ctx)
+		came, err := w.agent.came(ctx)
 		if err != nil {
 			return err
 		}
@@ -236,17 +194,20 @@ func (w *whole) stop() {
 
 func (w *whole) close() {
 	w.stop()
-	if w.agent != nil {
+	if w.agent.Child != nil {
 		w.agent.Stop()
 	}
 	os.RemoveAll(w.dir)
 }
 
 // senders are senders to the intake.
-func (w *whole) senders(conns int, mix []share) *senders {
+func (w *whole) senders(conns int, mix []share) *senders { return w.sendersTo(w.intake, conns, mix) }
+
+// sendersTo are senders of the same deliveries to another intake.
+func (w *whole) sendersTo(addr string, conns int, mix []share) *senders {
 	begin := time.Now().Add(-30 * 24 * time.Hour)
 	return &senders{
-		addr: w.intake, conns: conns, mix: mix,
+		addr: addr, conns: conns, mix: mix,
 		form: func() *form { return newForm(w.team, wholeSource, wholeSecret, begin) },
 	}
 }

@@ -26,7 +26,9 @@ func TestE2EScenario(t *testing.T) {
 	if err := runE2E(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `e2e/rate`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent`, `e2e/half_rate e2e/p50 e2e/p99`)
+	checkReport(t, r, `e2e/rate e2e/bare e2e/trickle e2e/trickle_p99 e2e/rest`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent `+
+		`e2e/cpu_bare_intake e2e/cpu_bare_stream e2e/cpu_bare_postgres e2e/cpu_bare_load e2e/cpu_bare_agent e2e/cpu_trickle_intake e2e/cpu_trickle_stream e2e/cpu_trickle_postgres`,
+		`e2e/half_rate e2e/p50 e2e/p99`)
 	if x := r.Ratios[0]; x.AtMost || x.Bar != 1 || x.Theirs != e2eBar || len(x.Rounds) != o.Rounds {
 		t.Errorf("%+v", x)
 	}
