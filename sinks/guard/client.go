@@ -204,11 +204,12 @@ func (c *Client) Close() {
 }
 
 // once keeps net/http from sending a request again when a kept-alive connection turns out dead: it does so for
-// requests without a body, with GetBody, or with an Idempotency-Key, and the lane counts attempts.
+// requests without a body and for those with GetBody, and the lane counts attempts. A body is otherwise left as it is: net/http
+// sends one that it knows to be in memory together with the headers, any other in a packet of its own.
 func once(req *http.Request) *http.Request {
 	req.GetBody = nil
-	if req.Body != nil {
-		req.Body = struct{ io.ReadCloser }{req.Body} // also hides http.NoBody
+	if req.Body == http.NoBody {
+		req.Body = struct{ io.ReadCloser }{req.Body}
 	}
 	return req
 }

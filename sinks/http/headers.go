@@ -11,37 +11,39 @@ import (
 )
 
 // setEvent writes the attributes of e as headers. Nothing of the original request's headers goes out: they are the
-// provider's word to us.
+// provider's word to us. Names are written as net/http would write them, so that it need not make each of them again.
 func setEvent(h http.Header, e *schemas.Event) {
-	set := func(name, value string) {
-		if value != "" {
-			h.Set("Ce-"+name, escape(value))
-		}
-	}
 	for name, value := range e.Extensions { // first: an extension never overwrites an attribute
-		set(name, value)
+		setText(h, http.CanonicalHeaderKey("Ce-"+name), value)
 	}
-	set("specversion", "1.0")
-	set("id", e.ID)
-	set("source", e.Source)
-	set("type", e.Type)
-	set("time", timeText(e.Time))
-	set("subject", string(e.Entity))
-	set("partitionkey", string(e.Entity))
-	set("recordedtime", timeText(e.RecordedTime))
-	set("dataschema", e.DataSchema)
-	set("entityversion", e.Version.Sortable())
-	set("versionkind", string(e.Version.Kind))
-	set("versionclock", e.Version.Clock)
-	set("payloadkind", string(e.Payload))
+	setText(h, "Ce-Specversion", "1.0")
+	setText(h, "Ce-Id", e.ID)
+	setText(h, "Ce-Source", e.Source)
+	setText(h, "Ce-Type", e.Type)
+	setText(h, "Ce-Time", timeText(e.Time))
+	setText(h, "Ce-Subject", string(e.Entity))
+	setText(h, "Ce-Partitionkey", string(e.Entity))
+	setText(h, "Ce-Recordedtime", timeText(e.RecordedTime))
+	setText(h, "Ce-Dataschema", e.DataSchema)
+	setText(h, "Ce-Entityversion", e.Version.Sortable())
+	setText(h, "Ce-Versionkind", string(e.Version.Kind))
+	setText(h, "Ce-Versionclock", e.Version.Clock)
+	setText(h, "Ce-Payloadkind", string(e.Payload))
 	if e.Deleted {
-		set("entitydeleted", "true")
+		setText(h, "Ce-Entitydeleted", "true")
 	}
 	if e.Backfill {
-		set("backfill", "true")
+		setText(h, "Ce-Backfill", "true")
 	}
-	set("traceparent", e.TraceParent)
-	set("tracestate", e.TraceState)
+	setText(h, "Ce-Traceparent", e.TraceParent)
+	setText(h, "Ce-Tracestate", e.TraceState)
+}
+
+// setText sets a header under a canonical name to the value, escaped; an empty value is left out.
+func setText(h http.Header, name, value string) {
+	if value != "" {
+		h[name] = []string{escape(value)}
+	}
 }
 
 // setLater writes how the destination may finish later.

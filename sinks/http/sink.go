@@ -154,7 +154,8 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 	}
 	target := *s.url
 	req.URL, req.Host = &target, target.Host
-	h := req.Header
+	h := make(http.Header, len(s.headers)+headerCount)
+	req.Header = h
 	maps.Copy(h, s.headers)
 	setEvent(h, a.Event)
 	if contentType != "" {
@@ -183,6 +184,9 @@ func (s *Sink) Check(ctx context.Context) error {
 	}
 	return nil
 }
+
+// headerCount is about how many headers the sink sets.
+const headerCount = 32
 
 // ours are the headers that the sink sets.
 var ours = []string{
