@@ -153,7 +153,7 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 		if k, v, ok := strings.Cut(q, "="); ok {
 			values[k] = []string{v}
 		}
-		if _, _, err := c.do(t.Context(), p, values); schemas.KindOf(err) != kind {
+		if _, _, err := c.get(t.Context(), p, values); schemas.KindOf(err) != kind {
 			t.Errorf("%s: %v, want kind %s", path, err, kind)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type Client struct {
 	http *http.Client
 }
 
-// NewClient asks the listener at base, for example http://127.0.0.1:9090.
+// NewClient makes a client of the listener at base, for example http://127.0.0.1:9090. It does not connect yet.
 func NewClient(base string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -31,10 +32,12 @@ func NewClient(base string) (*Client, error) {
 	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Timeout: 30 * time.Second}}, nil
 }
 
-// maxAnswer bounds what is read of one answer: a body of 100 MiB and some more.
+// maxAnswer is the most bytes that are read of one answer: a body of 100 MiB, the largest that the configuration allows, and room
+// for the rest of the answer.
 const maxAnswer = 128 << 20
 
-func (c *Client) do(ctx context.Context, path string, query url.Values) ([]byte, http.Header, error) {
+// get returns the body and the headers of the answer to a GET.
+func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte, http.Header, error) {
 	address := c.base + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -43,11 +46,11 @@ func (c *Client) do(ctx context.Context, path string, query url.Values) ([]byte,
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.exchange(req)
+	return c.send(req)
 }
 
-// exchange makes a request; anything but 200 is an error.
-func (c *Client) exchange(req *http.Request) ([]byte, http.Header, error) {
+// send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error.
+func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay serve` running there? --url or FOREBAY_URL names another address", err)
@@ -63,27 +66,28 @@ func (c *Client) exchange(req *http.Request) ([]byte, http.Header, error) {
 	return body, resp.Header, nil
 }
 
-// problem turns a problem body back into the error that it was made from.
+// problem returns the error that an answer other than 200 stands for. If the body is a problem, that is an error of the problem's
+// kind with its text; else, something other than an operator listener has answered.
 func (c *Client) problem(resp *http.Response, body []byte) error {
 	var p Problem
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Detail != "" {
-		for _, k := range schemas.Kinds() {
-			if string(k) == p.Kind {
-				return schemas.Errorf(k, "", "%s", p.Detail)
-			}
-		}
-		return schemas.Errorf(schemas.Internal, "ask "+c.base, "%s", p.Detail)
+	contentType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if contentType != "application/problem+json" || json.Unmarshal(body, &p) != nil || p.Detail == "" {
+		return schemas.Errorf(schemas.Internal, "ask "+c.base, "answered %s: is it a Forebay operator listener?", resp.Status)
 	}
-	return schemas.Errorf(schemas.Internal, "ask "+c.base, "answered %s: is it a Forebay operator listener?", resp.Status)
+	if kind := schemas.Kind(p.Kind); slices.Contains(schemas.Kinds(), kind) {
+		return schemas.Errorf(kind, "", "%s", p.Detail)
+	}
+	return schemas.Errorf(schemas.Internal, "ask "+c.base, "%s", p.Detail)
 }
 
-func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
-	body, _, err := c.do(ctx, path, query)
+// getJSON makes a GET and decodes the answer as a T.
+func getJSON[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	body, _, err := c.get(ctx, path, query)
 	return answer[T](c, body, err)
 }
 
-// post sends a JSON object and reads the answer.
-func post[T any](ctx context.Context, c *Client, path string, request any) (T, error) {
+// postJSON posts request as JSON and decodes the answer as a T.
+func postJSON[T any](ctx context.Context, c *Client, path string, request any) (T, error) {
 	var none T
 	text, err := json.Marshal(request)
 	if err != nil {
@@ -94,10 +98,11 @@ func post[T any](ctx context.Context, c *Client, path string, request any) (T, e
 		return none, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	body, _, err := c.exchange(req)
+	body, _, err := c.send(req)
 	return answer[T](c, body, err)
 }
 
+// answer decodes a body as a T, unless the request has failed with err.
 func answer[T any](c *Client, body []byte, err error) (T, error) {
 	var v T
 	if err != nil {
@@ -109,7 +114,7 @@ func answer[T any](c *Client, body []byte, err error) (T, error) {
 	return v, nil
 }
 
-// query asks for a list with those filters that are not empty.
+// query makes the parameters of a list. Filters that are empty, a limit of 0 and a zero since are left out.
 func query(limit int, since time.Time, filters map[string]string) url.Values {
 	q := url.Values{}
 	for name, value := range filters {
@@ -128,7 +133,7 @@ func query(limit int, since time.Time, filters map[string]string) url.Values {
 
 // Items lists events.
 func (c *Client) Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error) {
-	return ask[Page[InboxItem]](ctx, c, "/v1/inbox", query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source,
+	return getJSON[Page[InboxItem]](ctx, c, "/v1/inbox", query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source,
 		"entity": string(f.Entity), "type": f.Type, "status": f.Status, "decision": string(f.Decision), "cursor": f.Cursor}))
 }
 
@@ -138,12 +143,12 @@ func itemPath(team, subscription, source, eventID string) string {
 
 // Item returns one event with its actions and attempts.
 func (c *Client) Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error) {
-	return ask[*InboxDetail](ctx, c, itemPath(team, subscription, source, eventID), nil)
+	return getJSON[*InboxDetail](ctx, c, itemPath(team, subscription, source, eventID), nil)
 }
 
 // Raw returns an event's body, byte for byte.
 func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID string) (*Raw, error) {
-	body, header, err := c.do(ctx, itemPath(team, subscription, source, eventID)+"/raw", nil)
+	body, header, err := c.get(ctx, itemPath(team, subscription, source, eventID)+"/raw", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +157,10 @@ func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID st
 
 // Sources lists the configured sources.
 func (c *Client) Sources(ctx context.Context) (Page[SourceItem], error) {
-	return ask[Page[SourceItem]](ctx, c, "/v1/sources", nil)
+	return getJSON[Page[SourceItem]](ctx, c, "/v1/sources", nil)
 }
 
 // Subscriptions lists the configured subscriptions.
 func (c *Client) Subscriptions(ctx context.Context) (Page[SubscriptionItem], error) {
-	return ask[Page[SubscriptionItem]](ctx, c, "/v1/subscriptions", nil)
+	return getJSON[Page[SubscriptionItem]](ctx, c, "/v1/subscriptions", nil)
 }

@@ -17,20 +17,20 @@ type DestinationItem struct {
 	Breaker     string `json:"breaker"` // closed, open, half_open or recovering
 	Running     int    `json:"running"` // attempts under way
 	Concurrency int    `json:"concurrency"`
-	Waiting     int    `json:"waiting"` // loaded actions that wait for their turn, their time or the one before them
-	// ConsecutiveFailures are those of this process.
+	Waiting     int    `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
+	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
-	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through; null: it does, or nothing was attempted
-	HeldUntil           *time.Time `json:"held_until"`    // as its answer asked
-	OpenUntil           *time.Time `json:"open_until"`    // when the breaker lets one attempt through
+	FailingSince        *time.Time `json:"failing_since"` // since when nothing succeeded, in any process; null: the last attempt did, or none was made
+	HeldUntil           *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
+	OpenUntil           *time.Time `json:"open_until"`    // when the open breaker lets one attempt through
 	Paused              *PauseItem `json:"paused"`
 }
 
 // PauseItem is why a destination is paused.
 type PauseItem struct {
 	Since  time.Time `json:"since"`
-	By     string    `json:"by"`    // forebay, if nobody asked for it
-	Class  string    `json:"class"` // of the last failure then
+	By     string    `json:"by"`    // forebay, if no operator asked for the pause
+	Class  string    `json:"class"` // of the last failure before an automatic pause
 	Reason string    `json:"reason"`
 }
 
@@ -41,7 +41,8 @@ type PauseRequest struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Destinations answers of destinations. Errors are *schemas.Error: Conflict if there is nothing to pause or to resume.
+// Destinations answers questions about destinations, pauses and resumes them. Errors are *schemas.Error: of kind Conflict, if what
+// is to be paused is paused already or what is to be resumed is not.
 type Destinations interface {
 	Destinations(ctx context.Context) ([]DestinationItem, error)
 	Destination(ctx context.Context, team, name string) (*DestinationItem, error)
@@ -68,6 +69,7 @@ func (s *server) resume(ctx context.Context, r *http.Request) (any, error) {
 	return changePause(ctx, r, s.Destinations.Resume)
 }
 
+// changePause reads a request to pause or resume and calls change, which is the one or the other.
 func changePause(ctx context.Context, r *http.Request, change func(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)) (any, error) {
 	var req PauseRequest
 	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
@@ -82,20 +84,20 @@ func destinationPath(team, name string) string {
 
 // Destinations lists the configured destinations.
 func (c *Client) Destinations(ctx context.Context) (Page[DestinationItem], error) {
-	return ask[Page[DestinationItem]](ctx, c, "/v1/destinations", nil)
+	return getJSON[Page[DestinationItem]](ctx, c, "/v1/destinations", nil)
 }
 
 // Destination returns one destination.
 func (c *Client) Destination(ctx context.Context, team, name string) (*DestinationItem, error) {
-	return ask[*DestinationItem](ctx, c, destinationPath(team, name), nil)
+	return getJSON[*DestinationItem](ctx, c, destinationPath(team, name), nil)
 }
 
-// Pause pauses a destination in all processes, or says how it is now.
+// Pause pauses a destination in all processes and returns its state after that; a dry run changes nothing.
 func (c *Client) Pause(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
-	return post[*DestinationItem](ctx, c, destinationPath(team, name)+"/pause", r)
+	return postJSON[*DestinationItem](ctx, c, destinationPath(team, name)+"/pause", r)
 }
 
-// Resume ends a pause in all processes, or says how the destination is now.
+// Resume ends a pause in all processes and returns the destination's state after that; a dry run changes nothing.
 func (c *Client) Resume(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
-	return post[*DestinationItem](ctx, c, destinationPath(team, name)+"/resume", r)
+	return postJSON[*DestinationItem](ctx, c, destinationPath(team, name)+"/resume", r)
 }

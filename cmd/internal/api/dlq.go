@@ -33,36 +33,36 @@ type DeadLetterItem struct {
 	Destination  string `json:"destination"`
 	OnDead       string `json:"on_dead"`
 	Status       string `json:"status"`
-	Class        string `json:"class"` // of the attempt that ended it; gap, or unknown
-	Group        string `json:"group"` // fingerprint of class, destination and type
+	Class        string `json:"class"` // of the attempt that ended it; gap if a gap did, unknown if its outcome is
+	Group        string `json:"group"` // fingerprint of class, destination and event type; dead letters that share it are a group
 	Code         int    `json:"code"`
 	Error        string `json:"error"`
 	Response     string `json:"response"`
 	Attempts     int    `json:"attempts"`
-	Deaths       int    `json:"deaths"`
-	Flagged      bool   `json:"flagged"` // dead three times or more: replayed by name, or where it is said
-	// Parks says that its entity stands still behind it; Behind is how many events do. Where they were not counted to the end
-	// it is null, and BehindAtLeast says how far the count came; what is asked of a dead letter is answered without a count.
+	Deaths       int    `json:"deaths"`  // how often it was given up: each replay may end in another death
+	Flagged      bool   `json:"flagged"` // given up three times or more: a replay by filter leaves it out unless told otherwise
+	// Parks says that its entity's later events wait for it. Behind is how many they are; null if they were not counted, or not to
+	// the end: then BehindAtLeast says how far the count came. A DeadLetterAnswer is made without a count.
 	Parks         bool       `json:"parks"`
 	Behind        *int64     `json:"behind"`
 	BehindAtLeast *int64     `json:"behind_at_least,omitempty"`
-	Asked         bool       `json:"asked"` // something is asked of it that has not been done yet
+	Asked         bool       `json:"asked"` // a command about it waits for the partition's owner
 	FirstAt       *time.Time `json:"first_at"`
-	DiedAt        time.Time  `json:"died_at"` // of an unknown outcome, when its last attempt was marked or ended
+	DiedAt        time.Time  `json:"died_at"` // if the outcome is unknown: when its last attempt was marked or ended
 	Topic         string     `json:"topic"`
 	Partition     int32      `json:"partition"`
 	Offset        int64      `json:"offset"`
 	Owner         string     `json:"owner"`
 }
 
-// DeadLetterDetail is all that is known of one.
+// DeadLetterDetail is one dead letter with its attempts and what operators asked of it.
 type DeadLetterDetail struct {
 	DeadLetterItem
 	History  []AttemptItem `json:"history"`
 	Commands []CommandItem `json:"commands"`
 }
 
-// DeadRecord is a dead letter as it is exported: the original key and headers, those that tell the reason, the body.
+// DeadRecord is a dead letter as it is exported: the original key, headers and body, and more headers, which give the reason.
 type DeadRecord struct {
 	ID      string       `json:"id"`
 	Topic   string       `json:"topic"` // dead.<team>.<subscription>
@@ -72,7 +72,7 @@ type DeadRecord struct {
 	Lost    string       `json:"lost,omitempty"` // why key, headers and value of the original are gone
 }
 
-// DeadHeader is a header of a record, whose values are text.
+// DeadHeader is a header of a record. Its value is text.
 type DeadHeader struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -89,15 +89,15 @@ const (
 type DeadLetterRequest struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
-	// Force runs an older snapshot although a newer one of its entity has been started since.
+	// Force lets a replay run a snapshot although a newer one of its entity has been started since.
 	Force bool `json:"force,omitempty"`
-	// OutcomeUnknown runs one again whose outcome is unknown, or of which no look can tell: it may be done twice.
+	// OutcomeUnknown lets a replay run an action that its destination may have done already: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
-	NoWait         bool `json:"no_wait,omitempty"` // do not wait for the partition's owner
+	NoWait         bool `json:"no_wait,omitempty"` // answer at once, before the partition's owner has applied the command
 	DryRun         bool `json:"dry_run,omitempty"`
 }
 
-// DeadLetterAnswer is the dead letter as it was, and what became of the request; State is as in RedriveItem.
+// DeadLetterAnswer is the dead letter as it was before the request, and what became of the request; State is as in RedriveItem.
 type DeadLetterAnswer struct {
 	DeadLetterItem
 	Verb    string `json:"verb"`
@@ -107,7 +107,7 @@ type DeadLetterAnswer struct {
 }
 
 func (s *server) deadLetters(ctx context.Context, r *http.Request) (any, error) {
-	f, err := deadFilter(r)
+	f, err := deadLetterFilter(r)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *server) deadLetters(ctx context.Context, r *http.Request) (any, error) 
 }
 
 func (s *server) deadLetterGroups(ctx context.Context, r *http.Request) (any, error) {
-	f, err := deadFilter(r)
+	f, err := deadLetterFilter(r)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error
 	return s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
 }
 
-func deadFilter(r *http.Request) (DeadLetterFilter, error) {
+func deadLetterFilter(r *http.Request) (DeadLetterFilter, error) {
 	q := r.URL.Query()
 	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
 		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
@@ -150,36 +150,36 @@ func deadFilter(r *http.Request) (DeadLetterFilter, error) {
 	if err != nil {
 		return f, err
 	}
-	f.Limit, f.Since, err = bounds(q)
+	f.Limit, f.Since, err = limitAndSince(q)
 	return f, err
 }
 
-func deadQuery(f DeadLetterFilter) url.Values {
+func deadLetterQuery(f DeadLetterFilter) url.Values {
 	return query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": string(f.Entity), "type": f.Type,
 		"destination": f.Destination, "class": f.Class, "group": f.Group, "cursor": f.Cursor})
 }
 
 // DeadLetters lists dead letters and unknown outcomes, in lane order.
 func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error) {
-	return ask[Page[DeadLetterItem]](ctx, c, "/v1/dlq", deadQuery(f))
+	return getJSON[Page[DeadLetterItem]](ctx, c, "/v1/dlq", deadLetterQuery(f))
 }
 
-// DeadLetterGroups counts them by fingerprint.
+// DeadLetterGroups counts dead letters by group, the largest groups first.
 func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterGroup], error) {
-	return ask[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", deadQuery(f))
+	return getJSON[Page[DeadLetterGroup]](ctx, c, "/v1/dlq-groups", deadLetterQuery(f))
 }
 
-// DeadLetter returns one of them.
+// DeadLetter returns the dead letter of an action.
 func (c *Client) DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error) {
-	return ask[*DeadLetterDetail](ctx, c, "/v1/dlq/"+url.PathEscape(id), nil)
+	return getJSON[*DeadLetterDetail](ctx, c, "/v1/dlq/"+url.PathEscape(id), nil)
 }
 
-// DeadRecord returns one of them as it is exported.
+// DeadRecord returns the dead letter of an action as it is exported.
 func (c *Client) DeadRecord(ctx context.Context, id string) (*DeadRecord, error) {
-	return ask[*DeadRecord](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/record", nil)
+	return getJSON[*DeadRecord](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/record", nil)
 }
 
-// AskDeadLetter replays, discards or resolves one, or says what that would be.
+// AskDeadLetter replays, discards or resolves a dead letter by the verb; a dry run says what would follow.
 func (c *Client) AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error) {
-	return post[*DeadLetterAnswer](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/"+verb, r)
+	return postJSON[*DeadLetterAnswer](ctx, c, "/v1/dlq/"+url.PathEscape(id)+"/"+verb, r)
 }

@@ -13,7 +13,7 @@ import (
 
 func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	limit, err := limitOf(q.Get("limit"))
+	limit, err := parseLimit(q.Get("limit"))
 	if err == nil {
 		err = onlyKnown(r, "team", "source", "limit")
 	}
@@ -23,7 +23,8 @@ func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	return listed(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit}))
 }
 
-func placeOf(r *http.Request) (QuarantinePlace, error) {
+// quarantinePlace reads the delivery's place from the request's path.
+func quarantinePlace(r *http.Request) (QuarantinePlace, error) {
 	p := QuarantinePlace{Team: r.PathValue("team"), Source: r.PathValue("source")}
 	partition, err := strconv.ParseInt(r.PathValue("partition"), 10, 32)
 	p.Partition = int32(partition)
@@ -31,13 +32,13 @@ func placeOf(r *http.Request) (QuarantinePlace, error) {
 		p.Offset, err = strconv.ParseInt(r.PathValue("offset"), 10, 64)
 	}
 	if err != nil {
-		return p, schemas.Errorf(schemas.Invalid, "", "partition and offset are numbers")
+		return p, schemas.Errorf(schemas.Invalid, "", "partition %q and offset %q must both be numbers", r.PathValue("partition"), r.PathValue("offset"))
 	}
 	return p, nil
 }
 
 func (s *server) quarantineRaw(ctx context.Context, r *http.Request) (any, error) {
-	p, err := placeOf(r)
+	p, err := quarantinePlace(r)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (s *server) quarantineRaw(ctx context.Context, r *http.Request) (any, error
 }
 
 func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, error) {
-	p, err := placeOf(r)
+	p, err := quarantinePlace(r)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +58,9 @@ func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, e
 	return s.Quarantine.RedriveQuarantined(ctx, p, req)
 }
 
-// Quarantined lists what is kept aside.
+// Quarantined lists quarantined deliveries, the newest first.
 func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
-	return ask[Page[QuarantineItem]](ctx, c, "/v1/quarantine", query(f.Limit, time.Time{}, map[string]string{"team": f.Team, "source": f.Source}))
+	return getJSON[Page[QuarantineItem]](ctx, c, "/v1/quarantine", query(f.Limit, time.Time{}, map[string]string{"team": f.Team, "source": f.Source}))
 }
 
 func (p QuarantinePlace) path() string {
@@ -68,11 +69,12 @@ func (p QuarantinePlace) path() string {
 
 // QuarantinedBody returns a delivery's body, byte for byte.
 func (c *Client) QuarantinedBody(ctx context.Context, p QuarantinePlace) ([]byte, error) {
-	body, _, err := c.do(ctx, p.path()+"/raw", nil)
+	body, _, err := c.get(ctx, p.path()+"/raw", nil)
 	return body, err
 }
 
-// RedriveQuarantined makes the event of a delivery that is kept aside, or says what it would be.
+// RedriveQuarantined produces the event that a quarantined delivery is by its source's mapping of today; a dry run says which
+// event that would be.
 func (c *Client) RedriveQuarantined(ctx context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error) {
-	return post[*QuarantineRedriven](ctx, c, p.path()+"/redrive", r)
+	return postJSON[*QuarantineRedriven](ctx, c, p.path()+"/redrive", r)
 }

@@ -5,28 +5,28 @@ import (
 	"net/http"
 )
 
-// RedriveRequest asks that an event runs after all that waits, is held or is quarantined, or that a held one is given up.
+// RedriveRequest asks that an event be run which waits behind a gap, is held or is quarantined, or that a held one be given up.
 // By is who says so, as the client tells it.
 type RedriveRequest struct {
 	Reason  string `json:"reason"`
 	By      string `json:"by"`
 	Discard bool   `json:"discard,omitempty"`
-	Again   bool   `json:"again,omitempty"`   // a quarantined record once more
-	NoWait  bool   `json:"no_wait,omitempty"` // do not wait for the partition's owner
+	Again   bool   `json:"again,omitempty"`   // redrive a quarantined record although it was redriven before
+	NoWait  bool   `json:"no_wait,omitempty"` // answer at once, before the partition's owner has applied the command
 	DryRun  bool   `json:"dry_run,omitempty"`
 }
 
-// RedriveItem is the event as it was, and what became of the request.
+// RedriveItem is the event as it was before the request, and what became of the request.
 type RedriveItem struct {
 	InboxItem
 	Action  string     `json:"action"` // release, discard or produce
 	State   string     `json:"state"`  // planned (a dry run), done, or asked: the partition's owner has not done it yet
 	Detail  string     `json:"detail"`
-	Command int64      `json:"command,omitempty"` // of release and discard
-	To      *PlaceItem `json:"to,omitempty"`      // where the record is now
+	Command int64      `json:"command,omitempty"` // the command's id; 0 for produce, which needs no owner
+	To      *PlaceItem `json:"to,omitempty"`      // where a produced record is now
 }
 
-// What RedriveItem says.
+// Values of RedriveItem.Action and RedriveItem.State.
 const (
 	ActionRelease = "release"
 	ActionDiscard = "discard"
@@ -52,7 +52,7 @@ func (s *server) redrive(ctx context.Context, r *http.Request) (any, error) {
 	return s.Inbox.Redrive(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"), req)
 }
 
-// Redrive redrives one event, or says what that would be. What has no id is named by its topic and PARTITION@OFFSET.
+// Redrive redrives one event; a dry run says what would follow. A record without id is named by its topic and PARTITION@OFFSET.
 func (c *Client) Redrive(ctx context.Context, team, subscription, source, eventID string, r RedriveRequest) (*RedriveItem, error) {
-	return post[*RedriveItem](ctx, c, itemPath(team, subscription, source, eventID)+"/redrive", r)
+	return postJSON[*RedriveItem](ctx, c, itemPath(team, subscription, source, eventID)+"/redrive", r)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// Inbox answers from the ledger. Errors are *schemas.Error. A source that is a topic's name, with PARTITION@OFFSET as the
-// event's id, names the rejected record at that place.
+// Inbox answers questions about events, from the ledger. Errors are *schemas.Error. Where source is a topic's name and eventID
+// is PARTITION@OFFSET, they name the rejected record at that place.
 type Inbox interface {
 	Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error)
 	Item(ctx context.Context, team, subscription, source, eventID string) (*InboxDetail, error)
@@ -29,55 +29,56 @@ type Inbox interface {
 	Redrive(ctx context.Context, team, subscription, source, eventID string, r RedriveRequest) (*RedriveItem, error)
 }
 
-// Quarantine answers from the quarantine topics, newest first.
+// Quarantine answers questions about the deliveries in quarantine topics. Errors are *schemas.Error.
 type Quarantine interface {
+	// Quarantined lists the newest deliveries, the newest first.
 	Quarantined(ctx context.Context, f QuarantineFilter) ([]QuarantineItem, error)
-	// QuarantinedBody is a delivery's body, byte for byte.
+	// QuarantinedBody returns a delivery's body, byte for byte.
 	QuarantinedBody(ctx context.Context, p QuarantinePlace) ([]byte, error)
 	RedriveQuarantined(ctx context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error)
 }
 
-// Config wires a Server.
+// Config is what a listener answers from.
 type Config struct {
-	// Ready lists what must work; asked by /readyz. Required.
-	Ready func(ctx context.Context) []Check
-	// Inbox is nil in a process without the stream role, which then says so.
-	Inbox Inbox
-	// Stops is nil like Inbox.
-	Stops Stops
-	// Destinations is nil like Inbox.
+	// These four need the ledger. They are nil in a process without the stream role; such a process answers 409 to their questions
+	// and says which process to ask.
+	Inbox        Inbox
+	Stops        Stops
 	Destinations Destinations
-	// DeadLetters is nil like Inbox.
-	DeadLetters DeadLetters
-	// Quarantine is required.
+	DeadLetters  DeadLetters
+
+	// These are required.
+	Ready         func(ctx context.Context) []Check // what must work before the process is ready; /readyz calls it each time
 	Quarantine    Quarantine
 	Sources       func() []SourceItem
 	Subscriptions func() []SubscriptionItem
-	Gatherer      prometheus.Gatherer
-	Logger        *slog.Logger
+	Gatherer      prometheus.Gatherer // of /metrics
+
+	Logger *slog.Logger // nil logs nothing
 }
 
-// limits of a list.
 const (
-	defaultLimit = 50
-	maxLimit     = 1000
-	askTimeout   = 20 * time.Second
+	defaultLimit  = 50   // items of a list whose limit is not given
+	maxLimit      = 1000 // the largest limit of a list
+	answerTimeout = 20 * time.Second
 )
 
 type server struct{ Config }
 
-// New makes the handler of the operator listener. Safe for concurrent use.
+// New makes the handler of the operator listener. It is safe for concurrent use. /livez and /readyz answer under any host name, since
+// probes use the machine's address; the rest answers only under the names of loopback, and to no other site's page.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Ready == nil || cfg.Quarantine == nil || cfg.Sources == nil || cfg.Subscriptions == nil || cfg.Gatherer == nil {
-		return nil, errors.New("operator listener: a part of its configuration is missing")
+		return nil, errors.New("operator listener: Ready, Quarantine, Sources, Subscriptions and Gatherer are all required, and one is nil")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &server{cfg}
-	asked := http.NewServeMux()
-	asked.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
-	handle := func(pattern string, q question) { asked.Handle(pattern, s.answer(true, q)) }
+	questions := http.NewServeMux()
+	questions.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
+	// handle is set anew for each group of paths, with whether this process can answer them.
+	handle := func(pattern string, q question) { questions.Handle(pattern, s.answer(true, q)) }
 	handle("GET /v1/quarantine", s.quarantine)
 	handle("GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", s.quarantineRaw)
 	handle("POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", s.quarantineRedrive)
@@ -85,24 +86,24 @@ func New(cfg Config) (http.Handler, error) {
 	handle("GET /v1/subscriptions", func(context.Context, *http.Request) (any, error) { return listed(cfg.Subscriptions(), nil) })
 	handle("/", func(_ context.Context, r *http.Request) (any, error) { return nil, nothingAt(r) })
 
-	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Inbox != nil, q)) }
+	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Inbox != nil, q)) }
 	handle("GET /v1/inbox", s.inbox)
 	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
 	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
 	handle("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
 
-	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.DeadLetters != nil, q)) }
+	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.DeadLetters != nil, q)) }
 	handle("GET /v1/dlq", s.deadLetters)
 	handle("GET /v1/dlq-groups", s.deadLetterGroups)
 	handle("GET /v1/dlq/{action}", s.deadLetter)
 	handle("GET /v1/dlq/{action}/record", s.deadRecord)
 	handle("POST /v1/dlq/{action}/{verb}", s.askDeadLetter)
 
-	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Stops != nil, q)) }
+	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Stops != nil, q)) }
 	handle("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
 	handle("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
 
-	handle = func(pattern string, q question) { asked.Handle(pattern, s.answer(cfg.Destinations != nil, q)) }
+	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Destinations != nil, q)) }
 	handle("GET /v1/destinations", s.destinations)
 	handle("GET /v1/destinations/{team}/{destination}", s.destination)
 	handle("POST /v1/destinations/{team}/{destination}/pause", s.pause)
@@ -110,12 +111,12 @@ func New(cfg Config) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("/", loopbackOnly(http.NewCrossOriginProtection().Handler(asked)))
+	mux.Handle("/", loopbackOnly(http.NewCrossOriginProtection().Handler(questions)))
 	return mux, nil
 }
 
-// loopbackOnly refuses names that are not this machine's: a page of another site whose name was rebound to 127.0.0.1
-// still sends that name.
+// loopbackOnly answers 421 to a request whose Host is not localhost or a loopback address. This stops DNS rebinding: the page of a
+// site whose name was made to resolve to 127.0.0.1 reaches this listener, but still sends the site's name.
 func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -132,6 +133,7 @@ func loopbackOnly(next http.Handler) http.Handler {
 	})
 }
 
+// ready answers /readyz: 200 if every check is fine, else 503, with the checks as the body in both cases.
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -144,17 +146,18 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	write(w, status, body)
 }
 
-// question is what a request asks. Its answer is written as JSON, a *[Raw] as its bytes.
+// question reads a request and returns the answer. [server.answer] writes a *[Raw] as its bytes, anything else as JSON.
 type question func(ctx context.Context, r *http.Request) (any, error)
 
-// answer answers a question in its time, where this process can.
-func (s *server) answer(can bool, ask question) http.HandlerFunc {
+// answer makes the handler of a question, which has answerTimeout to be answered. Without canAnswer, the handler says that this
+// process has no stream role.
+func (s *server) answer(canAnswer bool, ask question) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !can {
+		if !canAnswer {
 			s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; ask one that runs `forebay serve --roles stream`"))
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
 		answer, err := ask(ctx, r)
@@ -190,7 +193,8 @@ func (s *server) raw(ctx context.Context, r *http.Request) (any, error) {
 	return s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
 }
 
-// writeRaw writes bytes that are a provider's, or a forger's with its secret: nothing may run them.
+// writeRaw writes a body as a download. Its bytes are a provider's, or those of somebody who has stolen a secret, so no browser
+// may show or run them: the content type that they came with goes into a header that browsers do not know.
 func writeRaw(w http.ResponseWriter, raw *Raw) {
 	h := w.Header()
 	if raw.ContentType != "" {
@@ -210,13 +214,13 @@ func inboxFilter(r *http.Request) (InboxFilter, error) {
 		return f, err
 	}
 	var err error
-	f.Limit, f.Since, err = bounds(q)
+	f.Limit, f.Since, err = limitAndSince(q)
 	return f, err
 }
 
-// bounds are how much is asked for, and since when.
-func bounds(q url.Values) (limit int, since time.Time, err error) {
-	if limit, err = limitOf(q.Get("limit")); err != nil {
+// limitAndSince reads the parameters limit, which has a default, and since, which is zero where it is not given.
+func limitAndSince(q url.Values) (limit int, since time.Time, err error) {
+	if limit, err = parseLimit(q.Get("limit")); err != nil {
 		return 0, since, err
 	}
 	if text := q.Get("since"); text != "" {
@@ -227,7 +231,8 @@ func bounds(q url.Values) (limit int, since time.Time, err error) {
 	return limit, since, nil
 }
 
-// onlyKnown refuses parameters that would be ignored: a filter with a typing slip must not list everything.
+// onlyKnown returns an error if the request has a parameter other than these: a filter with a typing slip must not be ignored and
+// list everything.
 func onlyKnown(r *http.Request, names ...string) error {
 	known := map[string]bool{}
 	for _, n := range names {
@@ -241,7 +246,7 @@ func onlyKnown(r *http.Request, names ...string) error {
 	return nil
 }
 
-func limitOf(text string) (int, error) {
+func parseLimit(text string) (int, error) {
 	if text == "" {
 		return defaultLimit, nil
 	}
@@ -252,9 +257,10 @@ func limitOf(text string) (int, error) {
 	return n, nil
 }
 
+// listed returns all items as one page, and err.
 func listed[T any](items []T, err error) (any, error) { return paged(Page[T]{Items: items}, err) }
 
-// paged is a page with a list in it, also where that is empty.
+// paged returns the page, and err. An empty page goes over the wire as "items": [], not as null.
 func paged[T any](page Page[T], err error) (any, error) {
 	if page.Items == nil {
 		page.Items = []T{}
@@ -262,17 +268,18 @@ func paged[T any](page Page[T], err error) (any, error) {
 	return page, err
 }
 
+// write writes body as JSON, a [Problem] with its own content type.
 func write(w http.ResponseWriter, status int, body any) {
-	kind := "application/json"
+	contentType := "application/json"
 	if _, ok := body.(Problem); ok {
-		kind = "application/problem+json"
+		contentType = "application/problem+json"
 	}
 	text, err := json.Marshal(body)
-	if err != nil { // a float that is no number, say; never half an answer
+	if err != nil { // such as a float that is NaN; nothing of the answer is written then
 		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
@@ -286,6 +293,7 @@ var statuses = map[schemas.Kind]int{
 	schemas.Unavailable: http.StatusServiceUnavailable, schemas.Permanent: http.StatusGone, schemas.Internal: http.StatusInternalServerError,
 }
 
+// fail answers with a problem body made from err, and logs what is the server's fault.
 func (s *server) fail(w http.ResponseWriter, err error) {
 	kind := schemas.KindOf(err)
 	status := statuses[kind]

@@ -14,21 +14,22 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// StopItem is why a partition has stopped. Times and record counts are best effort.
+// StopItem is why a partition has stopped: what is wrong with the offsets from FromOffset up to before ToOffset. Times and the
+// count of records are best effort.
 type StopItem struct {
 	ID           int64         `json:"id"` // 0: only the asked process knows of it
 	Kind         string        `json:"kind"`
 	Text         string        `json:"text"`
-	Records      *int64        `json:"records"` // null: nobody can count them
+	Records      *int64        `json:"records"` // how many are between the offsets; null: nobody can count them
 	FromOffset   int64         `json:"from_offset"`
 	ToOffset     int64         `json:"to_offset"`
 	ResumeOffset int64         `json:"resume_offset"` // where it goes on once accepted
-	FirstAt      *time.Time    `json:"first_at"`      // the broker's append times that they lie between
+	FirstAt      *time.Time    `json:"first_at"`      // the records were appended between these times of the broker
 	LastAt       *time.Time    `json:"last_at"`
 	FoundAt      *time.Time    `json:"found_at"`
 	FoundBy      string        `json:"found_by"`
 	Accepted     *AcceptedItem `json:"accepted"`
-	Command      string        `json:"command"` // the way out
+	Command      string        `json:"command"` // the forebay command that lets the partition go on
 }
 
 // AcceptedItem says that an operator has accepted a stop.
@@ -57,8 +58,9 @@ type AcceptRequest struct {
 	DryRun    bool   `json:"dry_run,omitempty"`
 }
 
-// Stops answers from the ledger. Errors are *schemas.Error.
+// Stops answers questions about one subscription and its stopped partitions. Errors are *schemas.Error.
 type Stops interface {
+	// Subscription returns it with what this process knows and with what the ledger has of the other processes.
 	Subscription(ctx context.Context, team, name string) (*SubscriptionItem, error)
 	Accept(ctx context.Context, team, name string, r AcceptRequest) ([]StoppedItem, error)
 }
@@ -78,7 +80,8 @@ func (s *server) accept(ctx context.Context, r *http.Request) (any, error) {
 // maxRequest bounds what a client may send.
 const maxRequest = 64 << 10
 
-// readBody reads a JSON object into v, and nothing that v does not have. A reason must be in it, save for a dry run.
+// readBody decodes the request's body, one JSON object, into v. A field that v does not have is an error. reason and dryRun point
+// to the fields of v with these names: the reason is required, except for a dry run.
 func readBody(r *http.Request, v any, reason *string, dryRun *bool) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return schemas.Errorf(schemas.Invalid, "", "content type %q is not application/json", r.Header.Get("Content-Type"))
@@ -96,7 +99,7 @@ func readBody(r *http.Request, v any, reason *string, dryRun *bool) error {
 		return schemas.Errorf(schemas.Invalid, "", "there is more behind the request's JSON object")
 	}
 	if *reason == "" && !*dryRun {
-		return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept with who asked and when")
+		return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept, with the name of who asks and the time")
 	}
 	return nil
 }
@@ -107,10 +110,10 @@ func subscriptionPath(team, name string) string {
 
 // Subscription returns one subscription, with what is stopped in any process.
 func (c *Client) Subscription(ctx context.Context, team, name string) (*SubscriptionItem, error) {
-	return ask[*SubscriptionItem](ctx, c, subscriptionPath(team, name), nil)
+	return getJSON[*SubscriptionItem](ctx, c, subscriptionPath(team, name), nil)
 }
 
 // Accept accepts what is stopped, or says what that would be.
 func (c *Client) Accept(ctx context.Context, team, name string, r AcceptRequest) (Page[StoppedItem], error) {
-	return post[Page[StoppedItem]](ctx, c, subscriptionPath(team, name)+"/accept", r)
+	return postJSON[Page[StoppedItem]](ctx, c, subscriptionPath(team, name)+"/accept", r)
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/forebay-io/forebay/stream/inbox"
 )
 
-// These go over the wire as the inbox has them.
+// These types of the inbox go over the wire as they are.
 type (
 	// InboxItem is one event in one subscription.
 	InboxItem = inbox.Item
-	// InboxFilter narrows a list of them.
+	// InboxFilter narrows a list of InboxItems.
 	InboxFilter = inbox.Query
-	// RedrivenItem says that an operator has had a quarantined record produced again.
+	// RedrivenItem is a note that an operator had a quarantined record produced again.
 	RedrivenItem = inbox.Redriven
 	// DeadLetterFilter narrows a list of dead letters.
 	DeadLetterFilter = inbox.DeadLetterQuery
-	// DeadLetterGroup counts dead letters of one fingerprint.
+	// DeadLetterGroup counts the dead letters of one class, destination and event type.
 	DeadLetterGroup = inbox.DeadLetterGroup
-	// CommandItem is what somebody asked of an action, and what became of it.
+	// CommandItem is a command that an operator gave about an action, and what became of it.
 	CommandItem = inbox.CommandStatus
 )
 
-// Page is a list as it goes over the wire. Next is empty on the last page. More says that a list which has no pages left
-// some out: a filter finds them.
+// Page is a list as it goes over the wire. Next is the cursor of the next page, empty on the last one. More is set where a list
+// that has no next page (groups) is incomplete: a filter finds what is missing.
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
@@ -56,25 +56,25 @@ type AttemptItem struct {
 	LatencyMS float64   `json:"latency_ms"`
 	Error     string    `json:"error"`
 	Response  string    `json:"response"`
-	TraceID   string    `json:"trace_id"` // that the call was part of, 32 hex digits; empty for a first attempt that succeeded
+	TraceID   string    `json:"trace_id"` // of the trace that the call was part of, 32 hex digits; empty for a first attempt that succeeded
 }
 
-// QuarantinePlace names a delivery that is kept aside.
+// QuarantinePlace names a quarantined delivery.
 type QuarantinePlace struct {
 	Team, Source string
 	Partition    int32
 	Offset       int64
 }
 
-// QuarantineRedrive asks that a delivery that is kept aside becomes an event by its source's mapping of today. By is who
-// says so, as the client tells it.
+// QuarantineRedrive asks that a quarantined delivery be mapped again, by its source's mapping of today, and its event produced. By
+// is who says so, as the client tells it.
 type QuarantineRedrive struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// QuarantineRedriven is the delivery, the event that it is by now, and what became of the request.
+// QuarantineRedriven is the delivery, the event that the mapping makes of it now, and what became of the request.
 type QuarantineRedriven struct {
 	QuarantineItem
 	EventID string     `json:"event_id"`
@@ -84,7 +84,7 @@ type QuarantineRedriven struct {
 	To      *PlaceItem `json:"to,omitempty"` // where the event is
 }
 
-// QuarantineItem is a delivery that is kept aside.
+// QuarantineItem is a quarantined delivery: one that could not become an event, or that was refused and kept all the same.
 type QuarantineItem struct {
 	Team       string    `json:"team"`
 	Source     string    `json:"source"`
@@ -106,8 +106,8 @@ type SourceItem struct {
 	Path     string `json:"path"`
 	Topic    string `json:"topic"`
 	MaxBody  int64  `json:"max_body"`
-	Keys     int    `json:"keys"`
-	Sequence bool   `json:"sequence"`
+	Keys     int    `json:"keys"`     // how many secrets it has
+	Sequence bool   `json:"sequence"` // its versions are of kind sequence
 }
 
 // SubscriptionItem is a configured subscription and how it is doing in the process that was asked.
@@ -116,32 +116,32 @@ type SubscriptionItem struct {
 	Subscription string          `json:"subscription"`
 	Sources      []string        `json:"sources"`
 	Ready        bool            `json:"ready"`
-	Missing      string          `json:"missing"`
+	Missing      string          `json:"missing"` // why it is not ready
 	Partitions   []PartitionItem `json:"partitions"`
 }
 
-// PartitionItem is a partition that the asked process has for a subscription.
+// PartitionItem is a partition of a subscription that the asked process owns, or that is stopped in any process.
 type PartitionItem struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	State     string `json:"state"`
 	Detail    string `json:"detail"`
-	// Position is what the ledger has of it; only where one subscription was asked for.
+	// Position is the partition's position in the ledger. It is set where one subscription was asked for, not in lists.
 	Position *PositionItem `json:"position,omitempty"`
-	// Stopped is set where State is stopped. Such a partition may be another process's.
+	// Stopped is set where State is stopped. Another process may own such a partition.
 	Stopped *StopItem `json:"stopped,omitempty"`
 }
 
 // PositionItem is the position of a partition.
 type PositionItem struct {
 	NextOffset int64 `json:"next_offset"`
-	Seeks      int64 `json:"seeks"`   // how often it was moved
+	Seeks      int64 `json:"seeks"`   // how often an operator moved the position
 	Skipped    int64 `json:"skipped"` // offsets that moves forward passed over
-	// LastSeeks are the last of them, at most five, the newest first.
+	// LastSeeks are the last seeks, at most five, the newest first.
 	LastSeeks []SeekItem `json:"last_seeks,omitempty"`
 }
 
-// SeekItem is a move of a position: forward, the offsets from From up to before To were skipped.
+// SeekItem is a move of a position. A move forward skipped the offsets from From up to before To.
 type SeekItem struct {
 	From    int64     `json:"from"`
 	To      int64     `json:"to"`
@@ -172,10 +172,10 @@ type Problem struct {
 	Kind   string `json:"kind,omitempty"`
 }
 
-// QuarantineFilter narrows a list; zero fields do not.
+// QuarantineFilter narrows a list of quarantined deliveries. An empty Team or Source means all.
 type QuarantineFilter struct {
 	Team, Source string
-	Limit        int
+	Limit        int // at most so many
 }
 
 // Raw is an event's body as it was received.
