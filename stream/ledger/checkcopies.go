@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -22,7 +25,13 @@ func (t *claimTx) checkCopies(ctx context.Context) error {
 	if c.copyVoid {
 		return t.refuseCopy(ctx)
 	}
-	copied := [][16]byte{c.Partition.TopicID, c.former}
+	if err := t.checkCopyCount(ctx); err != nil {
+		return err
+	}
+	copied, err := t.incarnations(ctx)
+	if err != nil {
+		return err
+	}
 	unread, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, t.n.id, copied)
 	if err == nil && len(unread) > 0 {
 		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE id = ANY ($1)`, unread)
@@ -39,28 +48,67 @@ func (t *claimTx) checkCopies(ctx context.Context) error {
 		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *reads, c.Partition.Topic)
 }
 
-// refuseCopy says which topic is to be copied again.
-func (t *claimTx) refuseCopy(ctx context.Context) error {
-	from, err := t.copiedFrom(ctx)
+// incarnations are the ids under which the claim's topic may have been copied: its own, and those that it had before it was created
+// again. A partition that was never claimed has inherited none: the others of its name tell. A copy is no incarnation of what had its
+// name before.
+func (t *claimTx) incarnations(ctx context.Context) ([][16]byte, error) {
+	c := t.c
+	if c.copyOf != nil || c.former != (TopicID{}) {
+		return [][16]byte{c.Partition.TopicID, c.former}, nil
+	}
+	rows, err := t.tx.Query(ctx, `SELECT topic_id FROM fences WHERE subscription = $1 AND topic = $2
+		UNION SELECT former FROM fences WHERE subscription = $1 AND topic = $2 AND former IS NOT NULL`, t.n.id, c.Partition.Topic)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+}
+
+// checkCopyCount refuses a copy that nobody has read yet and that has another number of partitions than it was made with: the hand-over
+// knows its entities' partitions by that number.
+func (t *claimTx) checkCopyCount(ctx context.Context) error {
+	var (
+		made   int32
+		copied *[16]byte
+	)
+	err := t.tx.QueryRow(ctx, `SELECT count(*), (array_agg(copy_of))[1] FROM fences WHERE subscription = $1 AND topic_id = $2 AND copy_of IS NOT NULL HAVING max(epoch) = 0`,
+		t.n.id, [16]byte(t.c.Partition.TopicID)).Scan(&made, &copied)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && made == t.req.Partitions {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return schemas.Errorf(schemas.Conflict, t.op, "%s is a copy of %s, and the subscription has read on in %[2]s since, or was handed over to another copy: %s",
-		t.c.Partition.Topic, from, CopyAgain(from, t.c.Partition.Topic))
+	from, err := t.nameOf(ctx, *copied)
+	if err != nil {
+		return err
+	}
+	return schemas.Errorf(schemas.Conflict, t.op, "it is a copy of %s with %d partitions, and has %d now: entities would move between partitions and lose their order. %s",
+		from, made, t.req.Partitions, CopyAgain(from, t.c.Partition.Topic))
 }
 
-// CopyAgain is the way out of a copy that lacks what came to its topic since.
+// refuseCopy says which topic is to be copied again.
+func (t *claimTx) refuseCopy(ctx context.Context) error {
+	from, err := t.nameOf(ctx, *t.c.copyOf)
+	if err != nil {
+		return err
+	}
+	return schemas.Errorf(schemas.Conflict, t.op, "%[1]s is a copy of %[2]s, and the subscription has read on in %[2]s since, or was handed over to another copy: "+
+		"what came to %[2]s since is not in %[1]s. %[3]s", t.c.Partition.Topic, from, CopyAgain(from, t.c.Partition.Topic))
+}
+
+// CopyAgain is the way out of a copy that nobody has read and that cannot be read any more.
 func CopyAgain(from, to string) string {
-	return fmt.Sprintf("what came to %[1]s since is not in %[2]s. Stop the processes, write topic: %[1]s for the source, and run `forebay topics rekey %[1]s --partitions N -c FILE` again, "+
+	return fmt.Sprintf("Stop the processes, write topic: %[1]s for the source, and run `forebay topics rekey %[1]s --partitions N -c FILE` again, "+
 		"with another --to. What the intake has written to %[2]s since the switch is in no other topic: keep it", from, to)
 }
 
-// copiedFrom is the name of the topic that a claim's topic is a copy of.
-func (t *claimTx) copiedFrom(ctx context.Context) (string, error) {
-	var from *string
-	err := t.tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, t.n.id, t.c.copyOf).Scan(&from)
-	if err != nil || from == nil {
+// nameOf is the name of the topic that had an id when the subscription read it.
+func (t *claimTx) nameOf(ctx context.Context, id [16]byte) (string, error) {
+	var name *string
+	err := t.tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND (topic_id = $2 OR former = $2)`, t.n.id, id).Scan(&name)
+	if err != nil || name == nil {
 		return "TOPIC", err
 	}
-	return *from, nil
+	return *name, nil
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -133,5 +134,67 @@ func TestClaimsOfBothAtOnce(t *testing.T) {
 				t.Errorf("the other: %v", err)
 			}
 		})
+	}
+}
+
+// A claim of the old topic that is under way while the subscription is handed over is one that came before it: nobody goes on there.
+func TestHandOverWaitsForClaimsUnderWay(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 3, 0), seq(0, "e", 1))
+	handed := make(chan error, 1)
+	var h HandOver
+	confirm := func(ctx context.Context, stored *Position) (Start, error) {
+		h = f.handOver()
+		over := make(chan struct{})
+		go func() {
+			_, err := f.l.HandOver(t.Context(), h)
+			close(over)
+			handed <- err
+		}()
+		f.waitForLock(`SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> $1 AND pid IN (SELECT pid FROM pg_locks WHERE relation = '`+f.cfg.Schema+`.subscriptions'::regclass)`, 0, over)
+		return Start{}, nil
+	}
+	old, err := f.n.Claim(t.Context(), ClaimRequest{Partition: partition(1), Partitions: 3, Confirm: confirm}) // it was never claimed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-handed; err != nil {
+		t.Fatal(err)
+	}
+	f.claimed(h.To, 3, 0)
+	if got := f.apply(old, seq(0, "o", 1)); !got.Fenced {
+		t.Errorf("the topic and its copy are read: %v", decisions(got))
+	}
+}
+
+// A topic that was created again is the one that was copied in all of its partitions, those as well that were never claimed.
+func TestOldTopicCreatedAgainIsRefusedOnceTheCopyIsRead(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "e", 1))
+	h := f.handedOver(1)
+	f.reportRecreated(TopicID{9})
+	f.claimed(h.To, 3, 0)
+	for number := range int32(2) {
+		if _, err := f.claimNew(number, TopicID{9}, 8); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "has gone over to events.acme.github.3") {
+			t.Errorf("the claim of partition %d: %v", number, err)
+		}
+	}
+}
+
+// A copy that was given more partitions before anybody has read it has its entities in others than the hand-over knows.
+func TestCopyThatHasGrownIsRefused(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 3, 0), seq(0, "e", 1))
+	h := f.handedOver(1)
+	for _, number := range []int32{5, 0} {
+		p := h.To
+		p.Number = number
+		_, err := f.n.Claim(t.Context(), ClaimRequest{Partition: p, Partitions: 6, Confirm: at(0)})
+		if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(fmt.Sprint(err), "forebay topics rekey events.acme.github --partitions N") {
+			t.Errorf("the claim of partition %d: %v", number, err)
+		}
 	}
 }

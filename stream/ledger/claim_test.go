@@ -65,14 +65,21 @@ func TestClaimWaitsForBatchAndBatchForClaim(t *testing.T) {
 	}
 }
 
-// waitForLock polls the database until a query counts somebody.
-func (f *fixture) waitForLock(sql string, arg int32) {
+// waitForLock polls the database until a query counts somebody, or one of the others is closed.
+func (f *fixture) waitForLock(sql string, arg int32, or ...chan struct{}) {
 	f.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if one[int](f, sql, arg) > 0 {
 			return
+		}
+		for _, other := range or {
+			select {
+			case <-other:
+				return
+			default:
+			}
 		}
 		select {
 		case <-f.t.Context().Done():

@@ -134,6 +134,10 @@ func (t *handing) run(ctx context.Context) (lines int64, err error) {
 // prepare fences the old topic's owners, voids earlier hand-overs, and makes the fences of the new topic's partitions, unclaimed.
 func (t *handing) prepare(ctx context.Context, tx pgx.Tx) error {
 	from, to := [16]byte(t.From.TopicID), [16]byte(t.To.TopicID)
+	// A first claim under way has made a fence, which refers to the subscription: this waits for it, so that the next statement sees it.
+	if err := exactly(tx.Exec(ctx, `SELECT FROM subscriptions WHERE id = $1 FOR UPDATE`, t.subscription)); err != nil {
+		return err
+	}
 	// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
 	_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
 		t.subscription, from)

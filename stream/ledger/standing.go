@@ -44,7 +44,7 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	}
 	if st.Epoch == 0 && c.copyEnds != nil {
 		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
-		if st.CopyOf.Topic, err = t.copiedFrom(ctx); err != nil {
+		if st.CopyOf.Topic, err = t.nameOf(ctx, *c.copyOf); err != nil {
 			return st, err
 		}
 	}
