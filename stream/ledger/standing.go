@@ -32,6 +32,7 @@ type Copied struct {
 	Topic string
 	ID    TopicID
 	Ends  []int64 // by partition
+	Read  bool    // another partition of the copy was claimed: there is no way back to the topic
 }
 
 // readStanding reads under the fence's lock.
@@ -45,6 +46,10 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	if st.Epoch == 0 && c.copyEnds != nil {
 		st.CopyOf = &Copied{ID: *c.copyOf, Ends: c.copyEnds}
 		if st.CopyOf.Topic, err = t.nameOf(ctx, *c.copyOf); err != nil {
+			return st, err
+		}
+		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $2 AND epoch > 0)`, t.n.id, [16]byte(c.Partition.TopicID)).Scan(&st.CopyOf.Read)
+		if err != nil {
 			return st, err
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -165,32 +162,4 @@ func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 		f.soughtAt, err = b.AppendTime(ctx, f.partition, to)
 	}
 	return err
-}
-
-// lacks refuses the first claim of a copy whose topic was written to after it had been copied. A topic that was deleted since is over.
-func (b *broker) lacks(ctx context.Context, f facts) error {
-	old := f.standing.CopyOf
-	if old == nil {
-		return nil
-	}
-	t, err := b.Topic(ctx, old.Topic)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && t.ID != old.ID {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var newer int64
-	for number, end := range old.Ends {
-		now, err := b.End(ctx, reader.TopicPartition{Topic: old.Topic, Number: int32(number)})
-		if err != nil {
-			return err
-		}
-		newer += max(0, now-end)
-	}
-	if newer == 0 {
-		return nil
-	}
-	return schemas.Errorf(schemas.Conflict, fmt.Sprintf("claim %s/%d for %s", f.partition.Topic, f.partition.Number, f.namespace), "it is a copy of %s, which has grown by %d since it was copied: %s",
-		old.Topic, newer, ledger.CopyAgain(old.Topic, f.partition.Topic))
 }
