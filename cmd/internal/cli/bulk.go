@@ -18,97 +18,106 @@ import (
 // progressEvery is how often a long run says how far it is.
 const progressEvery = 2 * time.Second
 
-// bulk asks one thing of many, one after the other: a replay, a redrive. A is the answer to one.
+// bulk sends one kind of request, such as a replay or a redrive, for many items, one after the other. A is the answer to a request.
 type bulk[A any] struct {
-	env    *env
-	rate   float64 // most a second; 0: as fast as they are answered
-	dryRun bool
-	named  bool           // each was named by the operator, none found by a filter
-	left   map[string]int // what the filter found and the operator did not ask for, by why
-	asks   []ask[A]
+	env      *env
+	rate     float64 // most requests a second; 0, or a dry run: no limit
+	dryRun   bool
+	named    bool           // the operator named each item; false: a filter found them
+	leftOut  map[string]int // how many items a filter found that get no request, by the reason
+	requests []request[A]
 
-	absent  map[string]bool // partitions whose owner has not answered: not waited for again
-	done    []A
-	states  map[string]int
-	gone    int // had gone on, with another or by themselves, when their turn came
-	refused int
+	silent  map[string]bool // partitions whose owner did not apply a command in time: later requests do not wait for it
+	answers []A
+	states  map[string]int // how many answers have this state
+	movedOn int            // how many items could not be changed any more when their request came: conflict or not found
+	refused int            // how many requests were invalid or too large
 }
 
-// ask is the command for one item.
-type ask[A any] struct {
-	name      string // for a person
-	partition string // empty where nobody knows it yet
-	do        func(noWait bool) (answer *A, state string, err error)
+// request is the request for one item.
+type request[A any] struct {
+	name      string // of the item, as messages show it
+	partition string // of the item; empty if it is not known
+	// do sends the request. With noWait, the answer comes at once, before the partition's owner has applied the command.
+	do func(noWait bool) (answer *A, state string, err error)
 }
 
-// run asks all, prints the answers and says what became of them. It ends early where nobody answers.
+// run sends all requests, prints the answers as a list and how many came to what. An error other than those that are counted as
+// movedOn or refused ends it early. The command fails if a request was refused, or if a named item had moved on.
 func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
-	err := b.each()
-	if b.named && len(b.asks) == 1 && err != nil {
+	err := b.sendAll()
+	if b.isSingle() && err != nil {
 		return err
 	}
-	if failed := list(b.env, api.Page[A]{Items: b.done}, id, columns...); failed != nil {
+	if failed := printList(b.env, api.Page[A]{Items: b.answers}, id, columns...); failed != nil {
 		return failed
 	}
 	fmt.Fprintln(b.env.Stderr, b.counts())
-	if err == nil && (b.refused > 0 || b.named && b.gone > 0) {
+	if err == nil && (b.refused > 0 || (b.named && b.movedOn > 0)) {
 		err = &exitError{code: exitFailed}
 	}
 	return err
 }
 
-func (b *bulk[A]) each() error {
-	b.absent, b.states = map[string]bool{}, map[string]int{}
+// isSingle tells whether the operator named one item: its error is the command's error, and nothing is counted.
+func (b *bulk[A]) isSingle() bool { return b.named && len(b.requests) == 1 }
+
+// sendAll sends the requests at the rate, and says every progressEvery how far it is.
+func (b *bulk[A]) sendAll() error {
+	b.silent, b.states = map[string]bool{}, map[string]int{}
 	limit := rate.NewLimiter(rate.Limit(b.rate), 1)
 	if b.dryRun || b.rate == 0 {
 		limit.SetLimit(rate.Inf)
 	}
 	printed := time.Now()
-	for i, a := range b.asks {
+	for i, r := range b.requests {
 		if err := limit.Wait(b.env.ctx); err != nil {
 			return cmp.Or(context.Cause(b.env.ctx), err)
 		}
-		if err := b.one(a); err != nil {
+		if err := b.send(r); err != nil {
 			return err
 		}
 		if time.Since(printed) >= progressEvery {
 			printed = time.Now()
-			fmt.Fprintf(b.env.Stderr, "%d of %d\n", i+1, len(b.asks))
+			fmt.Fprintf(b.env.Stderr, "%d of %d\n", i+1, len(b.requests))
 		}
 	}
 	return nil
 }
 
-func (b *bulk[A]) one(a ask[A]) error {
-	answer, state, err := a.do(a.partition != "" && b.absent[a.partition])
+// send sends one request and counts its end. It returns only errors that end the whole run.
+func (b *bulk[A]) send(r request[A]) error {
+	answer, state, err := r.do(b.silent[r.partition])
 	if err == nil {
-		b.absent[a.partition] = b.absent[a.partition] || state == api.StateAsked
+		if state == api.StateAsked && r.partition != "" {
+			b.silent[r.partition] = true
+		}
 		b.states[state]++
-		b.done = append(b.done, *answer)
+		b.answers = append(b.answers, *answer)
 		return nil
 	}
-	if b.env.ctx.Err() != nil || b.named && len(b.asks) == 1 {
+	if b.env.ctx.Err() != nil || b.isSingle() {
 		return err
 	}
-	told := b.named
+	show := b.named
 	switch schemas.KindOf(err) {
-	case schemas.Conflict, schemas.NotFound:
-		b.gone++
+	case schemas.Conflict, schemas.NotFound: // usual between a filter's list and the request; worth a line only for a named item
+		b.movedOn++
 	case schemas.Invalid, schemas.TooLarge:
 		b.refused++
-		told = true
+		show = true
 	default:
 		return err
 	}
-	if told {
-		fmt.Fprintf(b.env.Stderr, "%s: %s\n", plain(a.name), plain(err.Error()))
+	if show {
+		fmt.Fprintf(b.env.Stderr, "%s: %s\n", plain(r.name), plain(err.Error()))
 	}
 	return nil
 }
 
-// counts says what became of all of them.
+// counts returns one line with how many requests came to what.
 func (b *bulk[A]) counts() string {
-	parts := []string{fmt.Sprintf("%d selected", len(b.asks))}
+	parts := []string{fmt.Sprintf("%d selected", len(b.requests))}
 	add := func(n int, what string) {
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, what))
@@ -117,11 +126,11 @@ func (b *bulk[A]) counts() string {
 	add(b.states[api.StatePlanned], "planned (dry run: nothing was done)")
 	add(b.states[api.StateDone], "done")
 	add(b.states[api.StateAsked], "asked of their partitions' owners")
-	add(b.gone, "gone on by themselves or with another")
+	add(b.movedOn, "gone on by themselves or with another")
 	add(b.refused, "refused")
-	add(len(b.asks)-len(b.done)-b.gone-b.refused, "not reached")
-	for _, why := range slices.Sorted(maps.Keys(b.left)) {
-		add(b.left[why], "left out, "+why)
+	add(len(b.requests)-len(b.answers)-b.movedOn-b.refused, "not reached")
+	for _, why := range slices.Sorted(maps.Keys(b.leftOut)) {
+		add(b.leftOut[why], "left out, "+why)
 	}
 	return strings.Join(parts, ", ")
 }

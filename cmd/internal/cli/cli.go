@@ -2,6 +2,10 @@
 //
 // Data goes to stdout, talk to stderr. Nothing ever prompts. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 // 4 permission, 5 a check found problems, 6 conflict, 130 interrupted.
+//
+// The structs whose names end in Cmd are commands: kong fills their fields from arguments and flags and calls their Run. Commands
+// that ask a running process embed [listenerFlag], and get the client to its operator listener; commands that read the
+// configuration file embed [fileFlags].
 package cli
 
 import (
@@ -30,7 +34,7 @@ const (
 	exitInterrupt  = 130
 )
 
-// Options wire the parts that live elsewhere.
+// Options are what the command line works with.
 type Options struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -38,7 +42,7 @@ type Options struct {
 	Dev, Demo func(ctx context.Context, o DevOptions) error
 }
 
-// DevOptions is what `forebay dev` and `forebay demo` were asked.
+// DevOptions are the arguments of `forebay dev` and `forebay demo`.
 type DevOptions struct {
 	Config string // the file, or "" for the sample sources
 	Data   string // where the embedded broker and Postgres keep their data
@@ -47,7 +51,7 @@ type DevOptions struct {
 	Logger *slog.Logger
 }
 
-// grammar is the whole command line.
+// grammar is the whole command line, as kong reads it.
 type grammar struct {
 	Output    string `short:"o" name:"output" enum:"table,wide,json,jsonl,yaml,id" default:"table" help:"Form of the output: ${enum}."`
 	LogLevel  string `enum:"default,debug,info,warn,error" default:"default" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn, error. Default: info for serve, else warn."`
@@ -106,15 +110,15 @@ type grammar struct {
 	Version versionCmd `cmd:"" help:"Print version, revision and Go version."`
 }
 
-// env is what commands run in.
+// env is what every command gets.
 type env struct {
 	Options
 	ctx    context.Context
-	output string
+	output string // the value of -o
 	log    *slog.Logger
 }
 
-// exitError carries an exit code. A nil err says nothing more than the command has printed.
+// exitError ends a command with this exit code. If err is nil, the command has printed already what went wrong.
 type exitError struct {
 	code int
 	err  error
@@ -129,14 +133,15 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-func usage(format string, args ...any) error {
+// usageError is an error in the arguments.
+func usageError(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// Main runs one command line, without the program's name, and returns the exit code. It ends early when ctx is done.
+// Main runs the command in args, which do not have the program's name, and returns the exit code. It ends early when ctx is done.
 func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
-	exited := -1
+	exited := -1 // the exit code with which kong wants to end the process, after --help
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
 		kong.Description("Takes webhooks in and lets every event act once, in order per entity."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
@@ -170,6 +175,7 @@ func Main(ctx context.Context, args []string, o Options) int {
 // exitEarly unwinds kong's parser after it has printed help.
 type exitEarly struct{}
 
+// parse parses args. It recovers from exitEarly; both results are nil then.
 func parse(parser *kong.Kong, args []string) (ctx *kong.Context, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -193,7 +199,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// report prints what went wrong and returns the exit code.
+// report prints err, unless that is an exitError without a text, and returns the exit code.
 func (e *env) report(err error) int {
 	if err == nil {
 		return exitOK
@@ -205,6 +211,7 @@ func (e *env) report(err error) int {
 	return code
 }
 
+// code returns the exit code for an error.
 func (e *env) code(err error) int {
 	if x, ok := errors.AsType[*exitError](err); ok {
 		return x.code

@@ -28,6 +28,7 @@ type configInitCmd struct {
 	File string `arg:"" optional:"" help:"File to write; stdout without it."`
 }
 
+// Run writes the example configuration. It does not overwrite a file.
 func (c *configInitCmd) Run(e *env) error {
 	if c.File == "" {
 		_, err := e.Stdout.Write(config.Example())
@@ -52,11 +53,12 @@ type roleFlag struct {
 	Roles []string `placeholder:"ROLE,..." help:"Resolve and check only what these roles use: intake, stream. Default: all."`
 }
 
+// roles returns the roles that were given, none if none was. A role that this flag does not know is an error.
 func (r roleFlag) roles() ([]config.Role, error) {
 	var roles []config.Role
 	for _, name := range r.Roles {
 		if name != string(config.RoleIntake) && name != string(config.RoleStream) {
-			return nil, usage("role %q is not one of intake, stream", name)
+			return nil, usageError("role %q is not one of intake, stream", name)
 		}
 		roles = append(roles, config.Role(name))
 	}
@@ -68,20 +70,20 @@ type configCheckCmd struct {
 	roleFlag
 }
 
+// Run prints everything that is wrong with the file: what cannot be read, or else what the parts of a process would refuse when they
+// are built.
 func (c *configCheckCmd) Run(e *env) error {
 	roles, err := c.roles()
 	if err != nil {
 		return err
 	}
 	cfg, err := config.Load(c.options(roles...))
-	var problems config.Problems
-	if err == nil {
+	problems, ok := errors.AsType[config.Problems](err)
+	switch {
+	case err == nil:
 		problems = app.Check(cfg, roles)
-	} else {
-		var ok bool
-		if problems, ok = errors.AsType[config.Problems](err); !ok {
-			return err
-		}
+	case !ok: // such as a file that does not exist
+		return err
 	}
 	if e.output == "table" || e.output == "wide" {
 		for _, p := range problems {
@@ -108,8 +110,9 @@ func problemCount(n int) string {
 	return strconv.Itoa(n) + " problems"
 }
 
+// listProblems prints the problems in a form other than a table.
 func listProblems(e *env, problems config.Problems) error {
-	return list(e, api.Page[config.Problem]{Items: problems}, config.Problem.String,
+	return printList(e, api.Page[config.Problem]{Items: problems}, config.Problem.String,
 		column[config.Problem]{name: "line", value: func(p config.Problem) string { return strconv.Itoa(p.Line) }})
 }
 
@@ -118,6 +121,7 @@ type configShowCmd struct {
 	roleFlag
 }
 
+// Run prints the configuration with all defaults and without secrets, as YAML unless -o asks for another form.
 func (c *configShowCmd) Run(e *env) error {
 	roles, err := c.roles()
 	if err != nil {
@@ -139,7 +143,7 @@ func (c *configShowCmd) Run(e *env) error {
 		_, err = e.Stdout.Write(text)
 		return err
 	}
-	return one(e, value, c.File, func(w io.Writer) { fmt.Fprint(w, string(text)) })
+	return printOne(e, value, c.File, func(w io.Writer) { fmt.Fprint(w, string(text)) })
 }
 
 type configSchemaCmd struct{}

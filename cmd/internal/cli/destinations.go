@@ -18,7 +18,7 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.DestinationItem
-	return list(e, page, destinationID,
+	return printList(e, page, destinationID,
 		column[item]{name: "destination", value: destinationID},
 		column[item]{name: "type", value: func(i item) string { return i.Type }},
 		column[item]{name: "state", value: func(i item) string { return i.State }},
@@ -33,17 +33,20 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 
 func destinationID(i api.DestinationItem) string { return i.Team + "/" + i.Destination }
 
-// untilText returns when attempts go on by themselves, if that is known.
+// untilText returns when attempts go on by themselves: when both the hold and the open breaker have ended. It is empty if neither
+// stops them, and for a paused destination, which waits for an operator.
 func untilText(i api.DestinationItem) string {
-	switch {
-	case i.Paused != nil:
+	if i.Paused != nil {
 		return ""
-	case i.OpenUntil == nil, i.HeldUntil != nil && i.HeldUntil.After(*i.OpenUntil):
-		return formatOptionalTime(i.HeldUntil)
 	}
-	return formatOptionalTime(i.OpenUntil)
+	later := i.OpenUntil
+	if later == nil || (i.HeldUntil != nil && i.HeldUntil.After(*later)) {
+		later = i.HeldUntil
+	}
+	return formatOptionalTime(later)
 }
 
+// pauseText returns who paused a destination and why; empty if it is not paused.
 func pauseText(p *api.PauseItem) string {
 	if p == nil {
 		return ""
@@ -59,7 +62,7 @@ type destinationArg struct {
 func (a destinationArg) names() (team, name string, err error) {
 	team, name, ok := strings.Cut(a.ID, "/")
 	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
-		return "", "", usage("%q is not TEAM/DESTINATION; `forebay destinations list -o id` lists them", a.ID)
+		return "", "", usageError("%q is not TEAM/DESTINATION; `forebay destinations list -o id` lists them", a.ID)
 	}
 	return team, name, nil
 }
@@ -81,8 +84,9 @@ func (c *destinationsGetCmd) Run(e *env, client *api.Client) error {
 	return showDestination(e, item)
 }
 
+// showDestination prints one destination. A line whose value is empty is left out.
 func showDestination(e *env, i *api.DestinationItem) error {
-	return one(e, i, destinationID(*i), func(w io.Writer) {
+	return printOne(e, i, destinationID(*i), func(w io.Writer) {
 		line := func(name, value string) {
 			if value != "" {
 				fmt.Fprintf(w, "%-15s %s\n", name, plain(value))
@@ -107,7 +111,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 	})
 }
 
-// pauseFlags are those of pause and resume.
+// pauseFlags are the flags of pause and resume.
 type pauseFlags struct {
 	listenerFlag
 	destinationArg
@@ -115,10 +119,11 @@ type pauseFlags struct {
 	DryRun bool   `help:"Show the destination and change nothing."`
 }
 
+// request returns the request for the API. Without --dry-run it needs a reason.
 func (c *pauseFlags) request() (api.PauseRequest, error) {
 	req := api.PauseRequest{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	if req.Reason == "" && !c.DryRun {
-		return req, usage("--reason is needed: it is kept with the pause")
+		return req, usageError("--reason is needed: it is kept with the pause")
 	}
 	return req, nil
 }
@@ -137,7 +142,7 @@ func (c *destinationsResumeCmd) Run(e *env, client *api.Client) error {
 
 type pauseCall = func(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
 
-// change pauses or resumes a destination, and prints what follows from that.
+// change pauses or resumes a destination by the call do, shows it as it is then, and says done on stderr.
 func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	team, name, err := c.names()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// deadFilter selects dead letters.
-type deadFilter struct {
+// deadLetterFilter selects dead letters.
+type deadLetterFilter struct {
 	Team         string `help:"Only this team."`
 	Subscription string `help:"Only this subscription."`
 	Source       string `help:"Only this source."`
@@ -28,9 +29,11 @@ type deadFilter struct {
 	Since        string `help:"Only what died since: a duration back (1h, 2d) or an RFC 3339 time."`
 }
 
-func (f deadFilter) given() bool { return f != deadFilter{} }
+// isSet tells whether at least one flag of the filter was given.
+func (f deadLetterFilter) isSet() bool { return f != deadLetterFilter{} }
 
-func (f deadFilter) api(limit int) (api.DeadLetterFilter, error) {
+// query returns the filter for the API. The limit is the largest number of items on a page; 0 leaves it to the listener.
+func (f deadLetterFilter) query(limit int) (api.DeadLetterFilter, error) {
 	since, err := parseSince(f.Since, time.Now())
 	return api.DeadLetterFilter{Team: f.Team, Subscription: f.Subscription, Source: f.Source, Entity: schemas.EntityKey(f.Entity), Type: f.Type,
 		Destination: f.Destination, Class: f.Class, Group: f.Group, Since: since, Limit: limit}, err
@@ -38,13 +41,13 @@ func (f deadFilter) api(limit int) (api.DeadLetterFilter, error) {
 
 type dlqListCmd struct {
 	listenerFlag
-	deadFilter
+	deadLetterFilter
 	Limit  int    `default:"50" help:"Most dead letters, 1 to 1000."`
 	Cursor string `help:"Go on behind the page that ended with this."`
 }
 
 func (c *dlqListCmd) Run(e *env, client *api.Client) error {
-	f, err := c.api(c.Limit)
+	f, err := c.query(c.Limit)
 	if err != nil {
 		return err
 	}
@@ -53,7 +56,7 @@ func (c *dlqListCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return list(e, page, deadID, deadColumns()...)
+	return printList(e, page, deadID, deadColumns()...)
 }
 
 func deadID(i api.DeadLetterItem) string { return i.ID }
@@ -79,6 +82,7 @@ func deadColumns() []column[api.DeadLetterItem] {
 	}
 }
 
+// deathsText returns how often an action was given up, and whether that is often enough to be flagged.
 func deathsText(i api.DeadLetterItem) string {
 	if i.Flagged {
 		return strconv.Itoa(i.Deaths) + " flagged"
@@ -86,6 +90,7 @@ func deathsText(i api.DeadLetterItem) string {
 	return strconv.Itoa(i.Deaths)
 }
 
+// behindText returns how many events wait behind a dead letter; empty if its entity does not wait for it.
 func behindText(i api.DeadLetterItem) string {
 	if !i.Parks {
 		return ""
@@ -95,11 +100,13 @@ func behindText(i api.DeadLetterItem) string {
 
 type dlqGroupsCmd struct {
 	listenerFlag
-	deadFilter
+	deadLetterFilter
 }
 
+// Run prints one line per group of dead letters: those of the same class of failure, destination and event type. They have the same
+// fingerprint, which is the id of the group for --group. The column flagged counts those that were given up three times or more.
 func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
-	f, err := c.api(0)
+	f, err := c.query(0) // groups have no pages
 	if err != nil {
 		return err
 	}
@@ -108,7 +115,7 @@ func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.DeadLetterGroup
-	return list(e, page, func(i item) string { return i.Group },
+	return printList(e, page, func(i item) string { return i.Group },
 		column[item]{name: "group", value: func(i item) string { return i.Group }},
 		column[item]{name: "count", value: func(i item) string { return strconv.FormatInt(i.Count, 10) }},
 		column[item]{name: "entities", value: func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
@@ -130,7 +137,7 @@ func (c *dlqGetCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return one(e, d, d.ID, func(w io.Writer) { showDead(w, d) })
+	return printOne(e, d, d.ID, func(w io.Writer) { showDead(w, d) })
 }
 
 func showDead(w io.Writer, d *api.DeadLetterDetail) {
@@ -158,36 +165,39 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 		fmt.Fprintln(w, "\nIts last attempt was marked before the call, and nobody knows whether the destination has acted: look there, then")
 		fmt.Fprintln(w, "`dlq resolve` it as done, or `dlq replay --outcome-unknown` it.")
 	}
-	for _, t := range d.History {
-		attemptLine(w, &t)
+	for _, attempt := range d.History {
+		writeAttempt(w, &attempt)
 	}
-	for _, a := range d.Commands {
-		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", formatTime(a.AskedAt), plain(string(a.Kind)), plain(a.By), plain(a.Reason), plain(cmp.Or(a.Outcome, "not done yet")))
+	for _, c := range d.Commands {
+		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", formatTime(c.AskedAt), plain(string(c.Kind)), plain(c.By), plain(c.Reason), plain(cmp.Or(c.Outcome, "not done yet")))
 	}
 }
 
-// dlqAskFlags are shared by the commands that change dead letters.
+// dlqAskFlags are the flags of replay, discard and resolve.
 type dlqAskFlags struct {
 	listenerFlag
 	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them; else a filter selects them."`
-	deadFilter
+	deadLetterFilter
 	All    bool    `help:"All of them, without a filter."`
 	Reason string  `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
 	DryRun bool    `help:"Say what would be done and do nothing."`
 	Rate   float64 `default:"50" help:"Most actions a second."`
 }
 
+// check trims the reason and refuses flags that contradict each other or leave open what is meant. --all is allowed beside a filter,
+// which then narrows it.
 func (c *dlqAskFlags) check() error {
 	c.Reason = strings.TrimSpace(c.Reason)
+	byName, byFilter := len(c.Action) > 0, c.isSet() || c.All
 	switch {
-	case len(c.Action) > 0 && (c.given() || c.All):
-		return usage("either actions by name, or a filter")
-	case len(c.Action) == 0 && !c.given() && !c.All:
-		return usage("which? actions by name, --group, another filter, or --all")
+	case byName && byFilter:
+		return usageError("either actions by name, or a filter")
+	case !byName && !byFilter:
+		return usageError("which? actions by name, --group, another filter, or --all")
 	case c.Reason == "" && !c.DryRun:
-		return usage("--reason is needed: it is kept with what is done (--dry-run shows what that is)")
+		return usageError("--reason is needed: it is kept with what is done (--dry-run shows what that is)")
 	case c.Rate <= 0:
-		return usage("--rate %v is no number of actions a second", c.Rate)
+		return usageError("--rate %v is no number of actions a second", c.Rate)
 	}
 	return nil
 }
@@ -199,6 +209,8 @@ type dlqReplayCmd struct {
 	Force          bool `help:"Older snapshots run although newer ones of their entities have been started since."`
 }
 
+// Run replays dead letters. Of those that a filter finds it leaves out what has died often and what has an unknown outcome, unless
+// flags include them.
 func (c *dlqReplayCmd) Run(e *env, client *api.Client) error {
 	return c.dlqAskFlags.run(e, client, api.VerbReplay, api.DeadLetterRequest{Force: c.Force, OutcomeUnknown: c.OutcomeUnknown}, func(i *api.DeadLetterItem) string {
 		switch {
@@ -226,33 +238,32 @@ func (c *dlqResolveCmd) Run(e *env, client *api.Client) error {
 	return c.dlqAskFlags.run(e, client, api.VerbResolve, api.DeadLetterRequest{}, nil)
 }
 
-// run asks all that were named, or that the filter finds and leave leaves, in lane order: of an entity the head first.
-func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadLetterRequest, leave func(*api.DeadLetterItem) string) error {
+// run sends the request for every dead letter that was named, or that the filter finds, in lane order: the head of a lane first.
+// leaveOut returns why a dead letter that the filter finds gets no request, empty if it gets one; nil leaves out none.
+func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadLetterRequest, leaveOut func(*api.DeadLetterItem) string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
-	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(c.Action) > 0, left: map[string]int{}}
+	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(c.Action) > 0, leftOut: map[string]int{}}
 	add := func(i api.DeadLetterItem) {
-		b.asks = append(b.asks, ask[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
+		b.requests = append(b.requests, request[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
 			req.NoWait = noWait
-			return askDead(e.ctx, client, &i, verb, req)
+			return askDeadLetter(e.ctx, client, &i, verb, req)
 		}})
 	}
 	for _, id := range c.Action {
 		add(api.DeadLetterItem{ID: id})
 	}
 	if !b.named {
-		err := pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
-			why := ""
-			if leave != nil {
-				why = leave(i)
+		err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
+			if leaveOut != nil {
+				if why := leaveOut(i); why != "" {
+					b.leftOut[why]++
+					return nil
+				}
 			}
-			if why == "" {
-				add(*i)
-			} else {
-				b.left[why]++
-			}
+			add(*i)
 			return nil
 		})
 		if err != nil {
@@ -262,6 +273,7 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 	return b.run(func(i api.DeadLetterAnswer) string { return i.ID }, answerColumns...)
 }
 
+// deadPartition names the partition whose owner applies a command about a dead letter; empty if only its id is known.
 func deadPartition(i *api.DeadLetterItem) string {
 	if i.Topic == "" {
 		return ""
@@ -269,13 +281,14 @@ func deadPartition(i *api.DeadLetterItem) string {
 	return fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
 }
 
-// askDead asks one, and says what stood behind it: the answer comes without a count.
-func askDead(ctx context.Context, client *api.Client, i *api.DeadLetterItem, verb string, req api.DeadLetterRequest) (*api.DeadLetterAnswer, string, error) {
+// askDeadLetter sends a request about a dead letter. The listener's answer does not count what waits behind it, so this takes the count
+// of i, which a list has returned. For a dry run by id it asks for the count.
+func askDeadLetter(ctx context.Context, client *api.Client, i *api.DeadLetterItem, verb string, req api.DeadLetterRequest) (*api.DeadLetterAnswer, string, error) {
 	answer, err := client.AskDeadLetter(ctx, i.ID, verb, req)
 	if err != nil {
 		return nil, "", err
 	}
-	if req.DryRun && i.Topic == "" { // no list has told it
+	if req.DryRun && i.Topic == "" { // i has nothing but the id
 		if d, err := client.DeadLetter(ctx, i.ID); err == nil {
 			i = &d.DeadLetterItem
 		}
@@ -295,63 +308,73 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 	{name: "event", value: func(i api.DeadLetterAnswer) string { return i.EventID }},
 }
 
-// pages walks over everything that a filter selects.
-func pages(ctx context.Context, client *api.Client, by deadFilter, each func(*api.DeadLetterItem) error) error {
-	f, err := by.api(1000)
-	for err == nil {
-		var page api.Page[api.DeadLetterItem]
-		if page, err = client.DeadLetters(ctx, f); err != nil {
+// eachDeadLetter calls do for every dead letter that a filter selects, page after page, until do returns an error.
+func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFilter, do func(*api.DeadLetterItem) error) error {
+	query, err := filter.query(1000)
+	if err != nil {
+		return err
+	}
+	for {
+		page, err := client.DeadLetters(ctx, query)
+		if err != nil {
 			return err
 		}
 		for n := range page.Items {
-			if err := each(&page.Items[n]); err != nil {
+			if err := do(&page.Items[n]); err != nil {
 				return err
 			}
 		}
-		if f.Cursor = page.Next; f.Cursor == "" {
+		if page.Next == "" {
 			return nil
 		}
+		query.Cursor = page.Next
 	}
-	return err
 }
 
 type dlqExportCmd struct {
 	listenerFlag
-	deadFilter
+	deadLetterFilter
 	File string `short:"f" placeholder:"FILE" help:"Write into this file, which must not exist, instead of to stdout."`
 }
 
-// Run writes one JSON line for each dead letter, with its fields and its record as the dead topic has it.
+// Run writes the dead letters into the file, or to stdout.
 func (c *dlqExportCmd) Run(e *env, client *api.Client) error {
-	out := e.Stdout
-	if c.File != "" {
-		file, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // bodies may be anything
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		out = file
+	if c.File == "" {
+		return c.write(e, client, e.Stdout)
 	}
-	enc := json.NewEncoder(out)
+	file, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // bodies may hold secrets
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.write(e, client, file), file.Close())
+}
+
+// write writes one JSON line for each dead letter: its fields, and under "record" the record that the dead topic has of it. It says
+// on stderr how many lines it has written.
+func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	n, printed := 0, time.Now()
-	err := pages(e.ctx, client, c.deadFilter, func(i *api.DeadLetterItem) error {
+	written, printed := 0, time.Now()
+	err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
 			if schemas.KindOf(err) == schemas.NotFound {
-				return nil // it has gone on meanwhile
+				return nil // since the list was made, it has been replayed, discarded or resolved
 			}
 			return err
 		}
-		if n++; time.Since(printed) >= progressEvery {
-			printed = time.Now()
-			fmt.Fprintf(e.Stderr, "%d written\n", n)
-		}
-		return enc.Encode(struct {
+		if err := enc.Encode(struct {
 			api.DeadLetterItem
 			Record *api.DeadRecord `json:"record"`
-		}{*i, rec})
+		}{*i, rec}); err != nil {
+			return err
+		}
+		if written++; time.Since(printed) >= progressEvery {
+			printed = time.Now()
+			fmt.Fprintf(e.Stderr, "%d written\n", written)
+		}
+		return nil
 	})
-	fmt.Fprintf(e.Stderr, "%d written\n", n)
+	fmt.Fprintf(e.Stderr, "%d written\n", written)
 	return err
 }

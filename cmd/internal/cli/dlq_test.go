@@ -152,8 +152,8 @@ func TestBulkKeepsItsRate(t *testing.T) {
 					at = append(at, time.Since(t0))
 					return new(string), api.StateDone, nil
 				}
-				b := &bulk[string]{env: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, rate: perSecond, dryRun: dry, asks: slices.Repeat([]ask[string]{{do: do}}, 5)}
-				if err := b.each(); err != nil {
+				b := &bulk[string]{env: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}, rate: perSecond, dryRun: dry, requests: slices.Repeat([]request[string]{{do: do}}, 5)}
+				if err := b.sendAll(); err != nil {
 					t.Fatal(err)
 				}
 				if dry {
@@ -167,7 +167,7 @@ func TestBulkKeepsItsRate(t *testing.T) {
 	}
 }
 
-// An owner that has not answered is not waited for again; of what is asked for by name nobody knows the owner before.
+// An owner that has not answered is not waited for again; the partition of a named item is not known, so its owner is always waited for.
 func TestAbsentOwnersAreWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -180,12 +180,12 @@ func TestAbsentOwnersAreWaitedForOnce(t *testing.T) {
 		var noWait []bool
 		b := &bulk[string]{env: &env{ctx: t.Context(), Options: Options{Stderr: io.Discard}}}
 		for _, p := range tt.partitions {
-			b.asks = append(b.asks, ask[string]{partition: p, do: func(n bool) (*string, string, error) {
+			b.requests = append(b.requests, request[string]{partition: p, do: func(n bool) (*string, string, error) {
 				noWait = append(noWait, n)
 				return new(string), api.StateAsked, nil
 			}})
 		}
-		if err := b.each(); err != nil || !slices.Equal(noWait, tt.want) {
+		if err := b.sendAll(); err != nil || !slices.Equal(noWait, tt.want) {
 			t.Errorf("%q: %v %v", tt.partitions, noWait, err)
 		}
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// listenerFlag finds the process to ask.
+// listenerFlag names the process to ask, by its operator listener.
 type listenerFlag struct {
 	URL string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
 }
 
-// AfterApply gives a command its client.
+// AfterApply is called by kong when the flags are read. It makes the *api.Client that kong passes to the command's Run.
 func (l *listenerFlag) AfterApply(ctx *kong.Context) error {
 	return ctx.BindToProvider(func() (*api.Client, error) { return api.NewClient(l.URL) })
 }
@@ -50,8 +50,9 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.InboxItem
-	only := c.Decision != "quarantined" // of those, error and place are most that is known
-	return list(e, page, itemID,
+	// Of quarantined records, error and place are most of what is known: they show these columns in any case.
+	wideOnly := c.Decision != "quarantined"
+	return printList(e, page, itemID,
 		column[item]{name: "received", value: func(i item) string { return formatOptionalTime(i.ReceivedAt) }},
 		column[item]{name: "subscription", value: func(i item) string { return i.Team + "." + i.Subscription }},
 		column[item]{name: "source", value: func(i item) string { return i.Source }},
@@ -64,27 +65,28 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "attempts", value: func(i item) string { return strconv.Itoa(i.Attempts) }},
 		column[item]{name: "duplicates", value: func(i item) string { return strconv.Itoa(i.Duplicates) }},
 		column[item]{name: "next", wide: true, value: func(i item) string { return formatOptionalTime(i.NextActionAt) }},
-		column[item]{name: "last error", wide: only, value: func(i item) string { return i.LastError }},
+		column[item]{name: "last error", wide: wideOnly, value: func(i item) string { return i.LastError }},
 		column[item]{name: "behind", wide: true, value: func(i item) string { return countText(i.Behind, i.BehindAtLeast) }},
 		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
-		column[item]{name: "place", wide: only, value: func(i item) string { return placeText(&i) }},
+		column[item]{name: "place", wide: wideOnly, value: func(i item) string { return placeText(&i) }},
 		column[item]{name: "event", value: func(i item) string { return i.EventID }})
 }
 
-// countText returns a count, or how far it came; empty if nobody has counted.
-func countText(exact, least *int64) string {
+// countText returns a count; "N or more" if it was not counted to the end, "not known" if the count came to nothing. It is empty if
+// both are nil: nothing was counted.
+func countText(exact, atLeast *int64) string {
 	switch {
 	case exact != nil:
 		return strconv.FormatInt(*exact, 10)
-	case least != nil && *least > 0:
-		return strconv.FormatInt(*least, 10) + " or more"
-	case least != nil:
+	case atLeast != nil && *atLeast > 0:
+		return strconv.FormatInt(*atLeast, 10) + " or more"
+	case atLeast != nil:
 		return "not known"
 	}
 	return ""
 }
 
-// itemID names an event, or by its place what has no id.
+// itemID names an event as [eventArg] reads it: by its source and id, or by its place if it has no id.
 func itemID(i api.InboxItem) string {
 	if i.EventID == "" {
 		return i.Team + "/" + i.Subscription + "/" + i.Topic + "/" + placeID(&i)
@@ -92,6 +94,7 @@ func itemID(i api.InboxItem) string {
 	return i.Team + "/" + i.Subscription + "/" + i.Source + "/" + i.EventID
 }
 
+// parseSince reads the value of --since: a duration back from now, or a time. An empty value is the zero time.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -101,12 +104,12 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, usage("--since %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", s)
+		return t, usageError("--since %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", s)
 	}
 	return t, nil
 }
 
-// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes. What has no id is
+// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes. A record without an id is named
 // TEAM/SUBSCRIPTION/TOPIC/PARTITION@OFFSET.
 type eventArg struct {
 	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
@@ -115,7 +118,7 @@ type eventArg struct {
 func (a eventArg) names() (team, subscription, source, event string, err error) {
 	parts := strings.SplitN(a.ID, "/", 4)
 	if len(parts) != 4 || parts[3] == "" {
-		return "", "", "", "", usage("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
+		return "", "", "", "", usageError("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
 	}
 	return parts[0], parts[1], parts[2], parts[3], nil
 }
@@ -134,7 +137,7 @@ func (c *inboxGetCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return one(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
+	return printOne(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
 }
 
 func showItem(w io.Writer, d *api.InboxDetail) {
@@ -157,17 +160,17 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	}
 	for _, a := range d.Actions {
 		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
-		for _, t := range a.Attempts {
-			attemptLine(w, &t)
+		for _, attempt := range a.Attempts {
+			writeAttempt(w, &attempt)
 		}
 	}
 }
 
-// attemptLine writes one attempt in one line.
-func attemptLine(w io.Writer, t *api.AttemptItem) {
-	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", t.Attempt, formatTime(t.At), cell(t.Class), t.Code, t.LatencyMS, plain(t.Error))
-	if t.TraceID != "" {
-		fmt.Fprintf(w, "  trace %s", plain(t.TraceID))
+// writeAttempt writes one attempt as a line.
+func writeAttempt(w io.Writer, a *api.AttemptItem) {
+	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", a.Attempt, formatTime(a.At), cell(a.Class), a.Code, a.LatencyMS, plain(a.Error))
+	if a.TraceID != "" {
+		fmt.Fprintf(w, "  trace %s", plain(a.TraceID))
 	}
 	fmt.Fprintln(w)
 }
@@ -197,7 +200,7 @@ func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.SourceItem
-	return list(e, page, func(i item) string { return i.Team + "/" + i.Source },
+	return printList(e, page, func(i item) string { return i.Team + "/" + i.Source },
 		column[item]{name: "source", value: func(i item) string { return i.Team + "/" + i.Source }},
 		column[item]{name: "preset", value: func(i item) string { return i.Preset }},
 		column[item]{name: "path", value: func(i item) string { return i.Path }},

@@ -14,15 +14,16 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// column is one column of a table; wide ones show with -o wide only.
+// column is one column of a table.
 type column[T any] struct {
 	name  string
-	wide  bool
+	wide  bool // the column is shown with -o wide only
 	value func(T) string
 }
 
-// list prints a page in the form that was asked for.
-func list[T any](e *env, page api.Page[T], id func(T) string, columns ...column[T]) error {
+// printList prints a page in the form that -o asks for: columns make the table, id makes the lines of -o id. With a table, stderr
+// says if there is more than this page.
+func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...column[T]) error {
 	if page.Items == nil {
 		page.Items = []T{}
 	}
@@ -46,7 +47,7 @@ func list[T any](e *env, page api.Page[T], id func(T) string, columns ...column[
 		}
 		return nil
 	}
-	if err := table(e.Stdout, page.Items, e.output == "wide", columns); err != nil {
+	if err := writeTable(e.Stdout, page.Items, e.output == "wide", columns); err != nil {
 		return err
 	}
 	if page.Next != "" {
@@ -58,7 +59,8 @@ func list[T any](e *env, page api.Page[T], id func(T) string, columns ...column[
 	return nil
 }
 
-func table[T any](w io.Writer, items []T, wide bool, columns []column[T]) error {
+// writeTable writes a line of column names and a line for each item.
+func writeTable[T any](w io.Writer, items []T, wide bool, columns []column[T]) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	row := func(cell func(column[T]) string) {
 		var cells []string
@@ -76,7 +78,7 @@ func table[T any](w io.Writer, items []T, wide bool, columns []column[T]) error 
 	return tw.Flush()
 }
 
-// cell keeps a table a table, whatever a provider wrote into an id.
+// cell returns the text of a cell: "-" for an empty one, and no character that would break the table, whatever a provider wrote.
 func cell(s string) string {
 	if s == "" {
 		return "-"
@@ -84,7 +86,8 @@ func cell(s string) string {
 	return plain(s)
 }
 
-// plain takes control characters out of text that came from outside: a terminal must not obey it.
+// plain replaces control characters, line separators and characters that change the direction of text: a terminal must not obey
+// text that came from outside.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f || (0x80 <= r && r < 0xa0) || r == 0x2028 || r == 0x2029 || (0x202a <= r && r <= 0x202e) {
@@ -101,7 +104,7 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// printYAML converts v to JSON and that to YAML, so that both forms have the same names; numbers stay exact.
+// printYAML converts v to JSON and the JSON to YAML. So both forms have the same names, and numbers stay exact.
 func printYAML(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -122,7 +125,8 @@ func printYAML(w io.Writer, v any) error {
 	return err
 }
 
-// block gives what was JSON the looks of YAML; empty lists and maps stay as they are.
+// block drops the flow style and the quotes that a node has from JSON, so that it is written in YAML's block style. Empty lists and
+// maps stay [] and {}.
 func block(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0
@@ -132,8 +136,8 @@ func block(n *yaml.Node) {
 	}
 }
 
-// one prints a single thing; in a table, by text.
-func one(e *env, v any, id string, text func(w io.Writer)) error {
+// printOne prints a single value in the form that -o asks for. text writes the form for people; id is the line of -o id.
+func printOne(e *env, v any, id string, text func(w io.Writer)) error {
 	switch e.output {
 	case "json":
 		return printJSON(e.Stdout, v)

@@ -23,7 +23,7 @@ func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.QuarantineItem
-	return list(e, page, quarantineID,
+	return printList(e, page, quarantineID,
 		column[item]{name: "received", value: func(i item) string { return formatTime(i.ReceivedAt) }},
 		column[item]{name: "source", value: func(i item) string { return i.Team + "/" + i.Source }},
 		column[item]{name: "kind", value: func(i item) string { return i.Kind }},
@@ -38,21 +38,17 @@ func quarantineID(i api.QuarantineItem) string {
 	return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
 }
 
-// quarantinePlace returns the place that quarantineID wrote: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
+// quarantinePlace parses the id of a quarantined delivery, as quarantineID writes it: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
 func quarantinePlace(id string) (p api.QuarantinePlace, err error) {
-	topic, at, _ := strings.Cut(id, "/")
-	partition, offset, _ := strings.Cut(at, "@")
+	topic, place, _ := strings.Cut(id, "/")
+	partitionText, offsetText, _ := strings.Cut(place, "@")
 	parts := strings.Split(topic, ".")
-	number, bad := strconv.ParseInt(partition, 10, 32)
-	p.Partition = int32(number)
-	if bad == nil {
-		p.Offset, bad = strconv.ParseInt(offset, 10, 64)
+	partition, errPartition := strconv.ParseInt(partitionText, 10, 32)
+	offset, errOffset := strconv.ParseInt(offsetText, 10, 64)
+	if errPartition != nil || errOffset != nil || len(parts) != 3 || parts[0] != "quarantine" {
+		return p, usageError("%q is not quarantine.TEAM.SOURCE/PARTITION@OFFSET; `forebay quarantine list -o id` lists them", id)
 	}
-	if bad != nil || len(parts) != 3 || parts[0] != "quarantine" {
-		return p, usage("%q is not quarantine.TEAM.SOURCE/PARTITION@OFFSET; `forebay quarantine list -o id` lists them", id)
-	}
-	p.Team, p.Source = parts[1], parts[2]
-	return p, nil
+	return api.QuarantinePlace{Team: parts[1], Source: parts[2], Partition: int32(partition), Offset: offset}, nil
 }
 
 type quarantineRawCmd struct {
@@ -79,10 +75,11 @@ type quarantineRedriveCmd struct {
 	DryRun bool     `help:"Say what events they are by now and do nothing."`
 }
 
+// Run redrives the deliveries in the order in which they came.
 func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	req := api.QuarantineRedrive{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	if req.Reason == "" && !req.DryRun {
-		return usage("--reason is needed: it is logged with what is redriven (--dry-run shows what that is)")
+		return usageError("--reason is needed: it is logged with what is redriven (--dry-run shows what that is)")
 	}
 	var places []api.QuarantinePlace
 	for _, id := range c.IDs {
@@ -92,13 +89,13 @@ func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 		}
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b api.QuarantinePlace) int { // as they came, whatever order they are listed in
+	slices.SortFunc(places, func(a, b api.QuarantinePlace) int { // in the order of the log; lists show the newest first
 		return cmp.Or(cmp.Compare(a.Team, b.Team), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
 	})
 	b := &bulk[api.QuarantineRedriven]{env: e, dryRun: c.DryRun, named: true}
 	for _, p := range places {
 		name := fmt.Sprintf("quarantine.%s.%s/%d@%d", p.Team, p.Source, p.Partition, p.Offset)
-		b.asks = append(b.asks, ask[api.QuarantineRedriven]{name: name, do: func(bool) (*api.QuarantineRedriven, string, error) {
+		b.requests = append(b.requests, request[api.QuarantineRedriven]{name: name, do: func(bool) (*api.QuarantineRedriven, string, error) {
 			item, err := client.RedriveQuarantined(e.ctx, p, req)
 			if err != nil {
 				return nil, "", err

@@ -13,7 +13,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// inboxRedriveCmd lets events run that wait, are held or are quarantined: one, or all of a decision.
+// inboxRedriveCmd runs events that wait behind a gap, are held or are quarantined: one event, or all of a decision.
 type inboxRedriveCmd struct {
 	listenerFlag
 	subscriptionArg
@@ -30,6 +30,7 @@ type inboxRedriveCmd struct {
 	Rate     float64  `default:"50" help:"Most events a second."`
 }
 
+// Run redrives the event that is named, or all events that the flags select.
 func (c *inboxRedriveCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
 	if err != nil {
@@ -39,17 +40,17 @@ func (c *inboxRedriveCmd) Run(e *env, client *api.Client) error {
 	narrowed := c.Source+c.Entity+c.Type+c.Since != ""
 	switch {
 	case len(c.Event) != 0 && len(c.Event) != 2:
-		return usage("one event is SOURCE EVENT_ID; `forebay inbox list -o wide` shows both, and the places of what has no id")
+		return usageError("one event is SOURCE EVENT_ID; `forebay inbox list -o wide` shows both, and the places of what has no id")
 	case len(c.Event) == 2 && (c.Decision != "" || narrowed):
-		return usage("either one event or --decision with its filters")
+		return usageError("either one event or --decision with its filters")
 	case len(c.Event) == 0 && c.Decision == "":
-		return usage("which? SOURCE EVENT_ID, or --decision quarantined or parked for all of that")
+		return usageError("which? SOURCE EVENT_ID, or --decision quarantined or parked for all of that")
 	case c.Reason == "" && !c.DryRun:
-		return usage("--reason is needed: it is kept with what is redriven (--dry-run shows what that is)")
+		return usageError("--reason is needed: it is kept with what is redriven (--dry-run shows what that is)")
 	case c.Rate <= 0:
-		return usage("--rate %v is no number of events a second", c.Rate)
+		return usageError("--rate %v is no number of events a second", c.Rate)
 	case c.Discard && c.Decision == "quarantined":
-		return usage("--discard is for held events (--decision parked): what is quarantined waits for nothing")
+		return usageError("--discard is for held events (--decision parked): what is quarantined waits for nothing")
 	}
 	req := api.RedriveRequest{Reason: c.Reason, By: whoAmI(), Discard: c.Discard, Again: c.Again, DryRun: c.DryRun}
 	if len(c.Event) == 0 {
@@ -59,11 +60,12 @@ func (c *inboxRedriveCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return one(e, item, itemID(item.InboxItem), func(w io.Writer) {
+	return printOne(e, item, itemID(item.InboxItem), func(w io.Writer) {
 		fmt.Fprintf(w, "%s %s: %s%s\n", plain(item.Action), plain(item.State), plain(item.Detail), toText(item))
 	})
 }
 
+// toText returns where a record was produced to; empty if none was.
 func toText(i *api.RedriveItem) string {
 	if i.To == nil {
 		return ""
@@ -73,17 +75,17 @@ func toText(i *api.RedriveItem) string {
 
 // all redrives everything of a decision, in the order of the log.
 func (c *inboxRedriveCmd) all(e *env, client *api.Client, team, name string, req api.RedriveRequest) error {
-	items, err := c.list(e, client, team, name)
+	items, err := c.find(e, client, team, name)
 	if err != nil {
 		return err
 	}
 	b := &bulk[api.RedriveItem]{env: e, rate: c.Rate, dryRun: c.DryRun}
 	for _, i := range items {
 		source, event := i.Source, i.EventID
-		if i.Decision == "quarantined" { // by its place: another event may have come under its id
+		if i.Decision == "quarantined" { // name the record by its place: an event with the same id may have come since
 			source, event = i.Topic, placeID(&i)
 		}
-		b.asks = append(b.asks, ask[api.RedriveItem]{name: placeText(&i), partition: fmt.Sprintf("%s/%d", i.Topic, i.Partition), do: func(noWait bool) (*api.RedriveItem, string, error) {
+		b.requests = append(b.requests, request[api.RedriveItem]{name: placeText(&i), partition: fmt.Sprintf("%s/%d", i.Topic, i.Partition), do: func(noWait bool) (*api.RedriveItem, string, error) {
 			req.NoWait = noWait
 			item, err := client.Redrive(e.ctx, team, name, source, event, req)
 			if err != nil {
@@ -105,8 +107,8 @@ var redriveColumns = []column[api.RedriveItem]{
 	{name: "event", value: func(i api.RedriveItem) string { return i.EventID }},
 }
 
-// list finds what is asked for, the oldest places first.
-func (c *inboxRedriveCmd) list(e *env, client *api.Client, team, name string) ([]api.InboxItem, error) {
+// find returns the events that the flags select, in the order of the log. With --discard those are held events only.
+func (c *inboxRedriveCmd) find(e *env, client *api.Client, team, name string) ([]api.InboxItem, error) {
 	since, err := parseSince(c.Since, time.Now())
 	if err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (c *inboxRedriveCmd) list(e *env, client *api.Client, team, name string) ([
 	f := api.InboxFilter{Team: team, Subscription: name, Source: c.Source, Entity: schemas.EntityKey(c.Entity), Type: c.Type,
 		Decision: gate.Decision(c.Decision), Since: since, Limit: 1000}
 	if !c.Again {
-		f.Status = c.Decision // not what was redriven before
+		f.Status = c.Decision // the status of what was redriven before differs from its decision
 	}
 	var items []api.InboxItem
 	for {
@@ -123,9 +125,11 @@ func (c *inboxRedriveCmd) list(e *env, client *api.Client, team, name string) ([
 			return nil, err
 		}
 		for _, i := range page.Items {
-			if held := i.Reason == "equal_held" || i.Reason == "older_held"; held || !c.Discard {
-				items = append(items, i)
+			held := i.Reason == gate.ReasonEqualHeld || i.Reason == gate.ReasonOlderHeld
+			if c.Discard && !held {
+				continue
 			}
+			items = append(items, i)
 		}
 		if f.Cursor = page.Next; f.Cursor == "" {
 			break
@@ -137,6 +141,7 @@ func (c *inboxRedriveCmd) list(e *env, client *api.Client, team, name string) ([
 	return items, nil
 }
 
+// placeID is the id of a record that has none of its own: PARTITION@OFFSET.
 func placeID(i *api.InboxItem) string { return fmt.Sprintf("%d@%d", i.Partition, i.Offset) }
 
 func placeText(i *api.InboxItem) string { return i.Topic + "/" + placeID(i) }

@@ -47,18 +47,20 @@ const (
 	stepToDo    = "to do"
 )
 
-// rekeying is what the command works with.
+// rekeying is one run of the command.
 type rekeying struct {
-	cmd     *topicsRekeyCmd
-	cfg     *config.Config
-	team    string
-	source  string
-	adm     *kadm.Client
-	ledger  *ledger.Ledger
-	from    ledger.Partition
-	ends    map[int32]int64
-	records int64
-	readers []ledger.Reader
+	cmd    *topicsRekeyCmd
+	cfg    *config.Config
+	team   string
+	source string // whose topic it is
+	adm    *kadm.Client
+	ledger *ledger.Ledger
+
+	// lookUp sets these.
+	from    ledger.Partition // the topic; no partition of it in particular
+	ends    map[int32]int64  // end offsets, by partition
+	records int64            // in the topic
+	readers []ledger.Reader  // subscriptions with a position in the topic, in each of their generations
 }
 
 func (c *topicsRekeyCmd) Run(e *env) error {
@@ -74,7 +76,7 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 		c.To = fmt.Sprintf("%s.%d", c.Topic, c.Partitions)
 	}
 	if c.Partitions < 1 || c.To == c.Topic || !strings.HasPrefix(c.To, "events."+r.team+".") {
-		return usage("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
+		return usageError("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
 	}
 	client, err := kgo.NewClient(app.KafkaOptions(cfg)...)
 	if err != nil {
@@ -97,11 +99,12 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	return r.run(e, steps)
 }
 
+// sourceOf returns the source that has this topic; two empty strings if none has.
 func sourceOf(c *config.Config, topic string) (team, source string) {
-	for t, one := range c.Teams {
-		for name, s := range one.Sources {
+	for team, t := range c.Teams {
+		for name, s := range t.Sources {
 			if s.Topic == topic {
-				return t, name
+				return team, name
 			}
 		}
 	}
@@ -109,13 +112,13 @@ func sourceOf(c *config.Config, topic string) (team, source string) {
 }
 
 func showSteps(e *env, steps []rekeyStep) error {
-	return list(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
+	return printList(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
 		column[rekeyStep]{name: "step", value: func(s rekeyStep) string { return s.Step }},
 		column[rekeyStep]{name: "state", value: func(s rekeyStep) string { return s.State }},
 		column[rekeyStep]{name: "detail", value: func(s rekeyStep) string { return s.Detail }})
 }
 
-// subscriptions returns those that read the topic.
+// subscriptions returns the subscriptions that are configured to read the source, as TEAM.SUBSCRIPTION.
 func (r *rekeying) subscriptions() (names []string) {
 	for name, s := range r.cfg.Teams[r.team].Subscriptions {
 		if slices.Contains(s.Sources, r.source) {
@@ -126,16 +129,16 @@ func (r *rekeying) subscriptions() (names []string) {
 	return names
 }
 
-// plan looks at everything and changes nothing.
+// plan returns the steps and which of them are done or blocked. It reads Kafka and the ledger and changes nothing.
 func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
-	if err := r.look(ctx); err != nil {
+	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}
-	drain, err := r.drained(ctx)
+	drain, err := r.drainStep(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stop, err := r.stopped(ctx)
+	stop, err := r.stopStep(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,13 +149,19 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + c.To + ": --run does it. " +
 			"Rejected records (conflict, quarantined, filtered) stay listed under " + c.Topic},
-		{"switch", stepToDo, fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. One that reads or writes %s before that makes the copy void", r.team, r.source, c.To, c.Partitions, c.Topic)},
+		{"switch", stepToDo, r.switchText()},
 		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
 	}, nil
 }
 
-// look finds the topic's id and ends, and who reads it.
-func (r *rekeying) look(ctx context.Context) error {
+// switchText says how the configuration has to change after the copy.
+func (r *rekeying) switchText() string {
+	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. One that reads or writes %s before that makes the copy void",
+		r.team, r.source, r.cmd.To, r.cmd.Partitions, r.cmd.Topic)
+}
+
+// lookUp finds the topic's id and end offsets in Kafka, and its readers in the ledger.
+func (r *rekeying) lookUp(ctx context.Context) error {
 	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.Topic)
 	if err == nil {
 		err = details[r.cmd.Topic].Err
@@ -165,47 +174,51 @@ func (r *rekeying) look(ctx context.Context) error {
 		return err
 	}
 	for _, name := range r.subscriptions() {
-		of, err := r.ledger.Readers(ctx, name, r.from.TopicID)
+		readers, err := r.ledger.Readers(ctx, name, r.from.TopicID)
 		if err != nil {
 			return err
 		}
-		r.readers = append(r.readers, of...)
+		r.readers = append(r.readers, readers...)
 	}
 	return nil
 }
 
-// drained checks whether actions are open that nobody would run after the switch to the copy.
-func (r *rekeying) drained(ctx context.Context) (rekeyStep, error) {
+// drainStep is the step after which nothing of the topic is left to run: it asks the ledger what is still open.
+func (r *rekeying) drainStep(ctx context.Context) (rekeyStep, error) {
 	status, err := inbox.New(r.ledger).Subscriptions(ctx)
 	if err != nil {
 		return rekeyStep{}, err
 	}
-	stops, err := r.stops(ctx)
+	stops, err := r.stoppedPartitions(ctx)
 	if err != nil {
 		return rekeyStep{}, err
 	}
-	return r.drain(status, stops), nil
+	return r.drainStepOf(status, stops), nil
 }
 
-// drain returns the step: actions that are open block it. What is unread is read from the copy, and what waits goes along.
-func (r *rekeying) drain(status []inbox.SubscriptionStatus, blocked []string) rekeyStep {
-	left, waits := r.open(status)
+// drainStepOf makes the drain step. Stops block it, in any case. Open actions block it, and events in the gap buffer that no reader
+// takes along, unless the operator leaves them open. Unread records do not block it: they are read from the copy.
+func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string) rekeyStep {
+	blocked := stops
+	openActions, waiting := r.open(status)
 	detail := []string{"nothing is open"}
-	if open := strings.Join(left, "; "); open != "" && r.cmd.LeaveOpen {
+	if open := strings.Join(openActions, "; "); open != "" && r.cmd.LeaveOpen {
 		detail[0] = open + ": they stay behind and never run"
 	} else if open != "" {
 		blocked = append(blocked, open+" (while the stream runs it runs what it can; --leave-open leaves the rest behind)")
 	}
+	leftBehind := waiting
 	for _, reader := range r.readers {
-		one := fmt.Sprintf("%s has %d records to read, from the copy then", reader.Subscription, r.unreadBy(reader))
+		goesAlong := fmt.Sprintf("%s has %d records to read, from the copy then", reader.Subscription, r.unreadRecords(reader))
 		if reader.Waiting > 0 {
-			one += fmt.Sprintf(", and %d events that wait, which go along", reader.Waiting)
+			goesAlong += fmt.Sprintf(", and %d events that wait, which go along", reader.Waiting)
 		}
-		detail, waits = append(detail, one), waits-reader.Waiting
+		detail = append(detail, goesAlong)
+		leftBehind -= reader.Waiting
 	}
-	if waits > 0 && !r.cmd.LeaveOpen {
+	if leftBehind > 0 && !r.cmd.LeaveOpen {
 		blocked = append(blocked, fmt.Sprintf("%d events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic "+
-			"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)", waits))
+			"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)", leftBehind))
 	}
 	if len(blocked) > 0 {
 		return rekeyStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}
@@ -213,23 +226,23 @@ func (r *rekeying) drain(status []inbox.SubscriptionStatus, blocked []string) re
 	return rekeyStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
 }
 
-// open returns where actions of the topic are open, and counts the events that wait.
-func (r *rekeying) open(status []inbox.SubscriptionStatus) (left []string, waits int64) {
+// open returns a text for each partition of the topic that has open actions, and how many events wait in all its partitions.
+func (r *rekeying) open(status []inbox.SubscriptionStatus) (openActions []string, waiting int64) {
 	for _, s := range status {
 		if s.Topic != r.cmd.Topic {
 			continue
 		}
-		waits += s.Buffered
+		waiting += s.Buffered
 		if s.OpenActions+s.HeldActions > 0 {
-			left = append(left, fmt.Sprintf("%s.%s has in partition %d %d actions to run and %d failed or parked",
+			openActions = append(openActions, fmt.Sprintf("%s.%s has in partition %d %d actions to run and %d failed or parked",
 				s.Team, s.Subscription, s.Partition, s.OpenActions, s.HeldActions))
 		}
 	}
-	return left, waits
+	return openActions, waiting
 }
 
-// stops returns which subscriptions are stopped.
-func (r *rekeying) stops(ctx context.Context) (list []string, err error) {
+// stoppedPartitions returns a text for each partition in which a subscription is stopped.
+func (r *rekeying) stoppedPartitions(ctx context.Context) (list []string, err error) {
 	for _, name := range r.subscriptions() {
 		stops, err := r.ledger.Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
 		if err != nil {
@@ -242,16 +255,16 @@ func (r *rekeying) stops(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// unreadBy counts what a reader has not read.
-func (r *rekeying) unreadBy(reader ledger.Reader) (n int64) {
+// unreadRecords counts the offsets from a reader's positions to the ends of the partitions.
+func (r *rekeying) unreadRecords(reader ledger.Reader) (n int64) {
 	for number, end := range r.ends {
 		n += max(0, end-reader.Next[number])
 	}
 	return n
 }
 
-// stopped checks that the subscriptions' groups have no members.
-func (r *rekeying) stopped(ctx context.Context) (rekeyStep, error) {
+// stopStep is the step after which no process reads the topic: the subscriptions' groups have no members.
+func (r *rekeying) stopStep(ctx context.Context) (rekeyStep, error) {
 	step := rekeyStep{Step: "stop", State: stepDone, Detail: "no process reads the topic"}
 	names := r.subscriptions()
 	if len(names) == 0 {
@@ -273,7 +286,7 @@ func (r *rekeying) stopped(ctx context.Context) (rekeyStep, error) {
 	return step, nil
 }
 
-// rekeyed is what was done.
+// rekeyed is the outcome of a run.
 type rekeyed struct {
 	Topic         string       `json:"topic"`
 	To            string       `json:"to"`
@@ -282,28 +295,30 @@ type rekeyed struct {
 	Entities      int64        `json:"entities"`
 	Bytes         int64        `json:"bytes"`
 	Subscriptions []handedOver `json:"subscriptions"`
-	Switch        string       `json:"switch"`
+	Switch        string       `json:"switch"` // how the configuration has to change now
 	took          time.Duration
 }
 
+// handedOver is a subscription, in one generation, that goes on in the copy.
 type handedOver struct {
 	Subscription string `json:"subscription"`
 	Generation   int32  `json:"generation"`
-	Lines        int64  `json:"lines"`
-	Waiting      int64  `json:"waiting"` // events that go along with the first claims
+	Lines        int64  `json:"lines"`   // version lines that were moved
+	Waiting      int64  `json:"waiting"` // events in the gap buffer, which the first claims of the copy take along
 }
 
+// run copies the topic and hands its readers over, unless a step of the plan is blocked.
 func (r *rekeying) run(e *env, steps []rekeyStep) error {
 	for _, s := range steps {
 		if s.State == stepBlocked {
 			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s: %s", s.Step, s.Detail)
 		}
 	}
-	if err := r.unread(e.ctx); err != nil {
+	if err := r.checkTarget(e.ctx); err != nil {
 		return err
 	}
 	began := time.Now()
-	done := rekeyed{Topic: r.cmd.Topic, To: r.cmd.To, Partitions: r.cmd.Partitions, Switch: steps[len(steps)-2].Detail}
+	done := rekeyed{Topic: r.cmd.Topic, To: r.cmd.To, Partitions: r.cmd.Partitions, Switch: r.switchText()}
 	copied, err := r.copy(e, func(c topics.Copied) (err error) {
 		done.Subscriptions, err = r.handOver(e.ctx, c)
 		return err
@@ -313,11 +328,12 @@ func (r *rekeying) run(e *env, steps []rekeyStep) error {
 	}
 	done.Records, done.Entities, done.Bytes = copied.Records, copied.Keys, copied.Bytes
 	done.took = time.Since(began)
-	return one(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
+	return printOne(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
 }
 
-// unread refuses a target that a subscription has begun to read: it is not to be made again.
-func (r *rekeying) unread(ctx context.Context) error {
+// checkTarget returns an error if a subscription reads the target topic already: then it must not be written again. A target that
+// does not exist, or that an earlier run has left, is fine.
+func (r *rekeying) checkTarget(ctx context.Context) error {
 	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.To)
 	d := details[r.cmd.To]
 	if err == nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
@@ -327,36 +343,37 @@ func (r *rekeying) unread(ctx context.Context) error {
 		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.To, "%w", err)
 	}
 	for _, name := range r.subscriptions() {
-		of, err := r.ledger.Readers(ctx, name, ledger.TopicID(d.ID))
+		readers, err := r.ledger.Readers(ctx, name, ledger.TopicID(d.ID))
 		if err != nil {
 			return err
 		}
-		if len(of) > 0 {
+		if len(readers) > 0 {
 			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s reads %s already; name another topic with --to", name, r.cmd.To)
 		}
 	}
 	return nil
 }
 
-// handOver moves every reader to the copy.
+// handOver moves every reader's version lines and positions in the ledger to the copy.
 func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handedOver, error) {
 	done := []handedOver{}
 	for _, reader := range r.readers {
-		n, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
+		lines, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
 			To:     ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
 			Begins: copied.Begins[readerName(reader)], Ends: copied.Ends})
 		if err != nil {
 			return done, err
 		}
-		done = append(done, handedOver{reader.Subscription, reader.Generation, n, reader.Waiting})
+		done = append(done, handedOver{reader.Subscription, reader.Generation, lines, reader.Waiting})
 	}
 	return done, nil
 }
 
+// copy makes the target topic with the source topic's settings, copies the records and calls handOver with what was copied.
 func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copied, error) {
 	wanted := topics.Wanted(r.cfg, r.cfg.MaxBody)
-	at := slices.IndexFunc(wanted, func(t topics.Topic) bool { return t.Name == r.cmd.Topic })
-	to := wanted[at] // every source has one
+	index := slices.IndexFunc(wanted, func(t topics.Topic) bool { return t.Name == r.cmd.Topic })
+	to := wanted[index] // found: the topic is a configured source's
 	to.Name, to.Partitions = r.cmd.To, r.cmd.Partitions
 	readers := map[string]map[int32]int64{}
 	for _, reader := range r.readers {
@@ -369,6 +386,7 @@ func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copi
 		}}.Run(e.ctx)
 }
 
+// readerName names a reader in the copy's positions: SUBSCRIPTION/GENERATION.
 func readerName(r ledger.Reader) string { return fmt.Sprintf("%s/%d", r.Subscription, r.Generation) }
 
 func showRekeyed(w io.Writer, d rekeyed) {

@@ -47,7 +47,7 @@ func TestRekeyDrain(t *testing.T) {
 			t.Parallel()
 			r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, ends: map[int32]int64{0: 3, 1: 4},
 				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting}}}
-			if d := cmp.Diff(tt.want, r.drain(tt.status, tt.stops)); d != "" {
+			if d := cmp.Diff(tt.want, r.drainStepOf(tt.status, tt.stops)); d != "" {
 				t.Error(d)
 			}
 		})

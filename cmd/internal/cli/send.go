@@ -31,24 +31,25 @@ type sendCmd struct {
 	Repeat int      `default:"1" help:"Send the same delivery so many times, as a provider that retries does."`
 }
 
-// sent is the answer to one delivery.
+// sent is the intake's answer to one delivery.
 type sent struct {
-	Attempt int    `json:"attempt"`
+	Attempt int    `json:"attempt"` // 1 for the first of --repeat
 	Status  int    `json:"status"`
-	ID      string `json:"id"`
+	ID      string `json:"id"` // of the event
 	Body    string `json:"body"`
 }
 
-// maxSent bounds a body to send.
+// maxSent is the largest body that can be sent, in bytes.
 const maxSent = 128 << 20
 
+// Run signs a delivery with the source's secret, as the provider does, posts it to the intake and lists the answers.
 func (c *sendCmd) Run(e *env) error {
 	team, name, ok := strings.Cut(c.Source, "/")
 	if !ok {
-		return usage("%q is not TEAM/SOURCE", c.Source)
+		return usageError("%q is not TEAM/SOURCE", c.Source)
 	}
 	if c.Repeat < 1 || c.Repeat > 10_000 {
-		return usage("--repeat must be between 1 and 10000")
+		return usageError("--repeat must be between 1 and 10000")
 	}
 	cfg, err := config.Load(c.options(config.RoleSend))
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *sendCmd) Run(e *env) error {
 	return c.post(e, r)
 }
 
-// request returns the delivery before it is signed.
+// request returns the delivery without its signature: the sample or the file, and the headers of --header.
 func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
 	r := &verify.Request{Method: http.MethodPost, URL: url, Header: http.Header{"Content-Type": {"application/json"}}}
 	switch {
@@ -89,9 +90,9 @@ func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
 			r.Header.Set(k, v)
 		}
 	case c.Body == "":
-		return nil, usage("name a body: --file FILE or --sample NAME (%s)", strings.Join(samples.Names(), ", "))
+		return nil, usageError("name a body: --file FILE or --sample NAME (%s)", strings.Join(samples.Names(), ", "))
 	default:
-		body, err := c.read(e)
+		body, err := c.readBody(e)
 		if err != nil {
 			return nil, err
 		}
@@ -100,14 +101,15 @@ func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
 	for _, h := range c.Header {
 		k, v, ok := strings.Cut(h, "=")
 		if !ok || k == "" {
-			return nil, usage("--header %q is not NAME=VALUE", h)
+			return nil, usageError("--header %q is not NAME=VALUE", h)
 		}
 		r.Header.Set(k, v)
 	}
 	return r, nil
 }
 
-func (c *sendCmd) read(e *env) ([]byte, error) {
+// readBody reads the file of --file, or stdin.
+func (c *sendCmd) readBody(e *env) ([]byte, error) {
 	in := e.Stdin
 	if c.Body != "-" {
 		f, err := os.Open(c.Body)
@@ -118,7 +120,7 @@ func (c *sendCmd) read(e *env) ([]byte, error) {
 		in = f
 	}
 	if in == nil {
-		return nil, usage("there is no stdin to read")
+		return nil, usageError("there is no stdin to read")
 	}
 	body, err := io.ReadAll(io.LimitReader(in, maxSent+1))
 	if err == nil && len(body) > maxSent {
@@ -127,6 +129,8 @@ func (c *sendCmd) read(e *env) ([]byte, error) {
 	return body, err
 }
 
+// post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
+// command fail, but does not end it; a request without an answer does.
 func (c *sendCmd) post(e *env, r *verify.Request) error {
 	client := &http.Client{Timeout: 30 * time.Second}
 	var items []sent
@@ -173,7 +177,7 @@ func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent
 }
 
 func showSent(e *env, items []sent) error {
-	return list(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
+	return printList(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
 		column[sent]{name: "attempt", value: func(s sent) string { return strconv.Itoa(s.Attempt) }},
 		column[sent]{name: "status", value: func(s sent) string { return strconv.Itoa(s.Status) }},
 		column[sent]{name: "id", value: func(s sent) string { return s.ID }},

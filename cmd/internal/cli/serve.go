@@ -23,13 +23,14 @@ type serveCmd struct {
 	Drain time.Duration `default:"25s" help:"Longest time that stopping may take."`
 }
 
+// Run runs a process with the given roles, and reloads its configuration when that changes.
 func (c *serveCmd) Run(e *env) error {
 	roles, err := roleFlag{c.Roles}.roles()
 	if err != nil {
 		return err
 	}
 	if len(roles) == 0 {
-		return usage("--roles is empty; it may be intake, stream or both")
+		return usageError("--roles is empty; it may be intake, stream or both")
 	}
 	cfg, read, err := load(c.options(roles...))
 	if err != nil {
@@ -47,13 +48,14 @@ func (c *serveCmd) Run(e *env) error {
 	defer watching.Wait()
 	defer stop()
 	w := watcher{every: watchInterval, reload: a.Reload, log: e.log,
-		load: func() (*config.Config, seen, error) { return load(c.options(roles...)) }}
+		load: func() (*config.Config, fileStates, error) { return load(c.options(roles...)) }}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)
 }
 
 type migrateCmd struct{ fileFlags }
 
+// Run migrates the ledger's schema and lists the migrations that it applied.
 func (c *migrateCmd) Run(e *env) error {
 	cfg, err := config.Load(c.options(config.RoleMigrate))
 	if err != nil {
@@ -76,7 +78,7 @@ func (c *migrateCmd) Run(e *env) error {
 	if len(items) == 0 && e.output == "table" {
 		return nil
 	}
-	return list(e, api.Page[item]{Items: items}, func(i item) string { return i.Migration },
+	return printList(e, api.Page[item]{Items: items}, func(i item) string { return i.Migration },
 		column[item]{name: "migration", value: func(i item) string { return i.Migration }})
 }
 
@@ -85,6 +87,8 @@ type topicsApplyCmd struct {
 	DryRun bool `help:"Say what would be done and do nothing."`
 }
 
+// Run creates missing topics and changes settings of others where that is safe. It lists all topics; differences that it must not
+// change are an error at the end.
 func (c *topicsApplyCmd) Run(e *env) error {
 	cfg, err := config.Load(c.options(config.RoleTopics))
 	if err != nil {
@@ -99,7 +103,7 @@ func (c *topicsApplyCmd) Run(e *env) error {
 	defer cancel()
 	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(cfg, cfg.MaxBody), c.DryRun)
 	type item = topics.Change
-	shown := list(e, api.Page[item]{Items: changes}, func(i item) string { return i.Topic },
+	shown := printList(e, api.Page[item]{Items: changes}, func(i item) string { return i.Topic },
 		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
 		column[item]{name: "action", value: func(i item) string { return string(i.Action) }},
 		column[item]{name: "partitions", value: func(i item) string { return fmt.Sprint(i.Partitions) }},
@@ -115,13 +119,14 @@ type devCmd struct {
 	Data string `default:".forebay" placeholder:"DIR" help:"Where the embedded broker and Postgres keep their data."`
 }
 
-func (c *devCmd) Run(e *env) error { return e.hook(e.Dev, "dev", c.File, c.Data) }
+func (c *devCmd) Run(e *env) error { return e.runDev(e.Dev, "dev", c.File, c.Data) }
 
 type demoCmd struct{}
 
-func (c *demoCmd) Run(e *env) error { return e.hook(e.Demo, "demo", "", "") }
+func (c *demoCmd) Run(e *env) error { return e.runDev(e.Demo, "demo", "", "") }
 
-func (e *env) hook(run func(context.Context, DevOptions) error, name, file, data string) error {
+// runDev calls run, which is Options.Dev or Options.Demo.
+func (e *env) runDev(run func(context.Context, DevOptions) error, name, file, data string) error {
 	if run == nil {
 		return fmt.Errorf("%s is not part of this build", name)
 	}

@@ -13,10 +13,11 @@ type sourcesTestCmd struct {
 	Samples string `placeholder:"INDEX" help:"Index of payloads, in the format of vectors/payloads/index.json."`
 }
 
-// Run prints a line per failure and "N passed, N failed, N skipped" for each file.
+// Run runs the cases of both files. It prints a line per failure and "N passed, N failed, N skipped" for each file. A file with no
+// case that this version can run is an error, too.
 func (c *sourcesTestCmd) Run(e *env) error {
 	if c.Vectors == "" && c.Samples == "" {
-		return usage("name a file: --vectors FILE, --samples INDEX or both")
+		return usageError("name a file: --vectors FILE, --samples INDEX or both")
 	}
 	failed := 0
 	for _, run := range []struct {

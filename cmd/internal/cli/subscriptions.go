@@ -20,7 +20,7 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.SubscriptionItem
-	return list(e, page, subscriptionID,
+	return printList(e, page, subscriptionID,
 		column[item]{name: "subscription", value: subscriptionID},
 		column[item]{name: "sources", value: func(i item) string { return strings.Join(i.Sources, ",") }},
 		column[item]{name: "ready", value: func(i item) string { return strconv.FormatBool(i.Ready) }},
@@ -48,7 +48,7 @@ type subscriptionArg struct {
 func (a subscriptionArg) names() (team, name string, err error) {
 	team, name, ok := strings.Cut(a.ID, ".")
 	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
-		return "", "", usage("%q is not TEAM.SUBSCRIPTION; `forebay subscriptions list -o id` lists them", a.ID)
+		return "", "", usageError("%q is not TEAM.SUBSCRIPTION; `forebay subscriptions list -o id` lists them", a.ID)
 	}
 	return team, name, nil
 }
@@ -67,9 +67,11 @@ func (c *subscriptionsGetCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return one(e, item, c.ID, func(w io.Writer) { showSubscription(w, item) })
+	return printOne(e, item, c.ID, func(w io.Writer) { showSubscription(w, item) })
 }
 
+// showSubscription writes a subscription and each of its partitions: the position with the last seeks, and what is wrong, if
+// something is.
 func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("subscription", subscriptionID(*i))
@@ -79,19 +81,19 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	for _, p := range i.Partitions {
 		fmt.Fprintf(w, "\n%s/%d: %s%s\n", plain(p.Topic), p.Partition, plain(p.State), positionText(p.Position))
 		if p.Position != nil {
-			for _, k := range p.Position.LastSeeks {
-				fmt.Fprintf(w, "  %s\n", seekText(k))
+			for _, seek := range p.Position.LastSeeks {
+				fmt.Fprintf(w, "  %s\n", seekText(seek))
 			}
 		}
-		switch s := p.Stopped; {
-		case s != nil:
-			showStop(w, s)
-		case p.Detail != "":
+		if p.Stopped != nil {
+			showStop(w, p.Stopped)
+		} else if p.Detail != "" {
 			fmt.Fprintf(w, "  %s\n", plain(p.Detail))
 		}
 	}
 }
 
+// positionText returns a partition's position and, if seeks have moved it, how many did; empty if it is not known.
 func positionText(p *api.PositionItem) string {
 	switch {
 	case p == nil:
@@ -102,14 +104,16 @@ func positionText(p *api.PositionItem) string {
 	return fmt.Sprintf(", next offset %d, moved %d times, %d offsets skipped", p.NextOffset, p.Seeks, p.Skipped)
 }
 
-func seekText(k api.SeekItem) string {
-	text := fmt.Sprintf("moved back from %d to %d", k.From, k.To)
-	if k.Skipped > 0 {
-		text = fmt.Sprintf("moved from %d to %d: %d..%d were skipped", k.From, k.To, k.From, k.To-1)
+// seekText returns what a seek did: a move forward has skipped offsets, any other is a move back.
+func seekText(s api.SeekItem) string {
+	text := fmt.Sprintf("moved back from %d to %d", s.From, s.To)
+	if s.Skipped > 0 {
+		text = fmt.Sprintf("moved from %d to %d: %d..%d were skipped", s.From, s.To, s.From, s.To-1)
 	}
-	return fmt.Sprintf("%s, found %s by %s", text, formatTime(k.FoundAt), plain(k.FoundBy))
+	return fmt.Sprintf("%s, found %s by %s", text, formatTime(s.FoundAt), plain(s.FoundBy))
 }
 
+// showStop writes why a partition is stopped, and who accepted that or which command does. A line whose value is empty is left out.
 func showStop(w io.Writer, s *api.StopItem) {
 	line := func(name, value string) {
 		if value != "" {
@@ -135,7 +139,7 @@ func recordsText(s *api.StopItem) string {
 	return strconv.FormatInt(*s.Records, 10)
 }
 
-// betweenText returns an interval whose ends may not be known.
+// betweenText returns the times between which the records of a stop were appended; "?" for one that is not known.
 func betweenText(s *api.StopItem) string {
 	if s.FirstAt == nil && s.LastAt == nil {
 		return "not known"
@@ -159,6 +163,7 @@ type subscriptionsAcceptCmd struct {
 	DryRun    bool   `help:"Say what would be accepted and accept nothing."`
 }
 
+// Run accepts the stops that the flags select, and lists them.
 func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	team, name, err := c.names()
 	if err != nil {
@@ -167,13 +172,13 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	req := api.AcceptRequest{Topic: c.Topic, Stop: c.Stop, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	switch {
 	case c.Partition >= 0 && c.Topic == "":
-		return usage("--partition needs --topic")
+		return usageError("--partition needs --topic")
 	case c.Partition < -1:
-		return usage("--partition %d is not a partition", c.Partition)
+		return usageError("--partition %d is not a partition", c.Partition)
 	case c.Stop < 0:
-		return usage("--stop %d is not a report", c.Stop)
+		return usageError("--stop %d is not a report", c.Stop)
 	case req.Reason == "" && !c.DryRun:
-		return usage("--reason is needed: it is kept with what is accepted (--dry-run shows what that is)")
+		return usageError("--reason is needed: it is kept with what is accepted (--dry-run shows what that is)")
 	}
 	if c.Partition >= 0 {
 		req.Partition = &c.Partition
@@ -183,7 +188,7 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.StoppedItem
-	err = list(e, page, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) },
+	err = printList(e, page, func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) },
 		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
 		column[item]{name: "partition", value: func(i item) string { return strconv.Itoa(int(i.Partition)) }},
 		column[item]{name: "stop", value: func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) }},
@@ -203,7 +208,7 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	return nil
 }
 
-// whoAmI returns who gives a reason, as far as this machine knows.
+// whoAmI returns USER@HOST, which is kept with the reason that an operator gives.
 func whoAmI() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

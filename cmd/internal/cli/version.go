@@ -18,6 +18,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
+// buildInfo reads what the Go toolchain has stamped into the binary.
 func buildInfo() build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -40,7 +41,7 @@ func buildInfo() build {
 
 func (c *versionCmd) Run(e *env) error {
 	b := buildInfo()
-	return one(e, b, b.Version, func(w io.Writer) {
+	return printOne(e, b, b.Version, func(w io.Writer) {
 		revision := b.Revision
 		if b.Modified {
 			revision += " (modified)"

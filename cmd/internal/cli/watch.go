@@ -11,18 +11,19 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// watchInterval is how often files are looked at besides SIGHUP. Secrets that are mounted as files change by rename,
-// which notification misses and a look does not.
+// watchInterval is how often files are checked for changes. Checking is more reliable than notification by the kernel, which does
+// not see that a mounted secret was replaced by a rename.
 const watchInterval = 5 * time.Second
 
-// seen is what a configuration was read from: files, secrets that it refers to, the directory of teams. Each is as it was
-// just before it was read, nil if there was none.
-type seen map[string]os.FileInfo
+// fileStates has everything that a configuration was read from, by path: its files, the files of secrets, the directory of teams.
+// Each has its state just before it was read; nil if it did not exist.
+type fileStates map[string]os.FileInfo
 
-// see is for [config.Options.See].
-func (s seen) see(path string) { s[path] = look(path) }
+// remember is the function for [config.Options.See].
+func (s fileStates) remember(path string) { s[path] = stat(path) }
 
-func look(path string) os.FileInfo {
+// stat returns the state of a file; nil if it cannot be had.
+func stat(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
@@ -30,38 +31,43 @@ func look(path string) os.FileInfo {
 	return info
 }
 
-// changed tells whether anything is otherwise than when it was read.
-func (s seen) changed() bool {
-	for path, was := range s {
-		is := look(path)
-		if (is == nil) != (was == nil) {
-			return true
-		}
-		if is != nil && !(os.SameFile(is, was) && is.ModTime().Equal(was.ModTime()) && is.Size() == was.Size()) {
+// changed tells whether a file has changed, come or gone since it was read.
+func (s fileStates) changed() bool {
+	for path, then := range s {
+		if !sameState(stat(path), then) {
 			return true
 		}
 	}
 	return false
 }
 
-// load reads the configuration. It returns the files that it saw even if it cannot use them.
-func load(o config.Options) (*config.Config, seen, error) {
-	s := seen{}
-	o.See = s.see
+// sameState tells whether two states are of the same file with the same time and size, or whether both are nil.
+func sameState(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// load reads the configuration. It returns the states of the files also with an error: a change of them is a reason to read again.
+func load(o config.Options) (*config.Config, fileStates, error) {
+	s := fileStates{}
+	o.See = s.remember
 	cfg, err := config.Load(o)
 	return cfg, s, err
 }
 
-// watcher reloads a configuration that has changed.
+// watcher reads a configuration again when it has changed.
 type watcher struct {
-	every  time.Duration
-	load   func() (*config.Config, seen, error)
-	reload func(*config.Config) error
+	every  time.Duration // how often it checks for changes
+	load   func() (*config.Config, fileStates, error)
+	reload func(*config.Config) error // takes the new configuration
 	log    *slog.Logger
 }
 
-// run reloads on SIGHUP and when something of what last was read has changed, until ctx is done.
-func (w watcher) run(ctx context.Context, last seen) {
+// run reads the configuration again on SIGHUP, and when one of the files has changed since it was last read, until ctx is done.
+// last has the states of the files when the running configuration was read. A configuration that cannot be used is logged.
+func (w watcher) run(ctx context.Context, last fileStates) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)

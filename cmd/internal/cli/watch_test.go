@@ -32,7 +32,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 		"      github: {preset: github, secrets: [\"${file:"+filepath.Join(w.dir, "secret")+"}\"]}\n")
 	w.team("other")
 	loads := 0
-	read := func() (*config.Config, seen, error) {
+	read := func() (*config.Config, fileStates, error) {
 		cfg, s, err := load(config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}})
 		loads++
 		meddle(w, loads)
