@@ -9,11 +9,10 @@ import (
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Begin is where in the log a new subscription begins.
+// Begin is where in the log a new subscription begins: at the log's start, at a time, or (the zero value) now.
 type Begin struct {
-	All bool
-	// At is the time to begin at; zero means now, or the log's start where All is set.
-	At time.Time
+	All bool      // at the log's start
+	At  time.Time // at this time, unless it is zero
 }
 
 // ParseBegin reads now, all or an RFC 3339 time.

@@ -14,8 +14,8 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// checker checks the values of the configuration against each other. It leaves out values that are unresolved, because this process does
-// not use them or because they were reported already.
+// checker checks the values of the configuration one by one and against each other. It does not check unresolved values: those that
+// this process does not use, and those whose problem was reported when they were decoded.
 type checker struct {
 	c        *Config
 	options  *Options
@@ -39,6 +39,7 @@ func (ck *checker) unresolved(path string) bool { return ck.c.unresolved[path] }
 // written reports whether the file sets path; otherwise its value is a default.
 func (ck *checker) written(path string) bool { _, ok := ck.c.places[path]; return ok }
 
+// run makes all checks.
 func (ck *checker) run() {
 	ck.kafka()
 	ck.postgres()
@@ -72,10 +73,11 @@ func (ck *checker) kafka() {
 	}
 }
 
-// instanceID is what Kafka takes, with room for the member id that it makes of it.
+// instanceID matches the instance ids that Kafka takes. They are shorter than Kafka's limit of 249 characters, since Kafka makes member
+// ids of them by adding to them.
 var instanceID = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 
-// address checks a host:port and reports what is wrong with it.
+// address checks that s is host:port, and reports the problem and returns false if it is not.
 func (ck *checker) address(path, s string) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -100,21 +102,17 @@ func (ck *checker) postgres() {
 			ck.problem("postgres.url", "is not a URL of the form postgres://user:password@host:5432/database")
 		}
 	}
-	if s := ck.c.Postgres.Schema; !ck.unresolved("postgres.schema") && !validSchema(s) {
+	if s := ck.c.Postgres.Schema; !ck.unresolved("postgres.schema") && !schemaName.MatchString(s) {
 		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,39}", clip(s))
 	}
-	// Below, a checkpoint or a synchronous standby that is slow ends batches; above, a quarter of it is much of the drain budget of 25 s.
+	// With less than 2 s, a checkpoint or a slow synchronous standby would end batches. With more than a minute, the quarter of it that a
+	// stopping process may wait for a transaction would be too much of the drain budget of 25 s.
 	ck.between("postgres.transaction_timeout", ck.c.Postgres.TransactionTimeout, Duration(2*time.Second), Duration(time.Minute))
 }
 
-func validSchema(s string) bool {
-	for i, r := range s {
-		if r != '_' && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return 0 < len(s) && len(s) <= 40
-}
+// schemaName matches the schemas that the ledger takes. Postgres allows 63 bytes; the ledger adds to the name, as for the channel
+// forebay_commands_<schema>.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func (ck *checker) listen() {
 	l := ck.c.Listen
@@ -134,6 +132,7 @@ func (ck *checker) listen() {
 	}
 }
 
+// topics checks settings of topics: those at the top of the file, or a source's, which have been completed from those.
 func (ck *checker) topics(path string, t Topics) {
 	if t.Replication == 0 && !ck.unresolved(path+".replication") {
 		if path == "topics" && !ck.unresolved("kafka.brokers") {
@@ -168,11 +167,12 @@ func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)
 	ck.bounds(path, d)
-	if d.Keys != nil { // else there is no such type, and it was said
+	if d.Keys != nil { // else there is no such type, which is already reported
 		ck.sinkKeys(path, d)
 	}
 }
 
+// between reports a value that is less than low or more than high.
 func (ck *checker) between(path string, d, low, high Duration) {
 	if !ck.unresolved(path) && (d < low || d > high) {
 		ck.problem(path, "%s is not between %s and %s", d, low, high)
@@ -181,6 +181,7 @@ func (ck *checker) between(path string, d, low, high Duration) {
 
 const longestDelay = Duration(7 * 24 * time.Hour)
 
+// retry checks the limits of repeated attempts or requests.
 func (ck *checker) retry(path string, r Retry) {
 	if !ck.unresolved(path+".attempts") && r.Attempts > 1000 {
 		ck.problem(path+".attempts", "%d is more than 1000", r.Attempts)
@@ -193,7 +194,7 @@ func (ck *checker) retry(path string, r Retry) {
 	}
 }
 
-// controls reports whether s has characters that no name, header or glob has.
-func controls(s string) bool {
+// hasControls reports whether s has ASCII control characters.
+func hasControls(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// minSecret is how long a secret of tokens is at least, in bytes.
+// minSecret is the least length in bytes of a secret that tokens are made with.
 const minSecret = 32
 
-// agents checks the listener of destinations that finish later with what it needs.
+// agents checks what the listener for agents needs: its address, secrets and public URL.
 func (ck *checker) agents() {
 	a := ck.c.Agents
 	if address := ck.c.Listen.Agents; address != "" && !ck.unresolved("listen.agents") {
@@ -26,7 +26,7 @@ func (ck *checker) agents() {
 		return
 	}
 	if u, err := url.Parse(a.PublicURL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		u.Scheme != "http" && u.Scheme != "https" || strings.HasSuffix(a.PublicURL, "/") {
+		(u.Scheme != "http" && u.Scheme != "https") || strings.HasSuffix(a.PublicURL, "/") {
 		ck.problem("agents.public_url", "is not a URL such as https://agents.example.com, without a slash at its end")
 	}
 	if !ck.listensAgents() {
@@ -34,7 +34,7 @@ func (ck *checker) agents() {
 	}
 }
 
-// listensAgents reports whether the file says where agents are listened to. What this process does not resolve counts.
+// listensAgents reports whether listen.agents is set. A reference that this process does not resolve counts as set.
 func (ck *checker) listensAgents() bool {
 	return ck.c.Listen.Agents != "" || ck.unresolved("listen.agents")
 }

@@ -2,35 +2,36 @@ package config
 
 import "time"
 
-// most reports a number that is so large that it must be a typing error.
-func (ck *checker) most(path string, n, limit int) {
+// atMost reports a number that is more than limit, which is so large that the number must be a typing error.
+func (ck *checker) atMost(path string, n, limit int) {
 	if !ck.unresolved(path) && n > limit {
 		ck.problem(path, "%d is more than %d", n, limit)
 	}
 }
 
-// bounds checks the keys that bound the attempts at a destination: rate, breaker and pauses.
+// bounds checks the keys that limit the attempts at a destination: concurrency, rate, holds, breaker and pauses.
 func (ck *checker) bounds(path string, d *Destination) {
 	day := Duration(24 * time.Hour)
-	ck.most(path+".concurrency", d.Concurrency, 1000)
+	ck.atMost(path+".concurrency", d.Concurrency, 1000)
 	ck.between(path+".max_hold", d.MaxHold, 0, day)
 	ck.between(path+".recovery", d.Recovery, 0, Duration(time.Hour))
 	if r := d.Rate; r != nil {
-		ck.most(path+".rate.limit", r.Limit, 1_000_000)
-		ck.most(path+".rate.burst", r.Burst, 1_000_000)
+		ck.atMost(path+".rate.limit", r.Limit, 1_000_000)
+		ck.atMost(path+".rate.burst", r.Burst, 1_000_000)
 		ck.between(path+".rate.per", r.Per, Duration(time.Millisecond), day)
 	}
-	ck.most(path+".breaker.failures", d.Breaker.Failures, 1_000_000)
+	ck.atMost(path+".breaker.failures", d.Breaker.Failures, 1_000_000)
 	ck.between(path+".breaker.wait", d.Breaker.Wait, Duration(10*time.Millisecond), day)
 	ck.between(path+".breaker.max_wait", d.Breaker.MaxWait, Duration(10*time.Millisecond), day)
 	if b := d.Breaker; !ck.unresolved(path+".breaker.wait") && !ck.unresolved(path+".breaker.max_wait") && b.Wait > b.MaxWait {
 		ck.problem(path+".breaker.wait", "%s is more than max_wait %s", b.Wait, b.MaxWait)
 	}
-	ck.most(path+".pause.failures", d.Pause.Failures, 1_000_000_000)
+	ck.atMost(path+".pause.failures", d.Pause.Failures, 1_000_000_000)
 	ck.between(path+".pause.after", d.Pause.After, 0, 365*day)
 }
 
-// dropped reports an action with on_dead: park whose destination drops actions over its rate: each dropped one would park its entity.
+// dropped reports an action with on_dead: park whose destination drops actions over its rate. Each dropped action would park its
+// entity.
 func (ck *checker) dropped(path string, a Action, d *Destination) {
 	if d.Rate != nil && d.Rate.OnLimit == "drop" && a.OnDead != "continue" {
 		ck.problem(path+".on_dead", "must be continue: destination %s drops what is over its rate, and with park that would stop the entity", a.To)

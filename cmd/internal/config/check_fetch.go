@@ -25,6 +25,8 @@ func (ck *checker) fetches(path string, s *Source) {
 	}
 }
 
+// fetch checks the keys that backfill and thin share: timeout, and the url, which must be a template for that use, of an address that
+// may be called.
 func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
 	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
 	if text == "" || ck.unresolved(path+".url") {
@@ -34,7 +36,7 @@ func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Dur
 		ck.problem(path+".url", "%s", strings.TrimPrefix(err.Error(), "url "))
 		return
 	}
-	u, err := url.Parse(text) // places are in the path and the query only
+	u, err := url.Parse(text) // placeholders such as {id} are in the path and the query only, so the rest is checked as it is
 	if err != nil {
 		ck.problem(path+".url", "cannot be parsed")
 		return
@@ -44,9 +46,10 @@ func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Dur
 	}
 }
 
-// element checks that an element of an answer can become an event. It has no headers and is no form.
+// element checks that the mapping of a backfill can make an event of an element of the answer. An element has no headers and is no
+// form, so the mapping can have no values from those, neither its own nor the source's.
 func (ck *checker) element(path string, s *Source) {
-	own, e := s.Backfill.Event, s.element()
+	own, e := s.Backfill.Event, s.element() // e is own, completed from the source's event
 	if own == nil {
 		own = &provider.EventConfig{}
 	}
@@ -78,9 +81,10 @@ func (ck *checker) element(path string, s *Source) {
 	}
 }
 
-// fromKey is a `from` of a mapping and the key below event that it stands at.
+// fromKey says where a mapping takes a value from, such as header:X-Id, and the key below event that this is written at.
 type fromKey struct{ key, from string }
 
+// froms returns where a mapping takes its values from. Values that the mapping does not have are empty.
 func froms(e *provider.EventConfig) []fromKey {
 	list := []fromKey{{"id", e.ID}, {"type", e.Type}}
 	for _, from := range e.Entity {
@@ -98,7 +102,8 @@ func froms(e *provider.EventConfig) []fromKey {
 	return list
 }
 
-// backfilled checks that the sources of a subscription that wants backfills have one configured.
+// backfilled checks, if the subscription asks for backfills, that its sources have one configured. If it does not, the keys that are
+// for backfills must not be written.
 func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	if !sub.backfills() {
 		for _, key := range []string{"within", "otherwise"} {
@@ -115,9 +120,12 @@ func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	}
 	for _, name := range slices.Sorted(slices.Values(sub.Sources)) {
 		s, ok := t.Sources[name]
-		if !ok || s.Backfill != nil || sub.Start != "backfill" && !s.Sequence() {
-			continue // unknown, which is already reported; or one without gaps
+		if !ok { // already reported
+			continue
 		}
-		ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, name)
+		asks := sub.Start == "backfill" || s.Sequence() // of other sources, there are no gaps to fill
+		if asks && s.Backfill == nil {
+			ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, name)
+		}
 	}
 }

@@ -9,29 +9,31 @@ import (
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
-// params compiles the parameters at path. It does not report missing ones: actions may give them, and actionParams checks that.
+// params reports parameters that a sink would refuse. It does not report missing ones: actions may give them, and actionParams checks
+// that.
 func (ck *checker) params(path string, declared []template.Param, given Params) {
 	if len(declared) == 0 || ck.unresolvedBelow(path) {
 		return
 	}
 	_, err := template.Compile(declared, given.Values())
 	bad, ok := errors.AsType[*template.KeyError](err)
-	switch {
-	case !ok:
-	case given.references(bad.Key):
-		ck.problem(path+"."+bad.Key, "what its reference leads to cannot be used here")
-	default:
-		ck.problem(path+"."+bad.Key, "%v", bad.Err)
+	if !ok {
+		return
 	}
+	if given.references(bad.Key) { // the error may show the value, which may be a secret
+		ck.problem(path+"."+bad.Key, "what its reference leads to cannot be used here")
+		return
+	}
+	ck.problem(path+"."+bad.Key, "%v", bad.Err)
 }
 
 // actionParams checks the parameters of an action at path together with those of its destination.
 func (ck *checker) actionParams(path string, a Action, d *Destination) {
-	declared := d.about().Params
-	switch {
-	case d.Keys == nil:
+	if d.Keys == nil {
 		return // no such type, which is already reported
-	case len(declared) == 0:
+	}
+	declared := d.about().Params
+	if len(declared) == 0 {
 		if ck.written(path + ".params") {
 			ck.problem(path+".params", "has no meaning: destination %s is of type %s", a.To, d.Type)
 		}
@@ -50,7 +52,7 @@ func (ck *checker) actionParams(path string, a Action, d *Destination) {
 	}
 }
 
-// unresolvedBelow reports whether something below path has no value to check.
+// unresolvedBelow reports whether a path below path is unresolved.
 func (ck *checker) unresolvedBelow(path string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(ck.c.unresolved)), func(p string) bool {
 		return ck.c.unresolved[p] && (strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"["))

@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
-// maxBodyLimit is the most a source may take; the broker must take it too.
+// maxBodyLimit is the largest max_body of a source. Records of that size must also fit into the broker.
 const maxBodyLimit = Size(100 << 20)
 
 func (ck *checker) source(path string, s *Source) {
@@ -22,7 +22,7 @@ func (ck *checker) source(path string, s *Source) {
 		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
 	}
 	if ck.written(path + ".deadline") {
-		ck.between(path+".deadline", s.Deadline, Duration(time.Second), Duration(50*time.Second)) // the listener writes for 60 s
+		ck.between(path+".deadline", s.Deadline, Duration(time.Second), Duration(50*time.Second)) // the listener cuts an answer off after 60 s
 	}
 	ck.topics(path+".topics", s.Topics)
 	ck.fetches(path, s)
@@ -64,9 +64,11 @@ func (ck *checker) checkEventTopics(path, team string, taken map[string]string) 
 func (ck *checker) generic(path string, s *Source) {
 	if s.Verify == nil {
 		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
-	} else if hmac := s.Verify.Scheme == "" || s.Verify.Scheme == verify.SchemeHMAC; hmac && s.Verify.SignatureHeader == "" &&
-		!ck.unresolved(path+".verify.signature_header") && !ck.unresolved(path+".verify.scheme") {
-		ck.problem(path+".verify", "signature_header is missing")
+	} else if !ck.unresolved(path+".verify.signature_header") && !ck.unresolved(path+".verify.scheme") {
+		isHMAC := s.Verify.Scheme == "" || s.Verify.Scheme == verify.SchemeHMAC
+		if isHMAC && s.Verify.SignatureHeader == "" {
+			ck.problem(path+".verify", "signature_header is missing")
+		}
 	}
 	if s.Event == nil {
 		ck.problem(path, "event is missing: preset generic needs event.id, event.type and event.entity")
@@ -79,6 +81,8 @@ func (ck *checker) generic(path string, s *Source) {
 	}
 }
 
+// version checks the mapping of the version: from is there, and no key that has no meaning for its kind; the values of rank are
+// listed once each.
 func (ck *checker) version(path string, v *provider.VersionConfig) {
 	if v.Kind != "none" && v.From == "" && !ck.unresolved(path+".from") && !ck.unresolved(path+".kind") {
 		ck.problem(path, "from is missing")
@@ -108,6 +112,7 @@ func (ck *checker) version(path string, v *provider.VersionConfig) {
 	}
 }
 
+// subscription checks one subscription with its sources, gap policy and actions.
 func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	if len(sub.Sources) == 0 && ck.written(path+".sources") {
 		ck.problem(path+".sources", "is empty; name at least one source")
@@ -151,15 +156,16 @@ func (ck *checker) maxWait(path string, sub *Subscription) {
 		return
 	}
 	ck.between(path, sub.Gap.MaxWait, Duration(time.Millisecond), Duration(30*24*time.Hour))
-	least, leastIs := sub.Gap.Wait, "wait"
+	oneGap, keys := sub.Gap.Wait, "wait"
 	if sub.backfills() {
-		least, leastIs = sub.Gap.Wait+sub.Gap.Within, "wait and within together: a backfill would have no time for its answer"
+		oneGap, keys = sub.Gap.Wait+sub.Gap.Within, "wait and within together: a backfill would have no time for its answer"
 	}
-	if sub.Gap.MaxWait < least {
-		ck.problem(path, "%s is less than %s, %s", sub.Gap.MaxWait, least, leastIs)
+	if sub.Gap.MaxWait < oneGap {
+		ck.problem(path, "%s is less than %s, %s", sub.Gap.MaxWait, oneGap, keys)
 	}
 }
 
+// retention checks how long ended events can be read. Less than the dedupe window has no effect, since rows live as long as that.
 func (ck *checker) retention(path string, sub *Subscription) {
 	for _, k := range []struct {
 		name string
@@ -172,6 +178,7 @@ func (ck *checker) retention(path string, sub *Subscription) {
 	}
 }
 
+// subscribed checks that the sources of a subscription exist and are listed once.
 func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
 	for i, name := range sub.Sources {
 		at := path + "[" + itoa(i) + "]"
@@ -186,15 +193,17 @@ func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
 	}
 }
 
+// types checks the globs over event types.
 func (ck *checker) types(path string, globs []string) {
 	for i, g := range globs {
 		at := path + "[" + itoa(i) + "]"
-		if !ck.unresolved(at) && (g == "" || len(g) > 256 || controls(g)) {
+		if !ck.unresolved(at) && (g == "" || len(g) > 256 || hasControls(g)) {
 			ck.problem(at, "a type glob has 1 to 256 characters and no control characters")
 		}
 	}
 }
 
+// actions checks the actions of a subscription: their names, and each against its destination.
 func (ck *checker) actions(path string, t *Team, sub *Subscription) {
 	actions := sub.Actions
 	if len(actions) == 0 && ck.written(path) {
@@ -222,6 +231,7 @@ func (ck *checker) actions(path string, t *Team, sub *Subscription) {
 	}
 }
 
+// missing reports that the team has no source or destination (what) of this name, and which of the known names may have been meant.
 func (ck *checker) missing(path, what, name string, known []string) {
 	if near := nearest(name, known); near != "" {
 		ck.problem(path, "the team has no %s %q; did you mean %s?", what, clip(name), near)

@@ -15,31 +15,31 @@ func (c *Config) Source(team, name string) provider.Config {
 	}
 }
 
-// BackfillEvent returns the mapping of an element of a backfill's answer: its own, completed from the source's. The source must have a
-// backfill. Entity and id are empty if elements need not have them.
+// BackfillEvent returns the mapping that makes an event of an element of a backfill's answer: the backfill's event, completed from the
+// source's. The source must have a backfill. ID and Entity are empty where the file leaves them out.
 func (c *Config) BackfillEvent(team, name string) *provider.EventConfig {
 	return c.Teams[team].Sources[name].element()
 }
 
-// element returns the mapping of an element. It never takes the source's id: the ids of deliveries are not in an answer.
+// element is BackfillEvent. The source's id and entity are not taken over: the ids of deliveries are not in an API's answer.
 func (s *Source) element() *provider.EventConfig {
-	own, of := provider.EventConfig{}, provider.EventConfig{}
+	var own, source provider.EventConfig
 	if s.Backfill.Event != nil {
 		own = *s.Backfill.Event
 	}
 	if s.Event != nil {
-		of = *s.Event
+		source = *s.Event
 	}
 	e := &provider.EventConfig{
-		ID: own.ID, Entity: own.Entity, Type: cmp.Or(own.Type, of.Type), Payload: cmp.Or(own.Payload, of.Payload),
-		Version: cmp.Or(own.Version, of.Version), Deleted: cmp.Or(own.Deleted, of.Deleted), Volatile: own.Volatile,
+		ID: own.ID, Entity: own.Entity, Type: cmp.Or(own.Type, source.Type), Payload: cmp.Or(own.Payload, source.Payload),
+		Version: cmp.Or(own.Version, source.Version), Deleted: cmp.Or(own.Deleted, source.Deleted), Volatile: own.Volatile,
 	}
 	if e.Volatile == nil {
-		e.Volatile = of.Volatile
+		e.Volatile = source.Volatile
 	}
 	if e.Version != nil && e.Version.Kind == "sequence" {
 		first := int64(1)
-		e.First = cmp.Or(own.First, of.First, &first)
+		e.First = cmp.Or(own.First, source.First, &first)
 	}
 	return e
 }
@@ -50,7 +50,7 @@ func (c *Config) MaxBody(team, name string) int64 {
 	if s.MaxBody > 0 {
 		return int64(s.MaxBody)
 	}
-	info, _ := provider.Lookup(s.Preset) // the file names no other
+	info, _ := provider.Lookup(s.Preset) // found: the decoder takes no other preset
 	return info.MaxBody
 }
 

@@ -16,14 +16,15 @@ import (
 	"github.com/forebay-io/forebay/sinks/spec"
 )
 
-// decoder fills structs from nodes by their declared shapes and collects every problem on the way.
+// decoder fills the structs of file.go from the YAML nodes of one file, by their declarations in shape.go. It does not stop at a
+// problem. A path names a value: keys with dots between them, and an index as [0].
 type decoder struct {
 	file       string
 	env        environment
-	uses       func(path string) bool
+	uses       func(path string) bool // Options.uses
 	problems   Problems
-	places     map[string]place
-	unresolved map[string]bool
+	places     map[string]place // where each path was written
+	unresolved map[string]bool  // paths whose value was not resolved, or has a problem that is reported
 }
 
 func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
@@ -48,14 +49,14 @@ var (
 	destinationType = reflect.TypeFor[Destination]()
 )
 
-// isDuration: sinks have the standard library's durations in their keys.
+// isDuration reports whether t is written as a duration. The keys of sinks have the standard library's type.
 func isDuration(t reflect.Type) bool {
 	return t == durationType || t == reflect.TypeFor[time.Duration]()
 }
 
 // isNumber reports whether t is written as a whole number.
 func isNumber(t reflect.Type) bool {
-	return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && !isDuration(t) && t != sizeType
+	return t.Kind() == reflect.Int || (t.Kind() == reflect.Int64 && !isDuration(t) && t != sizeType)
 }
 
 // isScalar reports whether t is written as one plain value.
@@ -64,7 +65,8 @@ func isScalar(t reflect.Type) bool {
 		t.Kind() == reflect.String || isNumber(t) || t.Kind() == reflect.Bool
 }
 
-// value decodes n into v, whose type is one of those that file.go uses, or a type's own keys.
+// value decodes n into v, which is the field of a struct in file.go or of a sink's keys, declared by f. It panics for a type that has
+// no form in the file.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	d.places[path] = place{d.file, n.Line}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
@@ -92,7 +94,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// pairs walks a mapping and reports what is not a plain, unique text key.
+// pairs calls visit for every key of a mapping with the nodes of key and value. Keys that are no plain text or that come twice are
+// problems, and are not visited.
 func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.problem(n, path, "expected a mapping (key: value), found %s", describe(n))
@@ -118,6 +121,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *
 	}
 }
 
+// mapping decodes a mapping into a struct. Unknown keys and missing ones are problems. A value's place is the line of its key.
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	if v.Type() == destinationType {
 		d.sinkType(n, path, v.Addr().Interface().(*Destination))
@@ -147,7 +151,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// null accepts an empty mapping or table ("teams:") and refuses an empty value.
+// null decodes a key without a value: as empty where a mapping is expected ("teams:"), else it is a problem.
 func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
 	switch t := v.Type(); {
 	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct && t != secretType:
@@ -157,8 +161,8 @@ func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// sinkType gives a destination the keys of its type before its mapping is decoded, since type may be written last. A wrong type is
-// reported when it is decoded.
+// sinkType sets Type and Keys of a destination before its mapping is decoded, since type may be written last and decides which other
+// keys there are. It reports no problems: a wrong type is reported when the mapping is decoded.
 func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != "type" {
@@ -171,8 +175,8 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 	}
 }
 
-// unknown reports a key that is not in the list. In a destination whose type is not known, because it is wrong or not resolved here, the
-// keys of all types are allowed.
+// unknown reports a key of mapping v that is not in list. In a destination whose type is wrong or not resolved here, the keys of all
+// types are allowed.
 func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list []member) {
 	var names []string
 	for _, m := range list {
@@ -201,6 +205,7 @@ func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list 
 	d.problem(n, path, "unknown key; known are %s", strings.Join(names, ", "))
 }
 
+// table decodes a mapping from names to entries, such as the sources of a team. An entry without a value is an empty mapping.
 func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.pairs(n, path, func(key string, k, value *yaml.Node) {
@@ -215,19 +220,19 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 		entry := reflect.New(v.Type().Elem()).Elem()
 		d.value(value, at, entry, field{})
 		d.places[at] = place{d.file, k.Line}
-		if !entry.IsNil() {
+		if !entry.IsNil() { // nil after a problem
 			v.SetMapIndex(reflect.ValueOf(key), entry)
 		}
 	})
 }
 
-// headerForm is what a header's name may be here; RFC 9110 allows more, which nobody uses.
+// headerForm matches the names of headers; RFC 9110 allows more characters, which nobody uses.
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// envForm is what a variable's name may be here.
+// envForm matches the names of environment variables.
 var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// secretNames returns which names a table of secrets may have, and what they are names of.
+// secretNames returns what the names in a table of secrets must match, and what a name is of, for messages.
 func secretNames(t reflect.Type) (form *regexp.Regexp, what string) {
 	if t == envType {
 		return envForm, "a variable"
@@ -235,7 +240,7 @@ func secretNames(t reflect.Type) (form *regexp.Regexp, what string) {
 	return headerForm, "a header"
 }
 
-// secrets decodes a table of secrets by names.
+// secrets decodes a mapping from names to secrets: headers, or variables of an environment.
 func (d *decoder) secrets(n *yaml.Node, path string, v reflect.Value) {
 	form, what := secretNames(v.Type())
 	v.Set(reflect.MakeMap(v.Type()))
@@ -254,6 +259,7 @@ func (d *decoder) secrets(n *yaml.Node, path string, v reflect.Value) {
 	})
 }
 
+// list decodes a list. The items may have the values that f declares.
 func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, f field) {
 	if n.Kind != yaml.SequenceNode {
 		d.problem(n, path, "expected a list ([a, b]), found %s", describe(n))
@@ -270,13 +276,14 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// scalar resolves references, then parses by type. A value that this process does not use keeps its references.
+// scalar resolves the references in a plain value and parses it by the type of v. If no role of this process uses the value, it is not
+// resolved: then a string keeps its references, and other types keep their zero value. No message shows what a reference led to.
 func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 	if n.Kind != yaml.ScalarNode {
 		d.problem(n, path, "expected %s, found %s%s", wanted(v.Type()), describe(n), quoteHint(n))
 		return
 	}
-	if n.Tag == "!!binary" || strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
+	if n.Tag == "!!binary" || (strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!")) {
 		d.problem(n, path, "tag %s is not supported", n.Tag)
 		return
 	}
@@ -302,11 +309,11 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 			err = fmt.Errorf("the value of %s does not fit here", clip(n.Value))
 		}
 		d.problem(n, path, "%v", err)
-		d.unresolved[path] = true // already reported; later checks leave it alone
+		d.unresolved[path] = true // the checks leave out what is already reported
 	}
 }
 
-// setScalar parses text into v and checks it against the closed list of f.
+// setScalar parses text by the type of v, checks it against the minimum and the values that f declares, and sets v.
 func setScalar(v reflect.Value, text string, f field) error {
 	switch {
 	case v.Type() == secretType:
@@ -370,6 +377,7 @@ func setNetwork(v reflect.Value, text string) error {
 	return nil
 }
 
+// oneOf returns an error if f declares a list of values and text is not in it.
 func oneOf(text string, f field) error {
 	if len(f.values) == 0 || slices.Contains(f.values, text) {
 		return nil

@@ -14,11 +14,12 @@ import (
 const (
 	// RedeliveryHorizon is how long providers may deliver an event again.
 	RedeliveryHorizon = Duration(7 * 24 * time.Hour)
-	// SegmentTime is the segment.ms that `topics apply` sets: what is past retention is gone after one more segment.
+	// SegmentTime is the segment.ms that `topics apply` sets. Kafka deletes whole segments, so a record may stay that much longer than
+	// the topic's retention.
 	SegmentTime = Duration(24 * time.Hour)
 )
 
-// fillStatic sets every declared default below v that was not written.
+// fillStatic sets the keys at and below path that are not written to their declared defaults. v has the value at path.
 func (c *Config) fillStatic(v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -35,13 +36,13 @@ func (c *Config) fillStatic(v reflect.Value, path string) {
 		}
 	case reflect.Struct:
 		if isScalar(v.Type()) || (v.Type() == topicsType && path != "topics") {
-			return // a source's topics inherit
+			return // a source's topics get theirs from the top of the file, by Source.fill
 		}
 		for _, m := range members(v) {
 			at := join(path, m.name)
 			if _, written := c.places[at]; !written && m.def != "" {
 				if err := setScalar(m.value, m.def, field{}); err != nil {
-					panic("config: default of " + at + ": " + err.Error()) // a slip in a declaration
+					panic("config: default of " + at + ": " + err.Error()) // the declaration is wrong
 				}
 				continue
 			}
@@ -82,36 +83,37 @@ func (c *Config) fillComputed() {
 			sub.fill(c, team)
 		}
 		for destination, d := range team.Destinations {
-			c.fillMemory("teams."+name+".destinations."+destination, d, team.attempted(destination))
+			c.fillMemory("teams."+name+".destinations."+destination, d, team.attemptTime(destination))
 		}
 	}
 }
 
-// fillMemory sets the default of a destination's keys that say how long it remembers which actions are done: as long as it has to.
-func (c *Config) fillMemory(path string, d *Destination, least Duration) {
-	m := d.about().Memory
-	if m == nil {
+// fillMemory sets for how long a destination that remembers which actions are done does so, if the file does not say. attemptTime is
+// for how long its actions may be attempted: if it forgot an action earlier, a late attempt would run that again.
+func (c *Config) fillMemory(path string, d *Destination, attemptTime Duration) {
+	memory := d.about().Memory
+	if memory == nil {
 		return
 	}
-	if _, written := c.places[path+"."+m.Key]; !written {
-		*m.For = max(m.Default, least.Std())
+	if _, written := c.places[path+"."+memory.Key]; !written {
+		*memory.For = max(memory.Default, attemptTime.Std())
 	}
 }
 
-// attempted returns for how long an action of any subscription may be attempted at a destination, which must remember it as long.
-func (t *Team) attempted(destination string) (longest Duration) {
+// attemptTime returns for how long an action may be attempted at a destination, by the subscription that may longest.
+func (t *Team) attemptTime(destination string) (longest Duration) {
 	d := t.Destinations[destination]
 	for _, sub := range t.Subscriptions {
 		if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.To == destination }) {
-			longest = max(longest, sub.attempted(d))
+			longest = max(longest, sub.attemptTime(d))
 		}
 	}
 	return longest
 }
 
-// attempted returns for how long the subscription may attempt an action: the time of the retries, plus that in which a dead letter can be
-// replayed.
-func (sub *Subscription) attempted(d *Destination) Duration {
+// attemptTime returns for how long the subscription may attempt an action: the time of the retries, and then the time in which its
+// dead letter can be replayed.
+func (sub *Subscription) attemptTime(d *Destination) Duration {
 	return d.Retry.Within + max(sub.Retention.Dead, sub.Dedupe.Window)
 }
 
@@ -133,6 +135,7 @@ func maxDelay(r Retry) Duration { return max(r.Min, min(r.Within/6*5, longestDel
 // eventTopicPrefix returns the prefix of the topics of a team's sources, which access rights go by.
 func eventTopicPrefix(team string) string { return "events." + team + "." }
 
+// minInsync returns the default of min_insync.
 func minInsync(replication int) int {
 	if replication >= 3 {
 		return 2
@@ -140,6 +143,7 @@ func minInsync(replication int) int {
 	return 1
 }
 
+// fill sets the defaults of a source that depend on other keys. top are the settings of topics at the top of the file.
 func (s *Source) fill(top Topics) {
 	t := &s.Topics
 	if t.Partitions == 0 {
@@ -148,12 +152,10 @@ func (s *Source) fill(top Topics) {
 	if t.Retention == 0 {
 		t.Retention = top.Retention
 	}
-	switch {
-	case t.MinInsync != 0:
-	case t.Replication != 0:
-		t.MinInsync = minInsync(t.Replication)
-	default:
+	if t.MinInsync == 0 && t.Replication == 0 {
 		t.MinInsync = top.MinInsync
+	} else if t.MinInsync == 0 {
+		t.MinInsync = minInsync(t.Replication)
 	}
 	if t.Replication == 0 {
 		t.Replication = top.Replication
@@ -191,6 +193,7 @@ func (s *Source) Sequence() bool {
 	return s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "sequence"
 }
 
+// fill sets the defaults of a subscription that depend on other keys.
 func (sub *Subscription) fill(c *Config, team *Team) {
 	if sub.Start == "" {
 		sub.Start = "any"
@@ -216,6 +219,7 @@ func (sub *Subscription) backfills() bool {
 	return sub.Gap.Then == "backfill" || sub.Start == "backfill"
 }
 
+// allSequence reports whether all sources of the subscription have versions of kind sequence.
 func (sub *Subscription) allSequence(team *Team) bool {
 	for _, name := range sub.Sources {
 		if s, ok := team.Sources[name]; !ok || !s.Sequence() {
@@ -225,6 +229,7 @@ func (sub *Subscription) allSequence(team *Team) bool {
 	return len(sub.Sources) > 0
 }
 
+// anySequence reports whether one source of the subscription has versions of kind sequence.
 func (sub *Subscription) anySequence(team *Team) bool {
 	for _, name := range sub.Sources {
 		if s, ok := team.Sources[name]; ok && s.Sequence() {
@@ -234,7 +239,8 @@ func (sub *Subscription) anySequence(team *Team) bool {
 	return false
 }
 
-// minWindow returns the least time for which events must be remembered: as long as one may still be read or sent again.
+// minWindow returns for how long the subscription must remember events at least: as long as the log may have them, or the provider may
+// deliver them again.
 func (sub *Subscription) minWindow(c *Config, team *Team) Duration {
 	longest := Duration(0)
 	for _, name := range sub.Sources {

@@ -9,7 +9,8 @@ import (
 	"github.com/forebay-io/forebay/sinks/spec"
 )
 
-// Config is the whole configuration, defaults filled in. Read-only once loaded.
+// Config is the whole configuration, defaults filled in. It must not be changed once it is loaded. What the keys of this file mean is
+// declared in shape.go, under their yaml names.
 type Config struct {
 	Version  int              `yaml:"version"`
 	Kafka    Kafka            `yaml:"kafka"`
@@ -21,8 +22,8 @@ type Config struct {
 	TeamsDir string           `yaml:"teams_dir"`
 	Teams    map[string]*Team `yaml:"teams"`
 
-	places     map[string]place
-	unresolved map[string]bool
+	places     map[string]place // where the files set a path, such as "teams.acme.sources.github.preset"
+	unresolved map[string]bool  // paths without a usable value: see checker.unresolved
 	notes      []Problem
 }
 

@@ -28,7 +28,7 @@ const (
 // ServeRoles returns the roles of `forebay serve`, in the order in which they are started.
 func ServeRoles() []Role { return []Role{RoleStream, RoleIntake} }
 
-// part names what a path belongs to; "" is what every process uses.
+// part names the part of the configuration that a path belongs to, as usedParts has them; "" is what every role uses.
 func part(path string) string {
 	steps := strings.Split(path, ".")
 	switch {
@@ -56,7 +56,8 @@ func part(path string) string {
 	return ""
 }
 
-var uses = map[Role][]string{
+// usedParts has the parts that each role uses. References in other parts are not resolved.
+var usedParts = map[Role][]string{
 	RoleIntake:  {"kafka", "intake", "secrets", "tokens"},
 	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches", "agents", "tokens"},
 	RoleTopics:  {"kafka"},
@@ -78,16 +79,18 @@ type Options struct {
 	Embedded bool
 	// Lookup finds environment variables; nil is os.LookupEnv.
 	Lookup func(name string) (string, bool)
-	// See, if set, is called with the path of every file, and of the directory of teams, just before it is read: they are watched.
+	// See, if set, is called with the path of every file, and of the directory of teams, just before it is read. A caller that reloads
+	// watches these.
 	See func(path string)
 }
 
+// uses reports whether one of the roles uses the value at a path.
 func (o *Options) uses(path string) bool {
 	p := part(path)
 	if p == "" || len(o.Roles) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(o.Roles, func(r Role) bool { return slices.Contains(uses[r], p) })
+	return slices.ContainsFunc(o.Roles, func(r Role) bool { return slices.Contains(usedParts[r], p) })
 }
 
 // teamFile is one file of the teams directory.
@@ -114,10 +117,11 @@ func Load(o Options) (*Config, error) {
 	return c, nil
 }
 
+// loader is one call of Load.
 type loader struct {
 	options  Options
 	env      environment
-	problems Problems
+	problems Problems // so far
 }
 
 func (l *loader) add(ps ...Problem) { l.problems = append(l.problems, ps...) }
@@ -128,6 +132,7 @@ func (l *loader) see(path string) {
 	}
 }
 
+// load returns the configuration, which is worth nothing if there are problems.
 func (l *loader) load() *Config {
 	c := &Config{places: map[string]place{}, unresolved: map[string]bool{}}
 	if !l.decode(c, l.options.Path, l.options.Data, reflect.ValueOf(c).Elem()) {
@@ -142,7 +147,8 @@ func (l *loader) load() *Config {
 	return c
 }
 
-// decode reads one file into v and keeps where everything was written in c.
+// decode reads one file into v and notes in c where each key was written and which values are unresolved. data is the file's content;
+// nil reads the file. It returns false if the file cannot be read or is not YAML; other problems leave v incomplete.
 func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bool {
 	if data == nil {
 		l.see(file)
@@ -165,10 +171,10 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 		return false
 	}
 	d := &decoder{file: file, env: l.env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved}
-	if root := node; root.Kind == yaml.MappingNode {
-		d.value(root, "", v, field{})
+	if node.Kind == yaml.MappingNode {
+		d.value(node, "", v, field{})
 	} else {
-		d.problem(root, "", "expected a mapping (key: value), found %s", describe(root))
+		d.problem(node, "", "expected a mapping (key: value), found %s", describe(node))
 	}
 	l.add(d.problems...)
 	for path, at := range d.places {
@@ -179,7 +185,7 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 	return true
 }
 
-// teams merges the team files, if there is a directory of them.
+// teams adds the teams of the team files to c, if there is a directory of them: Options.TeamsDir, or else the file's teams_dir.
 func (l *loader) teams(c *Config) {
 	dir := l.options.TeamsDir
 	if dir == "" && c.TeamsDir != "" {
@@ -202,16 +208,17 @@ func (l *loader) teams(c *Config) {
 	}
 	for _, e := range entries {
 		ext := filepath.Ext(e.Name())
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || ext != ".yaml" && ext != ".yml" {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || (ext != ".yaml" && ext != ".yml") {
 			continue
 		}
 		l.teamFile(c, filepath.Join(dir, e.Name()))
 	}
 }
 
+// teamFile adds the teams of one file to c. A team that c has already is a problem.
 func (l *loader) teamFile(c *Config, file string) {
 	var tf teamFile
-	own := &Config{places: map[string]place{}, unresolved: c.unresolved}
+	own := &Config{places: map[string]place{}, unresolved: c.unresolved} // keeps this file's places apart from those of c
 	if !l.decode(own, file, nil, reflect.ValueOf(&tf).Elem()) {
 		return
 	}
@@ -235,7 +242,7 @@ func (l *loader) teamFile(c *Config, file string) {
 // Notes returns remarks on what is allowed and has no effect.
 func (c *Config) Notes() []Problem { return slices.Clone(c.notes) }
 
-// at returns where path, or the nearest mapping around it, was written.
+// at returns where the files set a path, or else the nearest mapping or list around it.
 func (c *Config) at(path string) place {
 	for p := path; p != ""; {
 		if at, ok := c.places[p]; ok {

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile bounds one configuration file.
+// maxFile is the largest configuration file, in bytes.
 const maxFile = 4 << 20
 
-// parse reads exactly one YAML document. An empty one is a nil node.
+// parse returns the content of a file that must have one YAML document; nil if the document is empty.
 func parse(file string, data []byte) (*yaml.Node, Problems) {
 	if len(data) > maxFile {
 		return nil, Problems{{File: file, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
@@ -48,6 +48,8 @@ var (
 
 const quoting = `; inside [] and {} a reference needs quotes: ["${env:NAME}"]`
 
+// syntaxProblems makes a problem of an error of the YAML decoder: with its line, and a hint where a reference without quotes may be
+// the cause.
 func syntaxProblems(file string, data []byte, err error) Problems {
 	message, line := err.Error(), 0
 	if m := yamlLine.FindStringSubmatch(message); m != nil {
@@ -61,7 +63,8 @@ func syntaxProblems(file string, data []byte, err error) Problems {
 	return Problems{{File: file, Line: line, Message: message}}
 }
 
-// quoteHint explains a mapping or list that was meant to be a reference: {url: ${env:X}} parses in odd ways.
+// quoteHint returns a hint for a mapping or list that was probably meant to be a reference: in {url: ${env:X}}, YAML takes what is
+// behind the $ for a mapping. It is empty for others.
 func quoteHint(n *yaml.Node) string {
 	for _, c := range n.Content {
 		if strings.Contains(c.Value, "env") || strings.Contains(c.Value, "file") || strings.HasSuffix(c.Value, "$") {
@@ -72,9 +75,10 @@ func quoteHint(n *yaml.Node) string {
 }
 
 func isNull(n *yaml.Node) bool {
-	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Anchor == ""
+	return n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Anchor == "")
 }
 
+// describe says what a node is, for messages that say what was found instead of what was expected.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -104,7 +108,7 @@ func wanted(t reflect.Type) string {
 	return "text"
 }
 
-// clip bounds text that came from outside and is quoted in an error.
+// clip shortens text from the file that an error quotes.
 func clip(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "..."

@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Params are the parameters of a sink as written: paramText, bool, int64, json.Number, []any, map[string]any.
+// Params are the parameters of a sink. Their values are paramText, bool, int64 or json.Number, and []any and map[string]any of these.
 type Params map[string]any
 
-// paramText is a string of params. What its references lead to may be a secret and is never shown.
+// paramText is a text of params: value is what it is with its references resolved, which may be a secret and is never shown; written
+// is what the file has.
 type paramText struct{ value, written string }
 
 // Values returns the parameters as sinks/template compiles them.
@@ -24,6 +25,7 @@ func (p Params) Values() map[string]any {
 	return plain(map[string]any(p)).(map[string]any)
 }
 
+// plain returns v with the values of its texts in place of each paramText.
 func plain(v any) any {
 	switch v := v.(type) {
 	case paramText:
@@ -44,7 +46,7 @@ func plain(v any) any {
 	return v
 }
 
-// params decodes a mapping of parameters.
+// params decodes the parameters of a destination or an action.
 func (d *decoder) params(n *yaml.Node, path string, v reflect.Value) {
 	if object, ok := d.param(n, path).(map[string]any); ok {
 		v.Set(reflect.ValueOf(Params(object)))
@@ -53,7 +55,7 @@ func (d *decoder) params(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// param returns one value; nil if there is a problem.
+// param returns the value of a parameter, or of a part of one; nil after a problem.
 func (d *decoder) param(n *yaml.Node, path string) any {
 	d.places[path] = place{d.file, n.Line}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
@@ -79,12 +81,13 @@ func (d *decoder) param(n *yaml.Node, path string) any {
 	v, err := d.paramScalar(n, path)
 	if err != nil {
 		d.problem(n, path, "%v", err)
-		d.unresolved[path] = true // reported; later checks leave it alone
+		d.unresolved[path] = true // the checks leave out what is already reported
 		return nil
 	}
 	return v
 }
 
+// paramScalar returns a plain value by the type that YAML gives it. Numbers that are no int64 stay as they are written.
 func (d *decoder) paramScalar(n *yaml.Node, path string) (any, error) {
 	switch n.Tag {
 	case "!!str", "!!timestamp":
@@ -107,6 +110,7 @@ func (d *decoder) paramScalar(n *yaml.Node, path string) (any, error) {
 	return nil, fmt.Errorf("tag %s is not supported", n.Tag)
 }
 
+// paramText returns a text. Its references are resolved if a role of this process uses it.
 func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 	t := paramText{n.Value, n.Value}
 	if !hasReference(n.Value) {
@@ -121,7 +125,7 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 	return t, err
 }
 
-// node shows parameters as they were written.
+// node returns the parameters as they were written.
 func (p Params) node() *yaml.Node { return paramNode(map[string]any(p)) }
 
 func paramNode(v any) *yaml.Node {
@@ -149,22 +153,23 @@ func paramNode(v any) *yaml.Node {
 	return n
 }
 
-// references reports whether the parameter at a key such as blocks[0].text is a text with references in it.
+// references reports whether the parameter at a key such as blocks[0].text is a text with references in it. It is also true if the key
+// cannot be followed, since a name has a dot in it: what might be a secret is not shown.
 func (p Params) references(key string) bool {
 	v := any(map[string]any(p))
 	for step := range strings.SplitSeq(strings.NewReplacer("[", ".", "]", "").Replace(key), ".") {
-		switch held := v.(type) {
+		switch around := v.(type) {
 		case map[string]any:
-			v = held[step]
+			v = around[step]
 		case []any:
 			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(held) {
+			if err != nil || i >= len(around) {
 				return true
 			}
-			v = held[i]
+			v = around[i]
 		}
 		if v == nil {
-			return true // a name with a dot in it: rather say too little
+			return true
 		}
 	}
 	t, ok := v.(paramText)

@@ -30,7 +30,7 @@ func (p Problem) String() string {
 	return b.String() + p.Message
 }
 
-// Problems is every problem of a configuration, as one error. It is never empty when returned.
+// Problems is every problem of a configuration, as one error. A function that returns it as an error never returns it empty.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -41,6 +41,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// sorted sorts the problems by file, line and path and drops repeated ones.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
@@ -54,7 +55,7 @@ type place struct {
 	line int
 }
 
-// nearest returns the name among names that a typing slip may have meant, or "".
+// nearest returns which of the names word was probably meant to be; "" if none is within two slips, or one slip in three letters.
 func nearest(word string, names []string) string {
 	best, bestDistance := "", 1+max(2, len(word)/3)
 	for _, name := range names {
@@ -65,12 +66,13 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance returns Damerau's: insertions, deletions, substitutions and swaps of neighbours.
+// distance returns the edit distance of two words: how many insertions, deletions, substitutions and swaps of neighbours make b of a.
+// It does not compute that of long words.
 func distance(a, b string) int {
 	if len(a) > 80 || len(b) > 80 {
 		return 80
 	}
-	rows := make([][]int, len(a)+1)
+	rows := make([][]int, len(a)+1) // rows[i][j] is the distance of a[:i] and b[:j]
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)
 		rows[i][0] = i

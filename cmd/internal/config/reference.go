@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// environment is where references lead. Tests replace it.
+// environment reads the variables and files that references name. Tests replace it.
 type environment struct {
 	lookup func(name string) (string, bool)
 	read   func(path string) ([]byte, error)
@@ -16,9 +16,10 @@ type environment struct {
 
 func osEnvironment() environment { return environment{lookup: os.LookupEnv, read: readSmall} }
 
-// maxReferenced bounds a referenced file: a secret is small, and a device that never ends must not hang the start.
+// maxReferenced is the largest file that a reference may name: a secret is small, and a device that never ends must not hang the start.
 const maxReferenced = 1 << 20
 
+// readSmall reads a file of at most maxReferenced bytes.
 func readSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,7 +36,7 @@ func readSmall(path string) ([]byte, error) {
 // hasReference reports whether s contains a reference or an escape.
 func hasReference(s string) bool { return strings.Contains(s, "${") }
 
-// expand replaces the references of s. "$${" is a literal "${".
+// expand returns s with each reference replaced by what it names, and "$${" by a literal "${".
 func (e environment) expand(s string) (string, error) {
 	var b strings.Builder
 	for {
@@ -63,6 +64,8 @@ func (e environment) expand(s string) (string, error) {
 	}
 }
 
+// value returns what a reference names; inner is its text between the braces. An empty value is an error: it is a mistake more often
+// than it is meant.
 func (e environment) value(inner string) (string, error) {
 	scheme, name, _ := strings.Cut(inner, ":")
 	switch {
@@ -81,13 +84,14 @@ func (e environment) value(inner string) (string, error) {
 	return "", fmt.Errorf("${%s} is not a reference: use ${env:NAME} or ${file:PATH}, or $${ for a literal ${", inner)
 }
 
+// file returns the content of a file without the newline at its end.
 func (e environment) file(path string) (string, error) {
 	data, err := e.read(path)
 	if err != nil {
 		return "", fmt.Errorf("reference to a file: %w", err)
 	}
-	text, cut := strings.CutSuffix(string(data), "\r\n")
-	if !cut {
+	text, windows := strings.CutSuffix(string(data), "\r\n")
+	if !windows {
 		text = strings.TrimSuffix(text, "\n")
 	}
 	if text == "" {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Live compares what runs with what was read again. Sources change live: their secrets, limits and mappings, and
-// sources that are new or gone. Everything else needs a restart: the list names it by path, empty when nothing does.
+// Live compares the running configuration with one that was read again, and returns the paths that differ and need a restart. The
+// rest can change while the process runs: sources that are new or gone, and of other sources everything but topic, topics, thin and
+// backfill.
 func Live(running, read *Config) (needRestart []string) {
 	other := members(reflect.ValueOf(read).Elem())
 	for i, m := range members(reflect.ValueOf(running).Elem()) {
@@ -25,34 +26,45 @@ func Live(running, read *Config) (needRestart []string) {
 	return needRestart
 }
 
-func liveTeam(path string, a, b *Team) (list []string) {
-	if a == nil {
-		a = &Team{}
+// liveTeam returns what of a team needs a restart, sorted. A team that one of the configurations does not have is nil there.
+func liveTeam(path string, running, read *Team) (needRestart []string) {
+	if running == nil {
+		running = &Team{}
 	}
-	if b == nil {
-		b = &Team{}
+	if read == nil {
+		read = &Team{}
 	}
-	list = append(list, differences(path+".destinations", a.Destinations, b.Destinations)...)
-	list = append(list, differences(path+".subscriptions", a.Subscriptions, b.Subscriptions)...)
-	for name, s := range a.Sources {
-		t, ok := b.Sources[name]
-		if ok && s.Topics != t.Topics {
-			list = append(list, path+".sources."+name+".topics")
-		}
-		if ok && s.Topic != t.Topic {
-			list = append(list, path+".sources."+name+".topic")
-		}
-		if ok && !reflect.DeepEqual(s.Thin, t.Thin) {
-			list = append(list, path+".sources."+name+".thin")
-		}
-		if ok && (!reflect.DeepEqual(s.Backfill, t.Backfill) || s.Backfill != nil && !reflect.DeepEqual(s.element(), t.element())) {
-			list = append(list, path+".sources."+name+".backfill")
+	needRestart = append(needRestart, differences(path+".destinations", running.Destinations, read.Destinations)...)
+	needRestart = append(needRestart, differences(path+".subscriptions", running.Subscriptions, read.Subscriptions)...)
+	for name, before := range running.Sources {
+		if after, ok := read.Sources[name]; ok {
+			needRestart = append(needRestart, liveSource(path+".sources."+name, before, after)...)
 		}
 	}
-	slices.Sort(list)
-	return list
+	slices.Sort(needRestart)
+	return needRestart
 }
 
+// liveSource returns what of a source needs a restart, because the stream uses it, too.
+func liveSource(path string, running, read *Source) (needRestart []string) {
+	if running.Topics != read.Topics {
+		needRestart = append(needRestart, path+".topics")
+	}
+	if running.Topic != read.Topic {
+		needRestart = append(needRestart, path+".topic")
+	}
+	if !reflect.DeepEqual(running.Thin, read.Thin) {
+		needRestart = append(needRestart, path+".thin")
+	}
+	// The mapping of a backfill's elements takes parts of the source's own event.
+	sameMapping := running.Backfill == nil || read.Backfill == nil || reflect.DeepEqual(running.element(), read.element())
+	if !sameMapping || !reflect.DeepEqual(running.Backfill, read.Backfill) {
+		needRestart = append(needRestart, path+".backfill")
+	}
+	return needRestart
+}
+
+// differences returns the paths of entries that are not the same in both maps, or are in one of them only.
 func differences[V any](path string, a, b map[string]*V) (list []string) {
 	names := append(keys(a), keys(b)...)
 	slices.Sort(names)

@@ -11,7 +11,7 @@ import (
 // Duration is a time.Duration written in Go's form, with "d" for days: "7d", "1d12h", "30s".
 type Duration time.Duration
 
-// ParseDuration reads Go's form with days in front.
+// ParseDuration reads a duration in Go's form, with days in front: "1d12h". It may be negative if it has no days.
 func ParseDuration(s string) (Duration, error) {
 	rest, days := s, time.Duration(0)
 	if head, tail, ok := strings.Cut(s, "d"); ok {
@@ -30,7 +30,7 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(days + d), nil
 }
 
-// Std returns the standard library's form.
+// Std returns the duration as the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // String returns the shortest form that [ParseDuration] reads back: whole days first, no zero parts behind.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reference is what may stand instead of any scalar.
+// reference is the schema of a reference, which may be written instead of any plain value.
 var reference = map[string]any{"type": "string", "pattern": `\$\{(env|file):.+\}`}
 
 // Schema returns the JSON Schema (2020-12) of the file, generated from the same declaration that decodes it.
@@ -19,6 +19,7 @@ func Schema() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
+// schemaOf returns the schema of a value of type t that f declares.
 func schemaOf(t reflect.Type, f field) map[string]any {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -65,13 +66,13 @@ func objectSchema(t reflect.Type) map[string]any {
 	return object
 }
 
-// sinkProperties adds the keys that destinations have by their types, each with what it means for which type. That a type
-// has no such key is said by the check of the file alone.
+// sinkProperties adds the keys that destinations have by their types. The description of a key says what it means for which types. The
+// schema allows each key for every type; only the check of the file knows better.
 func sinkProperties(properties map[string]any) {
 	for key, byType := range sinkKeys() {
 		var property map[string]any
 		var docs []string
-		types := map[string][]string{} // by doc
+		types := map[string][]string{} // the types for which the key has a doc, by that
 		for _, name := range keys(byType) {
 			f := byType[name]
 			property = schemaOf(valueOf(f).Type(), fieldOf(f))
@@ -110,6 +111,7 @@ func scalarSchema(t reflect.Type, f field) map[string]any {
 	return map[string]any{"type": []string{"string", "number"}}
 }
 
+// describeField adds what f declares to a schema: the doc and the default.
 func describeField(s map[string]any, f field) map[string]any {
 	if f.doc != "" {
 		s["description"] = f.doc

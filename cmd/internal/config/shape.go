@@ -298,7 +298,7 @@ type member struct {
 	value reflect.Value
 }
 
-// members returns the keys of a mapping, in declared order. Those of a destination's type stand behind the type.
+// members returns the keys of the struct v, in declared order. In a destination, the keys of its type follow the key type.
 func members(v reflect.Value) []member {
 	byTag := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -317,6 +317,7 @@ func members(v reflect.Value) []member {
 	return list
 }
 
+// ownMembers returns the keys that a destination has by its type.
 func ownMembers(d *Destination) (list []member) {
 	for _, f := range d.about().Fields {
 		list = append(list, member{fieldOf(f), valueOf(f)})
@@ -324,14 +325,14 @@ func ownMembers(d *Destination) (list []member) {
 	return list
 }
 
-// fieldOf returns the declaration of a type's own key. What is required is missed by the checks: that depends on the type, which
-// stands elsewhere in the mapping.
+// fieldOf returns the declaration of a key that a sink type has of its own. It never says required: the decoder does not know the type
+// when it looks for missing keys, so the checks do that (checker.sinkKeys).
 func fieldOf(f spec.Field) field {
 	return field{name: f.Name, doc: f.Doc, def: f.Default, computed: f.Computed, values: f.Values}
 }
 
-// valueOf returns where the value of a type's own key goes.
+// valueOf returns the variable that gets the value of a sink type's own key.
 func valueOf(f spec.Field) reflect.Value { return reflect.ValueOf(f.To).Elem() }
 
-// isEmpty reports whether a value is written and nothing.
-func isEmpty(v reflect.Value) bool { return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 }
+// isEmpty reports whether a value is zero or an empty list.
+func isEmpty(v reflect.Value) bool { return v.IsZero() || (v.Kind() == reflect.Slice && v.Len() == 0) }

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML returns the effective configuration with every default filled in and secrets redacted, in declared order. It is
-// to be read; it loads again once its secrets are written back.
+// YAML returns the effective configuration: with every default filled in and secrets redacted, in declared order. [Load] takes it
+// again once its secrets are written back.
 func (c *Config) YAML() ([]byte, error) {
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)
@@ -30,7 +30,7 @@ func (c *Config) Value() (any, error) {
 	return v, err
 }
 
-// nodeOf returns v as a YAML node; nil leaves a key out.
+// nodeOf returns v as a YAML node; nil for a nil pointer, whose key is left out.
 func nodeOf(v reflect.Value) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -57,11 +57,12 @@ func nodeOf(v reflect.Value) *yaml.Node {
 	return scalarNode(v)
 }
 
+// structNode returns a struct as a mapping. A key that is not written and has no declared default is left out.
 func structNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, m := range members(v) {
 		if m.value.IsZero() && m.def == "" {
-			continue // not written and without a default: absent
+			continue
 		}
 		if c := nodeOf(m.value); c != nil {
 			n.Content = append(n.Content, text(m.name), c)
@@ -80,6 +81,7 @@ func tableNode(v reflect.Value) *yaml.Node {
 	return n
 }
 
+// text returns a string as a node.
 func text(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)

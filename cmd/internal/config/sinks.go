@@ -66,7 +66,7 @@ func sinkKeys() map[string]map[string]spec.Field {
 	return all
 }
 
-// about describes a destination; nothing where it has no type that is known.
+// about returns what the destination's type says of it; nothing if there is no such type.
 func (d *Destination) about() spec.Description {
 	if d.Keys == nil {
 		return spec.Description{}
@@ -74,7 +74,7 @@ func (d *Destination) about() spec.Description {
 	return d.Keys.Describe()
 }
 
-// sinkKeys checks the keys that belong to a destination's type.
+// sinkKeys checks the keys that a destination has, or must not have, by its type.
 func (ck *checker) sinkKeys(path string, d *Destination) {
 	about := d.Keys.Describe()
 	for key, has := range map[string]bool{"params": len(about.Params) > 0, "allow_networks": about.Networks, "long": about.Later} {
@@ -84,14 +84,16 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 	}
 	for _, f := range about.Fields {
 		at := path + "." + f.Name
-		switch v := valueOf(f); {
-		case ck.unresolved(at):
-		case !ck.written(at) && f.Required:
+		if ck.unresolved(at) {
+			continue
+		}
+		written, v := ck.written(at), valueOf(f)
+		switch {
+		case f.Required && !written:
 			ck.problem(path, "%s is missing: %s", f.Name, f.Doc)
-		case !ck.written(at):
 		case f.Required && isEmpty(v):
 			ck.problem(at, "is empty")
-		case f.Most > 0:
+		case f.Most > 0 && written:
 			ck.between(at, Duration(v.Int()), Duration(f.Least), Duration(f.Most))
 		}
 	}
@@ -102,8 +104,8 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 	ck.params(path+".params", about.Params, d.Params)
 }
 
-// report returns where a destination's own checks say what is wrong, and learn what they need of the rest of the file. What this
-// process does not know of that counts as granted.
+// report returns the report of a destination at path for the checks of its type: it takes their problems, and tells them what they need
+// of the rest of the file. A grant whose value this process does not resolve counts as given.
 func (ck *checker) report(path string, d *Destination) *spec.Report {
 	team, _, _ := strings.Cut(strings.TrimPrefix(path, "teams."), ".")
 	at := func(key string) string { return strings.TrimSuffix(path+"."+key, ".") }
@@ -120,12 +122,13 @@ func (ck *checker) report(path string, d *Destination) *spec.Report {
 	}
 }
 
-// long checks a destination that may finish later.
+// long checks a destination that may report the result of an action later.
 func (ck *checker) long(path string, l *Long) {
-	if !ck.listensAgents() || ck.c.Agents.PublicURL == "" && !ck.unresolved("agents.public_url") {
+	hasPublicURL := ck.c.Agents.PublicURL != "" || ck.unresolved("agents.public_url")
+	if !ck.listensAgents() || !hasPublicURL {
 		ck.problem(path, "needs listen.agents and agents.public_url: nobody could say what came of an action")
 	}
-	if !ck.written(path + ".deadline") { // said already
+	if !ck.written(path + ".deadline") { // already reported
 		return
 	}
 	ck.between(path+".deadline", l.Deadline, Duration(time.Second), Duration(30*24*time.Hour))
@@ -134,18 +137,18 @@ func (ck *checker) long(path string, l *Long) {
 	}
 }
 
-// remembers reports an action that can be attempted again after its destination has forgotten it, as the file says.
+// remembers reports an action that could be attempted again after its destination has forgotten that it is done.
 func (ck *checker) remembers(path string, a Action, d *Destination, sub *Subscription) {
 	m := d.about().Memory
 	if m == nil {
 		return
 	}
-	if kept, least := Duration(*m.For), sub.attempted(d); kept != 0 && kept < least {
-		ck.problem(path+".to", "%s %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, it could run twice", m.Key, kept, a.To, least)
+	if kept, attempted := Duration(*m.For), sub.attemptTime(d); kept != 0 && kept < attempted {
+		ck.problem(path+".to", "%s %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, it could run twice", m.Key, kept, a.To, attempted)
 	}
 }
 
-// publish checks what teams may write to beside their own topics.
+// publish checks kafka.publish, the prefixes of topics that teams may write to beside their own.
 func (ck *checker) publish() {
 	for _, team := range slices.Sorted(maps.Keys(ck.c.Kafka.Publish)) {
 		for i, prefix := range ck.c.Kafka.Publish[team] {
@@ -156,11 +159,11 @@ func (ck *checker) publish() {
 	}
 }
 
-// maxStatements is how many connections statements of a process may have in the ledger's database, which has the ledger to
-// serve besides.
+// maxStatements is how many statements of destinations a process may run at once in the ledger's database, each on a connection of its
+// own. The database has the ledger to serve besides.
 const maxStatements = 100
 
-// statements checks what the destinations of all teams take of the ledger's database together.
+// statements checks that the destinations of all teams together do not run more statements in the ledger's database than that.
 func (ck *checker) statements() {
 	if n := ck.c.Statements(); n > maxStatements && ck.options.uses("postgres.url") {
 		ck.problem("postgres.statements", "destinations of type postgres without a database may have %d statements under way at once, each with a connection to the ledger's database; more than %d are too many: give them a lower concurrency", n, maxStatements)
