@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// longPolicy returns how a destination may finish later. l is nil if it may not.
+// longPolicy returns the policy of a destination that may report the result of an action later; the zero policy if it may not.
 func longPolicy(l *config.Long) lane.LongPolicy {
 	if l == nil {
 		return lane.LongPolicy{}
@@ -24,8 +24,8 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 	return lane.LongPolicy{Deadline: l.Deadline.Std(), Heartbeat: l.Heartbeat.Std(), Most: l.Most}
 }
 
-// later returns the function that makes the URL and the token with which a destination reports the result of a call; nil if nobody
-// listens.
+// later returns the function that makes the URL and the token with which a destination can report the result of an attempt later; nil
+// if the configuration has no listener for such reports.
 func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
@@ -36,8 +36,8 @@ func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Late
 	}
 }
 
-// statusURL returns if it can be asked what became of an event; nil if nobody listens. The token reads that and nothing
-// else, so that the URL works as it is.
+// statusURL returns the function that makes the URL at which a sender can ask what became of its event; nil if there is no public URL
+// for that. The URL has a token that allows to read this one event and nothing else.
 func statusURL(c *config.Config) func(team, source, id string) string {
 	if c.Agents.PublicURL == "" {
 		return nil
@@ -49,7 +49,7 @@ func statusURL(c *config.Config) func(team, source, id string) string {
 	}
 }
 
-// bindAgents binds the listener for the reports of destinations that finish later, if this process has one.
+// bindAgents binds the listener for agents, if this process has the stream role and the configuration has an address for it.
 func (a *App) bindAgents() error {
 	if a.stream == nil || a.file().Listen.Agents == "" {
 		return nil
@@ -116,7 +116,8 @@ func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (inb
 	return box.ActionState(ctx, r)
 }
 
-// Event asks every subscription of the source.
+// Event returns what became of an event in every subscription of its source. Its status is the one of the subscription in which it is
+// farthest from done; received, if no subscription has it yet.
 func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
 	box, err := d.open()
@@ -127,7 +128,7 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 	if t == nil {
 		return out, nil
 	}
-	worst := -1
+	worst := -1 // rank of out.Status in fromDone
 	for _, name := range sortedKeys(t.Subscriptions) {
 		if !slices.Contains(t.Subscriptions[name].Sources, source) {
 			continue
@@ -147,7 +148,7 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 	return out, nil
 }
 
-// fromDone ranks the statuses of an event by how far they are from done. Statuses that are not in it are final, like done.
+// fromDone has the statuses of an event, the farther from done the later. Statuses that are not in it are final, like done.
 var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
 
 func eventIn(subscription string, i *inbox.Item) callback.EventInItem {

@@ -25,7 +25,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Config makes an App.
+// Config is what an App is made of.
 type Config struct {
 	// File is the configuration, loaded for Roles.
 	File *config.Config
@@ -44,7 +44,7 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	ready    *readiness
-	current  atomic.Pointer[config.Config]
+	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
 
 	intake   *intake  // nil without the role
 	stream   *streams // nil without the role
@@ -52,7 +52,7 @@ type App struct {
 	agents   *listener // nil without the stream role, or if no agents listener is configured
 }
 
-// New compiles sources and destinations. Nothing starts and nothing is connected before Start.
+// New makes a process: it compiles sources and destinations. Nothing listens, runs or connects yet.
 func New(cfg Config) (*App, error) {
 	if cfg.File == nil || len(cfg.Roles) == 0 {
 		return nil, schemas.Errorf(schemas.Invalid, "make the process", "a configuration and a role are needed")
@@ -82,11 +82,12 @@ func New(cfg Config) (*App, error) {
 	return a, nil
 }
 
+// file returns the configuration as it is now.
 func (a *App) file() *config.Config { return a.current.Load() }
 
 func (a *App) has(role config.Role) bool { return slices.Contains(a.cfg.Roles, role) }
 
-// Start binds the listeners, so that Addr returns real ports. It is optional: Run calls it if it was not called.
+// Start binds the listeners; from then on Addr returns their ports. A caller that does not need these can leave it to Run.
 func (a *App) Start() error {
 	handler, err := a.operatorHandler()
 	if err != nil {
@@ -124,6 +125,7 @@ func (a *App) Addr(name string) net.Addr {
 	return nil
 }
 
+// operatorHandler makes the handler of the operator listener, with the questions that the roles of this process can answer.
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
 		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
@@ -145,14 +147,15 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
-	served := make(chan error, 1) // how the operator listener ended; it is stopped last, so that it can say that the process is not ready
+	// The operator listener is not in the group: it is stopped last, so that /readyz says meanwhile that the process is stopping.
+	served := make(chan error, 1) // how it ended; drain receives it
 	go func() { served <- a.operator.serve() }()
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		select {
 		case err := <-served:
-			served <- nil
+			served <- nil // for drain
 			return fmt.Errorf("operator listener: %w", cmp.Or(err, errors.New("closed")))
 		case <-gctx.Done():
 			return nil
@@ -174,8 +177,8 @@ func (a *App) Run(ctx context.Context) error {
 
 var errDrained = errors.New("the drain budget is used up")
 
-// stopWithin stops everything within the drain budget. Each step has a bound; if one does not keep it, stopWithin returns all the same,
-// and the process ends.
+// stopWithin stops everything within the drain budget, a little less of which the steps of drain get. If a step takes longer all the
+// same, stopWithin returns an error at the end of the budget and leaves the step behind: the process ends anyway.
 func (a *App) stopWithin(ctx context.Context, g *errgroup.Group, served <-chan error) error {
 	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), a.cfg.Drain-min(2*time.Second, a.cfg.Drain/10), errDrained)
 	defer cancel()
@@ -194,7 +197,8 @@ func (a *App) stopWithin(ctx context.Context, g *errgroup.Group, served <-chan e
 	}
 }
 
-// drain stops the parts: first those that take requests, last what the others use.
+// drain stops the parts: first those that take requests, last what the others use. It returns the error that has ended one of the parts
+// of g, if one has.
 func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error) error {
 	var intake sync.WaitGroup
 	if a.intake != nil {
@@ -215,7 +219,8 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 	return err
 }
 
-// runRoles waits until the topics are there, then opens the intake and runs the subscriptions.
+// runRoles waits until the topics exist, then opens the intake and runs the subscriptions. Without the stream role it returns then; the
+// intake goes on.
 func (a *App) runRoles(ctx context.Context) error {
 	client, err := kgo.NewClient(KafkaOptions(a.file())...)
 	if err != nil {
@@ -243,8 +248,8 @@ func rolesText(roles []config.Role) string {
 	return strings.Join(names, ",")
 }
 
-// Reload takes a new version of the configuration. All sources change at once. If something changed that needs a restart, Reload
-// returns an error that names it, and changes nothing.
+// Reload replaces the configuration. All sources change at once. If something has changed that needs a restart, Reload returns an error
+// that names it, and changes nothing.
 func (a *App) Reload(read *config.Config) error {
 	if paths := config.Live(a.file(), read); len(paths) > 0 {
 		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))

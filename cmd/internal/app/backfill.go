@@ -24,14 +24,14 @@ import (
 // them, so that the process as a whole keeps a source's rate.
 type fetchers struct {
 	metrics *backfill.Metrics
-	gaps    map[string]*backfill.Source  // by "/<team>/<source>"
-	bodies  map[string]*backfill.Fetcher // the same
-	thin    *backfill.Thin
-	clients []*guard.Client
+	gaps    map[string]*backfill.Source  // for missing events, by "/<team>/<source>"
+	bodies  map[string]*backfill.Fetcher // for the bodies of thin events, by the same
+	thin    *backfill.Thin               // completes thin events with bodies
+	clients []*guard.Client              // of all fetchers; close closes them
 }
 
-// newFetches makes the fetchers without connecting. m may be nil. Problems name the key of the file.
-func newFetches(c *config.Config, m *backfill.Metrics) (f *fetchers, problems config.Problems) {
+// newFetchers makes the fetchers of all sources without connecting. m may be nil.
+func newFetchers(c *config.Config, m *backfill.Metrics) (f *fetchers, problems config.Problems) {
 	f = &fetchers{metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Sources) {
@@ -83,6 +83,7 @@ func backfillLog(c *config.Config) (*producer.Producer, error) {
 	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: largestBody(c), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
 }
 
+// gap adds the fetcher for missing events, if the source has one.
 func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) error {
 	b := s.Backfill
 	if b == nil {
@@ -106,6 +107,7 @@ func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) er
 	return err
 }
 
+// body adds the fetcher for the bodies of a source's thin events, if it has such events.
 func (f *fetchers) body(source string, t *config.Thin) error {
 	if t == nil {
 		return nil
@@ -119,9 +121,10 @@ func (f *fetchers) body(source string, t *config.Thin) error {
 	return err
 }
 
-// fetcher makes a fetcher from cfg, with a guarded client of its own and the failure table of destinations.
+// fetcher completes cfg and makes a fetcher of it: with a client of its own that calls allowed addresses only, and with the classes that
+// destinations have for statuses.
 func (f *fetchers) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed []netip.Prefix) (*backfill.Fetcher, error) {
-	// The fetcher's own limits are met first: the client's are a second line.
+	// The client's limits are a little above the fetcher's own, which should be met first.
 	client, err := guard.New(guard.Config{AllowNetworks: allowed, Timeout: cfg.Timeout + time.Second, MaxResponse: cfg.MaxBytes + 1, MaxIdle: 8})
 	if err != nil {
 		return nil, err
@@ -135,8 +138,9 @@ func (f *fetchers) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed [
 	return backfill.NewFetcher(cfg)
 }
 
-// naming compiles the mapping of the elements in a backfill's answer. The catalogue compiles whole sources only, so this makes a
-// source whose deliveries are elements. Its secret is random, and nothing verifies with it.
+// naming returns the function that makes an event of an element in a backfill's answer. The catalogue compiles whole sources only, so
+// this makes a source whose deliveries are the elements. Its secret is random, and nothing is verified with it. The catalogue also needs
+// an id and an entity: if the file has none for elements, they are made up here and removed from each event; the runner sets them.
 func naming(c *config.Config, team, name string) (func(element []byte) (*schemas.Event, error), error) {
 	event := c.BackfillEvent(team, name)
 	ownID, ownEntity := event.ID != "", event.Entity != nil

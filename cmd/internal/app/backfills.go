@@ -18,7 +18,7 @@ func wantsBackfill(sub *config.Subscription) bool {
 	return sub.Gap.Then == string(gate.ThenBackfill) || sub.Start == string(gate.StartBackfill)
 }
 
-// backfill fills a subscription's requests for backfills until ctx is done.
+// backfill answers a subscription's requests for backfills until ctx is done: it fetches the missing events and produces them.
 func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error {
 	log, err := backfillLog(s.a.file())
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error
 	if err == nil {
 		err = r.Run(ctx)
 	}
-	// If a request is not filled when this ends, the next owner hands it out again.
+	// A request that is not answered when this ends is in the ledger still: the next owner of the partition takes it up.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if lost := log.Close(closing); lost != nil {
@@ -50,11 +50,12 @@ func (q backfillRequests) Next(ctx context.Context) (backfill.Request, error) {
 	return requestOf(b), nil
 }
 
+// requestOf returns the ledger's request as the runner takes it.
 func requestOf(b ledger.Backfill) backfill.Request {
 	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, Epoch: b.Epoch,
 		From: b.From, To: b.To, Within: b.Left}
 	if b.Kind != schemas.Sequence {
-		r.From, r.To = 0, -1 // no range: the entity as it is now
+		r.From, r.To = 0, -1 // no range of missing events: it asks for the entity as it is now
 	}
 	return r
 }

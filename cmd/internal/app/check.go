@@ -8,8 +8,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// Check builds everything that a process with these roles would build, without starting or connecting, and returns what fails. No
-// roles means all.
+// Check builds what a process with these roles would build of sources and destinations, without starting or connecting, and returns
+// what fails. No roles means all.
 func Check(c *config.Config, roles []config.Role) config.Problems {
 	if len(roles) == 0 {
 		roles = config.ServeRoles()
@@ -20,7 +20,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 		problems = append(problems, bad...)
 	}
 	if slices.Contains(roles, config.RoleStream) {
-		_, bad := newFetches(c, nil)
+		_, bad := newFetchers(c, nil)
 		problems = append(problems, bad...)
 		for _, team := range sortedKeys(c.Teams) {
 			for _, name := range sortedKeys(c.Teams[team].Destinations) {

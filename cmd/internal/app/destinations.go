@@ -28,7 +28,8 @@ func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
 	return p
 }
 
-// newKeeper makes a keeper. It gets its store, the ledger, when that is open.
+// newKeeper makes the keeper of these destinations: it takes over pauses from the ledger and writes automatic ones there. It has no
+// store yet: streams.open gives it the ledger.
 func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.Keeper {
 	k := &destination.Keeper{Destinations: map[string]*destination.Destination{}, Logger: log}
 	for name, d := range all {
@@ -40,6 +41,7 @@ func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.K
 // destinationsAPI answers questions about destinations by what this process knows, and pauses them in the ledger, for all processes.
 type destinationsAPI struct{ s *streams }
 
+// Destinations lists the destinations of the configuration.
 func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, error) {
 	var items []api.DestinationItem
 	waiting := p.s.waiting()
@@ -49,7 +51,7 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 			full := team + "/" + name
 			shared := p.s.destinations[full].Shared
 			if shared == nil {
-				continue // new since the start
+				continue // added by a reload: this process calls it only after a restart
 			}
 			item := destinationItem(shared.Status())
 			d := c.Teams[team].Destinations[name]
@@ -99,6 +101,7 @@ func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*a
 	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s is configured; `forebay destinations list -o id` lists them", team, name)
 }
 
+// Pause pauses a destination. If it is paused already, the error says by whom.
 func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	full, pause := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
@@ -109,7 +112,7 @@ func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.Pau
 			return nil
 		}
 		paused, err := l.PauseDestination(ctx, full, pause)
-		if err == nil && (paused.By != pause.By || paused.Reason != pause.Reason) { // somebody was faster
+		if err == nil && (paused.By != pause.By || paused.Reason != pause.Reason) { // another operator paused it after it was read
 			err = pausedAlready(full, paused)
 		}
 		return err
@@ -120,6 +123,7 @@ func pausedAlready(name string, p ledger.Pause) error {
 	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, p.At.UTC().Format("2006-01-02 15:04:05"), p.By, p.Reason)
 }
 
+// Resume ends a pause. If there is none, that is an error of kind Conflict.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if r.DryRun && now == nil {
@@ -133,9 +137,9 @@ func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.Pa
 	})
 }
 
-// change calls do with the pause that the ledger has for a destination, nil if it is not paused, and returns the destination's state
-// after that. The other processes follow within a second.
-func (p destinationsAPI) change(ctx context.Context, team, name string, dry bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
+// change calls do with the pause that the ledger has for a destination, nil if it is not paused, and returns the destination as it is
+// then. Without dryRun this process follows the ledger at once; the other processes do within a second.
+func (p destinationsAPI) change(ctx context.Context, team, name string, dryRun bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
 	if _, err := p.Destination(ctx, team, name); err != nil {
 		return nil, err
 	}
@@ -152,7 +156,7 @@ func (p destinationsAPI) change(ctx context.Context, team, name string, dry bool
 	if err := do(l, states[team+"/"+name].Paused); err != nil {
 		return nil, err
 	}
-	if !dry {
+	if !dryRun {
 		if err := p.s.keeper.Sync(ctx); err != nil {
 			return nil, err
 		}

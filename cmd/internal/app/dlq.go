@@ -12,10 +12,10 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// deadLettersAPI answers questions about dead letters and actions with an unknown outcome, from the ledger.
+// deadLettersAPI answers questions about dead letters, and about actions with an unknown outcome, from the ledger.
 type deadLettersAPI struct{ inboxAPI }
 
-// query completes a filter and opens the inbox for it. Destinations, like sources, may be named by their last part.
+// query completes the filter f in place, and opens the inbox. Destinations, like sources, may be named by their last part.
 func (d *deadLettersAPI) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err error) {
 	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
 		if f.Team == "" {
@@ -67,7 +67,7 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 }
 
 func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
-	behind, least := d.Behind.Told()
+	behind, atLeast := d.Behind.Told()
 	if !d.Parks {
 		behind = new(int64(0))
 	}
@@ -75,12 +75,13 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 		ID: string(d.ID), Team: d.Team, Subscription: d.Subscription, Generation: d.Generation, Source: strings.TrimPrefix(d.Source, "/"+d.Team+"/"),
 		EventID: d.EventID, Type: d.Type, Entity: string(d.Entity), Version: d.Version, Action: d.Action, Destination: d.Destination, OnDead: string(d.OnDead),
 		Status: string(d.Status), Class: d.Class, Group: d.Fingerprint, Code: int(d.Code), Error: d.Error, Response: string(d.Response), Attempts: int(d.Attempts),
-		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: least, Asked: d.HasCommand, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
+		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: atLeast, Asked: d.HasCommand, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
 		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Owner: d.Owner,
 	}
 }
 
-// AskDeadLetter asks the owner of an action's partition to run it again, to give it up, or to take it as done.
+// AskDeadLetter writes a command for the owner of an action's partition: to run the action again, to give it up, or to take it as done.
+// Unless the request says not to, it waits until the owner has applied the command. A dry run only checks whether that may be asked.
 func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
 	box, _, err := d.open()
 	if err != nil {
@@ -90,22 +91,22 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	if err != nil {
 		return nil, err
 	}
-	kind, detail, would := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
+	kind, detail, effect := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
 	switch verb {
 	case api.VerbDiscard:
-		kind, detail, would = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
+		kind, detail, effect = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
 	case api.VerbResolve:
-		kind, detail, would = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
+		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
 	r.By = cmp.Or(r.By, "unknown")
-	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: would}
+	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: effect}
 	if r.DryRun {
 		return out, inbox.MayAsk(dead, kind, detail)
 	}
 	if out.Command, err = box.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
 		return nil, err
 	}
-	s, err := d.answer(ctx, box, out.Command, r.NoWait)
+	s, err := d.waitForOwner(ctx, box, out.Command, r.NoWait)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	return out, nil
 }
 
-// stateOf returns the state of a command for the API, with details.
+// stateOf returns the state of a command for the API, and what that means for the operator.
 func stateOf(s inbox.CommandStatus) (state, detail string) {
 	switch {
 	case s.EndedAt != nil:
@@ -126,7 +127,7 @@ func stateOf(s inbox.CommandStatus) (state, detail string) {
 	return api.StateAsked, s.Owner + " owns the partition and has not done it yet; if that process is gone, the next owner does it"
 }
 
-// DeadRecord returns a dead letter as it is exported.
+// DeadRecord returns a dead letter as the record that is exported of it.
 func (d *deadLettersAPI) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
 	box, payloads, err := d.open()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 // inboxAPI answers operators' questions about events from the ledger, and reads bodies from the log if the ledger has no copy.
 type inboxAPI struct{ s *streams }
 
+// open returns the inbox, and the reader of bodies that are in the log alone. Both are there once Postgres has answered.
 func (i *inboxAPI) open() (*inbox.Inbox, *reader.LogPayloads, error) {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -40,8 +41,8 @@ func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.I
 	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next}, err
 }
 
-// source returns the CloudEvents source of a configured source, which operators name by its last part. Without a team, only one
-// source may have that name.
+// source returns the CloudEvents source, /TEAM/NAME, of a source that an operator names by its last part. An empty name is returned as it
+// is. Without a team, the name must be that of one source alone.
 func (i *inboxAPI) source(team, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, "/") {
 		return name, nil
@@ -64,20 +65,21 @@ func (i *inboxAPI) source(team, name string) (string, error) {
 	return "", schemas.Errorf(schemas.Invalid, "", "several teams have a source %s; name the team as well", name)
 }
 
-// placed is the name of what has no id: PARTITION@OFFSET of the topic that stands in the source's place. Sources have no dots
-// in their names, topics have. The offset is negative where the log was cut and its place was taken by another record.
+// placed matches the name of a record that has no id: PARTITION@OFFSET, where the topic stands for the source. The offset is negative
+// if the log was cut and another record has the record's offset now.
 var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
 
-// find finds an event, or the rejected record at a place.
+// find returns an event, or the rejected record at a place, with the inbox that has it. A source with a dot in its name is a topic:
+// sources have none.
 func (i *inboxAPI) find(ctx context.Context, team, subscription, source, eventID string) (box *inbox.Inbox, item inbox.Item, err error) {
 	if box, _, err = i.open(); err != nil {
 		return nil, item, err
 	}
 	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
-		number, errN := strconv.ParseInt(m[1], 10, 32)
-		offset, errO := strconv.ParseInt(m[2], 10, 64)
-		if errN == nil && errO == nil {
-			item, err = box.Place(ctx, team, subscription, source, int32(number), offset)
+		partition, errPartition := strconv.ParseInt(m[1], 10, 32)
+		offset, errOffset := strconv.ParseInt(m[2], 10, 64)
+		if errPartition == nil && errOffset == nil {
+			item, err = box.Place(ctx, team, subscription, source, int32(partition), offset)
 			return box, item, err
 		}
 	}
@@ -85,7 +87,7 @@ func (i *inboxAPI) find(ctx context.Context, team, subscription, source, eventID
 	return box, item, err
 }
 
-// Item is one event with its actions and attempts.
+// Item returns one event with its actions and attempts.
 func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
 	_, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
@@ -98,6 +100,7 @@ func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID
 	return d, nil
 }
 
+// fullSource returns the CloudEvents source of a team's source, whichever of the two it is given.
 func fullSource(team, source string) string {
 	if strings.HasPrefix(source, "/") {
 		return source
@@ -105,8 +108,8 @@ func fullSource(team, source string) string {
 	return "/" + team + "/" + source
 }
 
-// actionOf returns an action with its attempts for the API. The ledger keeps no row of a first attempt that succeeded, so that one is
-// made from the action.
+// actionOf returns an action with its attempts for the API. The ledger keeps no row of a first attempt that succeeded, so that attempt is
+// made from the action's row.
 func actionOf(a *inbox.Action) api.ActionItem {
 	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
 		NextAt: a.NextAt, Attempts: attemptsOf(a.History)}
@@ -126,7 +129,7 @@ func attemptsOf(history []inbox.Attempt) []api.AttemptItem {
 	return out
 }
 
-// Raw is the body as it was received: the ledger's copy where there is one, else what the log has at the pointer.
+// Raw returns the body as it was received: the ledger's copy if there is one, else the log's record at the pointer.
 func (i *inboxAPI) Raw(ctx context.Context, team, subscription, source, eventID string) (*api.Raw, error) {
 	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
@@ -153,7 +156,7 @@ func (i *inboxAPI) Raw(ctx context.Context, team, subscription, source, eventID 
 	return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the body", Err: err}
 }
 
-// unpacked returns the body of a packed record. If the record cannot be read, it returns its bytes.
+// unpacked returns the body in a packed record. If the record is no event, that is its value; if it cannot be unpacked, its bytes.
 func unpacked(packed []byte) *api.Raw {
 	r, err := record.Unpack(packed)
 	if err != nil {

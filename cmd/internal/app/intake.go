@@ -26,19 +26,22 @@ type intake struct {
 	handler  *ingest.Handler
 	log      *producer.Producer
 	listener *listener
-	accepts  atomic.Bool                   // false answers 503: not started yet, or stopping
-	begun    map[sourceName]*ingest.Source // the sources at the start, whose topics were checked
-	troubles []string                      // what logTroubles last wrote; checkReachable's own
+	accepts  atomic.Bool     // false answers 503: not started yet, or stopping
+	checked  map[string]bool // topics of the sources at the start, which runRoles has checked
+	troubles []string        // what logTroubles last wrote; used by checkReachable alone
 }
 
+// newIntake compiles the sources and makes the producer and the handler.
 func newIntake(a *App) (*intake, error) {
-	in := &intake{a: a, largest: largestBody(a.file())}
+	in := &intake{a: a, largest: largestBody(a.file()), checked: map[string]bool{}}
 	compiled, problems := compileSources(a.file(), nil)
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	in.sources.current.Store(&compiled)
-	in.begun = compiled
+	for _, s := range compiled {
+		in.checked[s.Topic] = true
+	}
 	var err error
 	in.limits.add(a.file())
 	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: in.largest,
@@ -65,7 +68,8 @@ func (in *intake) bind(a *App) (err error) {
 // bodyTimeout is how long the intake waits for a body. Providers send theirs well within it.
 const bodyTimeout = 10 * time.Second
 
-// serveHTTP answers 503 until the topics have been checked, and while the process stops: providers try again.
+// serveHTTP hands deliveries to the handler. It answers 503 until the topics have been checked, and while the process stops: providers
+// try again. What is meant for the listener for agents gets an answer that says so.
 func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.Path; strings.HasPrefix(p, "/v1/actions/") || strings.HasPrefix(p, "/v1/events/") {
 		callback.NoLedger(w, in.a.file().Agents.PublicURL)
@@ -97,9 +101,9 @@ func (in *intake) open(a *App) {
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
-// checkReachable fails if no broker answers, or if no source has a partition that takes its events. If only some topics cannot be
-// reached, it logs that and does not fail: the other processes see the same, and all of them would be taken out of service. Quarantine
-// topics do not count, nor do sources that a reload has added, whose topics may not be there yet. Not for concurrent use.
+// checkReachable returns an error if no broker answers, or if no source can be written to. It logs which topics, those of quarantine
+// among them, cannot be written; while other sources can, that is no error: all processes see the same, and none would be left to serve
+// these. Not for concurrent use.
 func (in *intake) checkReachable(ctx context.Context) error {
 	sources := *in.sources.current.Load()
 	names := make([]string, 0, 2*len(sources))
@@ -111,19 +115,25 @@ func (in *intake) checkReachable(ctx context.Context) error {
 		return err
 	}
 	in.logTroubles(wrong)
-	for at, s := range sources {
+	return noneWritable(sources, wrong, in.checked)
+}
+
+// noneWritable returns nil if at least one source has a partition that takes its events. Otherwise it returns the error of a topic that
+// was checked at the start; nil if there is no such topic, since topics of sources that a reload has added may not exist yet.
+func noneWritable(sources map[nameInTeam]*ingest.Source, wrong map[string]producer.Trouble, checked map[string]bool) (err error) {
+	for _, s := range sources {
 		trouble := wrong[s.Topic]
 		if trouble.Err == nil || trouble.Part {
 			return nil
 		}
-		if in.begun[at] != nil {
+		if checked[s.Topic] {
 			err = schemas.Errorf(schemas.KindOf(trouble.Err), "", "no source has a topic that can be written: %w", trouble.Err)
 		}
 	}
 	return err
 }
 
-// logTroubles logs which topics cannot be reached, if that has changed since the last call.
+// logTroubles logs which topics cannot be written, if that has changed since the last call.
 func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 	const most = 20 // a broker that is away takes partitions of all topics with it
 	var troubles []string
@@ -160,6 +170,7 @@ func (in *intake) stop(ctx context.Context) {
 
 const defaultStopWait = 10 * time.Second
 
+// close flushes and closes the producer.
 func (in *intake) close(ctx context.Context) {
 	if err := in.log.Close(ctx); err != nil {
 		in.a.log.Error("flush the producer", "error", err)
@@ -174,9 +185,9 @@ func (in *intake) reload(c *config.Config) error {
 		return problems
 	}
 	var added []string
-	for at := range compiled {
-		if _, ok := before[at]; !ok {
-			added = append(added, at.team+"/"+at.name)
+	for full := range compiled {
+		if _, ok := before[full]; !ok {
+			added = append(added, full.team+"/"+full.name)
 		}
 	}
 	// The largest body is fixed twice: in the topic, by `topics apply`, and in the producer's batches, at the start.

@@ -177,7 +177,7 @@ func TestReloadKeepsLimiters(t *testing.T) {
 	t.Parallel()
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
 	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {per_second: 1, burst: 100}", 1)
-	compiled := func(before map[sourceName]*ingest.Source) map[sourceName]*ingest.Source {
+	compiled := func(before map[nameInTeam]*ingest.Source) map[nameInTeam]*ingest.Source {
 		t.Helper()
 		sources, problems := compileSources(r.load(config.RoleIntake), before)
 		if len(problems) > 0 {
@@ -185,7 +185,7 @@ func TestReloadKeepsLimiters(t *testing.T) {
 		}
 		return sources
 	}
-	at := sourceName{"acme", "orders"}
+	at := nameInTeam{"acme", "orders"}
 	first := compiled(nil)
 	r.text = strings.Replace(r.text, "secrets: [orders-secret]", "secrets: [other-secret]", 1)
 	second := compiled(first)
@@ -239,7 +239,7 @@ func TestVerifyKeysOfTheFile(t *testing.T) {
 	signed := func(source string) http.Header {
 		t.Helper()
 		r := verify.Request{Method: "POST", Header: http.Header{}, Body: body}
-		if err := sources[sourceName{"acme", source}].Sign(&r, time.Now()); err != nil {
+		if err := sources[nameInTeam{"acme", source}].Sign(&r, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		return r.Header
@@ -259,13 +259,13 @@ func TestVerifyKeysOfTheFile(t *testing.T) {
 		{"old", http.Header{"X-Hub-Signature": {fmt.Sprintf("sha1=%x", sha1.Sum(nil))}}, true},
 		{"github", http.Header{"X-Hub-Signature": {fmt.Sprintf("sha1=%x", sha1.Sum(nil))}}, false},
 	} {
-		s := sources[sourceName{"acme", test.source}]
+		s := sources[nameInTeam{"acme", test.source}]
 		err := s.Verifier.Verify(&verify.Request{Method: "POST", Header: test.header, Body: body}, time.Now())
 		if (err == nil) != test.holds {
 			t.Errorf("%s with %v: %v", test.source, test.header, err)
 		}
 	}
-	if got := sources[sourceName{"acme", "token"}].SecretHeaders(); !slices.Equal(got, []string{"X-Own"}) {
+	if got := sources[nameInTeam{"acme", "token"}].SecretHeaders(); !slices.Equal(got, []string{"X-Own"}) {
 		t.Errorf("the token's header is not secret: %v", got)
 	}
 }

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -30,26 +32,20 @@ func (a *App) wantedTopics() []topics.Topic {
 	if a.has(config.RoleIntake) {
 		return all
 	}
-	var events []topics.Topic
-	for _, t := range all {
-		if t.Name[:len("events.")] == "events." {
-			events = append(events, t)
-		}
-	}
-	return events
+	return slices.DeleteFunc(all, func(t topics.Topic) bool { return !strings.HasPrefix(t.Name, "events.") })
 }
 
-// topicGrace is how long a topic may be missing after the start: right after a topic was created, not every broker knows of it.
+// topicGrace is how long a topic may be missing after the start: not every broker knows at once of a topic that was just created.
 const topicGrace = 3 * time.Second
 
-// checkTopics returns an error if topics are missing, or have settings with which an acknowledged delivery could be lost. It waits for
-// brokers that do not answer, and up to topicGrace for missing topics, which may just be being applied.
+// checkTopics returns an error if topics are missing, or have settings with which an acknowledged delivery could be lost. It waits
+// until the brokers answer, and up to topicGrace for missing topics.
 func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
 	began := time.Now()
 	err := a.patiently(ctx, "topics", func(ctx context.Context) error {
 		err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
 		if schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
-			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // of this kind it is tried again
+			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // patiently tries again after an error of this kind
 		}
 		return err
 	})

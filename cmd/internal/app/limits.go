@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -9,14 +8,14 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 )
 
-// bodyLimits has the largest body of each topic that the intake fills. Topics are added, but a limit never changes: the producer asks
-// for it once per partition and keeps the answer until the process ends. Safe for concurrent use.
+// bodyLimits has the largest body for each topic that the intake produces to. Topics are added, but a limit never changes: the producer
+// asks for it once per partition and keeps the answer until the process ends. Safe for concurrent use.
 type bodyLimits struct {
 	mu    sync.Mutex
 	bytes map[string]int64 // by topic
 }
 
-// add adds the topics of c that are new.
+// add adds those topics of c that are not in l yet.
 func (l *bodyLimits) add(c *config.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +29,7 @@ func (l *bodyLimits) add(c *config.Config) {
 	}
 }
 
-// of returns a topic's limit; 0 if the intake does not fill it.
+// of returns a topic's limit; 0 if the intake does not produce to it.
 func (l *bodyLimits) of(topic string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,14 +40,17 @@ func (l *bodyLimits) of(topic string) int64 {
 func (l *bodyLimits) exceeded(c *config.Config) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wanted := topicLimits(c)
-	maps.DeleteFunc(wanted, func(topic string, limit int64) bool {
-		limited, ok := l.bytes[topic]
-		return !ok || limit <= limited
-	})
-	return slices.Sorted(maps.Keys(wanted))
+	var raised []string
+	for topic, wanted := range topicLimits(c) {
+		if given, ok := l.bytes[topic]; ok && wanted > given {
+			raised = append(raised, topic)
+		}
+	}
+	slices.Sort(raised)
+	return raised
 }
 
+// topicLimits returns the largest body for each topic that the sources of c have: events and quarantine.
 func topicLimits(c *config.Config) map[string]int64 {
 	limits := map[string]int64{}
 	for team, t := range c.Teams {

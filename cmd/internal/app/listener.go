@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// listener is an HTTP server on an address of its own, with every timeout explicit.
+// listener is an HTTP server and the socket that it serves.
 type listener struct {
 	net.Listener
 	server *http.Server
 }
 
+// listen binds an address. name says in errors what the listener is for.
 func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -40,7 +41,7 @@ func (l *listener) serve() error {
 	return nil
 }
 
-// shutdown stops accepting and waits for requests in flight until ctx ends, then cuts them off.
+// shutdown stops accepting and waits for the requests in flight. When ctx ends, it cuts them off.
 func (l *listener) shutdown(ctx context.Context) {
 	if err := l.server.Shutdown(ctx); err != nil {
 		l.server.Close()

@@ -22,7 +22,7 @@ import (
 // quarantineAPI lists the deliveries in quarantine topics, and redrives those that the mapping can read as events now.
 type quarantineAPI struct{ a *App }
 
-// Quarantined lists the newest quarantined deliveries of all sources that match the filter.
+// Quarantined lists the newest quarantined deliveries of the sources that match the filter, the newest first.
 func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
 	opts := q.options()
 	var items []api.QuarantineItem
@@ -38,7 +38,7 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 			return nil, err
 		}
 		for _, k := range kept {
-			items = append(items, quarantineItem(sourceName{s.Team, s.Source}, &k))
+			items = append(items, quarantineItem(nameInTeam{s.Team, s.Source}, &k))
 		}
 	}
 	if !known && (f.Team != "" || f.Source != "") {
@@ -50,13 +50,14 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 	return items[:min(f.Limit, len(items))], nil
 }
 
-func (q *quarantineAPI) options() []kgo.Opt {
-	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
-}
-
-func quarantineItem(at sourceName, k *producer.Item) api.QuarantineItem {
+func quarantineItem(at nameInTeam, k *producer.Item) api.QuarantineItem {
 	return api.QuarantineItem{Team: at.team, Source: at.name, Kind: k.Kind, Reason: k.Reason, Detail: k.Detail,
 		Bytes: k.Bytes, Topic: topics.Quarantine(at.team, at.name), Partition: k.Partition, Offset: k.Offset, ReceivedAt: k.Received.UTC()}
+}
+
+// options returns the options of clients that read quarantine topics: they take records of any size that the intake can have written.
+func (q *quarantineAPI) options() []kgo.Opt {
+	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
 }
 
 // read returns one delivery as it was kept. For a source that is not configured it returns NotFound, even if the cluster has a topic
@@ -78,8 +79,9 @@ func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePla
 	return item.Body, nil
 }
 
-// RedriveQuarantined maps a delivery with its source's mapping of today and produces the event. The signature was verified when it
-// came. If this is done twice, both events have the same id and body, and the stream decides the second as a duplicate.
+// RedriveQuarantined maps a delivery by its source's mapping of today and produces the event. The signature is not checked again: it was
+// verified when the delivery came. If a delivery is redriven twice, both events have the same id and body, and the gate decides that
+// the second is a duplicate.
 func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
 	const op = "redrive"
 	if q.a.intake == nil {
@@ -93,11 +95,11 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	if !ok || kept.Kind != unusable {
 		return nil, schemas.Errorf(schemas.Conflict, op, "it is kept as %q; only what was authentic and unusable can become an event", kept.Kind)
 	}
-	event, err := understood(source, kept)
+	event, err := eventOf(source, kept)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; mend the source's mapping (`forebay quarantine raw` shows the body)", err)
 	}
-	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(sourceName{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
+	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
 		Entity: string(event.Entity), State: api.StatePlanned}
 	if r.DryRun {
 		return out, nil
@@ -111,11 +113,11 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	return out, nil
 }
 
-// unusable is the kind of a delivery that was authentic.
+// unusable is the kind of a quarantined delivery that was authentic and could not become an event.
 const unusable = "unusable"
 
-// understood returns the event that the source's mapping makes of a delivery.
-func understood(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
+// eventOf returns the event that the source's mapping makes of a quarantined delivery.
+func eventOf(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
 	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body}
 	for _, h := range kept.Headers {
 		r.Header.Add(h.Name, h.Value)

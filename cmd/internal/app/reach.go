@@ -9,26 +9,29 @@ import (
 )
 
 const (
-	reachKept = 2 * time.Second // probes come from several sides; the brokers are asked once for all of them
-	reachTry  = time.Second
+	reachKept = 2 * time.Second // how long an answer is kept: probes come from several sides, and one question serves them all
+	reachTry  = time.Second     // how long the brokers have to answer
 )
 
-// reachability knows whether the brokers can be reached. It asks them when it is asked, and keeps the answer for reachKept. Safe for
-// concurrent use: calls that come while the brokers are being asked wait for that answer.
+// reachability checks whether the brokers can be reached, and keeps the answer for reachKept. Safe for concurrent use: calls that come
+// while the brokers are being asked wait for that answer.
 type reachability struct {
-	ask    func(ctx context.Context) error
-	turn   chan struct{} // full while it is asked; never closed
-	until  time.Time     // the answer is good for so long
-	err    error
-	answer chan error // capacity 1; nil: no question is out. Who has the turn guards it
+	ask  func(ctx context.Context) error
+	turn chan struct{} // a mutex for the fields below that can be waited for with a context: full while it is held; never closed
+
+	err    error // the last answer
+	until  time.Time
+	answer chan error // of the question that is under way; capacity 1; nil if none is
 }
 
+// newReach makes a reachability. ask asks the brokers.
 func newReach(ask func(ctx context.Context) error) *reachability {
 	return &reachability{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// check asks the brokers, unless the last answer is still good. It tries twice, since the first try may have asked a broker that has
-// just gone. The caller's ctx does not end the question, because others wait for the same answer.
+// check returns nil if the brokers can be reached. It asks them, unless the last answer is still good. It tries twice, since the first
+// try may have asked a broker that has just gone. The caller's ctx ends only the wait for another caller's question: its own goes on,
+// because others wait for the answer.
 func (r *reachability) check(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -54,7 +57,7 @@ func (r *reachability) check(ctx context.Context) error {
 // try asks once, with a timeout. A client that is connecting to a broker that hangs does not heed its context: then try returns at the
 // timeout, and the next try waits for the answer to the same question instead of asking another one.
 func (r *reachability) try(ctx context.Context) error {
-	if len(r.answer) > 0 { // it came back too late
+	if len(r.answer) > 0 { // an earlier try's answer, which came too late to be true now
 		r.answer = nil
 	}
 	if r.answer == nil {

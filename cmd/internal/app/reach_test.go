@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -194,4 +195,55 @@ func TestReachOfBrokersThatHang(t *testing.T) {
 			t.Errorf("asked %d times: %v", asked.Load(), err)
 		}
 	})
+}
+
+// TestReachCountsTopicsThatWereChecked: a topic that a reload brought may not be there yet, and takes no intake out of service;
+// also where its source had another topic at the start, and was away in between.
+func TestReachCountsTopicsThatWereChecked(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events.acme.orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	load := func(sources string) *config.Config {
+		t.Helper()
+		text := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\nteams: {acme: {sources: {%s}}}\n", cluster.ListenAddrs()[0], sources)
+		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Roles: []config.Role{config.RoleIntake}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const orders = "orders: {preset: github, secrets: [s]}"
+	a, err := New(Config{File: load(orders), Roles: []config.Role{config.RoleIntake}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.intake.log.Close(context.Background()) })
+	for _, step := range []struct {
+		name, sources string
+		without       bool // the brokers have no leader for the topic of the start
+		want          string
+	}{
+		{name: "as at the start", sources: orders},
+		{name: "the topic of the start is away", sources: orders, without: true, want: "no source has a topic that can be written"},
+		{name: "a source without its topic beside it", sources: orders + ", fresh: {preset: github, secrets: [s]}", without: true, want: "no source has a topic that can be written"},
+		{name: "nothing but a source without its topic", sources: "fresh: {preset: github, secrets: [s]}"},
+		{name: "the first source again, with a topic that is not there", sources: "orders: {preset: github, secrets: [s], topic: events.acme.orders.2}"},
+	} {
+		if err := a.Reload(load(step.sources)); err != nil {
+			t.Fatal(err)
+		}
+		if step.without {
+			fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "events.acme.orders", Err: kerr.LeaderNotAvailable, Count: -1})
+			err = a.intake.checkReachable(t.Context())
+			fault.Remove()
+		} else {
+			err = a.intake.checkReachable(t.Context())
+		}
+		if got := fmt.Sprint(err); (err == nil) != (step.want == "") || !strings.Contains(got, step.want) {
+			t.Errorf("%s: %v, want %q", step.name, err, step.want)
+		}
+	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// readiness is what must work. A part is named when the process is made and reports what it waits for; nil is ready. A part
-// that has been set is no longer probed, and the other way round.
+// readiness has the parts of the process that must work before it is ready, by name. A part is in one of the maps: it either sets its
+// state when that changes, or has a function that checks it each time somebody asks.
 type readiness struct {
 	mu     sync.Mutex
-	states map[string]error
-	probes map[string]func(ctx context.Context) error // parts that are looked at instead, each time
+	states map[string]error // what a part waits for; nil if it is ready
+	probes map[string]func(ctx context.Context) error
 }
 
 var errNotStarted = errors.New("not started yet")
@@ -27,6 +27,7 @@ func newReadiness() *readiness {
 	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}}
 }
 
+// set says what a part waits for; nil if it is ready. It ends probing of the part.
 func (r *readiness) set(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,6 +35,7 @@ func (r *readiness) set(name string, err error) {
 	delete(r.probes, name)
 }
 
+// probe has a part checked by f from now on.
 func (r *readiness) probe(name string, f func(ctx context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,6 +43,7 @@ func (r *readiness) probe(name string, f func(ctx context.Context) error) {
 	delete(r.states, name)
 }
 
+// checks returns the state of every part, sorted by name. Parts that are probed are checked one after the other.
 func (r *readiness) checks(ctx context.Context) []api.Check {
 	r.mu.Lock()
 	var list []api.Check
@@ -65,18 +68,18 @@ func checkOf(name string, err error) api.Check {
 }
 
 const (
-	firstPause = 200 * time.Millisecond
+	firstPause = 200 * time.Millisecond // between tries of patiently; doubled after each
 	lastPause  = 5 * time.Second
-	tryTimeout = 15 * time.Second
+	tryTimeout = 15 * time.Second // of one try
 )
 
-// patiently runs do until it succeeds or fails for another reason than that something is away, and shows it as part
-// name of the readiness meanwhile. Once it has succeeded the caller says what the part is: with more to come before it can
-// work, it is not ready yet.
+// patiently calls do until it succeeds, and returns nil. It tries again after a timeout and after errors of kind Unavailable: brokers or
+// Postgres do not answer. Any other error, and the end of ctx, ends it. Its errors are the state of part name in the readiness. The
+// part's state after success is set by the caller, since more may have to happen before the part is ready.
 func (a *App) patiently(ctx context.Context, name string, do func(ctx context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		tctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errors.New("no answer in time"))
-		err := do(tctx)
+		tryCtx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errors.New("no answer in time"))
+		err := do(tryCtx)
 		cancel()
 		if err == nil {
 			return nil

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// ownerPatience is how long a redrive waits for the partition's owner, which looks for commands twice a second.
-	ownerPatience = 5 * time.Second
-	ownerLook     = 100 * time.Millisecond
+	ownerPatience = 5 * time.Second        // how long waitForOwner waits; an owner looks for commands twice a second
+	ownerLook     = 100 * time.Millisecond // how often waitForOwner looks whether the owner has applied the command
 )
 
-// Redrive lets an event run after all that waits, is held or is quarantined, or gives a held one up.
+// Redrive runs an event that waits behind a gap or is held, by a command for the partition's owner; or it produces a quarantined record
+// again. Or it gives a held event up. What can be done with other events instead is in the error.
 func (i *inboxAPI) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
 	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
@@ -32,10 +32,10 @@ func (i *inboxAPI) Redrive(ctx context.Context, team, subscription, source, even
 	}
 	r.By = cmp.Or(r.By, "unknown")
 	out := &api.RedriveItem{InboxItem: item}
-	switch waits := item.Decision == gate.Buffered || item.Decision == gate.Parked; {
-	case waits:
+	switch item.Decision {
+	case gate.Buffered, gate.Parked:
 		err = i.askOwner(ctx, box, item, r, out)
-	case item.Decision == gate.Quarantined:
+	case gate.Quarantined:
 		err = i.produce(ctx, box, item, r, out)
 	default:
 		err = notRedriven(item)
@@ -66,10 +66,12 @@ func notRedriven(item inbox.Item) error {
 	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)
 }
 
-// askOwner writes a command about an event that waits or is held, and waits until the partition's owner has applied it.
+// askOwner writes a command about an event that waits or is held, waits until the partition's owner has applied it, and says in out what
+// came of it.
 func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
-	kind, held := ledger.Release, item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
-	out.Action, out.Detail = api.ActionRelease, "everything that waits on its line runs, across the gap"
+	held := item.Reason == gate.ReasonEqualHeld || item.Reason == gate.ReasonOlderHeld
+	kind := ledger.Release
+	out.Action, out.Detail = api.ActionRelease, "everything that waits on its version line runs, across the gap"
 	if held {
 		out.Detail = "it runs, alone"
 	}
@@ -88,7 +90,7 @@ func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.It
 		return err
 	}
 	out.Command = id
-	s, err := i.answer(ctx, box, id, r.NoWait)
+	s, err := i.waitForOwner(ctx, box, id, r.NoWait)
 	if err != nil {
 		return err
 	}
@@ -97,8 +99,9 @@ func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.It
 	return nil
 }
 
-// answer waits until a command has ended, as long as its partition's owner is given.
-func (i *inboxAPI) answer(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
+// waitForOwner returns the state of a command once its partition's owner has applied it, or after ownerPatience. With noWait, or if the
+// partition has no owner, it does not wait.
+func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
 	until := time.NewTimer(ownerPatience)
 	defer until.Stop()
 	for {
@@ -119,7 +122,8 @@ func (i *inboxAPI) answer(ctx context.Context, box *inbox.Inbox, id int64, noWai
 	}
 }
 
-// produce writes a quarantined record to the partition of its key, where it is decided like any other.
+// produce produces a quarantined record again, to the partition of its key, where it is decided like any other. It says in out what it
+// did, or for a dry run would do.
 func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
 	if r.Discard {
 		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
@@ -157,8 +161,8 @@ func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Ite
 	})
 }
 
-// unpack returns the record in what is kept of a quarantined one, if it can be produced again and would not be
-// quarantined for what it is once more.
+// unpack returns the record that raw, the ledger's copy of a quarantined record, has in it. It is an error that says what to do instead
+// if the record is not complete, or would be quarantined again.
 func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	const op = "redrive"
 	refuse := func(format string, args ...any) (*kgo.Record, error) {
@@ -182,30 +186,30 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
-// topicOf returns the topic in which the subscription finds the record: its own, or its source's where that has another one
-// by now.
+// topicOf returns the topic to which a quarantined record is produced again: its own, if the subscription still reads that, or else the
+// topic that its source has now.
 func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
 	if team == nil || team.Subscriptions[item.Subscription] == nil {
 		return "", schemas.Errorf(schemas.Conflict, "redrive", "this process has no subscription %s.%s; ask one that has", item.Team, item.Subscription)
 	}
-	own := ""
+	sourceTopic := "" // the topic of the record's source, if the subscription reads that source
 	e, err := record.Decode(rec)
 	for _, name := range team.Subscriptions[item.Subscription].Sources {
 		switch topic := team.Sources[name].Topic; {
 		case topic == item.Topic:
 			return topic, nil
 		case err == nil && e.Source == "/"+item.Team+"/"+name:
-			own = topic
+			sourceTopic = topic
 		}
 	}
-	if own != "" {
-		return own, nil
+	if sourceTopic != "" {
+		return sourceTopic, nil
 	}
 	return "", schemas.Errorf(schemas.Invalid, "redrive", "%s.%s does not read %s any more, and none of its sources is the record's", item.Team, item.Subscription, item.Topic)
 }
 
-// writer returns the producer for redriven records. It makes it on the first call.
+// writer returns the producer for redriven records, which the first call makes.
 func (s *streams) writer() (*producer.Producer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

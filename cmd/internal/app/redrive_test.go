@@ -230,7 +230,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 			}
 		}
 	})
-	s, err := f.inbox.answer(t.Context(), inbox.New(f.l), free.Command, false)
+	s, err := f.inbox.waitForOwner(t.Context(), inbox.New(f.l), free.Command, false)
 	if err != nil || s.EndedAt == nil || s.Outcome != "1 of 1 events run" {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -278,7 +278,7 @@ func unowned(t *testing.T, url string) *idle {
 	}
 	t.Cleanup(payloads.Close)
 	a.stream.ledger, a.stream.payloads = l, payloads
-	spec := specOf(a.file(), sourceName{"acme", "fulfil"})
+	spec := specOf(a.file(), nameInTeam{"acme", "fulfil"})
 	spec.Owner = "nobody/7"
 	ns, err := l.Namespace(t.Context(), spec)
 	if err != nil {

@@ -56,7 +56,8 @@ func newSink(p sinkParts) (sink.Sink, error) {
 	})
 }
 
-// destinations builds the sinks of all teams with what their subscriptions share of them, by "<team>/<destination>".
+// destinations builds the destinations of all teams, by "<team>/<destination>": for each the sink, the limits that all subscriptions
+// share, and the policy of its attempts.
 func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.Destination, error) {
 	all := map[string]lane.Destination{}
 	for _, team := range sortedKeys(c.Teams) {

@@ -15,23 +15,23 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-// sourceName is a source's place: team and name.
-type sourceName struct{ team, name string }
+// nameInTeam names a source or a subscription.
+type nameInTeam struct{ team, name string }
 
-// sources are the compiled sources of one configuration, swapped as a whole when it is read again.
+// sources are the compiled sources of the configuration. A reload replaces all of them at once.
 type sources struct {
-	current atomic.Pointer[map[sourceName]*ingest.Source]
+	current atomic.Pointer[map[nameInTeam]*ingest.Source]
 }
 
-// find returns ingest's lookup.
+// find returns a source by its name. It is ingest.Config.Sources.
 func (s *sources) find(team, name string) (*ingest.Source, bool) {
-	src, ok := (*s.current.Load())[sourceName{team, name}]
+	src, ok := (*s.current.Load())[nameInTeam{team, name}]
 	return src, ok
 }
 
-// compileSources builds every source of c. A source that was there before keeps its limiter while its rate stays.
-func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map[sourceName]*ingest.Source, config.Problems) {
-	compiled, problems := map[sourceName]*ingest.Source{}, config.Problems(nil)
+// compileSources builds every source of c. A source that was in before keeps its limiter if its rate is the same.
+func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map[nameInTeam]*ingest.Source, config.Problems) {
+	compiled, problems := map[nameInTeam]*ingest.Source{}, config.Problems(nil)
 	for team, t := range c.Teams {
 		for name, s := range t.Sources {
 			source, err := provider.Compile(c.Source(team, name))
@@ -39,15 +39,15 @@ func compileSources(c *config.Config, before map[sourceName]*ingest.Source) (map
 				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
 				continue
 			}
-			at := sourceName{team, name}
-			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[at])}
+			full := nameInTeam{team, name}
+			compiled[full] = &ingest.Source{Source: source, Topic: s.Topic,
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[full])}
 		}
 	}
 	return compiled, problems
 }
 
-// sourceProblem returns what is wrong with a source at the line of the key where it is, where the catalogue names one.
+// sourceProblem returns the problem of a source, whose path is given. If the catalogue says which key is wrong, it is at that key.
 func sourceProblem(c *config.Config, path string, err error) config.Problem {
 	if key, ok := errors.AsType[*provider.KeyError](err); ok {
 		return c.Problem(path+"."+key.Key, key.Err.Error())
@@ -55,6 +55,8 @@ func sourceProblem(c *config.Config, path string, err error) config.Problem {
 	return c.Problem(path, err.Error())
 }
 
+// limiter returns the limiter for a source's rate; nil if it has no rate. It is the one of before, the source until now, if that has
+// the same rate: a reload must not fill the bucket.
 func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {
 	if r == nil {
 		return nil
@@ -65,7 +67,7 @@ func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 }
 
-// largestBody returns the limit of all sources, for what is read of a stranger and for the clients' record size.
+// largestBody returns the largest body that any source takes, and 1 MiB at least. Clients' records are sized by it.
 func largestBody(c *config.Config) int64 {
 	largest := int64(1 << 20)
 	for team, t := range c.Teams {

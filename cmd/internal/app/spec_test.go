@@ -33,7 +33,7 @@ func TestEveryKeyReachesTheLedger(t *testing.T) {
 			FutureSkew: futureSkew,
 		},
 	}
-	got := specOf(c, sourceName{"acme", "first"})
+	got := specOf(c, nameInTeam{"acme", "first"})
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(ledger.Spec{}, "Owner")); diff != "" {
 		t.Error(diff)
 	}
@@ -42,7 +42,7 @@ func TestEveryKeyReachesTheLedger(t *testing.T) {
 	}
 	sub := c.Teams["acme"].Subscriptions["first"]
 	sub.Sources = append(sub.Sources, "another")
-	if p := specOf(c, sourceName{"acme", "first"}).Policy; p.MaxBuffered != 35 || p.MaxBytes != 1<<30 || p.MaxPerEntity != 7 || p.MaxBytesPerEntity != 1<<20 {
+	if p := specOf(c, nameInTeam{"acme", "first"}).Policy; p.MaxBuffered != 35 || p.MaxBytes != 1<<30 || p.MaxPerEntity != 7 || p.MaxBytesPerEntity != 1<<20 {
 		t.Errorf("the share of one of two topics is %+v", p)
 	}
 }
@@ -55,12 +55,12 @@ func TestBacklogReachesTheLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := specOf(c, sourceName{"acme", "first"}).Latest; got != want {
+		if got := specOf(c, nameInTeam{"acme", "first"}).Latest; got != want {
 			t.Errorf("backlog: %s: %v in the ledger", backlog, got)
 		}
 		s := &streams{a: &App{}, fetches: &fetchers{}}
 		s.a.current.Store(c)
-		if got := s.lanes(sourceName{"acme", "first"}, nil, nil).Latest; got != want {
+		if got := s.lanes(nameInTeam{"acme", "first"}, nil, nil).Latest; got != want {
 			t.Errorf("backlog: %s: %v in the lanes", backlog, got)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 // stopsAPI answers questions about stops, which every process reports to the ledger, and accepts them there.
 type stopsAPI struct{ a *App }
 
+// ledger returns the ledger, or an error while it is not open yet.
 func (s *stopsAPI) ledger() (*ledger.Ledger, error) {
 	s.a.stream.mu.Lock()
 	defer s.a.stream.mu.Unlock()
@@ -55,7 +56,8 @@ func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.Su
 	return nil, schemas.Errorf(schemas.NotFound, "", "no subscription %s.%s is configured; `forebay subscriptions list -o id` lists them", team, name)
 }
 
-// addPositions adds the ledger's position in each partition. If a topic was created again, the newest one counts.
+// addPositions adds to each partition of item its position in the ledger, with the last seeks. If a topic was created again, that is the
+// position in the newest one: it comes last. The positions of replays, in generations other than 0, are left out.
 func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
 	status, err := inbox.New(l).Subscriptions(ctx)
 	if err != nil {
@@ -68,8 +70,8 @@ func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionI
 		for i := range item.Partitions {
 			if p := &item.Partitions[i]; p.Topic == s.Topic && p.Partition == s.Partition {
 				p.Position = &api.PositionItem{NextOffset: s.NextOffset, Seeks: s.Seeks, Skipped: s.Skipped}
-				for _, k := range s.LastSeeks {
-					p.Position.LastSeeks = append(p.Position.LastSeeks, api.SeekItem{From: k.From, To: k.To, Skipped: k.Skipped, FoundAt: k.FoundAt.UTC(), FoundBy: k.Owner})
+				for _, seek := range s.LastSeeks {
+					p.Position.LastSeeks = append(p.Position.LastSeeks, api.SeekItem{From: seek.From, To: seek.To, Skipped: seek.Skipped, FoundAt: seek.FoundAt.UTC(), FoundBy: seek.Owner})
 				}
 			}
 		}
@@ -77,7 +79,8 @@ func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionI
 	return nil
 }
 
-// addStop adds a stop from the ledger to the item, unless the partition runs here: then the stop has ended since it was read.
+// addStop adds a stop from the ledger to item. If this process has the partition and it is not stopped here, the stop has ended since it
+// was read, and is left out.
 func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 	stopped := stopItem(s)
 	for i := range item.Partitions {
@@ -102,7 +105,7 @@ func (s *stopsAPI) Accept(ctx context.Context, team, name string, r api.AcceptRe
 	}
 	by := ledger.Acceptance{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	if r.DryRun {
-		by.Reason = cmp.Or(by.Reason, "dry run")
+		by.Reason = cmp.Or(by.Reason, "dry run") // the ledger wants a reason in any case; it keeps none of a dry run
 	}
 	got, err := l.Accept(ctx, ledger.StopFilter{Subscription: team + "." + name, Topic: r.Topic, Partition: r.Partition, ID: r.Stop}, by, r.DryRun)
 	if err != nil {

@@ -34,20 +34,21 @@ const futureSkew = 5 * time.Minute
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
 	a            *App
-	destinations map[string]lane.Destination
-	keeper       *destination.Keeper // keeps pauses in step with the other processes
+	destinations map[string]lane.Destination // by "<team>/<destination>"
+	keeper       *destination.Keeper         // keeps pauses in step with the other processes
 	fetches      *fetchers
-	payloads     *reader.LogPayloads
 
 	mu       sync.Mutex
-	ledger   *ledger.Ledger     // nil until Postgres has answered
-	redriver *producer.Producer // of what is redriven; nil until something is
-	subs     map[sourceName]*stream.Subscription
-	lanesOf  map[sourceName]*lane.Lanes
+	ledger   *ledger.Ledger      // nil until Postgres has answered
+	payloads *reader.LogPayloads // nil like ledger; set before subscriptions run, which read it without the lock
+	redriver *producer.Producer  // produces redriven records; nil until one is redriven
+	subs     map[nameInTeam]*stream.Subscription
+	lanesOf  map[nameInTeam]*lane.Lanes
 }
 
+// newStreams builds the destinations and the fetchers, and names the parts that must be ready.
 func newStreams(a *App) (*streams, error) {
-	s := &streams{a: a, subs: map[sourceName]*stream.Subscription{}, lanesOf: map[sourceName]*lane.Lanes{}}
+	s := &streams{a: a, subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}}
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func newStreams(a *App) (*streams, error) {
 		return nil, err
 	}
 	var problems config.Problems
-	if s.fetches, problems = newFetches(a.file(), metrics); len(problems) > 0 {
+	if s.fetches, problems = newFetchers(a.file(), metrics); len(problems) > 0 {
 		return nil, problems
 	}
 	a.ready.set("ledger", errNotStarted)
@@ -71,7 +72,7 @@ func newStreams(a *App) (*streams, error) {
 	return s, nil
 }
 
-// ledgerConfig returns the ledger's part of the file.
+// ledgerConfig returns the configuration of the ledger.
 func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	return ledger.Config{
 		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()),
@@ -79,8 +80,8 @@ func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
 	}
 }
 
-// open waits for Postgres and opens the ledger. A schema that is behind, or a configuration that cannot work, is an error that ends
-// the process.
+// open waits for Postgres and opens the ledger. It does not wait, but returns an error, which ends the process, if the schema needs a
+// migration or the configuration cannot work.
 func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	file := s.a.file()
 	var opened *ledger.Ledger
@@ -128,7 +129,7 @@ func (s *streams) run(ctx context.Context) error {
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
 	for _, team := range sortedKeys(s.a.file().Teams) {
 		for _, name := range sortedKeys(s.a.file().Teams[team].Subscriptions) {
-			g.Go(func() error { return s.subscription(gctx, l, sourceName{team, name}) })
+			g.Go(func() error { return s.subscription(gctx, l, nameInTeam{team, name}) })
 		}
 	}
 	return g.Wait()
@@ -157,13 +158,14 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// recordBytes returns the largest record that a topic of ours may hold, with room for its batch.
+// recordBytes returns how many bytes a client must be ready to read at once: the largest record of our topics and its batch.
 func (s *streams) recordBytes() int {
 	return max(64<<20, int(largestBody(s.a.file()))+topics.HeaderRoom+1<<20)
 }
 
-// subscription registers one subscription in the ledger, and runs it with its lanes until ctx is done or it fails.
-func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceName) error {
+// subscription registers one subscription in the ledger, and runs it with its lanes and backfills until ctx is done or one of them
+// fails.
+func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInTeam) error {
 	group := at.team + "." + at.name
 	var ns *ledger.Namespace
 	err := s.a.patiently(ctx, "subscription "+group, func(ctx context.Context) (err error) {
@@ -190,28 +192,28 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at sourceN
 	s.mu.Unlock()
 	s.a.ready.probe("subscription "+group, func(context.Context) error { return sub.Ready() })
 
-	// Lanes outlive the subscription's Run, which closes their claims while it drains.
-	lctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// The lanes end after the subscription's Run, since that closes its claims in the lanes while it drains.
+	lanesCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	var lanesErr, askErr error
-	running.Go(func() { lanesErr = lanes.Run(lctx) })
+	var lanesErr, backfillErr error
+	running.Go(func() { lanesErr = lanes.Run(lanesCtx) })
 	if cfg.Backfills != nil {
-		running.Go(func() { askErr = s.backfill(lctx, cfg.Backfills) })
+		running.Go(func() { backfillErr = s.backfill(lanesCtx, cfg.Backfills) })
 	}
 	err = sub.Run(ctx, lanes)
 	stop()
 	running.Wait()
 	if err == nil && lanesErr == nil && ctx.Err() == nil {
-		err = errors.New("ended unasked")
+		err = errors.New("ended without having been stopped")
 	}
-	if err = errors.Join(err, lanesErr, askErr); err != nil {
+	if err = errors.Join(err, lanesErr, backfillErr); err != nil {
 		return fmt.Errorf("subscription %s: %w", group, err)
 	}
 	return nil
 }
 
-// specOf returns the ledger's spec of a subscription.
-func specOf(c *config.Config, at sourceName) ledger.Spec {
+// specOf returns a subscription as the ledger needs to know it: how long it keeps what, its policy and its actions.
+func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 	sub := c.Teams[at.team].Subscriptions[at.name]
 	host, err := os.Hostname()
 	if err != nil {
@@ -235,24 +237,26 @@ func specOf(c *config.Config, at sourceName) ledger.Spec {
 	return spec
 }
 
-func (s *streams) lanes(at sourceName, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
-	own, most, body := map[string]lane.Destination{}, 0, int64(0)
+// lanes returns the configuration of a subscription's lanes. They get all destinations of the team, not only those that its actions name
+// now: older actions may be open that are for others.
+func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
+	ofTeam, concurrency, largest := map[string]lane.Destination{}, 0, int64(0)
 	for _, source := range s.a.file().Teams[at.team].Subscriptions[at.name].Sources {
-		body = max(body, s.a.file().MaxBody(at.team, source))
+		largest = max(largest, s.a.file().MaxBody(at.team, source))
 	}
 	for name, d := range s.a.file().Teams[at.team].Destinations {
-		own[at.team+"/"+name] = s.destinations[at.team+"/"+name]
-		most = max(most, d.Concurrency)
+		ofTeam[at.team+"/"+name] = s.destinations[at.team+"/"+name]
+		concurrency = max(concurrency, d.Concurrency)
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
-		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: own,
-		MaxInFlight: max(256, 4*most), // so that one destination that hangs leaves room for others
-		MaxBody:     body, Later: later(s.a.file()), Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
+		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: ofTeam,
+		MaxInFlight: max(256, 4*concurrency), // one destination that hangs leaves room for the others
+		MaxBody:     largest, Later: later(s.a.file()), Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 
-// codec packs an event as the record that it is in the log.
+// codec packs an event as the record that it is in the log, for payload copies in the ledger.
 var codec = lane.Codec{
 	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
 	Unpack: func(b []byte) (*schemas.Event, error) {
@@ -264,7 +268,8 @@ var codec = lane.Codec{
 	},
 }
 
-func (s *streams) config(at sourceName, ns *ledger.Namespace) stream.Config {
+// config returns the configuration of a subscription, without its backfills.
+func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
 	file := s.a.file()
 	sub := file.Teams[at.team].Subscriptions[at.name]
 	begin, err := config.ParseBegin(sub.Begin)
@@ -272,22 +277,22 @@ func (s *streams) config(at sourceName, ns *ledger.Namespace) stream.Config {
 		panic(err) // config.Load has checked it
 	}
 	names := make([]string, len(sub.Sources))
-	keep := make(map[string]time.Duration, len(names))
+	retention := make(map[string]time.Duration, len(names))
 	for i, source := range sub.Sources {
 		names[i] = file.Teams[at.team].Sources[source].Topic
-		keep[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
+		retention[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
 	}
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
-		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: keep, Logger: s.a.log, Registerer: s.a.registry,
+		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
-		// The rest of the budget is for the parts that stop before and after the lanes.
+		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}
 }
 
-// close closes what the subscriptions shared, after they have ended. All parts close at the same time, so that one that hangs takes
-// no time from the others.
+// close closes what the subscriptions shared, after they have ended. All parts close at the same time: one that hangs takes no time from
+// the others.
 func (s *streams) close(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -325,7 +330,7 @@ func (a *App) subscriptionItems() []api.SubscriptionItem {
 			item := api.SubscriptionItem{Team: team, Subscription: name, Sources: c.Teams[team].Subscriptions[name].Sources,
 				Missing: "this process has no stream role", Partitions: []api.PartitionItem{}}
 			if a.stream != nil {
-				a.stream.describe(sourceName{team, name}, &item)
+				a.stream.describe(nameInTeam{team, name}, &item)
 			}
 			items = append(items, item)
 		}
@@ -333,7 +338,8 @@ func (a *App) subscriptionItems() []api.SubscriptionItem {
 	return items
 }
 
-func (s *streams) describe(at sourceName, item *api.SubscriptionItem) {
+// describe adds to item how a subscription is doing in this process: whether it is ready, and its partitions.
+func (s *streams) describe(at nameInTeam, item *api.SubscriptionItem) {
 	s.mu.Lock()
 	sub := s.subs[at]
 	s.mu.Unlock()
