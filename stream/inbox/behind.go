@@ -11,14 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Behind is how many events stand still behind the head of a parked lane.
+// Behind is how many events wait behind the head of a parked lane.
 type Behind struct {
 	Events int64
-	More   bool // the count was not carried to its end: there are at least as many
+	More   bool // the count was cut off: there are at least as many
 }
 
-// Told is the count as operators read it: exact, or how far it came, or neither where nobody has counted.
-func (b *Behind) Told() (exact, atLeast *int64) {
+// Counts returns the count as operators read it: as exact if all events were counted, as atLeast if the count was cut off. Both are
+// nil of a nil Behind: nobody has counted.
+func (b *Behind) Counts() (exact, atLeast *int64) {
 	switch {
 	case b == nil:
 		return nil, nil
@@ -28,14 +29,16 @@ func (b *Behind) Told() (exact, atLeast *int64) {
 	return &b.Events, nil
 }
 
-// Bounds of counting the events behind the heads of a page. There is no index on entities, so all events of the partition are read.
+// Bounds of counting the events behind the heads of a page. There is no index on entities, so the events of all entities of a partition
+// are read, from its first head on.
 const (
-	behindWalk   = 100_000 // events, over all partitions of a page; 1,000 of each at least
+	behindReads  = 100_000 // rows that are read through each of the two indexes, divided among the page's partitions; 1,000 for each at least
 	behindWithin = 1500 * time.Millisecond
 )
 
-// behindCount counts the events of entities behind their heads. For each partition it reads once what came after the first head: events
-// that were applied at once by the index on lane_seq, and events that left the gap buffer by their actions' rows.
+// behindCount counts, for each head, the events of its entity behind it. It reads each partition once, from the lowest lane_seq of its
+// heads on: events that never waited for a gap through the index on (fence, lane_seq) of events, the others through the rows of their
+// actions. $4 limits the rows of each read; the last column is true where a limit was reached: then more events may be behind.
 const behindCount = `-- behind
 WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::text[]) AS entity),
      lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
@@ -50,108 +53,113 @@ WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, 
 SELECT h.fence, h.lane_seq, count(DISTINCT e.lane_seq), h.fence IN (SELECT fence FROM more)
 FROM h LEFT JOIN e ON e.fence = h.fence AND e.entity = h.entity AND e.lane_seq > h.lane_seq GROUP BY h.fence, h.lane_seq`
 
-// heads are the heads of parked lanes.
+// heads are the heads of parked lanes, as parameters of behindCount.
 type heads struct {
 	fences   []int32
-	lanes    []int64
+	laneSeqs []int64
 	entities []string
 }
 
 func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
-	h.fences, h.lanes, h.entities = append(h.fences, fence), append(h.lanes, laneSeq), append(h.entities, string(entity))
+	h.fences, h.laneSeqs, h.entities = append(h.fences, fence), append(h.laneSeqs, laneSeq), append(h.entities, string(entity))
 }
 
 // partitions returns in how many partitions the heads are.
 func (h *heads) partitions() int {
 	distinct := map[int32]bool{}
-	for _, f := range h.fences {
-		distinct[f] = true
+	for _, fence := range h.fences {
+		distinct[fence] = true
 	}
 	return len(distinct)
 }
 
-// countBehind returns how many events are behind each head, as far as they can be counted in time.
+// countBehind returns how many events are behind each head. Where counting takes longer than behindWithin, that is no error: the counts
+// are "at least 0".
 func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
-	at := make(map[ActionRef]*Behind, len(h.fences))
+	counts := make(map[ActionRef]*Behind, len(h.fences))
 	for i := range h.fences {
-		at[ActionRef{Fence: h.fences[i], LaneSeq: h.lanes[i]}] = &Behind{More: true}
+		counts[ActionRef{Fence: h.fences[i], LaneSeq: h.laneSeqs[i]}] = &Behind{More: true}
 	}
-	if len(at) == 0 {
-		return at, nil
+	if len(counts) == 0 {
+		return counts, nil
 	}
-	err := within(ctx, b.read, behindWithin, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, behindCount, h.fences, h.lanes, h.entities, max(b.behindWalk/h.partitions(), b.behindWalk/100))
+	err := within(ctx, b.slow, behindWithin, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, behindCount, h.fences, h.laneSeqs, h.entities, max(b.behindReads/h.partitions(), b.behindReads/100))
 		if err != nil {
 			return err
 		}
-		var ref ActionRef
-		var b Behind
-		_, err = pgx.ForEachRow(rows, []any{&ref.Fence, &ref.LaneSeq, &b.Events, &b.More}, func() error { *at[ref] = b; return nil })
+		var head ActionRef
+		var count Behind
+		_, err = pgx.ForEachRow(rows, []any{&head.Fence, &head.LaneSeq, &count.Events, &count.More}, func() error {
+			*counts[head] = count
+			return nil
+		})
 		return err
 	})
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" && ctx.Err() == nil {
-		return at, nil
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" && ctx.Err() == nil { // cancelled by the server: too slow
+		return counts, nil
 	}
-	return at, err
+	return counts, err
 }
 
-// within calls ask with a transaction in which the server cancels each statement that takes longer than limit (SQLSTATE 57014).
-func within(ctx context.Context, from pool, limit time.Duration, ask func(pgx.Tx) error) error {
+// within calls query with a transaction in which the server cancels each statement that takes longer than limit (SQLSTATE 57014).
+func within(ctx context.Context, from pool, limit time.Duration, query func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1::bigint::text, true)`, limit.Milliseconds()); err != nil {
 			return err
 		}
-		return ask(tx)
+		return query(tx)
 	})
 }
 
-// deadBehind counts the events behind those of items that park their entity.
-func (b *Inbox) deadBehind(ctx context.Context, items []DeadLetter) error {
+// countBehindDead sets Behind of those dead letters that park their entity.
+func (b *Inbox) countBehindDead(ctx context.Context, items []DeadLetter) error {
 	var h heads
 	for i := range items {
 		if d := &items[i]; d.Parks {
 			h.add(d.Fence, d.LaneSeq, d.Entity)
 		}
 	}
-	at, err := b.countBehind(ctx, h)
+	counts, err := b.countBehind(ctx, h)
 	for i := range items {
-		items[i].Behind = at[ActionRef{Fence: items[i].Fence, LaneSeq: items[i].LaneSeq}]
+		items[i].Behind = counts[ActionRef{Fence: items[i].Fence, LaneSeq: items[i].LaneSeq}]
 	}
 	return err
 }
 
-// inboxBehind counts the events behind those of a page that park their entity.
-func (b *Inbox) inboxBehind(ctx context.Context, items []Item) error {
-	var fences, counts []int32
-	var lanes []int64
-	of := map[ActionRef]*Item{}
-	for n := range items {
-		if i := &items[n]; i.laneSeq != nil && (i.Status == string(ledger.Dead) || i.Status == string(ledger.Unknown)) {
-			fences, lanes, counts = append(fences, i.Fence), append(lanes, *i.laneSeq), append(counts, i.laneCount)
-			of[ActionRef{Fence: i.Fence, LaneSeq: *i.laneSeq}] = i
+// countBehindItems sets Behind or BehindAtLeast of those events whose actions park their entity. An event's actions have its laneSeq
+// and the next ones; any of them may be the one that parks.
+func (b *Inbox) countBehindItems(ctx context.Context, items []Item) error {
+	var fences, actions []int32
+	var laneSeqs []int64
+	events := map[ActionRef]*Item{}
+	for i := range items {
+		if e := &items[i]; e.laneSeq != nil && (e.Status == string(ledger.Dead) || e.Status == string(ledger.Unknown)) {
+			fences, laneSeqs, actions = append(fences, e.Fence), append(laneSeqs, *e.laneSeq), append(actions, e.actions)
+			events[ActionRef{Fence: e.Fence, LaneSeq: *e.laneSeq}] = e
 		}
 	}
 	if len(fences) == 0 {
 		return nil
 	}
-	rows, err := b.read.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
+	rows, err := b.slow.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
 		JOIN actions a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
-		WHERE a.status IN ('dead_letter', 'unknown') AND `+ledger.ParksLane, fences, lanes, counts)
+		WHERE a.status IN ('dead_letter', 'unknown') AND `+ledger.ParksLane, fences, laneSeqs, actions)
 	if err != nil {
 		return err
 	}
-	var h heads
-	var ref ActionRef
-	_, err = pgx.ForEachRow(rows, []any{&ref.Fence, &ref.LaneSeq}, func() error {
-		h.add(ref.Fence, ref.LaneSeq, schemas.EntityKey(of[ref].Entity))
+	var parked heads
+	var first ActionRef // of the event
+	_, err = pgx.ForEachRow(rows, []any{&first.Fence, &first.LaneSeq}, func() error {
+		parked.add(first.Fence, first.LaneSeq, schemas.EntityKey(events[first].Entity))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	at, err := b.countBehind(ctx, h)
-	for ref, b := range at {
-		of[ref].Behind, of[ref].BehindAtLeast = b.Told()
+	counts, err := b.countBehind(ctx, parked)
+	for event, count := range counts {
+		events[event].Behind, events[event].BehindAtLeast = count.Counts()
 	}
 	return err
 }

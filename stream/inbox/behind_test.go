@@ -42,7 +42,7 @@ func TestBehindIsCountedAsFarAsTheWalkGoes(t *testing.T) {
 		{6, []string{"a-1 2 or more", "b-1 1 or more", "d-1 1"}},
 		{2, []string{"a-1 0 or more", "b-1 0 or more", "d-1 1 or more"}},
 	} {
-		f.behindWalk = tt.walk
+		f.behindReads = tt.walk
 		page, err := f.DeadLetters(t.Context(), DeadLetterQuery{})
 		var got []string
 		for _, i := range page.Items {

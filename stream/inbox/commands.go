@@ -20,15 +20,27 @@ type CommandStatus struct {
 	AskedAt time.Time          `json:"asked_at"`
 	EndedAt *time.Time         `json:"ended_at"` // null: not yet
 	Outcome string             `json:"outcome"`
-	Owner   string             `json:"-"` // of the partition, empty where nobody owns it
+	Owner   string             `json:"-"` // owner of the partition, empty if it has none; only from Inbox.CommandStatus
 }
 
-// Ask writes a command, release or discard, about an item that waits or is held; only a held one can be discarded. Kinds: Invalid if
-// the item is neither waiting nor held any more, or by or reason is missing; Unavailable.
+// checkAsked refuses, with kind Invalid, what is asked without a name or without a reason.
+func checkAsked(op, by, reason string) error {
+	switch {
+	case by == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
+	case reason == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
+	}
+	return nil
+}
+
+// Ask writes a command, release or discard, about an item that waits in the gap buffer or is held; only a held one can be discarded.
+// Kinds: Invalid if by or reason is empty, if the item no longer waits and is not held, or if discard is asked of one that is not held;
+// Unavailable.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
-	if by == "" || reason == "" {
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	if err := checkAsked(op, by, reason); err != nil {
+		return 0, err
 	}
 	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
 		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
@@ -36,7 +48,7 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 		item.Fence, item.Offset, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), [16]byte(item.Pointer.Key)).Scan(&id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, schemas.Errorf(schemas.Invalid, op, "it is %s (%s): only what waits or is held can be released, and only what is held discarded",
+		return 0, schemas.Errorf(schemas.Invalid, op, "it was read as %s (%s): only what still waits or is held can be released, and only what is held discarded",
 			item.Decision, item.Reason)
 	case err != nil:
 		return 0, ledger.Unavailable(op, err)
@@ -44,7 +56,7 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 	return id, nil
 }
 
-// CommandStatus returns what became of a command. Kind NotFound if there is none of that id.
+// CommandStatus returns what became of a command. Kinds: NotFound if no command has that id, Unavailable.
 func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
 	op := fmt.Sprintf("read command %d", id)
 	err = b.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
@@ -59,15 +71,15 @@ func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, e
 	return s, nil
 }
 
-// ActionRef is the place of an action in the ledger.
+// ActionRef names an action in the ledger, by Fence and LaneSeq. Status is filled in by FindAction only.
 type ActionRef struct {
 	Fence   int32
 	LaneSeq int64
 	Status  ledger.Status
 }
 
-// FindAction finds the row of an action by its id. Kind NotFound if there is none: most actions that succeeded at their first attempt
-// have no row.
+// FindAction finds the row of an action by its id. Kinds: NotFound if it has no row (most actions that succeeded at their first attempt
+// have none), Invalid if that is no action's id, Unavailable.
 func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref ActionRef, err error) {
 	op := fmt.Sprintf("find action %s", ledger.Clean(string(id), 64))
 	hash, ok := id.Hash()
@@ -91,13 +103,15 @@ LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 	return ref, nil
 }
 
-// AskAction writes a command about an action, which the owner of its partition applies, now or later. Kinds: NotFound if there is no
-// such action, Conflict if it is neither dead nor unknown or has an open command already, Invalid if the command does not fit.
+// AskAction writes a command about an action: replay, discard or resolve. The owner of its partition applies it, now or later. Kinds:
+// NotFound if the action has no row, Conflict if it is neither dead nor unknown or has an open command already, Invalid if by or reason
+// is empty, id is no action's, or the command is none of the three or lacks what it needs; Unavailable.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
 	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
+	if err := checkAsked(op, by, reason); err != nil {
+		return 0, err
+	}
 	switch {
-	case by == "" || reason == "":
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
 		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
 	case kind == ledger.Resolve && d.Status != ledger.Done:
@@ -118,27 +132,30 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 		ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
+		return 0, schemas.Errorf(schemas.Conflict, op, "it has a command already that the owner of its partition has not applied yet")
 	case err != nil:
 		return 0, ledger.Unavailable(op, err)
 	}
 	return command, nil
 }
 
-func mayAsk(op string, is ledger.Status, kind ledger.CommandKind, d ledger.CommandDetail) error {
+// mayAsk refuses a command that an action with this status cannot have: with kind Conflict if it is neither dead nor unknown, with
+// Invalid if it is to be replayed, its outcome is unknown, and the command does not say that this is known.
+func mayAsk(op string, status ledger.Status, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	switch {
-	case is != ledger.Dead && is != ledger.Unknown:
-		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", is)
-	case kind == ledger.Replay && is == ledger.Unknown && !d.OutcomeUnknown:
+	case status != ledger.Dead && status != ledger.Unknown:
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", status)
+	case kind == ledger.Replay && status == ledger.Unknown && !d.OutcomeUnknown:
 		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
 	}
 	return nil
 }
 
-// MayAsk reports whether AskAction would take a command about a dead letter, as it was read.
+// MayAsk returns the error that AskAction would return for the status and the open command of a dead letter as it was read; nil if
+// these two allow the command.
 func MayAsk(dead DeadLetter, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	if dead.HasCommand {
-		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "something is asked of it already")
+		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("%s action %s", kind, dead.ID), "it has a command already")
 	}
 	return mayAsk(fmt.Sprintf("%s action %s", kind, dead.ID), dead.Status, kind, d)
 }

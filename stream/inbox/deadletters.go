@@ -20,9 +20,9 @@ type DeadLetterQuery struct {
 	Entity             schemas.EntityKey
 	Type               string
 	Destination        string    // "<team>/<destination>"
-	Class              string    // reason class: an attempt's, "gap", or "unknown"
+	Class              string    // reason class: a failure class of sinks, "gap", or "unknown"
 	Group              string    // fingerprint of class, destination and type
-	Since              time.Time // a lower bound of the death's time
+	Since              time.Time // given up at this time or later
 	Limit              int       // at most 1000; 0 is 100
 	Cursor             string    // DeadLetterPage.Next of the page before
 }
@@ -30,7 +30,7 @@ type DeadLetterQuery struct {
 // DeadLetter is an action that was given up, or whose outcome nobody knows.
 type DeadLetter struct {
 	ledger.DeadLetter
-	// Behind is how many events are behind it, if it parks its entity; nil: not counted.
+	// Behind is how many events wait behind it, if it parks its entity; nil: not counted.
 	Behind *Behind
 }
 
@@ -53,6 +53,7 @@ type DeadLetterGroup struct {
 	Last        time.Time `json:"last"`
 }
 
+// deadOnly follows ledger.DeadSelect, whose first parenthesis it closes: all dead letters and unknown outcomes.
 const deadOnly = ` WHERE a.status IN ('dead_letter', 'unknown')) d`
 
 func (q DeadLetterQuery) validate() error {
@@ -65,7 +66,7 @@ func (q DeadLetterQuery) validate() error {
 	return nil
 }
 
-// filter returns the query's conditions in SQL.
+// filter returns the query's conditions in SQL. The only error is that of a malformed cursor.
 func (q DeadLetterQuery) filter() (f filter, err error) {
 	f.text("split_part(subscription, '.', 1) = ?", q.Team)
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
@@ -97,22 +98,22 @@ func (q DeadLetterQuery) filter() (f filter, err error) {
 // DeadLetters lists dead letters and unknown outcomes, and counts the events behind those that park their entity.
 func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
 	const op = "list the dead letters"
-	err = q.validate()
-	f, bad := q.filter()
-	if err = errors.Join(err, bad); err != nil {
+	f, cursorErr := q.filter()
+	if err := errors.Join(q.validate(), cursorErr); err != nil {
 		return page, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	page.Items, err = readDeadLetters(ctx, b.read, ledger.OfAll(ledger.DeadSelect)+deadOnly+fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", f.where(), len(f.args)+1), append(f.args, q.Limit+1))
+	sql := ledger.OfAll(ledger.DeadSelect) + deadOnly + fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", f.where(), len(f.args)+1)
+	page.Items, err = readDeadLetters(ctx, b.slow, sql, append(f.args, q.Limit+1)) // one more than the page: is there a next one?
 	if err == nil && len(page.Items) > q.Limit {
 		page.Items = page.Items[:q.Limit]
 		last := &page.Items[q.Limit-1]
 		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
 	}
 	if err == nil {
-		err = b.deadBehind(ctx, page.Items)
+		err = b.countBehindDead(ctx, page.Items)
 	}
 	if err != nil {
 		return page, ledger.Unavailable(op, err)
@@ -124,8 +125,8 @@ func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLe
 const maxGroups = 1000
 
 // DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
-// maxGroups groups, the largest first; more says that there are others. The column deaths is how often an action was given up. An
-// entity is counted once per lane: fence and entity name a lane.
+// maxGroups groups, the largest first; more says that there are others. In the SQL, deaths is how often an action was given up, and
+// (fence, entity) is a lane: an entity with dead letters in two lanes counts twice.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
 	q.Cursor, q.Limit = "", 0
@@ -133,7 +134,7 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 	if err := q.validate(); err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	rows, err := b.read.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
+	rows, err := b.slow.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
 		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, ledger.OfAll(ledger.DeadSelect), deadOnly, f.where(), maxGroups+1), f.args...)
 	if err == nil {
@@ -155,7 +156,8 @@ type DeadLetterDetail struct {
 	Commands []CommandStatus // what was asked about it, the oldest first
 }
 
-// FindDeadLetter reads one action by its id, in any status, without counting the events behind it. Kind NotFound if it has no row.
+// FindDeadLetter reads one action by its id, in any status, without counting the events behind it. Kinds: NotFound if it has no row,
+// Invalid if that is no action's id, Unavailable.
 func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetter, err error) {
 	ref, err := b.FindAction(ctx, id)
 	if err != nil {
@@ -172,14 +174,15 @@ func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d Dead
 	return items[0], nil
 }
 
-// DeadLetter returns FindDeadLetter with all that is known of the action.
+// DeadLetter returns what FindDeadLetter does, the events behind it if it parks its entity, its attempts and its commands. Kinds as
+// there.
 func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLetterDetail, err error) {
 	found, err := b.FindDeadLetter(ctx, id)
 	if err != nil {
 		return d, err
 	}
 	items := []DeadLetter{found}
-	if err = b.deadBehind(ctx, items); err == nil {
+	if err = b.countBehindDead(ctx, items); err == nil {
 		d.DeadLetter = items[0]
 		d.History, d.Commands, err = b.deadHistory(ctx, &found)
 	}
@@ -191,7 +194,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 
 // deadHistory reads an action's attempts and commands, the oldest first.
 func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
-	rows, err := b.read.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
+	rows, err := b.slow.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
 		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, d.Fence, d.LaneSeq)
 	if err == nil {
 		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])
@@ -199,7 +202,7 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err = b.read.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
+	rows, err = b.slow.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
 		WHERE c.fence = $1 AND c.lane_seq = $2 ORDER BY c.id`, d.Fence, d.LaneSeq)
 	if err == nil {
 		commands, err = pgx.CollectRows(rows, pgx.RowToStructByPos[CommandStatus])
@@ -207,7 +210,7 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 	return attempts, commands, err
 }
 
-// readDeadLetters collects the dead letters of a query.
+// readDeadLetters reads the dead letters of a query with the columns of ledger.DeadSelect. It leaves Behind nil.
 func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]DeadLetter, error) {
 	rows, err := from.Query(ctx, sql, args...)
 	if err != nil {
@@ -219,7 +222,7 @@ func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]
 	})
 }
 
-// DeadPayload returns where the bytes of a dead letter are; see [ledger.Ledger.DeadPayload].
+// DeadPayload returns the bytes of a dead letter, or where they are in the log; see [ledger.Ledger.DeadPayload].
 func (b *Inbox) DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error) {
 	return b.ledger.DeadPayload(ctx, d)
 }

@@ -1,4 +1,4 @@
-// Package inbox is what operators read of a ledger and ask of it:
+// Package inbox is what operators read of a ledger and ask of it, and where results of long work are stored:
 //
 //	events.go         the list of events, in pages; select.go has its SQL
 //	item.go           one event: its actions, their attempts, its bytes
@@ -6,20 +6,20 @@
 //	subscriptions.go  where each partition of each subscription stands
 //	commands.go       what the owner of a partition is asked to do
 //	redrive.go        a quarantined record is produced again
-//	reports.go        what destinations say later of long work
+//	reports.go        what destinations report later of long work
 //
 // Nothing in here runs on the way of an event: neither a partition's owner nor its lanes call it. A command or a report is a
 // row that the owner finds and applies under its fence.
 //
 // # Pools
 //
-// Lists and counts run on a pool of 2 connections, where a statement may take 25 s, and probes by key on one of 4, 5 s. Both are
-// beside those of postgres.max_conns, so that no question holds up a batch. The ledger makes them: it knows the deadlines, gives
-// up connections that hang in all its pools at once, and has a few short questions of its own for the second one. A third pool
-// would be more connections than the ledger's Config says.
+// Lists, counts and the transaction of a redrive, which waits for the broker, run on a pool of 2 connections, where a statement may
+// take 25 s; probes by key and commands on one of 4, 5 s. Both are beside those of postgres.max_conns: no question holds up a batch.
+// The ledger makes the pools: it knows the deadlines, gives up connections that hang in all its pools at once, and has a few short
+// questions of its own for the second one. A third pool would be more connections than the ledger's Config says.
 //
 // # What stays in the ledger
 //
-// The acceptance of a stop (it writes what claims lock), pauses of destinations (lanes read them), what hands a subscription
-// over to another topic (it moves version lines), and the dead letters that an owner exports to the dead topic.
+// The acceptance of a stop (it writes rows that claims lock), pauses of destinations (lanes read them), the hand-over of a subscription
+// to another topic (it moves version lines), and the dead letters that an owner exports to the dead topic.
 package inbox

@@ -22,9 +22,9 @@ type Query struct {
 	Type               string
 	// Status is one of Statuses.
 	Status string
-	// Decision filters by the gate's decision; duplicate selects the events that came again.
+	// Decision selects events with that decision; gate.Duplicate those that came again, whatever their decision.
 	Decision gate.Decision
-	// Since is a lower bound of the decision's time.
+	// Since selects events that were decided at this time or later.
 	Since time.Time
 	// Limit is at most 1000; 0 is 100.
 	Limit int
@@ -38,11 +38,11 @@ type Page struct {
 	Next  string
 }
 
-// Statuses lists the statuses that an event can have in a subscription. Where actions run: received (none tried
-// yet), processing (some done, or a destination has accepted one and reports the result later), failed (will be retried),
-// parked (behind a dead or unknown action of its entity), dead_letter, unknown, done, superseded (a newer version came
-// before any was tried). If none do: buffered, parked, redriven (a quarantined record that was produced again), or
-// the decision.
+// Statuses lists the statuses that an event can have in a subscription. If it has actions: received (none tried yet), processing (some
+// done, or a destination has accepted one and reports the result later), failed (one will be retried), parked (behind a dead or unknown
+// action of its entity), dead_letter, unknown, done, superseded (a newer version came before any was tried), discarded (an operator
+// gave one up), stale (one would have run out of order, after a newer version). If it has none: buffered, parked (behind a gap that was
+// not filled, or held), redriven (a quarantined record that was produced again), done (applied, and nothing was to run), or the decision.
 func Statuses() []string {
 	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
@@ -81,7 +81,7 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 		return Page{}, ledger.Unavailable(op, err)
 	}
 	page := Page{Items: items}
-	if err := b.inboxBehind(ctx, items); err != nil {
+	if err := b.countBehindItems(ctx, items); err != nil {
 		return Page{}, ledger.Unavailable(op, err)
 	}
 	if len(items) > q.Limit {
@@ -91,35 +91,35 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// newest reads the inbox backwards from now, in slices of time that grow, until the page is full. The index on time (BRIN) finds a
-// slice but gives no order, so each slice is sorted.
+// newest reads the inbox backwards from now, or from the cursor, in slices of time that grow, until the page is full and one more event
+// is found: there is a next page. The index on time (BRIN) finds a slice but gives no order, so each slice is sorted.
 func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, err error) {
 	n := len(f.args)
 	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
 		q.from(), f.where(), n+1, n+2, n+3)
-	var now time.Time
+	var newest time.Time
 	if q.Cursor != "" {
-		now, _, _, err = parseCursor(q.Cursor)
+		newest, _, _, err = parseCursor(q.Cursor)
 	} else {
-		err = b.read.QueryRow(ctx, `SELECT now()`).Scan(&now)
+		err = b.slow.QueryRow(ctx, `SELECT now()`).Scan(&newest)
 	}
 	if err != nil {
 		return nil, err
 	}
-	to := now.Add(time.Minute) // the database's clock may have been set back since
+	to := newest.Add(time.Minute) // the database's clock may have been set back since
 	for width := 100 * time.Millisecond; len(items) <= q.Limit; width *= 8 {
-		from, last := now.Add(-width), false
+		from, last := newest.Add(-width), false
 		if width > 400*24*time.Hour {
 			from, last = time.Time{}, true
 		}
 		if !from.After(q.Since) {
 			from, last = q.Since, true
 		}
-		some, err := b.items(ctx, sql, append(f.args[:n:n], from, to, q.Limit+1-len(items)))
+		slice, err := b.items(ctx, sql, append(f.args[:n:n], from, to, q.Limit+1-len(items)))
 		if err != nil {
 			return nil, err
 		}
-		if items = append(items, some...); last {
+		if items = append(items, slice...); last {
 			break
 		}
 		to = from
@@ -127,7 +127,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, er
 	return items, nil
 }
 
-// filter returns what a query asks for, in SQL.
+// filter returns the query's conditions in SQL. The only error is that of a malformed cursor.
 func (q Query) filter() (f filter, err error) {
 	f.text("split_part(subscription, '.', 1) = ?", q.Team)
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
@@ -153,11 +153,12 @@ func (q Query) filter() (f filter, err error) {
 	return f, nil
 }
 
+// cursorOf returns the cursor of the page that begins behind an item.
 func cursorOf(i *Item) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d.%d", i.DecidedAt.UnixMicro(), i.Fence, i.Offset))
 }
 
-// parseCursor returns what cursorOf has written: the place of the last item of the page before.
+// parseCursor returns what cursorOf has written: decision's time, fence and offset of the last item of the page before.
 func parseCursor(s string) (at time.Time, fence int32, offset int64, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(s)
 	var us int64

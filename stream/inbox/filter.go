@@ -27,6 +27,7 @@ func (f *filter) text(condition, value string) {
 	}
 }
 
+// where returns the conditions, joined by AND; true if there are none.
 func (f *filter) where() string {
 	return strings.Join(append([]string{"true"}, f.conditions...), "\n  AND ")
 }

@@ -12,13 +12,13 @@ import (
 // Inbox reads and asks on one ledger. Safe for concurrent use.
 type Inbox struct {
 	ledger *ledger.Ledger
-	read   pool // lists and counts
+	slow   pool // lists, counts, and redrives: these wait for the broker inside their transaction
 	quick  pool // probes by key, and commands
 
-	behindWalk int // events; see the constant
+	behindReads int // the constant, a field for tests
 }
 
-// pool is one of the ledger's: each statement has its deadline.
+// pool is one of the ledger's, where each statement has a deadline.
 type pool interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -28,6 +28,6 @@ type pool interface {
 
 // New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
-	read, quick := l.ReadPools()
-	return &Inbox{ledger: l, read: read, quick: quick, behindWalk: behindWalk}
+	slow, quick := l.ReadPools()
+	return &Inbox{ledger: l, slow: slow, quick: quick, behindReads: behindReads}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Item is what became of one event, or of one record that is none, in one subscription. Its JSON is what operators read.
+// Item is what became of one event, or of one record that is no event, in one subscription. Its JSON is what operators read.
 type Item struct {
 	Team         string        `json:"team"`
 	Subscription string        `json:"subscription"`
-	Source       string        `json:"source"` // its name in the team, or all of it where it is none of the team's
+	Source       string        `json:"source"` // the source's name; CESource if it is another team's
 	EventID      string        `json:"event_id"`
 	Entity       string        `json:"entity"`
 	Type         string        `json:"type"`
@@ -35,10 +35,10 @@ type Item struct {
 	Topic        string        `json:"topic"`
 	Partition    int32         `json:"partition"`
 	Offset       int64         `json:"offset"`
-	ReceivedAt   *time.Time    `json:"received_at"` // null where a record has no readable time
+	ReceivedAt   *time.Time    `json:"received_at"` // null if the record has no readable time
 	DecidedAt    time.Time     `json:"decided_at"`
-	// Behind is how many events stand still behind it, where its entity does; BehindAtLeast, where they were not counted to
-	// the end. Only from List.
+	// Behind is how many events wait behind this one, if it parks its entity. BehindAtLeast is set instead if the count was cut
+	// off. Both only from List.
 	Behind        *int64    `json:"behind,omitempty"`
 	BehindAtLeast *int64    `json:"behind_at_least,omitempty"`
 	Redriven      *Redriven `json:"redriven,omitempty"` // of a quarantined record that was produced again
@@ -48,11 +48,12 @@ type Item struct {
 	Fence    int32          `json:"-"`
 	Pointer  ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
 
-	window, laneCount int32
-	laneSeq           *int64
+	window  int32
+	laneSeq *int64 // of its first action; nil if it has none
+	actions int32  // how many
 }
 
-// Action is one action of an event, with the attempts that did not simply succeed.
+// Action is one action of an event. An action that succeeded at its first attempt may have no History.
 type Action struct {
 	ID          schemas.ActionID
 	Name        string
@@ -68,7 +69,7 @@ type Action struct {
 	CreatedAt   time.Time
 	NextAt      *time.Time
 	FinishedAt  *time.Time
-	History     []Attempt
+	History     []Attempt // the oldest first
 }
 
 // Attempt is one attempt of an action.
@@ -84,8 +85,8 @@ type Attempt struct {
 	TraceID   string // 32 hex digits
 }
 
-// Item finds what became of an event in a subscription, its actions and attempts included. The newest generation
-// that knows the event answers. Kind NotFound if none does.
+// Item reads what became of an event in a subscription, with its actions and attempts, in the newest generation that knows the event.
+// Kinds: NotFound if none does, Unavailable.
 func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID string) (Item, error) {
 	const op = "read the inbox"
 	items, err := b.items(ctx, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
@@ -103,11 +104,11 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	return items[0], nil
 }
 
-// Place finds the rejected record at an offset of the log: a record that could not be decoded has no other name. It is read from the
-// newest generation that knows it. Kind NotFound if none does.
+// Place reads the rejected record at an offset of the log (a record that could not be decoded has no other name), in the newest
+// generation that knows it. Kinds: NotFound if none does, Unavailable.
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
-	items, err := b.items(ctx, selectHead+selectAsides+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+	items, err := b.items(ctx, selectHead+selectRejected+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
 		ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
 	if err != nil {
 		return Item{}, ledger.Unavailable(op, err)
@@ -120,7 +121,7 @@ func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, par
 
 // actions reads the actions of an event, each with its attempts.
 func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
-	rows, err := b.read.Query(ctx, ledger.OfAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
+	rows, err := b.slow.Query(ctx, ledger.OfAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
 		coalesce(x.attempts, (NOT c.superseded)::int, 0),
 		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
@@ -151,10 +152,10 @@ func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 // traceText is an attempt's trace id as traces are written.
 const traceText = `coalesce(replace(trace::text, '-', ''), '')`
 
-// history adds to each action its attempts, the oldest first.
+// history sets the History of each of an item's actions, which are in the order of their lane_seq.
 func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error {
-	rows, err := b.read.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
-		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.Fence, *item.laneSeq, int64(item.laneCount))
+	rows, err := b.slow.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
+		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.Fence, *item.laneSeq, int64(item.actions))
 	if err != nil {
 		return err
 	}
@@ -169,16 +170,16 @@ func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error
 		if i := laneSeq - *item.laneSeq; i >= 0 && i < int64(len(actions)) {
 			actions[i].History = append(actions[i].History, a)
 		}
-		a.Response = nil
+		a.Response = nil // the next row must not be read into this one's bytes
 		return nil
 	})
 	return err
 }
 
-// Payload returns where the bytes of an item are: in the ledger, packed or raw (never nil then), else at the pointer.
-// Quarantined records have their raw bytes here.
+// Payload returns an item's bytes if the ledger has them: the payload copy of an event, or what was kept of a quarantined record. If it
+// has none, packed is nil, and the bytes are in the log at the pointer.
 func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger.Pointer, err error) {
-	err = b.read.QueryRow(ctx, `SELECT packed FROM (
+	err = b.slow.QueryRow(ctx, `SELECT packed FROM (
 		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
 		UNION ALL SELECT d.raw, 2 FROM rejected_records d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
 		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
@@ -189,15 +190,16 @@ func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger
 	return packed, item.Pointer, nil
 }
 
+// items reads the items of a query with the columns of selectHead.
 func (b *Inbox) items(ctx context.Context, sql string, args []any) ([]Item, error) {
-	rows, err := b.read.Query(ctx, sql, args...)
+	rows, err := b.slow.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanItem)
 }
 
-// scanItem reads a row of a list of items.
+// scanItem reads a row with the columns of selectHead.
 func scanItem(r pgx.CollectableRow) (Item, error) {
 	var (
 		i         Item
@@ -205,20 +207,21 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 		v         schemas.Version
 		key, hash *[16]byte
 		topicID   [16]byte
-		at        *time.Time
-		by, why   *string
+		// Of a record that was redriven.
+		at      *time.Time
+		by, why *string
 	)
 	p := &i.Pointer
 	err := r.Scan(&name, &i.Generation, &i.CESource, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
-		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.laneCount)
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.actions)
 	if err != nil {
 		return i, err
 	}
 	i.Team, i.Subscription, _ = strings.Cut(name, ".")
 	i.Source = strings.TrimPrefix(i.CESource, "/"+i.Team+"/")
 	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
-	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced {
+	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced { // of quarantined records only a misplaced one has a version
 		i.Version = v.Sortable()
 	}
 	i.DecidedAt = i.DecidedAt.UTC()

@@ -171,7 +171,7 @@ func (f *fixture) scatter(rng *rand.Rand) {
 	now := one[time.Time](f, `SELECT now()`)
 	ages := agesOf(rng)
 	for _, table := range []string{"events", "rejected_records"} {
-		rows, err := f.read.Query(f.t.Context(), `SELECT fence, log_offset, window_id FROM `+table)
+		rows, err := f.slow.Query(f.t.Context(), `SELECT fence, log_offset, window_id FROM `+table)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func (f *fixture) scatter(rng *rand.Rand) {
 // naive is the whole inbox, of the tables and sorted here.
 func (f *fixture) naive() []inboxPlace {
 	f.t.Helper()
-	rows, err := f.read.Query(f.t.Context(), `SELECT decided_at, fence, log_offset, event_id FROM events UNION ALL SELECT decided_at, fence, log_offset, event_id FROM rejected_records`)
+	rows, err := f.slow.Query(f.t.Context(), `SELECT decided_at, fence, log_offset, event_id FROM events UNION ALL SELECT decided_at, fence, log_offset, event_id FROM rejected_records`)
 	if err != nil {
 		f.t.Fatal(err)
 	}

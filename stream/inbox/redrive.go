@@ -19,21 +19,23 @@ type Redriven struct {
 	Reason string    `json:"reason"`
 }
 
-// Redrive calls produce to write a quarantined record to the log again, and marks the record as redriven. Both happen in one
-// transaction, so that of two callers at the same time only one produces. If the mark cannot be written after that, the error says
-// that the record was produced; dedupe keeps the event from running twice. With once, a record that was redriven before is refused.
-// Errors of produce are returned as they are. Kinds: Conflict if the item is not quarantined any more or, with once, was redriven
-// before; Invalid if there is nothing to produce.
+// Redrive has produce write a quarantined record to the log again, and records who asked and why. In one transaction it locks the
+// record's row, marks it as redriven, calls produce with the bytes that were kept, and commits the mark. So of several callers at the
+// same time one produces after the other; with once, only the first, because a record that was redriven before is refused.
+//
+// If produce fails, the mark is rolled back and produce's error returned as it is. If the commit fails after produce, the record is in
+// the log and possibly not marked: the error says so, and dedupe keeps its event from running twice. Kinds: Invalid if by or reason is
+// empty or no bytes were kept; Conflict if the item is not quarantined or, with once, was redriven before; Unavailable.
 func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
 	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
-	switch {
-	case by == "" || reason == "":
-		return schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
-	case item.Decision != gate.Quarantined:
-		return schemas.Errorf(schemas.Conflict, op, "it is %s (%s)", item.Decision, item.Reason)
+	if err := checkAsked(op, by, reason); err != nil {
+		return err
+	}
+	if item.Decision != gate.Quarantined {
+		return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), not quarantined", item.Decision, item.Reason)
 	}
 	produced := false
-	err := pgx.BeginFunc(ctx, b.read, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
 		raw, err := markRedriven(ctx, tx, item, ledger.Clean(by, 200), ledger.Clean(reason, 1000), once, op)
 		if err != nil {
 			return err
@@ -44,28 +46,32 @@ func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once 
 		produced = true
 		return nil
 	})
-	if theirs, ok := errors.AsType[produceError](err); ok {
-		return theirs.error
+	if err == nil {
+		return nil
 	}
-	if _, ok := errors.AsType[*schemas.Error](err); ok || err == nil {
-		return err
+	if failed, ok := errors.AsType[produceError](err); ok {
+		return failed.error
 	}
 	if produced {
-		return schemas.Errorf(schemas.Unavailable, op, "it was produced again, and that is not noted, so that it can be redriven once more: %w", ledger.Redact(err))
+		return schemas.Errorf(schemas.Unavailable, op, "it was produced again, but that may not be recorded: then it can be redriven once more: %w", ledger.Redact(err))
+	}
+	if _, refused := errors.AsType[*schemas.Error](err); refused {
+		return err
 	}
 	return ledger.Unavailable(op, err)
 }
 
-// markRedriven marks the row, which stays locked until the transaction ends, and gives the record's bytes.
+// markRedriven marks the record's row as redriven and returns the record's bytes. The row stays locked until the transaction ends.
+// Kinds of its refusals as in Redrive; other errors are the database's.
 func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, once bool, op string) (raw []byte, err error) {
-	var before *time.Time
+	var before *time.Time // when it was last redriven; nil: never
 	var who *string
 	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM rejected_records
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision = 'quarantined' FOR UPDATE`,
 		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined any more: after a rewind it was decided again")
+		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined there any more: it was decided again after a rewind, or its retention has ended")
 	case err != nil:
 		return nil, err
 	case once && before != nil:
@@ -81,5 +87,5 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, 
 	return raw, err
 }
 
-// produceError marks what produce returned.
+// produceError tells an error of produce from one of the database.
 type produceError struct{ error }

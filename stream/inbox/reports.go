@@ -20,11 +20,12 @@ type ReportState string
 
 const (
 	Recorded ReportState = "recorded" // the owner applies it
-	Repeated ReportState = "repeated" // the same was said before
-	Differs  ReportState = "differs"  // something else was said before, which stands
-	Late     ReportState = "late"     // it is kept and changes nothing, see ActionState.Past
+	Repeated ReportState = "repeated" // the same was reported before
+	Differs  ReportState = "differs"  // something else was reported before, and counts
+	Late     ReportState = "late"     // it is kept and changes nothing, see ledger.Report.Late
 )
 
+// validate refuses a report that no attempt can have.
 func validate(r *ledger.Report) error {
 	switch {
 	case r.LaneSeq <= 0 || r.Attempt <= 0 || r.Attempt > math.MaxInt32:
@@ -37,7 +38,7 @@ func validate(r *ledger.Report) error {
 	return nil
 }
 
-// digestOf returns a digest of a report, to tell a repeated one from a different one.
+// digestOf returns a digest of what a report says, to tell a repeated one from a different one.
 func digestOf(r *ledger.Report) (d [16]byte) {
 	h := sha256.New()
 	for _, part := range []string{string(r.Status), r.Error, string(r.Response)} {
@@ -50,7 +51,7 @@ func digestOf(r *ledger.Report) (d [16]byte) {
 }
 
 // Report stores a destination's report, which the partition's owner applies. Only the first report of an attempt counts. Any process may
-// call it.
+// call it. Kinds: Invalid if no attempt can have such a report, Unavailable.
 func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	op := fmt.Sprintf("record the result of attempt %d", r.Attempt)
 	if err := validate(&r); err != nil {
@@ -64,12 +65,13 @@ func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error
 	return state, nil
 }
 
-// report stores a report unless there is one for its attempt, and returns what became of it.
+// report stores a report unless its attempt has one, and returns what became of it. Whether a first report is late is found out on a
+// best effort here; the owner does so again.
 func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	digest := digestOf(&r)
-	var (
+	var ( // of the report that is stored now
 		known   [16]byte
-		first   bool
+		first   bool // it is this one
 		outcome string
 	)
 	err := b.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, status, wait_us, code, error, response, digest)
@@ -86,32 +88,36 @@ func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error
 	case !first:
 		return Repeated, nil
 	}
-	if state, err := b.ActionState(ctx, r.AttemptRef); err == nil && r.Late(state.Status, state.Attempts) && b.late(ctx, r.AttemptRef) {
+	if state, err := b.ActionState(ctx, r.AttemptRef); err == nil && r.Late(state.Status, state.Attempts) && b.markLate(ctx, r.AttemptRef) {
 		return Late, nil
 	}
-	return Recorded, nil // it is kept; the owner finds out what it still changes
+	return Recorded, nil
 }
 
-// late marks a report as late, and returns true. It returns false if the owner has applied the report meanwhile.
-func (b *Inbox) late(ctx context.Context, r ledger.AttemptRef) bool {
+// markLate marks a report as late. It returns false if the owner has ended the report meanwhile, or the database fails.
+func (b *Inbox) markLate(ctx context.Context, r ledger.AttemptRef) bool {
 	ended, err := b.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	return err == nil && ended.RowsAffected() == 1
 }
 
-// Beat notes a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.
-// alive is false if the attempt is not processing, or not yet.
+// Beat records a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.
+// alive is false if the attempt is not processing: not yet, no longer, or the ledger does not know it. Kind Unavailable.
 func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
 	err = b.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
 		for _, w := range windows {
 			tag, err := b.quick.Exec(ctx, ledger.OfWindow(w, beatWrite), r.Fence, r.LaneSeq, r.Attempt)
-			if alive = err == nil && tag.RowsAffected() > 0; err != nil || alive {
+			if err != nil {
 				return err
+			}
+			if tag.RowsAffected() > 0 {
+				alive = true
+				return nil
 			}
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, ledger.Unavailable("note a heartbeat", err)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no rows: no such fence
+		return false, ledger.Unavailable("record a heartbeat", err)
 	}
 	return alive, nil
 }
@@ -131,18 +137,19 @@ type ActionState struct {
 	// Of a Processing action: when the wait for the result ends, its last heartbeat, and the longest time without one.
 	ResultBy *time.Time
 	BeatAt   *time.Time
-	Silence  time.Duration // 0: none is asked for
-	// The report on the attempt that was asked for, empty if there is none, and what became of it, empty if it is not applied yet.
-	Reported ledger.Status
-	Outcome  string // applied or late
+	Silence  time.Duration // 0: heartbeats are not asked for
+	// The report that is stored for the attempt whose action was read.
+	Reported ledger.Status // empty: there is none
+	Outcome  string        // applied or late; empty: not applied yet
 }
 
-// Past reports whether a report of this attempt changes nothing any more: the action has ended, or a later attempt is recorded.
+// Past reports whether the action is past an attempt: the action has ended, or a later attempt is recorded.
 func (s *ActionState) Past(attempt int) bool {
 	return s.Status.Past(s.Attempts, attempt)
 }
 
-// ActionState reads the state of an attempt's action. Kind NotFound if the ledger no longer keeps the action.
+// ActionState reads the state of an attempt's action. Kinds: NotFound if the ledger does not have the action, or not any more;
+// Unavailable.
 func (b *Inbox) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionState, error) {
 	const op = "read an action"
 	s, err := b.actionState(ctx, r)
@@ -155,7 +162,7 @@ func (b *Inbox) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionSta
 	return s, nil
 }
 
-// actionRead finds the event of an action by the action's row or, if it has none, among the events of its fence.
+// actionRead finds the event of an action by the action's row; without a row it is the last event of the fence at or before its lane_seq.
 const actionRead = `-- actionRead: index scans of each window of the subscription by (fence, lane_seq), then one event and its action
 WITH at AS (
     (SELECT event_window AS w, event_key AS key FROM {actions} a WHERE fence = $1 AND lane_seq = $2)
@@ -175,7 +182,7 @@ JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 LEFT JOIN results r ON r.fence = $1 AND r.lane_seq = $2 AND r.attempt = $3
 WHERE e.lane_seq + n.i = $2`
 
-// actionState reads the state of an attempt's action.
+// actionState is ActionState with the database's own errors; pgx.ErrNoRows if there is no such action.
 func (b *Inbox) actionState(ctx context.Context, r ledger.AttemptRef) (s ActionState, err error) {
 	var (
 		generation int32

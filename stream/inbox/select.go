@@ -7,10 +7,10 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// selectAll is one row per event and per rejected records. Plan: per window the page ranges of a slice of time;
-// the actions of a row are probes of its window. What has not been tried and stands behind a
-// dead or unknown head of its lane is shown as parked: no row says so, since the lane stands still by its head alone.
-var selectAll = selectHead + selectEvents + selectUnion + selectAsides + selectTail
+// selectAll reads one row per event and one per rejected record. Plan: per window the page ranges of a slice of time; the actions of a
+// row are probes of its window. An event behind a dead or unknown head of its lane is shown as parked if nothing of it was tried. No
+// column says so: only the head has a row that tells that its lane stands still.
+var selectAll = selectHead + selectEvents + selectUnion + selectRejected + selectTail
 
 const (
 	selectHead = `-- inbox
@@ -55,7 +55,7 @@ var selectEvents = `
 
 const selectBuffer = `LEFT JOIN buffer b ON `
 
-const selectAsides = `
+const selectRejected = `
     SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.version_text, d.sub,
            CASE WHEN d.redriven_at IS NULL THEN d.decision ELSE 'redriven' END AS status, d.decision, d.reason,
            0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
@@ -63,16 +63,16 @@ const selectAsides = `
            d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
     FROM rejected_records d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
 
-// selectWaiting is selectEvents of what waits or is held, found by its rows in the buffer.
+// selectWaiting is selectEvents for events that wait or are held only: it begins at the rows of the buffer.
 var selectWaiting = strings.Replace(selectEvents, selectBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)
 
-// from returns selectAll without the parts in which nothing of the kind asked for can be.
+// from returns selectAll without the parts that hold no event of the decision that is asked for.
 func (q Query) from() string {
 	switch {
 	case q.Decision == gate.Buffered || q.Decision == gate.Parked:
 		return selectHead + selectWaiting + selectTail
 	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered:
-		return selectHead + selectAsides + selectTail
+		return selectHead + selectRejected + selectTail
 	case q.Decision != "":
 		return selectHead + selectEvents + selectTail
 	}

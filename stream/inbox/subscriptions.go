@@ -20,9 +20,9 @@ type SubscriptionStatus struct {
 	Released     bool
 	ClaimedAt    *time.Time
 	NextOffset   int64
-	OpenActions  int64
-	HeldActions  int64
-	Buffered     int64
+	OpenActions  int64 // not tried yet
+	HeldActions  int64 // tried, and open still
+	Buffered     int64 // events that wait for a gap or are held
 	Seeks        int64
 	Skipped      int64 // offsets that forward seeks passed over
 	UpdatedAt    time.Time
@@ -38,10 +38,9 @@ type PastSeek struct {
 	FoundAt time.Time `json:"found_at"`
 }
 
-// Subscriptions returns the position of every partition of every subscription that was ever claimed. OpenActions also counts actions
-// that were not tried yet.
+// Subscriptions returns the position of every partition of every subscription that was ever claimed.
 func (b *Inbox) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
-	rows, err := b.read.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
+	rows, err := b.slow.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
        f.released, f.claimed_at, p.next_offset,
        `+ledger.OfAll(ledger.OpenCount)+`, `+ledger.OfAll(ledger.HeldCount)+`, `+ledger.WaitCount+`,

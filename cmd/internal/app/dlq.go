@@ -67,7 +67,7 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 }
 
 func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
-	behind, atLeast := d.Behind.Told()
+	behind, atLeast := d.Behind.Counts()
 	if !d.Parks {
 		behind = new(int64(0))
 	}
